@@ -1,0 +1,35 @@
+// Every error Volta throws. The message names the operation and what the caller passed.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "volta/export.h"
+
+namespace volta {
+
+class VOLTA_API Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  ~Error() override;
+};
+
+#define VOLTA_ERROR_CLASS(Name)       \
+  class VOLTA_API Name : public Error { \
+   public:                            \
+    using Error::Error;               \
+    ~Name() override;                 \
+  }
+
+VOLTA_ERROR_CLASS(ShapeError);     // shapes, sizes, axes that do not fit the operation
+VOLTA_ERROR_CLASS(DTypeError);     // a dtype the operation or the device cannot take
+VOLTA_ERROR_CLASS(DeviceError);    // a device that is absent, or operands on different devices
+VOLTA_ERROR_CLASS(IndexError);     // an index value out of range, found on the device
+VOLTA_ERROR_CLASS(ArgumentError);  // any other bad argument
+VOLTA_ERROR_CLASS(IoError);        // files: missing, unreadable, malformed
+VOLTA_ERROR_CLASS(OutOfMemory);    // device memory exhausted, after caches were trimmed
+VOLTA_ERROR_CLASS(BackendError);   // a driver, compiler or library failed
+
+#undef VOLTA_ERROR_CLASS
+
+}  // namespace volta
