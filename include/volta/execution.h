@@ -1,0 +1,59 @@
+// How operations run: scopes of policy, submission, and a readable account of a plan.
+#pragma once
+
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "volta/tensor.h"
+
+namespace volta {
+
+enum class Precision : std::uint8_t { f32, tf32 };
+enum class MixedDevices : std::uint8_t { to_gpu, to_cpu, error };
+
+struct ExecutionOptions {
+  Precision matmul = Precision::f32;                  // f32 products are true f32 unless asked
+  MixedDevices mixed_devices = MixedDevices::to_gpu;  // operands on two devices: move with a warning, or refuse
+};
+
+// The policy of this thread for as long as the object lives; scopes nest, the innermost decides.
+class VOLTA_API ExecutionContext {
+ public:
+  explicit ExecutionContext(ExecutionOptions options);
+  ~ExecutionContext();
+  ExecutionContext(const ExecutionContext&) = delete;
+  ExecutionContext& operator=(const ExecutionContext&) = delete;
+
+ private:
+  ExecutionOptions previous_;
+};
+VOLTA_API const ExecutionOptions& execution_options();
+
+// Runs everything this thread has recorded on the device and still holds; returns without waiting.
+VOLTA_API void submit(Device device);
+
+VOLTA_API void set_num_threads(int threads);  // of the CPU backend
+VOLTA_API int num_threads();
+
+// The kernels and library calls that computing these tensors now would run.
+struct StepInfo {
+  std::string kind;  // "kernel" or "matmul"
+  std::string what;  // the operations in it
+  std::string schedule;
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_written = 0;
+  std::uint64_t operations = 0;
+};
+struct Explanation {
+  std::vector<StepInfo> steps;
+  std::uint64_t arena_bytes = 0;
+  int kernels() const;
+  int library_calls() const;
+};
+VOLTA_API Explanation explain(const Tensor& tensor);
+VOLTA_API Explanation explain(std::span<const Tensor> tensors);
+VOLTA_API std::ostream& operator<<(std::ostream& out, const Explanation& explanation);
+
+}  // namespace volta

@@ -1,0 +1,90 @@
+// Operations as free functions. Shapes broadcast as in NumPy; dtypes promote as in PyTorch. A mistake
+// throws at the call and names the operation and the shapes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "volta/tensor.h"
+
+namespace volta {
+
+// ---- Elementwise.
+VOLTA_API Tensor add(const Operand& a, const Operand& b);
+VOLTA_API Tensor sub(const Operand& a, const Operand& b);
+VOLTA_API Tensor mul(const Operand& a, const Operand& b);
+VOLTA_API Tensor div(const Operand& a, const Operand& b);  // integers divide to f32
+VOLTA_API Tensor pow(const Operand& a, const Operand& b);
+VOLTA_API Tensor maximum(const Operand& a, const Operand& b);  // NaN if either is; a tie splits the gradient
+VOLTA_API Tensor minimum(const Operand& a, const Operand& b);
+VOLTA_API Tensor lt(const Operand& a, const Operand& b);
+VOLTA_API Tensor le(const Operand& a, const Operand& b);
+VOLTA_API Tensor gt(const Operand& a, const Operand& b);
+VOLTA_API Tensor ge(const Operand& a, const Operand& b);
+VOLTA_API Tensor eq(const Operand& a, const Operand& b);
+VOLTA_API Tensor ne(const Operand& a, const Operand& b);
+VOLTA_API Tensor logical_and(const Operand& a, const Operand& b);
+VOLTA_API Tensor logical_or(const Operand& a, const Operand& b);
+VOLTA_API Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
+
+VOLTA_API Tensor neg(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor abs(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor sign(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor exp(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor expm1(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor log(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor log1p(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor sqrt(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor rsqrt(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor square(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor reciprocal(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor sin(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor cos(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor tanh(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor sigmoid(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor erf(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor floor(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor relu(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor gelu(const Tensor& x, Place place = Place::here());  // exact (erf)
+VOLTA_API Tensor silu(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor logical_not(const Tensor& x, Place place = Place::here());
+
+// ---- Movement: new views of the same values.
+VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
+                     std::span<const std::int64_t> after, Scalar value = 0, Place place = Place::here());
+
+// ---- Reductions (the others are methods of Tensor).
+VOLTA_API Tensor softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
+VOLTA_API Tensor log_softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
+
+// ---- Products.
+// Vectors, matrices, batches with broadcasting, as torch.matmul.
+VOLTA_API Tensor matmul(const Tensor& a, const Tensor& b, Place place = Place::here());
+// x [..., in] times weight [out, in] transposed, plus bias [out] if defined.
+VOLTA_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        Place place = Place::here());
+
+// ---- Indexing. An index out of range throws IndexError at the next observation.
+// weight[ids]: rows of weight [n, d] for ids of any shape -> [..., d].
+VOLTA_API Tensor embedding(const Tensor& weight, const Tensor& ids, Place place = Place::here());
+
+// ---- Normalisation and regularisation.
+// Over the last axes, as many as `normalized` has; weight and bias may be undefined.
+VOLTA_API Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight = {},
+                            const Tensor& bias = {}, double eps = 1e-5, Place place = Place::here());
+// Zeroes each element with probability p and scales the rest by 1 / (1 - p).
+VOLTA_API Tensor dropout(const Tensor& x, double p, bool training = true, Place place = Place::here());
+
+// ---- Losses.
+enum class Reduction : std::uint8_t { none, mean, sum };
+struct LossOptions {
+  Reduction reduction = Reduction::mean;
+};
+VOLTA_API Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options = {},
+                          Place place = Place::here());
+// logits [n, classes] and labels [n] of an integer dtype.
+VOLTA_API Tensor cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options = {},
+                               Place place = Place::here());
+
+}  // namespace volta

@@ -1,0 +1,253 @@
+// Tensor: what users hold. A shared handle to a variable: copies of a Tensor see each other's in-place
+// changes. Operations record what is to be computed; looking at a value computes everything pending.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "volta/device.h"
+#include "volta/dtype.h"
+#include "volta/export.h"
+#include "volta/place.h"
+#include "volta/scalar.h"
+#include "volta/shape.h"
+
+namespace volta {
+
+class Tensor;
+class Operand;
+
+namespace graph {
+struct Variable;
+struct TensorAccess;
+}  // namespace graph
+
+// How new tensors are made. Unset fields take the function's default: f32 on the CPU.
+struct TensorOptions {
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
+  bool requires_grad = false;
+};
+
+struct BackwardOptions {
+  bool retain_graph = false;
+};
+
+class VOLTA_API Tensor {
+ public:
+  Tensor() noexcept = default;  // no tensor: defined() is false
+  Tensor(const Tensor& other) noexcept;
+  Tensor(Tensor&& other) noexcept : variable_(other.variable_) { other.variable_ = nullptr; }
+  Tensor& operator=(const Tensor& other) noexcept;
+  Tensor& operator=(Tensor&& other) noexcept;
+  ~Tensor();
+
+  bool defined() const { return variable_ != nullptr; }
+  explicit operator bool() const = delete;  // ambiguous: use defined() or item()
+
+  const Shape& shape() const;
+  std::int64_t size(std::int64_t axis) const;  // negative axes count from the end
+  int rank() const { return shape().rank(); }
+  std::int64_t numel() const { return shape().numel(); }
+  DType dtype() const;
+  Device device() const;
+
+  // ---- Looking at values: computes everything this thread still holds on the device.
+  double item() const;  // of a one-element tensor
+  template <class T>
+  T item() const;       // throws if T cannot hold the value exactly (floats may round to float)
+  template <class T>
+  std::vector<T> to_vector() const;  // T must hold every value of the dtype
+  const Tensor& eval() const;        // computes without copying to the host
+  bool is_pending() const;           // recorded but not computed
+
+  // ---- Gradients.
+  bool requires_grad() const;
+  Tensor& set_requires_grad(bool value = true);  // leaves only
+  bool is_leaf() const;
+  Tensor grad() const;  // undefined until backward() reached this leaf
+  void set_grad(const Tensor& gradient);
+  void zero_grad();  // drops the gradient
+  // Computes gradients of this scalar (or of the sum of this times `gradient`) into the leaves.
+  void backward(BackwardOptions options = {}, Place place = Place::here()) const;
+  void backward(const Tensor& gradient, BackwardOptions options = {}, Place place = Place::here()) const;
+  Tensor detach() const;  // the same value, without its history
+
+  // ---- Copies and conversions.
+  Tensor to(Device device, Place place = Place::here()) const;
+  Tensor to(DType dtype, Place place = Place::here()) const;
+  Tensor clone(Place place = Place::here()) const;
+
+  // ---- In place: every handle sees the new value.
+  Tensor& operator+=(const Operand& other);
+  Tensor& operator-=(const Operand& other);
+  Tensor& operator*=(const Operand& other);
+  Tensor& operator/=(const Operand& other);
+  Tensor& fill_(Scalar value, Place place = Place::here());
+  Tensor& zero_(Place place = Place::here()) { return fill_(0, place); }
+  Tensor& copy_(const Tensor& source, Place place = Place::here());
+
+  // ---- Operations as methods; each is the free function of the same name in ops.h.
+  Tensor neg(Place place = Place::here()) const;
+  Tensor abs(Place place = Place::here()) const;
+  Tensor sign(Place place = Place::here()) const;
+  Tensor exp(Place place = Place::here()) const;
+  Tensor expm1(Place place = Place::here()) const;
+  Tensor log(Place place = Place::here()) const;
+  Tensor log1p(Place place = Place::here()) const;
+  Tensor sqrt(Place place = Place::here()) const;
+  Tensor rsqrt(Place place = Place::here()) const;
+  Tensor square(Place place = Place::here()) const;
+  Tensor reciprocal(Place place = Place::here()) const;
+  Tensor sin(Place place = Place::here()) const;
+  Tensor cos(Place place = Place::here()) const;
+  Tensor tanh(Place place = Place::here()) const;
+  Tensor sigmoid(Place place = Place::here()) const;
+  Tensor erf(Place place = Place::here()) const;
+  Tensor floor(Place place = Place::here()) const;
+  Tensor relu(Place place = Place::here()) const;
+  Tensor gelu(Place place = Place::here()) const;
+  Tensor silu(Place place = Place::here()) const;
+  Tensor logical_not(Place place = Place::here()) const;
+
+  Tensor pow(const Operand& exponent) const;
+  Tensor maximum(const Operand& other) const;
+  Tensor minimum(const Operand& other) const;
+  Tensor lt(const Operand& other) const;
+  Tensor le(const Operand& other) const;
+  Tensor gt(const Operand& other) const;
+  Tensor ge(const Operand& other) const;
+  Tensor eq(const Operand& other) const;
+  Tensor ne(const Operand& other) const;
+
+  Tensor reshape(const Shape& shape, Place place = Place::here()) const;
+  // One size may be -1: what is left.
+  Tensor reshape(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
+  Tensor flatten(std::int64_t first = 0, std::int64_t last = -1, Place place = Place::here()) const;
+  Tensor permute(std::initializer_list<std::int64_t> order, Place place = Place::here()) const;
+  Tensor permute(std::span<const std::int64_t> order, Place place = Place::here()) const;
+  Tensor transpose(std::int64_t a, std::int64_t b, Place place = Place::here()) const;
+  Tensor t(Place place = Place::here()) const;  // transpose of a matrix
+  Tensor expand(const Shape& shape, Place place = Place::here()) const;
+  Tensor squeeze(std::int64_t axis, Place place = Place::here()) const;
+  Tensor unsqueeze(std::int64_t axis, Place place = Place::here()) const;
+  Tensor narrow(std::int64_t axis, std::int64_t start, std::int64_t length,
+                Place place = Place::here()) const;
+
+  Tensor sum(Place place = Place::here()) const;
+  Tensor sum(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
+  Tensor sum(std::span<const std::int64_t> axes, bool keepdim = false, Place place = Place::here()) const;
+  Tensor sum(std::initializer_list<std::int64_t> axes, bool keepdim = false,
+             Place place = Place::here()) const;
+  Tensor mean(Place place = Place::here()) const;
+  Tensor mean(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
+  Tensor max(Place place = Place::here()) const;
+  Tensor max(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
+  Tensor argmax(Place place = Place::here()) const;
+  Tensor argmax(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
+  Tensor softmax(std::int64_t axis, Place place = Place::here()) const;
+  Tensor log_softmax(std::int64_t axis, Place place = Place::here()) const;
+
+  Tensor matmul(const Tensor& other, Place place = Place::here()) const;
+
+ private:
+  friend struct graph::TensorAccess;
+  explicit Tensor(graph::Variable* variable) noexcept : variable_(variable) {}
+  void item_into(DType dtype, void* value) const;
+  void values_into(DType dtype, void* values) const;
+
+  graph::Variable* variable_ = nullptr;
+};
+
+// A tensor or a number as one side of an operator, with the place where it was written.
+class Operand {
+ public:
+  Operand(const Tensor& tensor, Place place = Place::here())  // NOLINT: implicit on purpose
+      : tensor_(&tensor), scalar_(0), place_(place) {}
+  Operand(Scalar scalar, Place place = Place::here()) : scalar_(scalar), place_(place) {}  // NOLINT
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Operand(T number, Place place = Place::here()) : scalar_(number), place_(place) {}  // NOLINT
+
+  bool is_scalar() const { return tensor_ == nullptr; }
+  const Tensor& tensor() const { return *tensor_; }
+  Scalar scalar() const { return scalar_; }
+  Place place() const { return place_; }
+
+ private:
+  const Tensor* tensor_ = nullptr;
+  Scalar scalar_;
+  Place place_;
+};
+
+VOLTA_API Tensor operator+(const Operand& a, const Operand& b);
+VOLTA_API Tensor operator-(const Operand& a, const Operand& b);
+VOLTA_API Tensor operator*(const Operand& a, const Operand& b);
+VOLTA_API Tensor operator/(const Operand& a, const Operand& b);
+VOLTA_API Tensor operator<(const Operand& a, const Operand& b);
+VOLTA_API Tensor operator<=(const Operand& a, const Operand& b);
+VOLTA_API Tensor operator>(const Operand& a, const Operand& b);
+VOLTA_API Tensor operator>=(const Operand& a, const Operand& b);
+VOLTA_API Tensor operator-(const Tensor& a);
+
+// Values as nested rows, long ones shortened; then dtype and device where not f32 on the CPU.
+VOLTA_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
+// ---- Creation.
+// Braced numbers become f32 unless options say otherwise. Without a shape: one axis.
+VOLTA_API Tensor tensor(std::initializer_list<double> values, TensorOptions options = {},
+                        Place place = Place::here());
+VOLTA_API Tensor tensor(std::initializer_list<double> values, const Shape& shape,
+                        TensorOptions options = {}, Place place = Place::here());
+VOLTA_API Tensor scalar(Scalar value, TensorOptions options = {}, Place place = Place::here());
+VOLTA_API Tensor full(const Shape& shape, Scalar value, TensorOptions options = {},
+                      Place place = Place::here());
+VOLTA_API Tensor zeros(const Shape& shape, TensorOptions options = {}, Place place = Place::here());
+VOLTA_API Tensor ones(const Shape& shape, TensorOptions options = {}, Place place = Place::here());
+VOLTA_API Tensor zeros_like(const Tensor& other, Place place = Place::here());
+VOLTA_API Tensor ones_like(const Tensor& other, Place place = Place::here());
+// 0, 1, ..., n - 1: i64 unless options say otherwise.
+VOLTA_API Tensor arange(std::int64_t n, TensorOptions options = {}, Place place = Place::here());
+
+namespace detail {
+VOLTA_API Tensor from_values(const void* values, std::size_t count, DType dtype, const Shape& shape,
+                             const TensorOptions& options, Place place);
+}  // namespace detail
+
+// A copy of the values; the dtype is T's unless options say otherwise.
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Shape& shape, TensorOptions options = {},
+                   Place place = Place::here()) {
+  static_assert(!std::is_same_v<T, bool>, "use std::vector<std::uint8_t> with {.dtype = DType::boolean}");
+  return detail::from_values(values.data(), values.size(), dtype_of<T>::value, shape, options, place);
+}
+template <class T>
+Tensor from_vector(const std::vector<T>& values, TensorOptions options = {}, Place place = Place::here()) {
+  return from_vector(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);
+}
+
+template <class T>
+T Tensor::item() const {
+  T value;
+  item_into(dtype_of<T>::value, &value);
+  return value;
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  if constexpr (std::is_same_v<T, bool>) {
+    const std::vector<std::uint8_t> bytes = to_vector<std::uint8_t>();
+    return std::vector<bool>(bytes.begin(), bytes.end());
+  } else {
+    std::vector<T> values(static_cast<std::size_t>(numel()));
+    values_into(dtype_of<T>::value, values.data());
+    return values;
+  }
+}
+
+}  // namespace volta

@@ -1,0 +1,61 @@
+// The counters, and the memory statistics of each device's pool.
+#include "volta/counters.h"
+
+#include <atomic>
+
+#include "backend/pool.h"
+#include "core/counting.h"
+#include "core/registry.h"
+
+namespace volta {
+namespace {
+
+// Calls visit(field of Counters, live counter) for every counter.
+template <class Visit>
+void for_each_counter(Counters& totals, LiveCounters& live, Visit visit) {
+  visit(totals.nodes_recorded, live.nodes_recorded);
+  visit(totals.submits, live.submits);
+  visit(totals.plans_built, live.plans_built);
+  visit(totals.compilations, live.compilations);
+  visit(totals.kernels_loaded, live.kernels_loaded);
+  visit(totals.launches, live.launches);
+  visit(totals.library_calls, live.library_calls);
+  visit(totals.graph_launches, live.graph_launches);
+  visit(totals.transfers, live.transfers);
+  visit(totals.bytes_to_device, live.bytes_to_device);
+  visit(totals.bytes_to_host, live.bytes_to_host);
+  visit(totals.allocations, live.allocations);
+  visit(totals.fallbacks, live.fallbacks);
+}
+
+}  // namespace
+
+LiveCounters& live_counters() {
+  static LiveCounters live;  // trivially destructible: usable until the process ends
+  return live;
+}
+
+Counters counters() {
+  Counters totals;
+  for_each_counter(totals, live_counters(), [](std::uint64_t& total, LiveCounters::Count& live) {
+    total = live.load(std::memory_order_relaxed);
+  });
+  return totals;
+}
+
+void reset_counters() {
+  Counters unused;
+  for_each_counter(unused, live_counters(), [](std::uint64_t&, LiveCounters::Count& live) {
+    live.store(0, std::memory_order_relaxed);
+  });
+}
+
+MemoryStats memory_stats(Device device) { return device_entry(device).pool.stats(); }
+
+void reset_peak_memory(Device device) { device_entry(device).pool.reset_peak(); }
+
+void set_memory_limit(Device device, std::uint64_t bytes) { device_entry(device).pool.set_limit(bytes); }
+
+void empty_cache(Device device) { device_entry(device).pool.empty_cache(); }
+
+}  // namespace volta

@@ -1,0 +1,17 @@
+// The destructors live here so that each class has one vtable and typeinfo: a catch in the user's program
+// then matches what libvolta and its backend libraries throw.
+#include "volta/error.h"
+
+namespace volta {
+
+Error::~Error() = default;
+ShapeError::~ShapeError() = default;
+DTypeError::~DTypeError() = default;
+DeviceError::~DeviceError() = default;
+IndexError::~IndexError() = default;
+ArgumentError::~ArgumentError() = default;
+IoError::~IoError() = default;
+OutOfMemory::~OutOfMemory() = default;
+BackendError::~BackendError() = default;
+
+}  // namespace volta

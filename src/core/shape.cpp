@@ -1,0 +1,91 @@
+// Shapes: checking, printing, broadcasting.
+#include "volta/shape.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "volta/error.h"
+
+namespace volta {
+namespace {
+
+std::string sizes_text(std::span<const std::int64_t> sizes) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(sizes[i]);
+  }
+  return text += "]";
+}
+
+std::int64_t checked_numel(std::span<const std::int64_t> sizes) {
+  // A zero anywhere makes the product zero, whatever the other sizes would overflow to.
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
+  std::int64_t numel = 1;
+  for (const std::int64_t size : sizes)
+    if (__builtin_mul_overflow(numel, size, &numel))
+      throw ShapeError("shape: the number of elements of " + sizes_text(sizes) + " exceeds 2^63 - 1");
+  return numel;
+}
+
+}  // namespace
+
+Shape::Shape(std::span<const std::int64_t> sizes) {
+  if (sizes.size() > kMaxRank)
+    throw ShapeError("shape: " + std::to_string(sizes.size()) + " axes, at most " + std::to_string(kMaxRank));
+  for (const std::int64_t size : sizes)
+    if (size < 0)
+      throw ShapeError("shape: size " + std::to_string(size) + " is negative in " + sizes_text(sizes));
+  numel_ = checked_numel(sizes);
+  rank_ = static_cast<std::int32_t>(sizes.size());
+  std::copy(sizes.begin(), sizes.end(), sizes_);
+}
+
+Shape Shape::with(int axis, std::int64_t size) const {
+  std::int64_t changed[kMaxRank];
+  std::copy(begin(), end(), changed);
+  changed[axis] = size;
+  return Shape(std::span<const std::int64_t>(changed, static_cast<std::size_t>(rank_)));
+}
+
+Shape Shape::inserted(int axis, std::int64_t size) const {
+  std::int64_t changed[kMaxRank + 1];
+  std::copy(begin(), begin() + axis, changed);
+  changed[axis] = size;
+  std::copy(begin() + axis, end(), changed + axis + 1);
+  return Shape(std::span<const std::int64_t>(changed, static_cast<std::size_t>(rank_) + 1));
+}
+
+Shape Shape::removed(int axis) const {
+  std::int64_t changed[kMaxRank];
+  std::copy(begin(), begin() + axis, changed);
+  std::copy(begin() + axis + 1, end(), changed + axis);
+  return Shape(std::span<const std::int64_t>(changed, static_cast<std::size_t>(rank_) - 1));
+}
+
+std::string to_string(const Shape& shape) { return sizes_text(shape.sizes()); }
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
+
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
+  const int rank = std::max(a.rank(), b.rank());
+  std::int64_t sizes[kMaxRank];
+  for (int i = 1; i <= rank; ++i) {  // from the last axis
+    const std::int64_t x = i <= a.rank() ? a[a.rank() - i] : 1;
+    const std::int64_t y = i <= b.rank() ? b[b.rank() - i] : 1;
+    if (x != y && x != 1 && y != 1)
+      throw ShapeError(std::string(op) + ": shapes " + to_string(a) + " and " + to_string(b) +
+                       " do not broadcast");
+    sizes[rank - i] = x == 1 ? y : x;
+  }
+  return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)));
+}
+
+int normalize_axis(const char* op, std::int64_t axis, const Shape& shape) {
+  if (axis < -shape.rank() || axis >= shape.rank())
+    throw ShapeError(std::string(op) + ": axis " + std::to_string(axis) + " is out of range for " +
+                     to_string(shape));
+  return static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
+}
+
+}  // namespace volta

@@ -1,0 +1,14 @@
+// Reading the process environment.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "volta/export.h"
+
+namespace volta::platform {
+
+// The value of an environment variable; nothing when unset or empty.
+VOLTA_BACKEND_API std::optional<std::string> environment(const char* name);
+
+}  // namespace volta::platform
