@@ -1,6 +1,7 @@
-// A slow interpreter of kernel programs on host memory, obviously correct: the yardstick for every backend.
-// Floats are computed in double and rounded only where a value is loaded, cast or stored; integers in int64,
-// wrapped to their dtype. Each Par point is evaluated instruction by instruction over all of its Red points.
+// A slow interpreter of kernel programs on host memory, obviously correct: the yardstick for every
+// backend. Floats are computed in double and rounded only where a value is loaded, cast or stored;
+// integers in int64, wrapped to their dtype. Each Par point is evaluated instruction by instruction
+// over all of its Red points.
 #pragma once
 
 #include <bit>
@@ -36,7 +37,7 @@ inline std::uint16_t double_to_half(double value) {
     return static_cast<std::uint16_t>(sign + std::lrint(std::ldexp(magnitude, 24)));
   }
   int exponent = 0;
-  const double fraction = std::frexp(magnitude, &exponent);  // in [0.5, 1)
+  const double fraction = std::frexp(magnitude, &exponent);    // in [0.5, 1)
   const long mantissa = std::lrint(std::ldexp(fraction, 11));  // 1024 ... 2048
   return static_cast<std::uint16_t>(sign + ((exponent + 13) << 10) + mantissa);
 }
@@ -60,19 +61,27 @@ struct Value {
 inline double round_float(double value, DType dtype) {
   const float single = static_cast<float>(value);
   switch (dtype) {
-    case DType::f16: return half_to_double(double_to_half(single));
-    case DType::bf16: return bfloat_to_double(double_to_bfloat(single));
-    case DType::f32: return single;
-    default: return value;
+    case DType::f16:
+      return half_to_double(double_to_half(single));
+    case DType::bf16:
+      return bfloat_to_double(double_to_bfloat(single));
+    case DType::f32:
+      return single;
+    default:
+      return value;
   }
 }
 
 inline std::int64_t wrap_integer(std::int64_t value, DType dtype) {
   switch (dtype) {
-    case DType::i32: return static_cast<std::int32_t>(value);
-    case DType::u8: return static_cast<std::uint8_t>(value);
-    case DType::boolean: return value != 0;
-    default: return value;
+    case DType::i32:
+      return static_cast<std::int32_t>(value);
+    case DType::u8:
+      return static_cast<std::uint8_t>(value);
+    case DType::boolean:
+      return value != 0;
+    default:
+      return value;
   }
 }
 
@@ -82,19 +91,27 @@ inline Value constant_value(double constant, DType dtype) {
 }
 
 inline Value read_element(const void* buffer, std::int64_t index, DType dtype) {
-  const char* at = static_cast<const char*>(buffer) + index * static_cast<std::int64_t>(size_of(dtype));
+  const char* at =
+      static_cast<const char*>(buffer) + index * static_cast<std::int64_t>(size_of(dtype));
   const auto get = [at]<class T>(T value) {
     std::memcpy(&value, at, sizeof value);
     return value;
   };
   switch (dtype) {
-    case DType::f16: return {.f = half_to_double(get(std::uint16_t{}))};
-    case DType::bf16: return {.f = bfloat_to_double(get(std::uint16_t{}))};
-    case DType::f32: return {.f = get(float{})};
-    case DType::f64: return {.f = get(double{})};
-    case DType::i32: return {.i = get(std::int32_t{})};
-    case DType::i64: return {.i = get(std::int64_t{})};
-    default: return {.i = get(std::uint8_t{})};
+    case DType::f16:
+      return {.f = half_to_double(get(std::uint16_t{}))};
+    case DType::bf16:
+      return {.f = bfloat_to_double(get(std::uint16_t{}))};
+    case DType::f32:
+      return {.f = get(float{})};
+    case DType::f64:
+      return {.f = get(double{})};
+    case DType::i32:
+      return {.i = get(std::int32_t{})};
+    case DType::i64:
+      return {.i = get(std::int64_t{})};
+    default:
+      return {.i = get(std::uint8_t{})};
   }
 }
 
@@ -102,41 +119,70 @@ inline void write_element(void* buffer, std::int64_t index, DType dtype, Value v
   char* at = static_cast<char*>(buffer) + index * static_cast<std::int64_t>(size_of(dtype));
   const auto put = [at](auto v) { std::memcpy(at, &v, sizeof v); };
   switch (dtype) {
-    case DType::f16: return put(double_to_half(static_cast<float>(value.f)));
-    case DType::bf16: return put(double_to_bfloat(value.f));
-    case DType::f32: return put(static_cast<float>(value.f));
-    case DType::f64: return put(value.f);
-    case DType::i32: return put(static_cast<std::int32_t>(value.i));
-    case DType::i64: return put(value.i);
-    default: return put(static_cast<std::uint8_t>(value.i));
+    case DType::f16:
+      return put(double_to_half(static_cast<float>(value.f)));
+    case DType::bf16:
+      return put(double_to_bfloat(value.f));
+    case DType::f32:
+      return put(static_cast<float>(value.f));
+    case DType::f64:
+      return put(value.f);
+    case DType::i32:
+      return put(static_cast<std::int32_t>(value.i));
+    case DType::i64:
+      return put(value.i);
+    default:
+      return put(static_cast<std::uint8_t>(value.i));
   }
 }
 
 inline double float_op(kernel::ScalarOp op, double a, double b) {
   using enum kernel::ScalarOp;
   switch (op) {
-    case neg: return -a;
-    case abs: return std::fabs(a);
-    case sign: return (a > 0) - (a < 0);
-    case exp: return std::exp(a);
-    case expm1: return std::expm1(a);
-    case log: return std::log(a);
-    case log1p: return std::log1p(a);
-    case sqrt: return std::sqrt(a);
-    case rsqrt: return 1 / std::sqrt(a);
-    case sin: return std::sin(a);
-    case cos: return std::cos(a);
-    case tanh: return std::tanh(a);
-    case erf: return std::erf(a);
-    case floor: return std::floor(a);
-    case add: return a + b;
-    case sub: return a - b;
-    case mul: return a * b;
-    case div: return a / b;
-    case pow: return std::pow(a, b);
-    case maximum: return std::isnan(a) || a > b ? a : b;
-    case minimum: return std::isnan(a) || a < b ? a : b;
-    default: throw std::logic_error("reference: not a float operation");
+    case neg:
+      return -a;
+    case abs:
+      return std::fabs(a);
+    case sign:
+      return (a > 0) - (a < 0);
+    case exp:
+      return std::exp(a);
+    case expm1:
+      return std::expm1(a);
+    case log:
+      return std::log(a);
+    case log1p:
+      return std::log1p(a);
+    case sqrt:
+      return std::sqrt(a);
+    case rsqrt:
+      return 1 / std::sqrt(a);
+    case sin:
+      return std::sin(a);
+    case cos:
+      return std::cos(a);
+    case tanh:
+      return std::tanh(a);
+    case erf:
+      return std::erf(a);
+    case floor:
+      return std::floor(a);
+    case add:
+      return a + b;
+    case sub:
+      return a - b;
+    case mul:
+      return a * b;
+    case div:
+      return a / b;
+    case pow:
+      return std::pow(a, b);
+    case maximum:
+      return std::isnan(a) || a > b ? a : b;
+    case minimum:
+      return std::isnan(a) || a < b ? a : b;
+    default:
+      throw std::logic_error("reference: not a float operation");
   }
 }
 
@@ -144,16 +190,26 @@ inline std::int64_t integer_op(kernel::ScalarOp op, std::int64_t a, std::int64_t
   using enum kernel::ScalarOp;
   const std::uint64_t ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
   switch (op) {
-    case neg: return static_cast<std::int64_t>(0 - ua);
-    case abs: return a < 0 ? static_cast<std::int64_t>(0 - ua) : a;
-    case sign: return (a > 0) - (a < 0);
-    case floor: return a;
-    case add: return static_cast<std::int64_t>(ua + ub);
-    case sub: return static_cast<std::int64_t>(ua - ub);
-    case mul: return static_cast<std::int64_t>(ua * ub);
-    case maximum: return a > b ? a : b;
-    case minimum: return a < b ? a : b;
-    default: throw std::logic_error("reference: not an integer operation");
+    case neg:
+      return static_cast<std::int64_t>(0 - ua);
+    case abs:
+      return a < 0 ? static_cast<std::int64_t>(0 - ua) : a;
+    case sign:
+      return (a > 0) - (a < 0);
+    case floor:
+      return a;
+    case add:
+      return static_cast<std::int64_t>(ua + ub);
+    case sub:
+      return static_cast<std::int64_t>(ua - ub);
+    case mul:
+      return static_cast<std::int64_t>(ua * ub);
+    case maximum:
+      return a > b ? a : b;
+    case minimum:
+      return a < b ? a : b;
+    default:
+      throw std::logic_error("reference: not an integer operation");
   }
 }
 
@@ -161,18 +217,27 @@ template <class T>
 bool truth_op(kernel::ScalarOp op, T a, T b) {
   using enum kernel::ScalarOp;
   switch (op) {
-    case logical_not: return a == 0;
-    case lt: return a < b;
-    case le: return a <= b;
-    case eq: return a == b;
-    case ne: return a != b;
-    case logical_and: return a != 0 && b != 0;
-    case logical_or: return a != 0 || b != 0;
-    default: throw std::logic_error("reference: not a predicate");
+    case logical_not:
+      return a == 0;
+    case lt:
+      return a < b;
+    case le:
+      return a <= b;
+    case eq:
+      return a == b;
+    case ne:
+      return a != b;
+    case logical_and:
+      return a != 0 && b != 0;
+    case logical_or:
+      return a != 0 || b != 0;
+    default:
+      throw std::logic_error("reference: not a predicate");
   }
 }
 
-inline Value scalar_op(kernel::ScalarOp op, DType operands, DType result, Value a, Value b, Value c) {
+inline Value scalar_op(kernel::ScalarOp op, DType operands, DType result, Value a, Value b,
+                       Value c) {
   if (op == kernel::ScalarOp::where) return a.i != 0 ? b : c;
   if (kernel::info(op).result == kernel::ScalarResult::Bool) {
     return {.i = is_floating(operands) ? truth_op(op, a.f, b.f) : truth_op(op, a.i, b.i)};
@@ -192,25 +257,35 @@ inline Value cast_value(Value value, DType from, DType to) {
 
 inline Value lowest_value(DType dtype) {
   switch (dtype) {
-    case DType::i32: return {.i = std::numeric_limits<std::int32_t>::min()};
-    case DType::i64: return {.i = std::numeric_limits<std::int64_t>::min()};
+    case DType::i32:
+      return {.i = std::numeric_limits<std::int32_t>::min()};
+    case DType::i64:
+      return {.i = std::numeric_limits<std::int64_t>::min()};
     case DType::u8:
-    case DType::boolean: return {.i = 0};
-    default: return {.f = -std::numeric_limits<double>::infinity()};
+    case DType::boolean:
+      return {.i = 0};
+    default:
+      return {.f = -std::numeric_limits<double>::infinity()};
   }
 }
 
 inline Value highest_value(DType dtype) {
   switch (dtype) {
-    case DType::i32: return {.i = std::numeric_limits<std::int32_t>::max()};
-    case DType::i64: return {.i = std::numeric_limits<std::int64_t>::max()};
-    case DType::u8: return {.i = 255};
-    case DType::boolean: return {.i = 1};
-    default: return {.f = std::numeric_limits<double>::infinity()};
+    case DType::i32:
+      return {.i = std::numeric_limits<std::int32_t>::max()};
+    case DType::i64:
+      return {.i = std::numeric_limits<std::int64_t>::max()};
+    case DType::u8:
+      return {.i = 255};
+    case DType::boolean:
+      return {.i = 1};
+    default:
+      return {.f = std::numeric_limits<double>::infinity()};
   }
 }
 
-// Whether `challenger` replaces `best` in a max (or min); NaN beats everything, the first one stays.
+// Whether `challenger` replaces `best` in a max (or min); NaN beats everything, the first one
+// stays.
 inline bool beats(Value challenger, Value best, DType dtype, bool max) {
   if (!is_floating(dtype)) return max ? challenger.i > best.i : challenger.i < best.i;
   if (std::isnan(best.f)) return false;
@@ -241,7 +316,8 @@ inline Value reduce_values(kernel::ReduceOp op, DType dtype, const std::vector<V
 class ReferenceRun {
  public:
   ReferenceRun(const kernel::Program& program, const std::vector<std::int64_t>& ints,
-               const std::vector<void*>& buffers, const std::uint64_t* args, kernel::ErrorRecord* error)
+               const std::vector<void*>& buffers, const std::uint64_t* args,
+               kernel::ErrorRecord* error)
       : program_(program), ints_(ints), buffers_(buffers), args_(args), error_(error) {
     for (const kernel::Axis& axis : program.axes) {
       (axis.role == kernel::Role::Par ? par_points_ : red_points_) *= axis.extent.in(ints);
@@ -337,29 +413,36 @@ class ReferenceRun {
   Value evaluate(const kernel::Instr& instr, std::int64_t r) const {
     const Value a = operand(instr.a, r), b = operand(instr.b, r), c = operand(instr.c, r);
     switch (instr.kind) {
-      case kernel::InstrKind::Const: return constant_value(instr.constant, instr.dtype);
+      case kernel::InstrKind::Const:
+        return constant_value(instr.constant, instr.dtype);
       case kernel::InstrKind::Arg: {
         const std::uint64_t word = args_[instr.slot];
-        if (is_floating(instr.dtype)) return {.f = round_float(std::bit_cast<double>(word), instr.dtype)};
+        if (is_floating(instr.dtype))
+          return {.f = round_float(std::bit_cast<double>(word), instr.dtype)};
         return {.i = wrap_integer(std::bit_cast<std::int64_t>(word), instr.dtype)};
       }
-      case kernel::InstrKind::Index: return {.i = wrap_integer(at_point(instr.index), instr.dtype)};
+      case kernel::InstrKind::Index:
+        return {.i = wrap_integer(at_point(instr.index), instr.dtype)};
       case kernel::InstrKind::Op:
         return scalar_op(instr.op, dtype_of_operand(instr.a), instr.dtype, a, b, c);
-      case kernel::InstrKind::Cast: return cast_value(a, dtype_of_operand(instr.a), instr.dtype);
+      case kernel::InstrKind::Cast:
+        return cast_value(a, dtype_of_operand(instr.a), instr.dtype);
       case kernel::InstrKind::Load: {
         if (!holds(instr.mask)) return constant_value(instr.constant, instr.dtype);
         const std::int64_t gathered = instr.a < 0 ? 0 : a.i * instr.value_stride.in(ints_);
-        return read_element(buffers_[static_cast<std::size_t>(instr.slot)], at_point(instr.index) + gathered,
-                            instr.dtype);
+        return read_element(buffers_[static_cast<std::size_t>(instr.slot)],
+                            at_point(instr.index) + gathered, instr.dtype);
       }
-      case kernel::InstrKind::Bounded: return bounded(instr, a.i);
+      case kernel::InstrKind::Bounded:
+        return bounded(instr, a.i);
       case kernel::InstrKind::Philox: {
         const std::uint64_t element = static_cast<std::uint64_t>(at_point(instr.index));
-        const std::uint32_t word = kernel::philox(static_cast<std::uint64_t>(a.i),
-                                                  static_cast<std::uint64_t>(b.i) + element / 4)[element % 4];
+        const std::uint32_t word =
+            kernel::philox(static_cast<std::uint64_t>(a.i),
+                           static_cast<std::uint64_t>(b.i) + element / 4)[element % 4];
         if (instr.dtype == DType::i64) return {.i = word};
-        return {.f = instr.dtype == DType::f32 ? std::ldexp(word >> 8, -24) : std::ldexp(word, -32)};
+        return {.f =
+                    instr.dtype == DType::f32 ? std::ldexp(word >> 8, -24) : std::ldexp(word, -32)};
       }
       case kernel::InstrKind::Store:
         if ((!instr.once || first_) && holds(instr.mask)) {
@@ -367,7 +450,8 @@ class ReferenceRun {
                         program_.slots[static_cast<std::size_t>(instr.slot)].dtype, a);
         }
         return {};
-      case kernel::InstrKind::Reduce: break;  // run() reduces whole rows
+      case kernel::InstrKind::Reduce:
+        break;  // run() reduces whole rows
     }
     throw std::logic_error("reference: unknown instruction");
   }

@@ -14,8 +14,5 @@ VOLTA_API Tensor rand(const Shape& shape, TensorOptions options = {}, Place plac
 VOLTA_API Tensor randn(const Shape& shape, TensorOptions options = {}, Place place = Place::here());
 VOLTA_API Tensor uniform(const Shape& shape, double low, double high, TensorOptions options = {},
                          Place place = Place::here());
-// Integers in [low, high), high - low <= 2^32; i64 unless options say otherwise.
-VOLTA_API Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options = {},
-                         Place place = Place::here());
 
 }  // namespace volta

@@ -29,8 +29,8 @@ struct TensorAccess;
 
 // How new tensors are made. Unset fields take the function's default: f32 on the CPU.
 struct TensorOptions {
-  std::optional<DType> dtype = {};
-  std::optional<Device> device = {};
+  std::optional<DType> dtype = std::nullopt;
+  std::optional<Device> device = std::nullopt;
   bool requires_grad = false;
 };
 
@@ -197,6 +197,10 @@ VOLTA_API Tensor operator-(const Tensor& a);
 
 // Values as nested rows, long ones shortened; then dtype and device where not f32 on the CPU.
 VOLTA_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
+// Gives the variable the value: every handle sees it. The device and dtype may change, the shape may not;
+// requires_grad and the gradient stay, no history is recorded.
+VOLTA_API void assign(Tensor& variable, const Tensor& value);
 
 // ---- Creation.
 // Braced numbers become f32 unless options say otherwise. Without a shape: one axis.

@@ -2,6 +2,7 @@
 #include "volta/counters.h"
 
 #include <atomic>
+#include <mutex>
 
 #include "backend/pool.h"
 #include "core/counting.h"
@@ -54,8 +55,14 @@ MemoryStats memory_stats(Device device) { return device_entry(device).pool.stats
 
 void reset_peak_memory(Device device) { device_entry(device).pool.reset_peak(); }
 
-void set_memory_limit(Device device, std::uint64_t bytes) { device_entry(device).pool.set_limit(bytes); }
+void set_memory_limit(Device device, std::uint64_t bytes) {
+  device_entry(device).pool.set_limit(bytes);
+}
 
-void empty_cache(Device device) { device_entry(device).pool.empty_cache(); }
+void empty_cache(Device device) {
+  DeviceEntry& entry = device_entry(device);
+  const std::lock_guard lock(entry.lock);  // frees device memory: not in the middle of a submission
+  entry.pool.empty_cache();
+}
 
 }  // namespace volta

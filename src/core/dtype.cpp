@@ -15,7 +15,8 @@ constexpr int rank_of(DType t) { return kRank[static_cast<int>(t)]; }
 }  // namespace
 
 std::string_view name_of(DType t) {
-  constexpr std::string_view names[kDTypeCount] = {"f16", "bf16", "f32", "f64", "i32", "i64", "u8", "bool"};
+  constexpr std::string_view names[kDTypeCount] = {"f16", "bf16", "f32", "f64",
+                                                   "i32", "i64",  "u8",  "bool"};
   return names[static_cast<int>(t)];
 }
 

@@ -1,5 +1,5 @@
-// The destructors live here so that each class has one vtable and typeinfo: a catch in the user's program
-// then matches what libvolta and its backend libraries throw.
+// The destructors live here so that each class has one vtable and typeinfo: a catch in the user's
+// program then matches what libvolta and its backend libraries throw.
 #include "volta/error.h"
 
 namespace volta {

@@ -42,8 +42,9 @@ struct LogState {
     if (const auto parsed = parse_level(*text)) {
       level = *parsed;
     } else {
-      write_to_stderr(LogLevel::warning, "VOLTA_LOG: \"" + *text +
-                                             "\" is not a level; expected debug, info, warning, error or off");
+      write_to_stderr(LogLevel::warning,
+                      "VOLTA_LOG: \"" + *text +
+                          "\" is not a level; expected debug, info, warning, error or off");
     }
   }
 };

@@ -1,9 +1,10 @@
-// The core's table of backends and devices. Nothing is probed before a device is first mentioned, and what
-// was loaded stays until the process ends: at exit the drivers may be gone before us.
+// The core's table of backends and devices. Nothing is probed before a device is first mentioned,
+// and what was loaded stays until the process ends: at exit the drivers may be gone before us.
 #pragma once
 
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "backend/backend.h"
 #include "backend/pool.h"
@@ -18,17 +19,26 @@ struct DeviceEntry {
   Backend& backend;
   int index;  // of the device within its backend
   Pool& pool;
-  std::recursive_mutex& lock;  // held while recording state of the device changes or work is submitted
+  std::recursive_mutex&
+      lock;  // held while recording state of the device changes or work is submitted
 };
 
-// The entry of a device, loading its backend on first use; throws DeviceError saying why it is absent.
+// The entry of a device, loading its backend on first use; throws DeviceError saying why it is
+// absent.
 VOLTA_BACKEND_API DeviceEntry& device_entry(Device device);
 
 // Why a family has no devices ("no CUDA driver (libcuda.so.1 not found)"); empty when it has some.
 VOLTA_BACKEND_API std::string why_absent(DeviceType type);
 
+// Why one device cannot be used, as a whole message ("cuda:3: there are 1 CUDA devices"); empty
+// when it can.
+VOLTA_BACKEND_API std::string why_unusable(DeviceType type, int index);
+
 // The number of devices of a family, loading its backend on first use; 0 when it is absent.
 VOLTA_BACKEND_API int device_count(DeviceType type);
+
+// "cpu", "cuda" or "opencl".
+VOLTA_BACKEND_API std::string_view family_name(DeviceType type);
 
 // A Device value with no check that it is present.
 struct DeviceAccess {

@@ -24,7 +24,8 @@ std::int64_t checked_numel(std::span<const std::int64_t> sizes) {
   std::int64_t numel = 1;
   for (const std::int64_t size : sizes)
     if (__builtin_mul_overflow(numel, size, &numel))
-      throw ShapeError("shape: the number of elements of " + sizes_text(sizes) + " exceeds 2^63 - 1");
+      throw ShapeError("shape: the number of elements of " + sizes_text(sizes) +
+                       " exceeds 2^63 - 1");
   return numel;
 }
 
@@ -32,10 +33,12 @@ std::int64_t checked_numel(std::span<const std::int64_t> sizes) {
 
 Shape::Shape(std::span<const std::int64_t> sizes) {
   if (sizes.size() > kMaxRank)
-    throw ShapeError("shape: " + std::to_string(sizes.size()) + " axes, at most " + std::to_string(kMaxRank));
+    throw ShapeError("shape: " + std::to_string(sizes.size()) + " axes, at most " +
+                     std::to_string(kMaxRank));
   for (const std::int64_t size : sizes)
     if (size < 0)
-      throw ShapeError("shape: size " + std::to_string(size) + " is negative in " + sizes_text(sizes));
+      throw ShapeError("shape: size " + std::to_string(size) + " is negative in " +
+                       sizes_text(sizes));
   numel_ = checked_numel(sizes);
   rank_ = static_cast<std::int32_t>(sizes.size());
   std::copy(sizes.begin(), sizes.end(), sizes_);

@@ -108,13 +108,13 @@ struct Instr {
   ReduceOp reduce = ReduceOp::Sum;
   int a = -1, b = -1, c = -1;  // operands: earlier instructions
   int slot = -1;
-  Affine index;
-  Int value_stride;         // Load: multiplies the value of `a`
-  std::vector<Bound> mask;  // Load, Store
-  double constant = 0;      // Const; Load: the fill. Integers beyond 2^53 are passed as Arg.
-  Int high;                 // Bounded
-  Int site;                 // Bounded: identifies the place to report
-  bool once = false;        // Store
+  Affine index = {};
+  Int value_stride = {};         // Load: multiplies the value of `a`
+  std::vector<Bound> mask = {};  // Load, Store
+  double constant = 0;           // Const; Load: the fill. Integers beyond 2^53 are passed as Arg.
+  Int high = {};                 // Bounded
+  Int site = {};                 // Bounded: identifies the place to report
+  bool once = false;             // Store
 };
 
 // How the iteration space is laid over threads (or over SIMD blocks). Chosen by the planner.

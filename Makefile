@@ -1,0 +1,57 @@
+# The commands of the project. Each sets up what it needs (scripts/setup.sh) and builds through the CMake
+# presets; a prepared machine needs no network.
+PREFIX ?= /usr/local
+SETUP := scripts/setup.sh
+LINT_FILES = $(shell find include src tests examples bench -name '*.h' -o -name '*.cpp')
+
+.PHONY: demo test test-full bench lint format install clean
+
+# Trains XOR on the best device present and prints the loss.
+demo:
+	@$(SETUP) demo
+	@cmake --preset demo >/dev/null
+	cmake --build --preset demo --target examples
+	cd build/release && examples/xor
+
+test:
+	@$(SETUP) test
+	cmake --preset release
+	cmake --build --preset release
+	ctest --preset release
+
+# The same tests under the sanitizers, without the loadable backends, and built by Clang.
+test-full: test $(addprefix test-full-,asan tsan cpu clang)
+
+.PHONY: $(addprefix test-full-,asan tsan cpu clang)
+$(addprefix test-full-,asan tsan cpu clang): test-full-%:
+	@$(SETUP) full
+	cmake --preset $*
+	cmake --build --preset $*
+	ctest --preset $*
+
+bench:
+	@$(SETUP) bench
+	cmake --preset demo -DVOLTA_BENCH=ON
+	cmake --build --preset demo --target benchmarks
+	@set -e; for program in build/release/bench/*; do echo "== $$program"; $$program; done
+
+lint:
+	@$(SETUP) lint
+	clang-format-19 --dry-run -Werror $(LINT_FILES)
+	cmake --preset release
+	run-clang-tidy-19 -quiet -p build/release '$(CURDIR)/src/'
+
+# Rewrites the sources as `make lint` wants them; twice, because reflowed comments settle on the second pass.
+format:
+	@$(SETUP) lint
+	clang-format-19 -i $(LINT_FILES)
+	clang-format-19 -i $(LINT_FILES)
+
+install:
+	@$(SETUP) demo
+	cmake --preset demo
+	cmake --build --preset demo
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build

@@ -1,0 +1,101 @@
+"""What the peers' scripts share: options, the measuring of bench/steps.cpp, the JSON it writes."""
+import argparse
+import datetime
+import json
+import os
+import platform
+import shlex
+import statistics
+import sys
+import time
+
+WORKLOADS = ("xor", "mlp", "mlp4096")
+BATCH = {"mlp": 128, "mlp4096": 4096}
+WARMUP, BLOCKS, BLOCK_SECONDS = 20, 25, 0.02
+
+
+def parse_options(description, devices, variants):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--device", choices=devices, default=devices[0])
+    parser.add_argument("--workload", choices=(*WORKLOADS, "all"), default="all")
+    parser.add_argument("--variant", choices=(*variants, "all"), default="all")
+    parser.add_argument("--steps", type=int, default=0,
+                        help="steps to measure in all; without it, enough for half a second")
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads (default: all)")
+    parser.add_argument("--tf32", action=argparse.BooleanOptionalAction, default=None,
+                        help="tf32 matrix products (default: on a GPU)")
+    parser.add_argument("--json", default="", help="file to write")
+    options = parser.parse_args()
+    if options.tf32 is None:
+        options.tf32 = options.device != "cpu"
+    options.threads = options.threads or len(os.sched_getaffinity(0))
+    options.workloads = WORKLOADS if options.workload == "all" else (options.workload,)
+    options.variants = variants if options.variant == "all" else (options.variant,)
+    return options
+
+
+def measure(step, synchronize, steps=0):
+    """Medians of whole steps, in blocks with one synchronisation at the end of each."""
+    start = time.perf_counter()
+    step()
+    synchronize()
+    first = time.perf_counter() - start
+    for _ in range(WARMUP):
+        step()
+    synchronize()
+    start = time.perf_counter()
+    for _ in range(WARMUP):
+        step()
+    synchronize()
+    estimate = (time.perf_counter() - start) / WARMUP
+    block = max(1, steps // BLOCKS if steps else int(BLOCK_SECONDS / estimate))
+    times = []
+    for _ in range(BLOCKS):
+        start = time.perf_counter()
+        for _ in range(block):
+            step()
+        synchronize()
+        times.append((time.perf_counter() - start) / block * 1e3)
+    return {"median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times),
+            "steps": block * BLOCKS, "blocks": BLOCKS, "first_step_ms": first * 1e3}
+
+
+class Report:
+    """Prints each result as it comes and writes them all at the end."""
+
+    def __init__(self, framework, versions, device_name, options):
+        self.path = options.json
+        self.content = {
+            "framework": framework, "versions": {**versions, "python": platform.python_version()},
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "command": shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]),
+            "device": options.device, "device_name": device_name, "threads": options.threads,
+            "tf32": options.tf32, "results": []}
+        shown = ", ".join(f"{name} {version}" for name, version in self.content["versions"].items())
+        print(f"{shown} on {options.device} ({device_name}), {options.threads} CPU threads, "
+              f"{'tf32' if options.tf32 else 'f32'} products")
+        print(f"{'workload':<8} {'variant':<24} {'median ms':>10} {'min ms':>10} {'loss':>9}")
+
+    def add(self, workload, variant, result):
+        self.content["results"].append({"workload": workload, "variant": variant, **result})
+        print(f"{workload:<8} {variant:<24} {result['median_ms']:10.4f} {result['min_ms']:10.4f} "
+              f"{result['loss_after']:9.6f}", flush=True)
+
+    def failed(self, workload, variant, error):
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        self.content["results"].append({"workload": workload, "variant": variant, "error": reason})
+        print(f"{workload:<8} {variant:<24} failed: {reason}", flush=True)
+
+    def write(self):
+        if self.path:
+            with open(self.path, "w", encoding="utf-8") as file:
+                json.dump(self.content, file, indent=2)
+                file.write("\n")
+
+
+def cpu_name():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

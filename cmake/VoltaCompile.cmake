@@ -1,0 +1,40 @@
+# How every target of this tree is compiled: standard, warnings, visibility, sanitizers, ccache, and
+# where outputs go. Nothing here reaches users of the installed library.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# Backends are looked for beside libvolta, in the build tree as in an installation.
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
+find_program(VOLTA_CCACHE ccache)
+if(VOLTA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${VOLTA_CCACHE})
+endif()
+
+add_library(volta_compile INTERFACE)
+target_compile_options(volta_compile INTERFACE -Wall -Wextra -Wpedantic)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 takes "literal" + std::string for overlapping copies (its bug 105651).
+  target_compile_options(volta_compile INTERFACE -Wno-restrict)
+endif()
+if(VOLTA_WERROR)
+  target_compile_options(volta_compile INTERFACE -Werror)
+endif()
+if(VOLTA_SANITIZE)
+  target_compile_options(volta_compile INTERFACE
+    -fsanitize=${VOLTA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  target_link_options(volta_compile INTERFACE -fsanitize=${VOLTA_SANITIZE})
+else()
+  target_link_options(volta_compile INTERFACE -Wl,--no-undefined)
+endif()
+target_link_options(volta_compile INTERFACE -Wl,--as-needed)

@@ -1,0 +1,37 @@
+# libvolta: everything but the backends that need a driver.
+set(library_globs)
+foreach(folder core graph plan kernel platform nn optim data io backend/cpu)
+  list(APPEND library_globs ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+endforeach()
+file(GLOB_RECURSE library_sources CONFIGURE_DEPENDS ${library_globs})
+file(GLOB backend_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/*.cpp)
+file(GLOB_RECURSE cpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*.cpp)
+
+add_library(volta SHARED ${library_sources} ${backend_sources})
+add_library(Volta::volta ALIAS volta)
+set_target_properties(volta PROPERTIES
+  VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}  # before 1.0 a minor version may break the ABI
+  BUILD_WITH_INSTALL_RPATH ON
+  INSTALL_RPATH $ORIGIN)
+target_compile_features(volta PUBLIC cxx_std_20)
+target_include_directories(volta
+  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+  PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(hwy REQUIRED)
+target_link_libraries(volta PRIVATE
+  $<BUILD_INTERFACE:volta_compile> fmt::fmt hwy::hwy Threads::Threads ${CMAKE_DL_LIBS})
+
+if(VOLTA_ONEDNN)
+  find_package(dnnl REQUIRED)
+  target_link_libraries(volta PRIVATE DNNL::dnnl)
+  set_property(SOURCE ${cpu_sources} APPEND PROPERTY COMPILE_DEFINITIONS VOLTA_HAS_ONEDNN)
+endif()
+if(VOLTA_OPENMP)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  target_link_libraries(volta PRIVATE OpenMP::OpenMP_CXX)
+  target_compile_definitions(volta PRIVATE VOLTA_HAS_OPENMP)
+endif()

@@ -1,0 +1,96 @@
+// Module: parameters, buffers and child modules under names, and a forward pass over them.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "volta/device.h"
+#include "volta/dtype.h"
+#include "volta/io.h"
+#include "volta/nn/parameter.h"
+#include "volta/tensor.h"
+
+namespace volta::nn {
+
+struct LoadStateOptions {
+  bool strict = true;  // throw unless every name and shape fits
+};
+
+// What load_state_dict found; each entry names the key and the shapes.
+struct LoadReport {
+  std::vector<std::string> missing;      // in the module only
+  std::vector<std::string> unexpected;   // in the state dict only
+  std::vector<std::string> wrong_shape;  // in both, with different shapes
+
+  bool complete() const { return missing.empty() && unexpected.empty() && wrong_shape.empty(); }
+};
+
+// A shared handle: copies have the same parameters, buffers, children and mode. A module of one's
+// own derives from Module, keeps its layers as members and adds each under a name in its
+// constructor.
+class VOLTA_API Module {
+ public:
+  Module();
+  Module(const Module&) = default;
+  Module& operator=(const Module&) =
+      delete;  // would leave the parent with the old one: use replace
+  virtual ~Module();
+
+  // Layers with other arguments define operator() instead.
+  virtual Tensor forward(const Tensor& x);
+  Tensor operator()(const Tensor& x) { return forward(x); }
+
+  // ---- What is in it: its own first, then its children's, in the order they were added. Tensors
+  // and modules reachable under several names are listed once, under the first.
+  std::vector<Tensor> parameters() const;
+  std::vector<std::pair<std::string, Tensor>> named_parameters() const;
+  std::vector<std::pair<std::string, Tensor>> named_buffers() const;
+  std::vector<std::pair<std::string, Module>> named_modules() const;  // itself first, as ""
+
+  // ---- State: parameters and buffers, under every name they have, with their values of now.
+  StateDict state_dict() const;
+  // Values are converted to the module's dtypes and devices. Strict, a mismatch throws one
+  // ArgumentError that lists them all and changes nothing; otherwise what fits is loaded and the
+  // rest reported.
+  LoadReport load_state_dict(const StateDict& state, LoadStateOptions options = {});
+
+  void zero_grad();
+  void train(bool on = true);  // the mode of this module and all below it
+  void eval() { train(false); }
+  bool is_training() const;
+
+  // Moves or converts in place, gradients included: other handles, such as an optimizer's, follow.
+  void to(Device device);
+  void to(DType dtype);  // floating parameters and buffers only
+  // Where everything is; throws DeviceError naming the strays. The CPU if there is nothing.
+  Device device() const;
+
+ protected:
+  void add(std::string name, const Module& child);
+  // The tensor is made to require a gradient.
+  Parameter add_parameter(std::string name, Tensor value);
+  // Saved and moved with the module, but not trained.
+  Tensor add_buffer(std::string name, Tensor value);
+  // Puts `child` in place of the member added under that name.
+  template <std::derived_from<Module> M>
+  void replace(std::string_view name, M& member, const std::type_identity_t<M>& child) {
+    M copy(child);  // `child` may be part of `member`
+    replace_child(name, member, copy);
+    std::destroy_at(&member);
+    std::construct_at(&member, std::move(copy));
+  }
+
+ private:
+  struct State;
+  explicit Module(std::shared_ptr<State> state);
+  void replace_child(std::string_view name, const Module& member, const Module& child);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace volta::nn

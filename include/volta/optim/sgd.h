@@ -1,0 +1,28 @@
+// SGD: stochastic gradient descent with momentum and weight decay.
+#pragma once
+
+#include "volta/optim/optimizer.h"
+
+namespace volta::optim {
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+class VOLTA_API SGD : public Optimizer {
+ public:
+  explicit SGD(std::vector<Tensor> parameters, SGDOptions options = {});
+
+ protected:
+  void update(std::span<const Tensor> parameters, States& states, Place place) override;
+  Tensor initial_state(std::size_t kind, const Tensor& parameter) const override;
+
+ private:
+  SGDOptions options_;
+};
+
+}  // namespace volta::optim

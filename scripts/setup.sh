@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that a part of the project needs. Silent and offline when they are there.
+#   setup.sh demo|test|bench|lint|full
+set -euo pipefail
+
+demo=(
+  cmake g++ ninja-build
+  libdnnl-dev ocl-icd-opencl-dev # Debian's oneDNN package names the OpenCL loader without requiring it
+  libclblast-dev libfmt-dev libhwy-dev
+)
+test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)
+bench=(libbenchmark-dev)
+lint=(clang-format-19 clang-tidy-19 libomp-19-dev)
+full=(clang-19)
+
+case ${1-} in
+demo) wanted=("${demo[@]}") ;;
+test) wanted=("${demo[@]}" "${test[@]}") ;;
+bench) wanted=("${demo[@]}" "${bench[@]}") ;;
+lint) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}") ;; # clang-tidy reads what the tests include
+full) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}" "${full[@]}") ;;
+*)
+  echo "usage: $0 demo|test|bench|lint|full" >&2
+  exit 2
+  ;;
+esac
+
+installed() {
+  [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+missing=()
+if command -v dpkg-query >/dev/null; then
+  for package in "${wanted[@]}"; do
+    installed "$package" || missing+=("$package")
+  done
+else
+  missing=("${wanted[@]}")
+fi
+if [[ ${#missing[@]} -eq 0 ]]; then exit 0; fi
+
+install=(apt-get install -y --no-install-recommends "${missing[@]}")
+
+give_up() {
+  cat >&2 <<END
+setup: $1. Run this once, with the rights to install packages:
+  apt-get update && ${install[*]}
+On other systems, install the equivalents and build with: cmake --preset release && cmake --build --preset release
+END
+  exit 1
+}
+
+command -v apt-get >/dev/null || give_up 'apt-get is not here'
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+  command -v sudo >/dev/null || give_up 'not root, and sudo is not here'
+  as_root=(sudo)
+  if [[ ! -t 0 ]]; then as_root=(sudo -n); fi # nobody there to type a password
+  "${as_root[@]}" true || give_up 'not root, and sudo refused'
+fi
+
+privileged() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@"
+}
+
+# A package without a candidate means that the lists are missing; a failed install, that they are old.
+known() {
+  [[ $(apt-cache policy "$@" | grep -c 'Candidate: [^(]') -eq $# ]]
+}
+
+echo "setup: installing ${missing[*]}"
+known "${missing[@]}" || privileged apt-get update -q || give_up 'apt-get update failed'
+privileged "${install[@]}" -q || { privileged apt-get update -q && privileged "${install[@]}" -q; } || give_up 'apt-get install failed'

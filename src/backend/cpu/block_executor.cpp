@@ -1,0 +1,533 @@
+// Execution of a bound launch: for each unit, its sections block by block over registers in scratch memory.
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/block_launch.h"
+#include "backend/cpu/reduction.h"
+#include "kernel/philox.h"
+
+namespace volta::cpu {
+namespace {
+
+using kernel::Instr;
+
+constexpr std::size_t at(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+// The elements a section works on: lanes [0, n) at `position` of the flattened vector axes.
+struct Block {
+  std::int64_t n = 1;
+  std::int64_t position = 0;
+  int runs = 1;        // pieces within which every index is affine
+  bool first = false;  // holds the first iteration point, in lane 0
+};
+
+struct Interval {
+  std::int64_t begin, end;
+};
+
+// Lanes i < n with 0 <= start + i * step < high, met with `lanes`.
+Interval valid_lanes(std::int64_t start, std::int64_t step, std::int64_t high, Interval lanes) {
+  if (step == 0) return start >= 0 && start < high ? lanes : Interval{0, 0};
+  if (step < 0) {
+    // Mirrored: high - 1 - value runs upwards over the same range.
+    start = high - 1 - start;
+    step = -step;
+  }
+  const auto ceil_div = [step](std::int64_t value) { return step == 1 ? value : (value + step - 1) / step; };
+  const std::int64_t begin = start >= 0 ? 0 : ceil_div(-start);
+  const std::int64_t end = start >= high ? 0 : ceil_div(high - start);
+  return {std::max(lanes.begin, begin), std::min(lanes.end, end)};
+}
+
+void put_constant(void* out, DType dtype, double value) {
+  const SimdTable& table = simd();
+  if (is_floating(dtype)) {
+    table.cast[type_index(DType::f64)][type_index(dtype)](out, &value, nullptr, nullptr, 1);
+  } else {
+    const std::int64_t integer = static_cast<std::int64_t>(value);
+    table.cast[type_index(DType::i64)][type_index(dtype)](out, &integer, nullptr, nullptr, 1);
+  }
+}
+
+std::int64_t read_integer(const void* from, std::int64_t lane, DType dtype) {
+  switch (dtype) {
+    case DType::i32: return static_cast<const std::int32_t*>(from)[lane];
+    case DType::i64: return static_cast<const std::int64_t*>(from)[lane];
+    default: return static_cast<const std::uint8_t*>(from)[lane];
+  }
+}
+
+class Runner {
+ public:
+  Runner(const Launch& launch, const LaunchMemory& memory, std::byte* scratch)
+      : launch_(launch), program_(*launch.program), table_(simd()), memory_(memory), scratch_(scratch) {
+    std::byte* next = scratch;
+    const auto take = [&next](std::size_t bytes) {
+      std::byte* taken = next;
+      next += (bytes + 63) / 64 * 64;
+      return taken;
+    };
+    values_ = reinterpret_cast<void**>(take(program_.registers.size() * sizeof(void*)));
+    registers_ = take(program_.register_bytes);
+    outer_at_ = reinterpret_cast<std::int64_t*>(take(launch.affines.size() * sizeof(std::int64_t)));
+    vec_at_ = reinterpret_cast<std::int64_t*>(take(launch.affines.size() * sizeof(std::int64_t)));
+    if (launch.flat) {
+      run_lane_ = reinterpret_cast<std::int64_t*>(
+          take((launch.affines.size() + 1) * at(kBlock + 1) * sizeof(std::int64_t)));
+      run_at_ = run_lane_ + kBlock + 1;
+    }
+    for (std::size_t n = 0; n < program_.registers.size(); ++n) values_[n] = registers_ + program_.registers[n];
+    for (std::size_t n = 0; n < launch.affines.size(); ++n) {
+      outer_at_[n] = launch.affines[n].base;
+      vec_at_[n] = 0;
+    }
+  }
+
+  void units(std::int64_t begin, std::int64_t end) {
+    run_uniform(launch_.widest);
+    switch (program_.mode) {
+      case Mode::Map: return run_map(begin, end);
+      case Mode::Lanes: return run_lanes(begin, end);
+      case Mode::Rows: return run_rows(begin, end);
+    }
+  }
+
+  void uniform_stores() {
+    run_uniform(1);
+    for (const Code& code : program_.uniform_stores) store(code, {.first = true});
+  }
+
+ private:
+  void run_uniform(std::int64_t lanes) {
+    for (const Code& code : program_.uniform) {
+      execute(code, {});
+      if (lanes > 1) splat(code.out, lanes);
+    }
+  }
+
+  void run_map(std::int64_t begin, std::int64_t end) {
+    const std::vector<Code>& body = program_.phases[0].par;
+    for (std::int64_t b = begin; b < end; ++b) {
+      Block block = set_block(b);
+      block.first = b == 0;
+      for (const Code& code : body) execute(code, block);
+    }
+  }
+
+  void run_lanes(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      Block block = set_block(b);
+      for (const Phase& phase : program_.phases) {
+        block.first = b == 0;
+        for (const Code& code : phase.par) execute(code, block);
+        const std::vector<Code>& body = launch_.keep ? phase.kept : phase.again;
+        if (body.empty()) continue;
+        for (const int k : phase.reduces) begin_lanes(reduction(k), block.n);
+        for (std::int64_t r = 0; r < launch_.outer_points; ++r) {
+          set_outer(r);
+          step_ = r;
+          block.first = b == 0 && r == 0;
+          place_kept(r * padded(launch_.widest));
+          for (const Code& code : body) execute(code, block);
+        }
+        for (const int k : phase.reduces) finish_lanes(reduction(k), launch_.outer_points, block.n);
+      }
+    }
+  }
+
+  void run_rows(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t point = begin; point < end; ++point) {
+      set_outer(point);
+      for (const Phase& phase : program_.phases) {
+        for (const Code& code : phase.par) execute(code, {.first = point == 0});
+        for (const int value : phase.spread) splat(value, launch_.widest);
+        const std::vector<Code>& body = launch_.keep ? phase.kept : phase.again;
+        if (body.empty()) continue;
+        for (const int k : phase.reduces) begin_row(reduction(k));
+        for (std::int64_t b = 0; b < launch_.blocks; ++b) {
+          Block block = set_block(b);
+          block.first = point == 0 && b == 0;
+          place_kept(block.position);
+          for (const Code& code : body) execute(code, block);
+        }
+        for (const int k : phase.reduces) finish_row(reduction(k));
+      }
+    }
+  }
+
+  Reduction reduction(int k) const {
+    const ReduceSite& site = program_.reduces[at(k)];
+    return {site.op, site.dtype, launch_.sum_levels, values_[at(site.instr)],
+            scratch_ + launch_.accumulators + at(k) * launch_.accumulator_bytes};
+  }
+
+  // Kept values of the current block start at element `position` of their rows.
+  void place_kept(std::int64_t position) {
+    if (!launch_.keep) return;
+    for (std::size_t k = 0; k < program_.kept.size(); ++k) {
+      const int value = program_.kept[k];
+      values_[value] = scratch_ + launch_.row_at[k] + at(position) * size_of(program_.program.instrs[at(value)].dtype);
+    }
+  }
+
+  void splat(int value, std::int64_t lanes) {
+    const DType dtype = program_.program.instrs[at(value)].dtype;
+    table_.splat[size_index(dtype)](values_[value], values_[value], nullptr, nullptr, at(lanes));
+  }
+
+  void set_outer(std::int64_t point) {
+    const std::size_t dims = launch_.outer_extents.size();
+    if (dims == 0) return;
+    if (dims == 1) {
+      for (std::size_t n = 0; n < launch_.affines.size(); ++n) {
+        const BoundAffine& affine = launch_.affines[n];
+        outer_at_[n] = affine.base + launch_.coefficients[affine.outer] * point;
+      }
+      return;
+    }
+    std::int64_t digits[32];
+    split(point, launch_.outer_extents, dims, digits);
+    for (std::size_t n = 0; n < launch_.affines.size(); ++n) {
+      const BoundAffine& affine = launch_.affines[n];
+      outer_at_[n] = affine.base + dot(affine.outer, digits, dims);
+    }
+  }
+
+  static void split(std::int64_t point, const std::vector<std::int64_t>& extents, std::size_t dims,
+                    std::int64_t* digits) {
+    for (std::size_t d = dims; d-- > 1;) {
+      digits[d] = point % extents[d];
+      point /= extents[d];
+    }
+    digits[0] = point;
+  }
+
+  std::int64_t dot(std::uint32_t first, const std::int64_t* digits, std::size_t dims) const {
+    std::int64_t sum = 0;
+    for (std::size_t d = 0; d < dims; ++d) sum += launch_.coefficients[first + d] * digits[d];
+    return sum;
+  }
+
+  Block set_block(std::int64_t b) {
+    if (launch_.flat) return set_flat_block(b);
+    Block block;
+    const std::size_t dims = launch_.vec_extents.size();
+    const std::int64_t last = launch_.vec_extents.back();
+    const std::int64_t row = dims == 1 ? 0 : b / launch_.row_blocks;
+    const std::int64_t start = (b - row * launch_.row_blocks) * kBlock;
+    block.n = std::min(kBlock, last - start);
+    block.position = row * last + start;
+    std::int64_t digits[32];
+    if (dims > 1) split(row, launch_.vec_extents, dims - 1, digits);
+    for (std::size_t n = 0; n < launch_.affines.size(); ++n) {
+      const BoundAffine& affine = launch_.affines[n];
+      vec_at_[n] = affine.step * (affine.linear ? block.position : start);
+      if (!affine.linear) vec_at_[n] += dot(affine.vec, digits, dims - 1);
+    }
+    return block;
+  }
+
+  // A block over several short rows: where each row's piece starts, and every index at those places.
+  Block set_flat_block(std::int64_t b) {
+    Block block;
+    const std::size_t dims = launch_.vec_extents.size();
+    const std::int64_t last = launch_.vec_extents.back();
+    block.position = b * kBlock;
+    block.n = std::min(kBlock, launch_.vec_points - block.position);
+    block.runs = 0;
+    std::int64_t row = block.position / last, column = block.position % last;
+    std::int64_t digits[32];
+    split(row, launch_.vec_extents, dims - 1, digits);
+    for (std::int64_t lane = 0; lane < block.n; lane += last - column, column = 0) {
+      if (lane > 0) advance(digits, dims - 1);
+      run_lane_[block.runs] = lane;
+      for (std::size_t n = 0; n < launch_.affines.size(); ++n) {
+        const BoundAffine& affine = launch_.affines[n];
+        if (affine.linear) continue;
+        run_at_[n * at(kBlock) + at(block.runs)] = dot(affine.vec, digits, dims - 1) + affine.step * column;
+      }
+      ++block.runs;
+    }
+    run_lane_[block.runs] = block.n;
+    for (std::size_t n = 0; n < launch_.affines.size(); ++n) {
+      const BoundAffine& affine = launch_.affines[n];
+      vec_at_[n] = affine.linear ? affine.step * block.position : run_at_[n * at(kBlock)];
+    }
+    return block;
+  }
+
+  void advance(std::int64_t* digits, std::size_t dims) const {
+    for (std::size_t d = dims; d-- > 0;) {
+      if (++digits[d] < launch_.vec_extents[d] || d == 0) return;
+      digits[d] = 0;
+    }
+  }
+
+  std::int64_t index_at(int affine, int run, std::int64_t lane) const {
+    const BoundAffine& self = launch_.affines[at(affine)];
+    if (self.linear) return outer_at_[affine] + vec_at_[affine] + self.step * lane;
+    const std::int64_t start = run == 0 ? vec_at_[affine] : run_at_[affine * kBlock + run];
+    return outer_at_[affine] + start;
+  }
+
+  // Calls fn(lane, n, index) for each piece of the block within which the site's index is affine and its masks
+  // hold, and skipped(lane, n) for the lanes between.
+  template <class Fn, class Skipped>
+  void each_run(const BoundSite& site, const Block& block, Fn&& fn, Skipped&& skipped) const {
+    const int runs = site.linear ? 1 : block.runs;
+    for (int r = 0; r < runs; ++r) {
+      const std::int64_t lane = runs == 1 ? 0 : run_lane_[r];
+      const std::int64_t n = (runs == 1 ? block.n : run_lane_[r + 1]) - lane;
+      Interval valid{0, n};
+      for (int m = 1; m <= site.masks; ++m) {
+        const BoundAffine& mask = launch_.affines[at(site.affine + m)];
+        valid = valid_lanes(index_at(site.affine + m, r, lane), mask.step, mask.high, valid);
+      }
+      if (valid.begin >= valid.end) {
+        skipped(lane, n);
+        continue;
+      }
+      if (valid.begin > 0) skipped(lane, valid.begin);
+      const std::int64_t step = launch_.affines[at(site.affine)].step;
+      fn(lane + valid.begin, valid.end - valid.begin, index_at(site.affine, r, lane) + step * valid.begin);
+      if (valid.end < n) skipped(lane + valid.end, n - valid.end);
+    }
+  }
+
+  bool simple(const BoundSite& site, const Block& block) const {
+    return site.masks == 0 && (site.linear || block.runs == 1);
+  }
+
+  void execute(const Code& code, const Block& block) {
+    switch (code.kind) {
+      case CodeKind::Compute: return compute(code, block);
+      case CodeKind::Load: return load(code, block);
+      case CodeKind::Store: return store(code, block);
+      case CodeKind::Accumulate: return accumulate(code, block);
+      case CodeKind::Gather: return gather(code, block);
+      case CodeKind::Index: return index(code, block);
+      case CodeKind::Bounded: return bounded(code, block);
+      case CodeKind::Philox: return philox(code, block);
+      case CodeKind::Const:
+        return put_constant(values_[code.out], code.dtype, program_.program.instrs[at(code.out)].constant);
+      case CodeKind::Arg: return argument(code);
+    }
+  }
+
+  void compute(const Code& code, const Block& block) {
+    if (code.direct >= 0) place_direct(code, block);
+    code.fn(values_[code.out], pointer(code.a), pointer(code.b), pointer(code.c), at(block.n));
+  }
+  const void* pointer(int value) const { return value < 0 ? nullptr : values_[value]; }
+
+  void* memory_at(const BoundSite& site, std::int64_t index, DType dtype) const {
+    return static_cast<std::byte*>(memory_.slots[site.slot]) + index * static_cast<std::int64_t>(size_of(dtype));
+  }
+
+  // The result goes to its register, or to the memory of its Store where whole vectors fit.
+  void place_direct(const Code& code, const Block& block) {
+    const BoundSite& site = launch_.sites[at(code.direct)];
+    if (block.n % kPad == 0 && launch_.affines[at(site.affine)].step == 1 && simple(site, block)) {
+      values_[code.out] = memory_at(site, index_at(site.affine, 0, 0), code.dtype);
+    } else {
+      values_[code.out] = registers_ + program_.registers[at(code.out)];
+    }
+  }
+
+  void load(const Code& code, const Block& block) {
+    const BoundSite& site = launch_.sites[at(code.site)];
+    const std::int64_t step = launch_.affines[at(site.affine)].step;
+    const int size = size_index(code.dtype);
+    std::byte* to = registers_ + program_.registers[at(code.out)];
+    if (simple(site, block)) {
+      const std::int64_t start = index_at(site.affine, 0, 0);
+      void* from = memory_at(site, start, code.dtype);
+      if (step == 1 && code.may_alias && (block.n % kPad == 0 || start + padded(block.n) <= site.end)) {
+        values_[code.out] = from;
+        return;
+      }
+      values_[code.out] = to;
+      if (step == 0) return table_.splat[size](to, from, nullptr, nullptr, at(block.n));
+      return table_.load_strided[size](to, from, step, at(block.n));
+    }
+    values_[code.out] = to;
+    const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
+    each_run(
+        site, block,
+        [&](std::int64_t lane, std::int64_t n, std::int64_t start) {
+          table_.load_strided[size](to + lane * bytes, memory_at(site, start, code.dtype), step, at(n));
+        },
+        [&](std::int64_t lane, std::int64_t n) { fill(code, to + lane * bytes, n); });
+  }
+
+  // Lanes a mask excludes take the fill value.
+  void fill(const Code& code, std::byte* to, std::int64_t n) const {
+    alignas(8) std::byte value[8];
+    put_constant(value, code.dtype, program_.program.instrs[at(code.out)].constant);
+    table_.load_strided[size_index(code.dtype)](to, value, 0, at(n));
+  }
+
+  void gather(const Code& code, const Block& block) {
+    const BoundSite& site = launch_.sites[at(code.site)];
+    const std::int64_t step = launch_.affines[at(site.affine)].step;
+    const DType index_dtype = program_.program.instrs[at(code.a)].dtype;
+    const int size = size_index(code.dtype);
+    const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
+    const std::int64_t index_bytes = static_cast<std::int64_t>(size_of(index_dtype));
+    std::byte* to = static_cast<std::byte*>(values_[code.out]);
+    const std::byte* indices = static_cast<const std::byte*>(values_[code.a]);
+    each_run(
+        site, block,
+        [&](std::int64_t lane, std::int64_t n, std::int64_t start) {
+          // With one index for the run this is a row copy. Linear sites do not see where runs end.
+          if (site.fixed_index && (block.runs == 1 || !site.linear)) {
+            start += read_integer(indices, lane, index_dtype) * site.value_stride;
+            table_.load_strided[size](to + lane * bytes, memory_at(site, start, code.dtype), step, at(n));
+          } else {
+            table_.gather[size][type_index(index_dtype)](to + lane * bytes, memory_at(site, start, code.dtype),
+                                                         step, indices + lane * index_bytes, site.value_stride,
+                                                         at(n));
+          }
+        },
+        [&](std::int64_t lane, std::int64_t n) { fill(code, to + lane * bytes, n); });
+  }
+
+  void store(const Code& code, Block block) {
+    const BoundSite& site = launch_.sites[at(code.site)];
+    if (site.once) {
+      if (!block.first) return;
+      block = {};
+    }
+    const std::int64_t step = launch_.affines[at(site.affine)].step;
+    const int size = size_index(code.dtype);
+    const std::byte* from = static_cast<const std::byte*>(values_[code.a]);
+    if (simple(site, block)) {
+      void* to = memory_at(site, index_at(site.affine, 0, 0), code.dtype);
+      if (to == from) return;
+      return table_.store_strided[size](to, from, step, at(block.n));
+    }
+    const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
+    each_run(
+        site, block,
+        [&](std::int64_t lane, std::int64_t n, std::int64_t start) {
+          table_.store_strided[size](memory_at(site, start, code.dtype), from + lane * bytes, step, at(n));
+        },
+        [](std::int64_t, std::int64_t) {});
+  }
+
+  void accumulate(const Code& code, const Block& block) {
+    const Reduction target = reduction(code.site);
+    if (program_.mode == Mode::Lanes) {
+      accumulate_lanes(target, values_[code.a], step_, block.n);
+    } else {
+      accumulate_row(target, values_[code.a], block.position, block.n);
+    }
+  }
+
+  template <class T>
+  void ramp(const Code& code, const Block& block) {
+    const BoundSite& site = launch_.sites[at(code.site)];
+    const std::int64_t step = launch_.affines[at(site.affine)].step;
+    T* to = static_cast<T*>(values_[code.out]);
+    each_run(
+        site, block,
+        [&](std::int64_t lane, std::int64_t n, std::int64_t value) {
+          for (std::int64_t i = 0; i < n; ++i, value += step) to[lane + i] = static_cast<T>(value);
+        },
+        [](std::int64_t, std::int64_t) {});
+  }
+  void index(const Code& code, const Block& block) {
+    if (code.dtype == DType::i32) return ramp<std::int32_t>(code, block);
+    return ramp<std::int64_t>(code, block);
+  }
+
+  template <class T>
+  void clamp(const Code& code, std::int64_t lanes) {
+    const Instr& instr = program_.program.instrs[at(code.out)];
+    const std::int64_t high = instr.high.in(launch_.ints);
+    const T* from = static_cast<const T*>(values_[code.a]);
+    T* to = static_cast<T*>(values_[code.out]);
+    for (std::int64_t i = 0; i < lanes; ++i) {
+      const std::int64_t value = static_cast<std::int64_t>(from[i]);
+      const bool inside = value >= 0 && value < high;
+      to[i] = inside ? from[i] : static_cast<T>(value < 0 || high == 0 ? 0 : high - 1);
+      if (!inside) report(static_cast<std::int32_t>(instr.site.in(launch_.ints)), value, high);
+    }
+  }
+  void bounded(const Code& code, const Block& block) {
+    switch (code.dtype) {
+      case DType::i32: return clamp<std::int32_t>(code, block.n);
+      case DType::i64: return clamp<std::int64_t>(code, block.n);
+      default: return clamp<std::uint8_t>(code, block.n);
+    }
+  }
+  // The first report wins.
+  void report(std::int32_t site, std::int64_t value, std::int64_t high) const {
+    std::int32_t free = 0;
+    if (!std::atomic_ref(memory_.error->claimed).compare_exchange_strong(free, 1)) return;
+    memory_.error->site = site;
+    memory_.error->index = value;
+    memory_.error->high = high;
+  }
+
+  void philox(const Code& code, const Block& block) {
+    const BoundSite& site = launch_.sites[at(code.site)];
+    const std::int64_t step = launch_.affines[at(site.affine)].step;
+    const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
+    const bool uniform = (program_.dependence[at(code.a)] | program_.dependence[at(code.b)]) == 0;
+    const auto* seeds = static_cast<const std::uint64_t*>(values_[code.a]);
+    const auto* offsets = static_cast<const std::uint64_t*>(values_[code.b]);
+    const PhiloxFn draw = table_.philox[type_index(code.dtype)];
+    std::byte* to = static_cast<std::byte*>(values_[code.out]);
+    alignas(64) std::byte drawn[at(kBlock) * sizeof(double)];
+    each_run(
+        site, block,
+        [&](std::int64_t lane, std::int64_t n, std::int64_t element) {
+          if (uniform && step == 1) {
+            draw(drawn, *seeds, *offsets, static_cast<std::uint64_t>(element), at(n));
+            std::memcpy(to + lane * bytes, drawn, at(n * bytes));
+            return;
+          }
+          for (std::int64_t i = lane; i < lane + n; ++i, element += step) {
+            draw(drawn, seeds[i], offsets[i], static_cast<std::uint64_t>(element), 1);
+            std::memcpy(to + i * bytes, drawn, at(bytes));
+          }
+        },
+        [](std::int64_t, std::int64_t) {});
+  }
+
+  void argument(const Code& code) {
+    const std::uint64_t word = memory_.args[program_.program.instrs[at(code.out)].slot];
+    const DType from = is_floating(code.dtype) ? DType::f64 : DType::i64;
+    table_.cast[type_index(from)][type_index(code.dtype)](values_[code.out], &word, nullptr, nullptr, 1);
+  }
+
+  const Launch& launch_;
+  const BlockProgram& program_;
+  const SimdTable& table_;
+  const LaunchMemory& memory_;
+  std::byte* scratch_;
+  void** values_;
+  std::byte* registers_;
+  std::int64_t* outer_at_;
+  std::int64_t* vec_at_;
+  std::int64_t* run_lane_ = nullptr;  // lane where each run starts, and the end
+  std::int64_t* run_at_ = nullptr;    // per affine and run: position along the vector axes
+  std::int64_t step_ = 0;             // Lanes: the current Red point
+};
+
+}  // namespace
+
+void run_units(const Launch& launch, const LaunchMemory& memory, std::byte* scratch, std::int64_t begin,
+               std::int64_t end) {
+  Runner(launch, memory, scratch).units(begin, end);
+}
+
+void run_uniform_stores(const Launch& launch, const LaunchMemory& memory, std::byte* scratch) {
+  Runner(launch, memory, scratch).uniform_stores();
+}
+
+}  // namespace volta::cpu

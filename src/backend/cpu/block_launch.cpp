@@ -1,0 +1,208 @@
+// Binding of block programs: merges axes, turns indices into strides, lays out scratch memory.
+#include "backend/cpu/block_launch.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "backend/cpu/reduction.h"
+
+namespace volta::cpu {
+namespace {
+
+constexpr std::size_t at(int n) { return static_cast<std::size_t>(n); }
+// Rows of a last dimension at least this long get blocks of their own; shorter ones share blocks.
+constexpr std::int64_t kShortRow = 32;
+// Row values are kept between phases up to this many bytes per thread: half of a second-level cache.
+constexpr std::size_t kKeptBytes = 512 * 1024;
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// An affine over all axes, before merging.
+struct Dense {
+  std::int64_t base = 0, high = 0;
+  std::vector<std::int64_t> coefficients;
+};
+
+class Binder {
+ public:
+  Binder(std::shared_ptr<const BlockProgram> program, const std::vector<std::int64_t>& ints)
+      : program_(*program) {
+    out_.program = std::move(program);
+    out_.ints = ints;
+  }
+
+  Launch run() {
+    for (const kernel::Axis& axis : program_.program.axes) extents_.push_back(axis.extent.in(out_.ints));
+    for (const int n : program_.sites) add_site(program_.program.instrs[at(n)]);
+    const std::vector<int> vec = merge(program_.vec_begin, program_.vec_end, out_.vec_extents);
+    const std::vector<int> outer = merge(program_.outer_begin, program_.outer_end, out_.outer_extents);
+    out_.vec_points = points(program_.vec_begin, program_.vec_end);
+    out_.outer_points = points(program_.outer_begin, program_.outer_end);
+    for (const Dense& dense : dense_) add_affine(dense, vec, outer);
+    finish_sites(vec);
+    lay_out_blocks();
+    lay_out_scratch();
+    return std::move(out_);
+  }
+
+ private:
+  Dense dense(const kernel::Affine& affine) const {
+    Dense result;
+    result.base = affine.offset.in(out_.ints);
+    result.coefficients.assign(extents_.size(), 0);
+    for (const kernel::Term& term : affine.terms) {
+      result.coefficients[at(term.axis)] = term.coefficient.in(out_.ints);
+    }
+    return result;
+  }
+
+  void add_site(const kernel::Instr& instr) {
+    BoundSite site;
+    site.affine = static_cast<int>(dense_.size());
+    site.slot = instr.slot;
+    site.once = instr.once;
+    site.masks = static_cast<int>(instr.mask.size());
+    site.value_stride = instr.value_stride.in(out_.ints);
+    dense_.push_back(dense(instr.index));
+    for (const kernel::Bound& bound : instr.mask) {
+      dense_.push_back(dense(bound.expression));
+      dense_.back().high = bound.high.in(out_.ints);
+    }
+    out_.sites.push_back(site);
+  }
+
+  std::int64_t points(int begin, int end) const {
+    std::int64_t product = 1;
+    for (int axis = begin; axis < end; ++axis) product *= extents_[at(axis)];
+    return product;
+  }
+
+  // Dimensions of a range of axes: unit axes dropped, neighbours joined where every index allows it. Returns
+  // the axis whose coefficient stands for each dimension (its innermost).
+  std::vector<int> merge(int begin, int end, std::vector<std::int64_t>& extents) const {
+    std::vector<int> axes;
+    for (int axis = begin; axis < end; ++axis) {
+      const std::int64_t extent = extents_[at(axis)];
+      if (extent == 1) continue;
+      const bool joins = !axes.empty() && std::all_of(dense_.begin(), dense_.end(), [&](const Dense& d) {
+        return d.coefficients[at(axes.back())] == d.coefficients[at(axis)] * extent;
+      });
+      if (joins) {
+        axes.back() = axis;
+        extents.back() *= extent;
+      } else {
+        axes.push_back(axis);
+        extents.push_back(extent);
+      }
+    }
+    return axes;
+  }
+
+  void add_affine(const Dense& dense, const std::vector<int>& vec, const std::vector<int>& outer) {
+    BoundAffine affine;
+    affine.base = dense.base;
+    affine.high = dense.high;
+    affine.outer = static_cast<std::uint32_t>(out_.coefficients.size());
+    for (const int axis : outer) out_.coefficients.push_back(dense.coefficients[at(axis)]);
+    affine.vec = static_cast<std::uint32_t>(out_.coefficients.size());
+    for (const int axis : vec) out_.coefficients.push_back(dense.coefficients[at(axis)]);
+    if (!vec.empty()) {
+      affine.step = out_.coefficients.back();
+      std::int64_t step = affine.step;
+      for (std::size_t n = vec.size(); n-- > 1;) {
+        step *= out_.vec_extents[n];
+        affine.linear &= out_.coefficients[affine.vec + n - 1] == step;
+      }
+    }
+    out_.affines.push_back(affine);
+  }
+
+  void finish_sites(const std::vector<int>& vec) {
+    // Axes that advance within a run of the last vector dimension.
+    std::uint64_t running = 0;
+    if (!vec.empty()) {
+      const int previous = vec.size() > 1 ? vec[vec.size() - 2] : program_.vec_begin - 1;
+      for (int axis = previous + 1; axis <= vec.back(); ++axis) {
+        if (extents_[at(axis)] != 1) running |= std::uint64_t{1} << axis;
+      }
+    }
+    for (std::size_t k = 0; k < out_.sites.size(); ++k) {
+      BoundSite& site = out_.sites[k];
+      const kernel::Instr& instr = program_.program.instrs[at(program_.sites[k])];
+      for (int n = 0; n <= site.masks; ++n) site.linear &= out_.affines[at(site.affine + n)].linear;
+      if (instr.kind == kernel::InstrKind::Load && instr.a >= 0) {
+        site.fixed_index = (program_.dependence[at(instr.a)] & running) == 0;
+      }
+      // Reading past a block is harmless inside what the launch reads anyway, unless somebody writes there.
+      if (instr.kind == kernel::InstrKind::Load && instr.a < 0 && instr.mask.empty() &&
+          !program_.program.slots[at(instr.slot)].written) {
+        const Dense& index = dense_[at(site.affine)];
+        site.end = index.base + 1;
+        for (std::size_t axis = 0; axis < extents_.size(); ++axis) {
+          site.end += std::max<std::int64_t>(0, index.coefficients[axis] * (extents_[axis] - 1));
+        }
+      }
+    }
+  }
+
+  void lay_out_blocks() {
+    if (out_.vec_extents.empty()) out_.vec_extents.push_back(1);
+    const std::int64_t last = out_.vec_extents.back();
+    out_.flat = out_.vec_extents.size() > 1 && last < kShortRow;
+    if (out_.vec_points == 0) {
+      out_.blocks = 0;
+    } else if (out_.flat) {
+      out_.blocks = (out_.vec_points + kBlock - 1) / kBlock;
+      out_.widest = std::min(out_.vec_points, kBlock);
+    } else {
+      out_.row_blocks = (last + kBlock - 1) / kBlock;
+      out_.blocks = out_.vec_points / last * out_.row_blocks;
+      out_.widest = std::min(last, kBlock);
+    }
+    const bool rows = program_.mode == Mode::Rows;
+    out_.units = rows ? out_.outer_points : out_.blocks;
+    out_.unit_work = std::max<std::int64_t>(1, rows ? out_.vec_points : out_.widest * out_.outer_points);
+  }
+
+  void lay_out_scratch() {
+    // Pointers of values, offsets of affines (outer, vector), offsets per run, registers, accumulators, rows.
+    std::size_t bytes = aligned(program_.registers.size() * sizeof(void*)) + aligned(program_.register_bytes);
+    bytes += 2 * aligned(out_.affines.size() * sizeof(std::int64_t));
+    if (out_.flat) bytes += aligned((out_.affines.size() + 1) * at(kBlock + 1) * sizeof(std::int64_t));
+    out_.accumulators = bytes;
+    if (program_.mode == Mode::Rows) {
+      out_.accumulator_bytes = kRowReductionBytes;
+    } else if (program_.mode == Mode::Lanes) {
+      out_.sum_levels = out_.outer_points <= 2 * kLaneRun
+                            ? 0
+                            : std::bit_width(static_cast<std::uint64_t>(out_.outer_points / kLaneRun));
+      out_.accumulator_bytes = at(kBlock) * sizeof(double) * at(out_.sum_levels + 1);
+    }
+    bytes += program_.reduces.size() * out_.accumulator_bytes;
+    std::size_t kept = 0;
+    // One row of a value: the whole row, or a block per outer point.
+    const std::int64_t elements =
+        program_.mode == Mode::Rows ? out_.vec_points : out_.outer_points * padded(out_.widest);
+    for (const int value : program_.kept) {
+      out_.row_at.push_back(bytes + kept);
+      kept += aligned((static_cast<std::size_t>(elements) + at(kPad)) *
+                      size_of(program_.program.instrs[at(value)].dtype));
+    }
+    out_.keep = kept <= kKeptBytes;
+    if (out_.keep) bytes += kept;
+    out_.scratch_bytes = bytes + 1024;  // whole vectors past the last register
+  }
+
+  const BlockProgram& program_;
+  Launch out_;
+  std::vector<std::int64_t> extents_;
+  std::vector<Dense> dense_;
+};
+
+}  // namespace
+
+Launch bind(std::shared_ptr<const BlockProgram> program, const std::vector<std::int64_t>& ints) {
+  return Binder(std::move(program), ints).run();
+}
+
+}  // namespace volta::cpu

@@ -1,0 +1,336 @@
+// Preparation of kernel programs for the CPU executor.
+#include "backend/cpu/block_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernel/dependence.h"
+#include "volta/error.h"
+
+namespace volta::cpu {
+namespace {
+
+using kernel::Domain;
+using kernel::Instr;
+using kernel::InstrKind;
+using kernel::ScalarOp;
+
+constexpr std::size_t at(int n) { return static_cast<std::size_t>(n); }
+
+class Compiler {
+ public:
+  explicit Compiler(const kernel::Program& program) {
+    out_.program = program;
+    analysis_ = kernel::analyze(program);
+    live_ = kernel::live_instructions(program);
+    out_.dependence = kernel::axis_dependence(program);
+    count_ = static_cast<int>(program.instrs.size());
+  }
+
+  BlockProgram run() {
+    split_axes();
+    fuse_multiply_add();
+    find_uses();
+    for (int n = 0; n < count_; ++n) codes_.push_back(code_of(n));
+    sort_into_sections();
+    choose_direct_stores();
+    assign_registers();
+    return std::move(out_);
+  }
+
+ private:
+  const Instr& instr(int n) const { return out_.program.instrs[at(n)]; }
+  Domain domain(int n) const { return analysis_.instrs[at(n)].domain; }
+  int phase(int n) const { return analysis_.instrs[at(n)].phase; }
+  bool is(int n, InstrKind kind) const { return instr(n).kind == kind; }
+
+  void split_axes() {
+    const auto& axes = out_.program.axes;
+    int par = 0;
+    while (par < static_cast<int>(axes.size()) && axes[at(par)].role == kernel::Role::Par) ++par;
+    const int all = static_cast<int>(axes.size());
+    const kernel::Schedule& schedule = out_.program.schedule;
+    if (schedule.kind == kernel::ScheduleKind::Map) {
+      out_.mode = Mode::Map;
+    } else {
+      out_.mode = schedule.lanes == 1 ? Mode::Lanes : Mode::Rows;
+    }
+    const bool rows = out_.mode == Mode::Rows;
+    out_.vec_begin = rows ? par : 0;
+    out_.vec_end = rows ? all : par;
+    out_.outer_begin = rows ? 0 : par;
+    out_.outer_end = rows ? par : all;
+  }
+
+  // a * b + c as one step where the product has no other use and is computed at the same place.
+  void fuse_multiply_add() {
+    std::vector<int> uses(at(count_), 0);
+    for (int n = 0; n < count_; ++n) {
+      for (const int operand : {instr(n).a, instr(n).b, instr(n).c}) {
+        if (operand >= 0 && live_[at(n)]) ++uses[at(operand)];
+      }
+    }
+    product_.assign(at(count_), -1);
+    for (int n = 0; n < count_; ++n) {
+      const Instr& add = instr(n);
+      if (!live_[at(n)] || add.kind != InstrKind::Op || add.op != ScalarOp::add) continue;
+      if (simd().multiply_add[type_index(add.dtype)] == nullptr) continue;
+      for (const int operand : {add.a, add.b}) {
+        const Instr& mul = instr(operand);
+        if (mul.kind == InstrKind::Op && mul.op == ScalarOp::mul && uses[at(operand)] == 1 &&
+            domain(operand) == domain(n) && phase(operand) == phase(n)) {
+          product_[at(n)] = operand;
+          live_[at(operand)] = false;
+          break;
+        }
+      }
+    }
+  }
+
+  // Operands as executed: a fused addition takes those of its product.
+  std::vector<int> operands(int n) const {
+    const Instr& self = instr(n);
+    const int product = product_[at(n)];
+    if (product >= 0) return {instr(product).a, instr(product).b, product == self.a ? self.b : self.a};
+    std::vector<int> result;
+    for (const int operand : {self.a, self.b, self.c}) {
+      if (operand >= 0) result.push_back(operand);
+    }
+    return result;
+  }
+
+  void find_uses() {
+    last_use_.assign(at(count_), -1);
+    stored_.assign(at(count_), false);
+    for (int n = 0; n < count_; ++n) {
+      if (!live_[at(n)]) continue;
+      for (const int operand : operands(n)) {
+        last_use_[at(operand)] = n;
+        if (is(n, InstrKind::Store)) stored_[at(operand)] = true;
+      }
+      if (is(n, InstrKind::Store)) ++stores_;
+    }
+  }
+
+  int site_of(int n) {
+    out_.sites.push_back(n);
+    return static_cast<int>(out_.sites.size()) - 1;
+  }
+
+  Code code_of(int n) {
+    const Instr& self = instr(n);
+    Code code{.kind = CodeKind::Compute, .dtype = self.dtype, .out = n, .a = self.a, .b = self.b, .c = self.c};
+    switch (self.kind) {
+      case InstrKind::Const: code.kind = CodeKind::Const; break;
+      case InstrKind::Arg: code.kind = CodeKind::Arg; break;
+      case InstrKind::Index: code.kind = CodeKind::Index; break;
+      case InstrKind::Bounded: code.kind = CodeKind::Bounded; break;
+      case InstrKind::Philox: code.kind = CodeKind::Philox; break;
+      case InstrKind::Load: code.kind = self.a < 0 ? CodeKind::Load : CodeKind::Gather; break;
+      case InstrKind::Store:
+        code.kind = CodeKind::Store;
+        code.dtype = instr(self.a).dtype;
+        break;
+      case InstrKind::Op:
+        if (product_[at(n)] >= 0) {
+          const std::vector<int> from = operands(n);
+          code.a = from[0];
+          code.b = from[1];
+          code.c = from[2];
+          code.fn = simd().multiply_add[type_index(self.dtype)];
+        } else {
+          const DType operand = instr(self.op == ScalarOp::where ? self.b : self.a).dtype;
+          code.fn = simd().scalar(self.op, operand);
+          require(code.fn != nullptr, kernel::info(self.op).name, operand);
+        }
+        break;
+      case InstrKind::Cast:
+        code.fn = simd().cast[type_index(instr(self.a).dtype)][type_index(self.dtype)];
+        break;
+      case InstrKind::Reduce:
+        code.kind = CodeKind::Accumulate;
+        code.dtype = instr(self.a).dtype;
+        code.site = static_cast<int>(out_.reduces.size());
+        require(simd().find_best[0][type_index(code.dtype)] != nullptr, "reduce", code.dtype);
+        out_.reduces.push_back({n, self.a, self.reduce, code.dtype});
+        break;
+    }
+    const bool addressed = self.kind == InstrKind::Load || self.kind == InstrKind::Store ||
+                           self.kind == InstrKind::Index || self.kind == InstrKind::Philox;
+    if (addressed && live_[at(n)]) code.site = site_of(n);
+    // A value that is stored as it was loaded must survive the other stores of its block.
+    code.may_alias = code.kind == CodeKind::Load && !(stored_[at(n)] && stores_ > 1);
+    return code;
+  }
+
+  static void require(bool holds, const char* what, DType dtype) {
+    if (!holds) throw BackendError(fmt::format("cpu: no {} for {}", what, name_of(dtype)));
+  }
+
+  void sort_into_sections() {
+    out_.phases.resize(at(analysis_.phases + 1));
+    const Domain body = out_.mode == Mode::Map ? Domain::Par : Domain::Full;
+    for (int n = 0; n < count_; ++n) {
+      if (!live_[at(n)] || is(n, InstrKind::Reduce) || is(n, InstrKind::Store)) continue;
+      if (domain(n) == Domain::Uniform) out_.uniform.push_back(codes_[at(n)]);
+      if (domain(n) == Domain::Par) {
+        out_.phases[at(phase(n))].par.push_back(codes_[at(n)]);
+        // Across phases memory may change under a value that was left in place.
+        if (body != Domain::Par) out_.phases[at(phase(n))].par.back().may_alias = false;
+      }
+    }
+    // Stores come after everything their section computes: a store may overwrite what was loaded.
+    for (int n = 0; n < count_; ++n) {
+      if (!live_[at(n)] || !is(n, InstrKind::Store)) continue;
+      if (domain(n) == Domain::Uniform) out_.uniform_stores.push_back(codes_[at(n)]);
+      if (domain(n) == Domain::Par) out_.phases[at(phase(n))].par.push_back(codes_[at(n)]);
+    }
+    if (body == Domain::Full) sort_row_values();
+    if (out_.mode == Mode::Rows) find_spread();
+  }
+
+  // Row values by phase. Row stores all go to the last phase that has any: a row may be read again by a
+  // later phase, and the store may overwrite it.
+  void sort_row_values() {
+    int last = 0;
+    for (int n = 0; n < count_; ++n) {
+      if (live_[at(n)] && (domain(n) == Domain::Full || is(n, InstrKind::Reduce))) {
+        last = std::max(last, phase(n));
+      }
+    }
+    std::vector<bool> computed(at(count_), false), kept(at(count_), false);
+    for (int p = 0; p <= last; ++p) {
+      std::vector<bool> again(at(count_), false), fresh(at(count_), false);
+      std::vector<int> roots;
+      for (int n = 0; n < count_; ++n) {
+        if (!live_[at(n)]) continue;
+        const bool store = is(n, InstrKind::Store) && domain(n) == Domain::Full;
+        const bool ends = is(n, InstrKind::Reduce) || (is(n, InstrKind::Bounded) && domain(n) == Domain::Full);
+        if (store ? p == last : ends && phase(n) == p) roots.push_back(n);
+      }
+      for (const int root : roots) {
+        again[at(root)] = fresh[at(root)] = true;
+      }
+      for (int n = count_ - 1; n >= 0; --n) {
+        if (!again[at(n)] && !fresh[at(n)]) continue;
+        for (const int operand : operands(n)) {
+          if (domain(operand) != Domain::Full) continue;
+          if (again[at(n)]) again[at(operand)] = true;
+          if (!fresh[at(n)]) continue;
+          const bool cheap = is(operand, InstrKind::Load) || is(operand, InstrKind::Index);
+          if (computed[at(operand)] && !(cheap && instr(operand).a < 0)) {
+            kept[at(operand)] = true;
+          } else {
+            fresh[at(operand)] = true;
+          }
+        }
+      }
+      Phase& target = out_.phases[at(p)];
+      const auto collect = [&](const std::vector<bool>& wanted, std::vector<Code>& section) {
+        for (const bool stores : {false, true}) {
+          for (int n = 0; n < count_; ++n) {
+            if (wanted[at(n)] && is(n, InstrKind::Store) == stores) section.push_back(codes_[at(n)]);
+          }
+        }
+      };
+      collect(fresh, target.kept);
+      collect(again, target.again);
+      for (int n = 0; n < count_; ++n) {
+        if (fresh[at(n)]) computed[at(n)] = true;
+        if (fresh[at(n)] && is(n, InstrKind::Reduce)) target.reduces.push_back(codes_[at(n)].site);
+      }
+    }
+    for (int n = 0; n < count_; ++n) {
+      if (kept[at(n)]) out_.kept.push_back(n);
+    }
+  }
+
+  void find_spread() {
+    for (int n = 0; n < count_; ++n) {
+      if (!live_[at(n)] || domain(n) != Domain::Par || is(n, InstrKind::Store)) continue;
+      bool needed = false;
+      for (int m = n + 1; m < count_ && !needed; ++m) {
+        if (!live_[at(m)] || (domain(m) != Domain::Full && !is(m, InstrKind::Reduce))) continue;
+        const std::vector<int> from = operands(m);
+        needed = std::find(from.begin(), from.end(), n) != from.end();
+      }
+      if (needed) out_.phases[at(phase(n) + (is(n, InstrKind::Reduce) ? 1 : 0))].spread.push_back(n);
+    }
+  }
+
+  // A result may be computed straight into the memory its Store names when nothing later in the section reads
+  // memory that the Store might overwrite.
+  void choose_direct_stores() {
+    for (Phase& target : out_.phases) {
+      std::vector<std::vector<Code>*> sections = {&target.kept, &target.again};
+      if (out_.mode == Mode::Map) sections = {&target.par};
+      for (std::vector<Code>* section : sections) choose_direct_stores(*section);
+    }
+  }
+  void choose_direct_stores(std::vector<Code>& section) const {
+    std::vector<bool> used(at(count_), false);
+    for (const Code& store : section) {
+      if (store.kind != CodeKind::Store || used[at(store.a)] || instr(out_.sites[at(store.site)]).once) continue;
+      used[at(store.a)] = true;
+      const auto value = std::find_if(section.begin(), section.end(), [&](const Code& code) {
+        return code.kind == CodeKind::Compute && code.out == store.a;
+      });
+      if (value == section.end()) continue;
+      const bool reads_later = std::any_of(value + 1, section.end(), [&](const Code& code) {
+        if (code.kind == CodeKind::Load || code.kind == CodeKind::Gather) return true;
+        for (const int operand : {code.a, code.b, code.c}) {
+          if (operand >= 0 && is(operand, InstrKind::Load)) return true;
+        }
+        return false;
+      });
+      if (!reads_later) value->direct = store.site;
+    }
+  }
+
+  // Registers by linear scan over the program's order, which every section keeps. Only arithmetic may write
+  // over an operand. What is stored lives to the end, where the stores are.
+  void assign_registers() {
+    out_.registers.assign(at(count_), 0);
+    std::vector<std::uint32_t> free[4];
+    const Domain body = out_.mode == Mode::Map ? Domain::Par : Domain::Full;
+    std::vector<std::vector<int>> dying(at(count_));
+    for (int n = 0; n < count_; ++n) {
+      const bool scoped = live_[at(n)] && domain(n) == body && !is(n, InstrKind::Reduce);
+      if (scoped && last_use_[at(n)] >= 0 && !stored_[at(n)]) dying[at(last_use_[at(n)])].push_back(n);
+    }
+    const auto release = [&](int n) {
+      for (const int value : dying[at(n)]) {
+        free[size_index(instr(value).dtype)].push_back(out_.registers[at(value)]);
+      }
+    };
+    for (int n = 0; n < count_; ++n) {
+      if (!live_[at(n)]) continue;
+      if (is(n, InstrKind::Store)) continue;
+      const bool arithmetic = is(n, InstrKind::Op) && domain(n) == body;
+      if (arithmetic) release(n);
+      auto& pool = free[size_index(instr(n).dtype)];
+      if (domain(n) == body && !pool.empty() && !is(n, InstrKind::Reduce)) {
+        out_.registers[at(n)] = pool.back();
+        pool.pop_back();
+      } else {
+        out_.registers[at(n)] = static_cast<std::uint32_t>(out_.register_bytes);
+        out_.register_bytes += at(kBlock) * size_of(instr(n).dtype);
+      }
+      if (!arithmetic) release(n);
+    }
+  }
+
+  BlockProgram out_;
+  kernel::Analysis analysis_;
+  int count_ = 0, stores_ = 0;
+  std::vector<bool> live_, stored_;
+  std::vector<int> product_, last_use_;
+  std::vector<Code> codes_;
+};
+
+}  // namespace
+
+BlockProgram compile(const kernel::Program& program) { return Compiler(program).run(); }
+
+}  // namespace volta::cpu

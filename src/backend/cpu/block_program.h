@@ -1,0 +1,65 @@
+// A kernel program prepared for execution block by block: instructions sorted into sections by what they vary
+// over and by phase, kernels chosen, registers assigned. Sizes are not known yet; see block_launch.h.
+//
+// The vector axes are those a block runs along, the outer axes are looped over one point at a time:
+//   Map    vector: Par                 one section per block
+//   Lanes  vector: Par, outer: Red     short rows and columns: each lane is a Par point
+//   Rows   vector: Red, outer: Par     one Par point at a time, its row in blocks
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/cpu/simd_table.h"
+#include "kernel/program.h"
+
+namespace volta::cpu {
+
+enum class Mode : std::uint8_t { Map, Lanes, Rows };
+
+enum class CodeKind : std::uint8_t { Const, Arg, Compute, Load, Gather, Index, Bounded, Philox, Accumulate, Store };
+
+// One step of a section. Operands are value numbers (instructions of the program).
+struct Code {
+  CodeKind kind;
+  DType dtype;                // of the result; Store, Accumulate: of the value
+  bool may_alias = false;     // Load: the value may stay where it is in memory
+  int out = -1, a = -1, b = -1, c = -1;
+  int site = -1;              // Load, Gather, Index, Philox, Store: its entry in `sites`; Accumulate: in `reduces`
+  int direct = -1;            // Compute: the site of a Store whose memory may take the result at once
+  ComputeFn fn = nullptr;     // Compute
+};
+
+struct Phase {
+  std::vector<Code> par;     // once per Par point (Rows), per block (Map, Lanes)
+  std::vector<int> spread;   // Rows: results of `par` and of Reduces that blocks need in every lane
+  std::vector<Code> kept;    // per block; row values computed once and kept for later phases
+  std::vector<Code> again;   // per block; row values computed again in each phase
+  std::vector<int> reduces;  // entries of `reduces` this phase fills
+};
+
+struct ReduceSite {
+  int instr;
+  int value;
+  kernel::ReduceOp op;
+  DType dtype;  // of the value
+};
+
+struct BlockProgram {
+  kernel::Program program;
+  Mode mode = Mode::Map;
+  int vec_begin = 0, vec_end = 0, outer_begin = 0, outer_end = 0;  // ranges of axes
+  std::vector<Code> uniform;         // once per launch
+  std::vector<Code> uniform_stores;  // once, after everything else
+  std::vector<Phase> phases;
+  std::vector<int> sites;                 // instructions with an address
+  std::vector<ReduceSite> reduces;
+  std::vector<int> kept;                  // values of `Phase::kept` that live in row memory
+  std::vector<std::uint64_t> dependence;  // per instruction: set of axes
+  std::vector<std::uint32_t> registers;   // per instruction: byte offset of its register
+  std::size_t register_bytes = 0;
+};
+
+BlockProgram compile(const kernel::Program& program);
+
+}  // namespace volta::cpu

@@ -1,0 +1,92 @@
+// Memory of the host, and plans as flat lists of prepared launches.
+#include "backend/cpu/cpu_backend.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "backend/cpu/cpu_executable.h"
+#include "core/counting.h"
+
+namespace volta {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t colon = line.find(':');
+    if (colon != std::string::npos && colon + 2 <= line.size()) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+class CpuBackend final : public Backend, private cpu::ProgramSource {
+ public:
+  int device_count() const override { return 1; }
+  std::string device_name(int) const override { return processor_name(); }
+  bool device_is_gpu(int) const override { return false; }
+  std::uint64_t device_memory(int) const override {
+    return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+  }
+  bool supports(int, DType) const override { return true; }
+
+  Address allocate(int, std::size_t bytes) override {
+    if (bytes > SIZE_MAX - kAlignment) return {};
+    return {std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment), 0};
+  }
+  void release(int, Address memory) override { std::free(memory.base); }
+
+  void upload(int, Address destination, const void* source, std::size_t bytes) override {
+    std::memcpy(destination.pointer(), source, bytes);
+  }
+  void download(int, void* destination, Address source, std::size_t bytes) override {
+    std::memcpy(destination, source.pointer(), bytes);
+  }
+  void copy(int, Address destination, Address source, std::size_t bytes) override {
+    std::memmove(destination.pointer(), source.pointer(), bytes);
+  }
+
+  std::unique_ptr<Executable> prepare(int, const plan::PlanSteps& steps) override {
+    return cpu::make_executable(steps, *this, error_);
+  }
+
+  void synchronize(int) override {}
+
+  std::optional<kernel::ErrorRecord> take_error(int) override {
+    if (error_.claimed == 0) return std::nullopt;
+    const kernel::ErrorRecord taken = error_;
+    error_ = {};
+    return taken;
+  }
+
+ private:
+  // Programs by canonical text: each distinct one is prepared once.
+  std::shared_ptr<const cpu::BlockProgram> compiled(const kernel::Program& program) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::shared_ptr<const cpu::BlockProgram>& entry = programs_[kernel::to_text(program)];
+    if (entry == nullptr) {
+      kernel::validate(program);
+      entry = std::make_shared<const cpu::BlockProgram>(cpu::compile(program));
+      count(live_counters().compilations);
+    }
+    return entry;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const cpu::BlockProgram>> programs_;
+  kernel::ErrorRecord error_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace volta

@@ -1,0 +1,181 @@
+// Execution of plans on the CPU. Everything is bound when the plan is prepared; a run resolves addresses by
+// table and walks the steps.
+#include "backend/cpu/cpu_executable.h"
+
+#include <algorithm>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "backend/cpu/block_launch.h"
+#include "backend/cpu/matmul.h"
+#include "backend/matmul_program.h"
+#include "core/counting.h"
+#include "platform/parallel.h"
+
+namespace volta::cpu {
+namespace {
+
+// Elements below which a second thread costs more than it brings.
+constexpr std::int64_t kSerialWork = 16 * 1024;
+
+// Memory of the calling thread, grown when a launch needs more.
+std::byte* thread_scratch(std::size_t bytes) {
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  static thread_local std::unique_ptr<std::byte, Free> memory;
+  static thread_local std::size_t size = 0;
+  if (size < bytes) {
+    const std::size_t rounded = std::max<std::size_t>((bytes + 4095) / 4096 * 4096, 64 * 1024);
+    memory.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
+    if (memory == nullptr) throw std::bad_alloc();
+    // Registers may be read before they are written, where a block ends inside a vector.
+    std::fill_n(memory.get(), rounded, std::byte{0});
+    size = rounded;
+  }
+  return memory.get();
+}
+
+// A kernel step: one launch, or the segments of a horizontal one.
+struct KernelLaunch {
+  std::vector<Launch> segments;
+  std::vector<std::int64_t> first_unit;    // of each segment, and the total
+  std::vector<std::uint32_t> first_args;   // of each segment
+  std::vector<plan::BufferRef> buffers;    // of all segments
+  std::vector<std::uint32_t> first_slots;  // of each segment, in `buffers`
+  std::size_t scratch_bytes = 0;
+  std::int64_t grain = 1;
+  bool uniform_stores = false;
+};
+
+struct MatmulLaunch {
+  std::unique_ptr<Matmul> call;
+  plan::BufferRef a, b, c;
+};
+
+// Addresses of one run.
+struct Addresses {
+  std::span<const volta::Address> leaves, outputs;
+  volta::Address arena;
+
+  void* operator()(const plan::BufferRef& ref) const {
+    switch (ref.kind) {
+      case plan::BufferRef::Kind::Leaf: return leaves[ref.index].pointer();
+      case plan::BufferRef::Kind::Output: return outputs[ref.index].pointer();
+      case plan::BufferRef::Kind::Temp: break;
+    }
+    return static_cast<std::byte*>(arena.pointer()) + ref.offset;
+  }
+};
+
+class CpuExecutable final : public Executable {
+ public:
+  CpuExecutable(const plan::PlanSteps& steps, ProgramSource& source, kernel::ErrorRecord& error)
+      : error_(error) {
+    for (const plan::Step& step : steps.steps) {
+      if (const auto* kernel = std::get_if<plan::KernelStep>(&step)) {
+        add(*kernel, source);
+      } else {
+        add(std::get<plan::MatmulStep>(step), source);
+      }
+    }
+  }
+
+  void run(std::span<const volta::Address> leaves, std::span<const volta::Address> outputs, volta::Address arena,
+           std::span<const std::uint64_t> args) override {
+    const Addresses addresses{leaves, outputs, arena};
+    // Workers read the table while the calling thread waits for them.
+    static thread_local std::vector<void*> slots;
+    if (slots.size() < most_slots_) slots.resize(most_slots_);
+    for (const auto& step : steps_) {
+      if (const auto* kernel = std::get_if<KernelLaunch>(&step)) {
+        for (std::size_t n = 0; n < kernel->buffers.size(); ++n) slots[n] = addresses(kernel->buffers[n]);
+        launch(*kernel, slots.data(), args.data());
+      } else {
+        const MatmulLaunch& product = std::get<MatmulLaunch>(step);
+        product.call->run(addresses(product.a), addresses(product.b), addresses(product.c));
+      }
+    }
+    if (launches_ > 0) count(live_counters().launches, launches_);
+    if (library_calls_ > 0) count(live_counters().library_calls, library_calls_);
+  }
+
+ private:
+  void add(const plan::KernelStep& step, ProgramSource& source) {
+    KernelLaunch launch;
+    const std::shared_ptr<const BlockProgram> program = source.compiled(*step.program);
+    launch.uniform_stores = !program->uniform_stores.empty();
+    std::int64_t units = 0, work = 0;
+    for (const plan::Binding& binding : step.segments) {
+      launch.segments.push_back(bind(program, binding.ints));
+      const Launch& bound = launch.segments.back();
+      launch.first_unit.push_back(units);
+      launch.first_args.push_back(binding.first_arg);
+      launch.first_slots.push_back(static_cast<std::uint32_t>(launch.buffers.size()));
+      launch.buffers.insert(launch.buffers.end(), binding.buffers.begin(), binding.buffers.end());
+      launch.scratch_bytes = std::max(launch.scratch_bytes, bound.scratch_bytes);
+      units += bound.units;
+      work += bound.units * bound.unit_work;
+    }
+    launch.first_unit.push_back(units);
+    launch.grain = std::max<std::int64_t>(1, units == 0 ? 1 : kSerialWork / std::max<std::int64_t>(1, work / units));
+    most_slots_ = std::max(most_slots_, launch.buffers.size());
+    ++launches_;
+    steps_.emplace_back(std::move(launch));
+  }
+
+  void add(const plan::MatmulStep& step, ProgramSource& source) {
+    if (step.m == 0 || step.n == 0 || step.batch == 0) return;
+    const bool library = step.dtype == DType::f32 && step.k > 0;
+    std::unique_ptr<Matmul> call = library ? make_onednn_matmul(step) : nullptr;
+    if (call != nullptr) ++library_calls_;
+    if (call == nullptr && (step.dtype == DType::f32 || step.dtype == DType::f64)) {
+      call = make_generic_matmul(step);
+      ++launches_;
+    }
+    if (call == nullptr) return add(lower_matmul(step), source);
+    steps_.emplace_back(MatmulLaunch{std::move(call), step.a, step.b, step.c});
+  }
+
+  void launch(const KernelLaunch& kernel, void* const* slots, const std::uint64_t* args) const {
+    const auto memory = [&](std::size_t segment) {
+      return LaunchMemory{slots + kernel.first_slots[segment], args + kernel.first_args[segment], &error_};
+    };
+    platform::parallel_for(kernel.first_unit.back(), kernel.grain, [&](std::int64_t begin, std::int64_t end) {
+      std::byte* scratch = thread_scratch(kernel.scratch_bytes);
+      // The last segment that starts at or before `begin`.
+      std::size_t segment = 0;
+      if (kernel.segments.size() > 1) {
+        segment = static_cast<std::size_t>(
+            std::upper_bound(kernel.first_unit.begin(), kernel.first_unit.end() - 1, begin) -
+            kernel.first_unit.begin() - 1);
+      }
+      for (; begin < end; ++segment) {
+        const std::int64_t first = kernel.first_unit[segment];
+        const std::int64_t stop = std::min(end, kernel.first_unit[segment + 1]);
+        if (stop > begin) run_units(kernel.segments[segment], memory(segment), scratch, begin - first, stop - first);
+        begin = std::max(begin, stop);
+      }
+    });
+    if (!kernel.uniform_stores) return;
+    for (std::size_t segment = 0; segment < kernel.segments.size(); ++segment) {
+      if (kernel.segments[segment].units == 0) continue;
+      run_uniform_stores(kernel.segments[segment], memory(segment), thread_scratch(kernel.scratch_bytes));
+    }
+  }
+
+  kernel::ErrorRecord& error_;
+  std::vector<std::variant<KernelLaunch, MatmulLaunch>> steps_;
+  std::size_t most_slots_ = 0;
+  std::uint64_t launches_ = 0, library_calls_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_executable(const plan::PlanSteps& steps, ProgramSource& source,
+                                            kernel::ErrorRecord& error) {
+  return std::make_unique<CpuExecutable>(steps, source, error);
+}
+
+}  // namespace volta::cpu

@@ -1,0 +1,27 @@
+// Matrix products of the CPU backend: oneDNN for f32 where the build has it, else the generic packed product.
+// Everything is planned in advance; run() only takes addresses. Bits do not depend on the number of threads.
+#pragma once
+
+#include <memory>
+
+#include "plan/plan_steps.h"
+
+namespace volta::cpu {
+
+class Matmul {
+ public:
+  virtual ~Matmul() = default;
+  // Addresses of the buffers; the step's element offsets are added here. Safe from several threads.
+  virtual void run(const void* a, const void* b, void* c) = 0;
+};
+
+// f32 or f64.
+VOLTA_BACKEND_API std::unique_ptr<Matmul> make_generic_matmul(const plan::MatmulStep& step);
+// f32 only; null in a build without oneDNN.
+VOLTA_BACKEND_API std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& step);
+
+// The step with operands that every implementation takes: a batch of equal matrices one below the other, times
+// one shared matrix, becomes a single taller product.
+plan::MatmulStep fold_batch(plan::MatmulStep step);
+
+}  // namespace volta::cpu

@@ -1,0 +1,37 @@
+// The state of one Reduce while its elements come in, block by block. The order of combination is a function of
+// the sizes alone: floats are summed in short runs whose sums join a pairwise tree.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/simd_table.h"
+#include "kernel/program.h"
+
+namespace volta::cpu {
+
+// Steps that are added up in order before their sum joins the tree: per lane, and blocks of a row.
+inline constexpr std::int64_t kLaneRun = 32;
+inline constexpr std::int64_t kRowRun = 8;
+// Memory of a row's reduction: the running fold, the levels of the tree, a counter.
+inline constexpr std::size_t kRowReductionBytes = 40 * kFoldBytes;
+
+struct Reduction {
+  kernel::ReduceOp op;
+  DType dtype;        // of the values
+  int levels;         // Lanes: levels of the tree in `state`; 0: sums are added up in order
+  void* result;       // register of the Reduce
+  std::byte* state;
+};
+
+// Lanes: one reduction per lane; `step` counts the Red points.
+void begin_lanes(const Reduction& reduction, std::int64_t lanes);
+void accumulate_lanes(const Reduction& reduction, const void* values, std::int64_t step, std::int64_t lanes);
+void finish_lanes(const Reduction& reduction, std::int64_t steps, std::int64_t lanes);
+
+// Rows: n elements of one row, the first of them at `position`; the result goes to lane 0.
+void begin_row(const Reduction& reduction);
+void accumulate_row(const Reduction& reduction, const void* values, std::int64_t position, std::int64_t n);
+void finish_row(const Reduction& reduction);
+
+}  // namespace volta::cpu

@@ -1,0 +1,178 @@
+// Strided and indexed loads and stores, splats, and blocks of Philox words.
+#include <cstdint>
+#include <cstring>
+
+#include "backend/cpu/simd_table.h"
+#include "kernel/philox.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/simd_movement.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace volta::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class U>
+void splat(void* out, const void* a, const void*, const void*, std::size_t n) {
+  const hn::ScalableTag<U> d;
+  U* z = static_cast<U*>(out);
+  const auto value = hn::Set(d, *static_cast<const U*>(a));
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) hn::StoreU(value, d, z + i);
+}
+
+template <class U>
+void load_strided(void* out, const void* base, std::int64_t stride, std::size_t n) {
+  U* z = static_cast<U*>(out);
+  const U* x = static_cast<const U*>(base);
+  if (stride == 1) {
+    std::memcpy(z, x, n * sizeof(U));
+    return;
+  }
+  std::size_t i = 0;
+  for (; i + 4 <= n; i += 4, x += 4 * stride) {
+    const U x0 = x[0], x1 = x[stride], x2 = x[2 * stride], x3 = x[3 * stride];
+    z[i] = x0;
+    z[i + 1] = x1;
+    z[i + 2] = x2;
+    z[i + 3] = x3;
+  }
+  for (; i < n; ++i, x += stride) z[i] = *x;
+}
+
+template <class U>
+void store_strided(void* base, const void* values, std::int64_t stride, std::size_t n) {
+  const U* x = static_cast<const U*>(values);
+  U* z = static_cast<U*>(base);
+  if (stride == 1) {
+    std::memcpy(z, x, n * sizeof(U));
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i) z[static_cast<std::int64_t>(i) * stride] = x[i];
+}
+
+template <class U, class I>
+void gather(void* out, const void* base, std::int64_t stride, const void* index, std::int64_t value_stride,
+            std::size_t n) {
+  U* z = static_cast<U*>(out);
+  const U* x = static_cast<const U*>(base);
+  const I* at = static_cast<const I*>(index);
+  for (std::size_t i = 0; i < n; ++i) {
+    z[i] = x[static_cast<std::int64_t>(i) * stride + static_cast<std::int64_t>(at[i]) * value_stride];
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// High and low halves of 32 x 32 bit products.
+template <class D, class V>
+HWY_INLINE void multiply_wide(D d, V a, V b, V& high, V& low) {
+  const hn::RepartitionToWide<D> wide;
+  const auto even = hn::BitCast(d, hn::MulEven(a, b));
+  const auto odd = hn::BitCast(d, hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))),
+                                              hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, b)))));
+  high = hn::OddEven(odd, hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, even))));
+  low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(hn::BitCast(wide, odd))), even);
+}
+
+// As many vectors of Philox blocks as fit and carry nothing inside a vector; returns the blocks done.
+std::size_t philox_vectors(std::uint32_t* out, std::uint64_t seed, std::uint64_t counter, std::size_t blocks) {
+  using D = hn::ScalableTag<std::uint32_t>;
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= blocks; i += lanes) {
+    const std::uint64_t first = counter + i;
+    const std::uint32_t low = static_cast<std::uint32_t>(first);
+    if (low > 0xffffffffu - static_cast<std::uint32_t>(lanes)) break;  // a carry inside the vector
+    auto c0 = hn::Add(hn::Set(d, low), hn::Iota(d, 0));
+    auto c1 = hn::Set(d, static_cast<std::uint32_t>(first >> 32));
+    auto c2 = hn::Zero(d), c3 = hn::Zero(d);
+    std::uint32_t k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
+    const auto m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
+    for (int round = 0; round < 10; ++round) {
+      auto high0 = c0, low0 = c0, high1 = c2, low1 = c2;
+      multiply_wide(d, m0, c0, high0, low0);
+      multiply_wide(d, m1, c2, high1, low1);
+      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
+      c1 = low1;
+      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
+      c3 = low0;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    hn::StoreInterleaved4(c0, c1, c2, c3, d, out + 4 * i);
+  }
+  return i;
+}
+#else
+std::size_t philox_vectors(std::uint32_t*, std::uint64_t, std::uint64_t, std::size_t) { return 0; }
+#endif
+
+// Words of `blocks` consecutive Philox blocks, four per block, in order.
+void philox_words(std::uint32_t* out, std::uint64_t seed, std::uint64_t counter, std::size_t blocks) {
+  std::size_t i = philox_vectors(out, seed, counter, blocks);
+  for (; i < blocks; ++i) {
+    const auto words = kernel::philox(seed, counter + i);
+    std::memcpy(out + 4 * i, words.data(), sizeof words);
+  }
+}
+
+void convert_words(float* out, const std::uint32_t* words, std::size_t n) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::RebindToSigned<decltype(d)> di;
+  const auto scale = hn::Set(d, 0x1p-24f);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
+    const auto bits = hn::BitCast(di, hn::ShiftRight<8>(hn::LoadU(du, words + i)));
+    hn::StoreU(hn::Mul(hn::ConvertTo(d, bits), scale), d, out + i);
+  }
+}
+void convert_words(double* out, const std::uint32_t* words, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<double>(words[i]) * 0x1p-32;
+}
+void convert_words(std::int64_t* out, const std::uint32_t* words, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = words[i];
+}
+
+template <class T>
+void philox_block(void* out, std::uint64_t seed, std::uint64_t offset, std::uint64_t first, std::size_t n) {
+  alignas(64) std::uint32_t words[kBlock + 4 + kPad];
+  const std::size_t skip = first % 4;
+  philox_words(words, seed, offset + first / 4, (skip + n + 3) / 4);
+  convert_words(static_cast<T*>(out), words + skip, n);
+}
+
+template <class U>
+void fill_size(SimdTable& table, int size) {
+  table.splat[size] = splat<U>;
+  table.load_strided[size] = load_strided<U>;
+  table.store_strided[size] = store_strided<U>;
+  table.gather[size][type_index(DType::i32)] = gather<U, std::int32_t>;
+  table.gather[size][type_index(DType::i64)] = gather<U, std::int64_t>;
+  table.gather[size][type_index(DType::u8)] = gather<U, std::uint8_t>;
+  table.gather[size][type_index(DType::boolean)] = gather<U, std::uint8_t>;
+}
+
+void fill(SimdTable& table) {
+  fill_size<std::uint8_t>(table, 0);
+  fill_size<std::uint16_t>(table, 1);
+  fill_size<std::uint32_t>(table, 2);
+  fill_size<std::uint64_t>(table, 3);
+  table.philox[type_index(DType::f32)] = philox_block<float>;
+  table.philox[type_index(DType::f64)] = philox_block<double>;
+  table.philox[type_index(DType::i64)] = philox_block<std::int64_t>;
+}
+
+}  // namespace
+void fill_movement_for_target(SimdTable& table) { fill(table); }
+}  // namespace volta::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace volta::cpu {
+HWY_EXPORT(fill_movement_for_target);
+void fill_movement(SimdTable& table) { HWY_DYNAMIC_DISPATCH(fill_movement_for_target)(table); }
+}  // namespace volta::cpu
+#endif

@@ -1,0 +1,161 @@
+// Reductions of blocks. The lanes of a fold are fixed by the element size, so that sums do not depend on the
+// vector width of the machine.
+#include <cstdint>
+#include <type_traits>
+
+#include "backend/cpu/simd_table.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/simd_reductions.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace volta::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using kernel::ReduceOp;
+
+struct Sum {
+  template <class V>
+  static HWY_INLINE V vector(V a, V b) { return hn::Add(a, b); }
+  template <class T>
+  static T scalar(T a, T b) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+  }
+};
+struct Prod {
+  template <class V>
+  static HWY_INLINE V vector(V a, V b) { return hn::Mul(a, b); }
+  template <class T>
+  static T scalar(T a, T b) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+  }
+};
+struct Max {
+  template <class V>
+  static HWY_INLINE V vector(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Not(hn::Eq(a, a)), hn::Gt(a, b)), a, b);
+  }
+  template <class T>
+  static T scalar(T a, T b) { return a > b ? a : b; }
+};
+struct Min {
+  template <class V>
+  static HWY_INLINE V vector(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Not(hn::Eq(a, a)), hn::Lt(a, b)), a, b);
+  }
+  template <class T>
+  static T scalar(T a, T b) { return a < b ? a : b; }
+};
+
+template <class T, class F>
+void fold_float(void* lanes, const void* values, std::size_t n) {
+  const hn::CappedTag<T, kFoldBytes / sizeof(T)> d;
+  constexpr std::size_t width = kFoldBytes / sizeof(T);
+  T* acc = static_cast<T*>(lanes);
+  const T* x = static_cast<const T*>(values);
+  const std::size_t rows = n / width, rest = n % width;
+  for (std::size_t j = 0; j < width; j += hn::Lanes(d)) {
+    auto total = hn::LoadU(d, acc + j);
+    std::size_t r = 0;
+    for (; r + 4 <= rows; r += 4) {
+      const T* at = x + r * width + j;
+      const auto first = F::vector(hn::LoadU(d, at), hn::LoadU(d, at + width));
+      const auto second = F::vector(hn::LoadU(d, at + 2 * width), hn::LoadU(d, at + 3 * width));
+      total = F::vector(total, F::vector(first, second));
+    }
+    for (; r < rows; ++r) total = F::vector(total, hn::LoadU(d, x + r * width + j));
+    hn::StoreU(total, d, acc + j);
+  }
+  // The tail keeps the lanes it does not reach.
+  for (std::size_t j = 0; j < rest; j += hn::Lanes(d)) {
+    const auto total = hn::LoadU(d, acc + j);
+    const auto reached = hn::FirstN(d, rest - j);
+    const auto folded = F::vector(total, hn::LoadU(d, x + rows * width + j));
+    hn::StoreU(hn::IfThenElse(reached, folded, total), d, acc + j);
+  }
+}
+
+template <class T, class F>
+void fold_integer(void* lanes, const void* values, std::size_t n) {
+  constexpr std::size_t width = kFoldBytes / sizeof(T);
+  T* acc = static_cast<T*>(lanes);
+  const T* x = static_cast<const T*>(values);
+  for (std::size_t i = 0; i < n; ++i) acc[i % width] = F::scalar(acc[i % width], x[i]);
+}
+
+// Whether a challenger takes the place of the best so far. NaN beats everything; the first one stays.
+template <class T, bool kMax>
+HWY_INLINE bool beats(T challenger, T best) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (best != best) return false;
+    if (challenger != challenger) return true;
+  }
+  return kMax ? challenger > best : challenger < best;
+}
+
+template <class T, bool kMax>
+std::size_t find_best(const void* values, std::size_t n) {
+  const T* x = static_cast<const T*>(values);
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < n; ++i) {
+    if (beats<T, kMax>(x[i], x[best])) best = i;
+  }
+  return best;
+}
+
+template <class T, bool kMax>
+void track_best(void* best, std::int64_t* position, const void* values, std::int64_t at, std::size_t n) {
+  T* winner = static_cast<T*>(best);
+  const T* x = static_cast<const T*>(values);
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool better = at == 0 || beats<T, kMax>(x[i], winner[i]);
+    winner[i] = better ? x[i] : winner[i];
+    position[i] = better ? at : position[i];
+  }
+}
+
+template <class T>
+void fill_type(SimdTable& table, DType dtype) {
+  const int t = type_index(dtype);
+  if constexpr (std::is_floating_point_v<T>) {
+    table.fold[0][t] = fold_float<T, Sum>;
+    table.fold[1][t] = fold_float<T, Prod>;
+    table.fold[2][t] = fold_float<T, Max>;
+    table.fold[3][t] = fold_float<T, Min>;
+  } else {
+    table.fold[0][t] = fold_integer<T, Sum>;
+    table.fold[1][t] = fold_integer<T, Prod>;
+    table.fold[2][t] = fold_integer<T, Max>;
+    table.fold[3][t] = fold_integer<T, Min>;
+  }
+  table.find_best[0][t] = find_best<T, true>;
+  table.find_best[1][t] = find_best<T, false>;
+  table.track_best[0][t] = track_best<T, true>;
+  table.track_best[1][t] = track_best<T, false>;
+}
+
+void fill(SimdTable& table) {
+  fill_type<float>(table, DType::f32);
+  fill_type<double>(table, DType::f64);
+  fill_type<std::int32_t>(table, DType::i32);
+  fill_type<std::int64_t>(table, DType::i64);
+  fill_type<std::uint8_t>(table, DType::u8);
+  fill_type<std::uint8_t>(table, DType::boolean);
+  table.fold[0][type_index(DType::boolean)] = fold_integer<std::uint8_t, Max>;  // a sum of bools is "any"
+}
+
+}  // namespace
+void fill_reductions_for_target(SimdTable& table) { fill(table); }
+}  // namespace volta::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace volta::cpu {
+HWY_EXPORT(fill_reductions_for_target);
+void fill_reductions(SimdTable& table) { HWY_DYNAMIC_DISPATCH(fill_reductions_for_target)(table); }
+}  // namespace volta::cpu
+#endif

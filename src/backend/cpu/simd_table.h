@@ -1,0 +1,92 @@
+// The SIMD kernels behind the CPU executor: one table of function pointers, filled for the best instruction
+// set of the machine at first use. A kernel is a tight loop over one block of values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel/program.h"
+#include "volta/dtype.h"
+
+namespace volta::cpu {
+
+// Elements per block. Measured: 128 keeps the registers of an eight-op chain in the first-level cache.
+inline constexpr std::int64_t kBlock = 128;
+// Kernels read and write whole vectors: up to the next multiple of kPad elements past n.
+inline constexpr std::int64_t kPad = 64;
+// Bytes of the partial result of a block reduction: kFoldBytes / size_of(dtype) independent lanes.
+inline constexpr std::size_t kFoldBytes = 64;
+
+constexpr std::int64_t padded(std::int64_t n) { return (n + kPad - 1) / kPad * kPad; }
+
+// out[i] = f(a[i], b[i], c[i]); operands beyond the arity are ignored. `out` may be an
+// operand of the same element size.
+using ComputeFn = void (*)(void* out, const void* a, const void* b, const void* c, std::size_t n);
+// lanes = combine(lanes, values[0..n)): element i goes to lane i % lane_count.
+using FoldFn = void (*)(void* lanes, const void* values, std::size_t n);
+// out[i] = base[i * stride], and base[i * stride] = values[i]; exactly n elements are touched.
+using StridedLoadFn = void (*)(void* out, const void* base, std::int64_t stride, std::size_t n);
+using StridedStoreFn = void (*)(void* base, const void* values, std::int64_t stride, std::size_t n);
+// out[i] = base[i * stride + index[i] * value_stride]
+using GatherFn = void (*)(void* out, const void* base, std::int64_t stride, const void* index,
+                          std::int64_t value_stride, std::size_t n);
+// Position of the first element that is best (NaN beats all).
+using FindBestFn = std::size_t (*)(const void* values, std::size_t n);
+// best[i], position[i] = values[i], at where values[i] beats best[i].
+using TrackBestFn = void (*)(void* best, std::int64_t* position, const void* values, std::int64_t at,
+                             std::size_t n);
+// out[i] = word of element first + i, converted to the dtype of the entry.
+using PhiloxFn = void (*)(void* out, std::uint64_t seed, std::uint64_t offset, std::uint64_t first,
+                          std::size_t n);
+// c[rows, columns] (row stride ldc) (+)= packed a (depth x kGemmRows) * packed b (depth x kGemmColumns).
+using GemmTileFn = void (*)(void* c, std::int64_t ldc, const void* a, const void* b, std::int64_t depth,
+                            std::int64_t rows, std::int64_t columns, bool accumulate);
+inline constexpr std::int64_t kGemmRows = 6;
+// Columns of a tile: two vectors of 64 bytes.
+template <class T>
+inline constexpr std::int64_t kGemmColumns = 128 / static_cast<std::int64_t>(sizeof(T));
+
+struct SimdTable {
+  // By dtype of the operands (where: of the second and third).
+  ComputeFn op[kernel::kScalarOpCount][kDTypeCount] = {};
+  ComputeFn multiply_add[kDTypeCount] = {};  // a * b + c
+  ComputeFn cast[kDTypeCount][kDTypeCount] = {};  // from, to
+  ComputeFn splat[4] = {};                        // by log2 of the element size: out[i] = a[0]
+  FoldFn fold[4][kDTypeCount] = {};               // Sum, Prod, Max, Min
+  StridedLoadFn load_strided[4] = {};             // by log2 of the element size
+  StridedStoreFn store_strided[4] = {};
+  GatherFn gather[4][kDTypeCount] = {};  // by log2 of the element size, dtype of the index
+  FindBestFn find_best[2][kDTypeCount] = {};  // max, min
+  TrackBestFn track_best[2][kDTypeCount] = {};
+  PhiloxFn philox[kDTypeCount] = {};
+  GemmTileFn gemm_f32 = nullptr, gemm_f64 = nullptr;
+  const char* target = "";
+
+  ComputeFn scalar(kernel::ScalarOp o, DType t) const {
+    return op[static_cast<int>(o)][static_cast<int>(t)];
+  }
+};
+
+// The table of this machine. VOLTA_BACKEND_API so that tests can measure single kernels.
+VOLTA_BACKEND_API const SimdTable& simd();
+
+// log2 of an element size, the index of tables by size.
+constexpr int size_index(DType t) {
+  switch (size_of(t)) {
+    case 1: return 0;
+    case 2: return 1;
+    case 4: return 2;
+    default: return 3;
+  }
+}
+constexpr int type_index(DType t) { return static_cast<int>(t); }
+
+// Parts of the table, each compiled once per instruction set.
+void fill_arithmetic(SimdTable& table);
+void fill_functions(SimdTable& table);
+void fill_casts(SimdTable& table);
+void fill_movement(SimdTable& table);
+void fill_reductions(SimdTable& table);
+void fill_gemm(SimdTable& table);
+
+}  // namespace volta::cpu

@@ -1,0 +1,126 @@
+// The CUDA backend: devices by number, and the library's entry point.
+#include "backend/backend.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/driver.h"
+#include "backend/cuda/executable.h"
+#include "core/build_stamp.h"
+#include "volta/error.h"
+#include "volta/export.h"
+
+namespace volta::cuda {
+namespace {
+
+CUdeviceptr pointer(const Address& address) {
+  return reinterpret_cast<std::uintptr_t>(address.base) + address.offset;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(std::unique_ptr<Libraries> libraries)
+      : libraries_(std::move(libraries)), devices_(static_cast<std::size_t>(libraries_->device_count)) {}
+
+  int device_count() const override { return libraries_->device_count; }
+
+  std::string device_name(int device) const override {
+    std::array<char, 256> name{};
+    check(driver().cuDeviceGetName(name.data(), static_cast<int>(name.size()), handle(device)), device);
+    return name.data();
+  }
+
+  bool device_is_gpu(int) const override { return true; }
+
+  std::uint64_t device_memory(int device) const override {
+    std::size_t bytes = 0;
+    check(driver().cuDeviceTotalMem(&bytes, handle(device)), device);
+    return bytes;
+  }
+
+  bool supports(int, DType) const override { return true; }
+
+  Address allocate(int device, std::size_t bytes) override {
+    return {reinterpret_cast<void*>(this->device(device)->allocate(bytes)), 0};
+  }
+
+  void release(int device, Address memory) override { this->device(device)->release(pointer(memory)); }
+
+  void upload(int device, Address destination, const void* source, std::size_t bytes) override {
+    this->device(device)->upload(pointer(destination), source, bytes);
+  }
+
+  void download(int device, void* destination, Address source, std::size_t bytes) override {
+    this->device(device)->download(destination, pointer(source), bytes);
+  }
+
+  void copy(int device, Address destination, Address source, std::size_t bytes) override {
+    this->device(device)->copy(pointer(destination), pointer(source), bytes);
+  }
+
+  std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
+    const std::shared_ptr<Device> on = this->device(device);
+    on->context().ensure_alive();
+    const ContextScope scope(on->context());
+    return std::make_unique<CudaExecutable>(on, steps);
+  }
+
+  void synchronize(int device) override { this->device(device)->synchronize(); }
+
+  std::optional<kernel::ErrorRecord> take_error(int device) override {
+    return this->device(device)->take_error();
+  }
+
+ private:
+  const Driver& driver() const { return libraries_->driver; }
+
+  void check(CUresult status, int device) const {
+    if (status == CUDA_SUCCESS) return;
+    throw BackendError(fmt::format("cuda:{}: {}", device, describe(driver(), status)));
+  }
+
+  CUdevice handle(int device) const {
+    CUdevice handle = 0;
+    check(driver().cuDeviceGet(&handle, device), device);
+    return handle;
+  }
+
+  // The device, opened on first use.
+  std::shared_ptr<Device> device(int index) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Device>& device = devices_.at(static_cast<std::size_t>(index));
+    if (device == nullptr) device = std::make_shared<Device>(*libraries_, index);
+    return device;
+  }
+
+  const std::unique_ptr<Libraries> libraries_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Device>> devices_;
+};
+
+}  // namespace
+}  // namespace volta::cuda
+
+extern "C" VOLTA_BACKEND_API volta::Backend* volta_create_backend(const char* stamp, const char** why) {
+  static thread_local std::string reason;  // outlives the call
+  const auto refuse = [why](std::string text) {
+    reason = std::move(text);
+    *why = reason.c_str();
+    return nullptr;
+  };
+  if (std::strcmp(stamp, volta::kBuildStamp) != 0) {
+    return refuse(fmt::format("the CUDA backend is of another build: its stamp is {}, the library's {}",
+                              volta::kBuildStamp, stamp));
+  }
+  auto libraries = std::make_unique<volta::cuda::Libraries>();
+  std::string missing;
+  if (!volta::cuda::open_libraries(*libraries, &missing)) return refuse(std::move(missing));
+  return new volta::cuda::CudaBackend(std::move(libraries));
+}

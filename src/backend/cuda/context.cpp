@@ -1,0 +1,217 @@
+// The context of a device, status checks, and owners of the driver's resources.
+#include "backend/cuda/context.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "volta/error.h"
+
+namespace volta::cuda {
+namespace {
+
+// CUDA_ERROR_CONTAINED, which the headers of CUDA 12 do not have yet.
+constexpr CUresult kContained = static_cast<CUresult>(226);
+
+// Statuses after which nothing in the context works any more.
+bool is_fault(CUresult status) {
+  switch (status) {
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+    case CUDA_ERROR_UNKNOWN: return true;
+    default: return status == kContained;
+  }
+}
+
+}  // namespace
+
+Context::Context(const Libraries& libraries, int index)
+    : libraries_(libraries), name_(fmt::format("cuda:{}", index)) {
+  const Driver& cu = driver();
+  check(cu.cuDeviceGet(&device_, index), "finding the device");
+  int major = 0, minor = 0;
+  check(cu.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device_),
+        "reading the compute capability");
+  check(cu.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device_),
+        "reading the compute capability");
+  compute_capability_ = major * 10 + minor;
+  check(cu.cuDevicePrimaryCtxRetain(&handle_, device_), "creating the context");
+  try {
+    const ContextScope scope(*this);
+    check(cu.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "creating the stream");
+  } catch (...) {
+    cu.cuDevicePrimaryCtxRelease(device_);
+    throw;
+  }
+}
+
+Context::~Context() {
+  {
+    const ContextScope scope(*this, std::nothrow);
+    driver().cuStreamDestroy(stream_);
+  }
+  driver().cuDevicePrimaryCtxRelease(device_);
+}
+
+void Context::fail(CUresult status, const char* doing) const {
+  const std::string reason = describe(driver(), status);
+  if (is_fault(status)) {
+    mark_lost(reason);
+    ensure_alive();
+  }
+  throw BackendError(fmt::format("{}: {} failed: {}", name_, doing, reason));
+}
+
+void Context::mark_lost(const std::string& reason) const {
+  const std::lock_guard lock(lost_mutex_);
+  if (lost()) return;  // the first fault is the cause of the others
+  lost_reason_ = reason;
+  lost_.store(true, std::memory_order_release);
+}
+
+void Context::ensure_alive() const {
+  if (!lost()) [[likely]] return;
+  const std::lock_guard lock(lost_mutex_);
+  throw BackendError(fmt::format("{} is lost: {}", name_, lost_reason_));
+}
+
+void Context::synchronize() const {
+  check(driver().cuStreamSynchronize(stream_), "waiting for the device");
+}
+
+ContextScope::ContextScope(const Context& context) : context_(context), pushed_(false) {
+  context.check(context.driver().cuCtxPushCurrent(context.handle()), "entering the context");
+  pushed_ = true;
+}
+
+ContextScope::ContextScope(const Context& context, std::nothrow_t) noexcept
+    : context_(context),
+      pushed_(context.driver().cuCtxPushCurrent(context.handle()) == CUDA_SUCCESS) {}
+
+ContextScope::~ContextScope() {
+  CUcontext previous = nullptr;
+  if (pushed_) context_.driver().cuCtxPopCurrent(&previous);
+}
+
+DeviceMemory::DeviceMemory(const Context& context, std::size_t bytes)
+    : DeviceMemory(try_allocate(context, bytes)) {
+  if (address_ == 0) {
+    throw OutOfMemory(fmt::format("{}: no memory for {} bytes of a plan's own", context.name(), bytes));
+  }
+}
+
+DeviceMemory DeviceMemory::try_allocate(const Context& context, std::size_t bytes) {
+  const ContextScope scope(context);
+  DeviceMemory memory;
+  const CUresult status = context.driver().cuMemAlloc(&memory.address_, bytes);
+  if (status == CUDA_ERROR_OUT_OF_MEMORY) {
+    memory.address_ = 0;
+    return memory;
+  }
+  context.check(status, "allocating memory");
+  memory.context_ = &context;
+  return memory;
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : context_(other.context_), address_(std::exchange(other.address_, 0)) {}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  if (this != &other) {
+    reset();
+    context_ = other.context_;
+    address_ = std::exchange(other.address_, 0);
+  }
+  return *this;
+}
+
+CUdeviceptr DeviceMemory::detach() { return std::exchange(address_, 0); }
+
+void DeviceMemory::reset() noexcept {
+  if (address_ == 0) return;
+  const ContextScope scope(*context_, std::nothrow);
+  context_->driver().cuMemFree(std::exchange(address_, 0));
+}
+
+PinnedMemory::PinnedMemory(const Context& context, std::size_t bytes) : context_(&context) {
+  const ContextScope scope(context);
+  const Driver& cu = context.driver();
+  context.check(cu.cuMemHostAlloc(&host_, bytes, CU_MEMHOSTALLOC_DEVICEMAP), "allocating pinned memory");
+  const CUresult status = cu.cuMemHostGetDevicePointer(&device_, host_, 0);
+  if (status != CUDA_SUCCESS) {
+    cu.cuMemFreeHost(std::exchange(host_, nullptr));
+    context.check(status, "mapping pinned memory");
+  }
+  std::memset(host_, 0, bytes);
+}
+
+PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
+    : context_(other.context_),
+      host_(std::exchange(other.host_, nullptr)),
+      device_(std::exchange(other.device_, 0)) {}
+
+PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
+  if (this != &other) {
+    reset();
+    context_ = other.context_;
+    host_ = std::exchange(other.host_, nullptr);
+    device_ = std::exchange(other.device_, 0);
+  }
+  return *this;
+}
+
+void PinnedMemory::reset() noexcept {
+  if (host_ == nullptr) return;
+  const ContextScope scope(*context_, std::nothrow);
+  context_->driver().cuMemFreeHost(std::exchange(host_, nullptr));
+}
+
+Stream::Stream(const Context& context) : context_(context) {
+  const ContextScope scope(context);
+  context.check(context.driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "creating a stream");
+}
+
+Stream::~Stream() {
+  const ContextScope scope(context_, std::nothrow);
+  context_.driver().cuStreamDestroy(stream_);
+}
+
+Event::Event(const Context& context) : context_(&context) {
+  const ContextScope scope(context);
+  context.check(context.driver().cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "creating an event");
+}
+
+Event::~Event() {
+  if (event_ == nullptr) return;
+  const ContextScope scope(*context_, std::nothrow);
+  context_->driver().cuEventDestroy(event_);
+}
+
+Event::Event(Event&& other) noexcept
+    : context_(other.context_), event_(std::exchange(other.event_, nullptr)) {}
+
+void Event::record() const {
+  context_->check(context_->driver().cuEventRecord(event_, context_->stream()), "recording an event");
+}
+
+void Event::wait() const {
+  context_->check(context_->driver().cuEventSynchronize(event_), "waiting for the device");
+}
+
+void Event::wait_quietly() const noexcept { context_->driver().cuEventSynchronize(event_); }
+
+}  // namespace volta::cuda

@@ -1,0 +1,96 @@
+// Memory, copies and waits of one device.
+#include "backend/cuda/device.h"
+
+#include <atomic>
+#include <cstring>
+
+namespace volta::cuda {
+
+Device::Device(const Libraries& libraries, int index)
+    : context_(libraries, index),
+      error_(context_, sizeof(kernel::ErrorRecord)),
+      capture_stream_(context_),
+      modules_(context_),
+      matmuls_(context_),
+      staging_(context_) {}
+
+CUdeviceptr Device::allocate(std::size_t bytes) {
+  context_.ensure_alive();
+  return DeviceMemory::try_allocate(context_, bytes).detach();
+}
+
+void Device::release(CUdeviceptr memory) {
+  context_.ensure_alive();
+  const ContextScope scope(context_);
+  context_.synchronize();
+  context_.check(context_.driver().cuMemFree(memory), "freeing memory");
+}
+
+void Device::upload(CUdeviceptr destination, const void* source, std::size_t bytes) {
+  context_.ensure_alive();
+  if (bytes == 0) return;
+  const ContextScope scope(context_);
+  {
+    const std::lock_guard lock(submission_);
+    scalars_.written(destination, bytes);
+  }
+  staging_.upload(destination, source, bytes);
+}
+
+void Device::download(void* destination, CUdeviceptr source, std::size_t bytes) {
+  context_.ensure_alive();
+  if (bytes == 0) return;
+  const ContextScope scope(context_);
+  if (bytes <= kMaxScalarBytes && read_mirror(destination, source, bytes)) return;
+  staging_.download(destination, source, bytes);
+}
+
+// Takes a scalar from its mirror, if it has one. Either way the output counts as observed from now on.
+bool Device::read_mirror(void* destination, CUdeviceptr source, std::size_t bytes) {
+  std::optional<ScalarTable::Found> found;
+  {
+    const std::lock_guard lock(submission_);
+    found = scalars_.find(source, bytes);
+    if (!found) return false;
+    found->output->observed = true;
+    if (found->sequence == 0 || !found->output->mirror->holds(found->sequence)) return false;
+  }
+  const Mirror& mirror = *found->output->mirror;
+  if (!mirror.wait(found->sequence)) return false;
+  const std::uint64_t value = mirror.value(found->sequence);
+  // Another thread may have sent runs meanwhile whose mirrors take the same place.
+  const std::lock_guard lock(submission_);
+  if (!mirror.holds(found->sequence)) return false;
+  std::memcpy(destination, &value, bytes);
+  return true;
+}
+
+void Device::copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes) {
+  context_.ensure_alive();
+  if (bytes == 0) return;
+  const ContextScope scope(context_);
+  const std::lock_guard lock(submission_);
+  scalars_.written(destination, bytes);
+  context_.check(context_.driver().cuMemcpyDtoDAsync(destination, source, bytes, context_.stream()),
+                 "copying on the device");
+}
+
+void Device::synchronize() {
+  context_.ensure_alive();
+  const ContextScope scope(context_);
+  context_.synchronize();
+}
+
+std::optional<kernel::ErrorRecord> Device::take_error() {
+  context_.ensure_alive();
+  auto& record = *static_cast<kernel::ErrorRecord*>(error_.host());
+  std::atomic_ref claimed(record.claimed);
+  if (claimed.load(std::memory_order_acquire) == 0) return std::nullopt;
+  // The kernel that claimed the record may still be filling it: a mirrored scalar does not wait for all.
+  synchronize();
+  const kernel::ErrorRecord taken = record;
+  record = {};
+  return taken;
+}
+
+}  // namespace volta::cuda

@@ -1,0 +1,54 @@
+// Everything of one CUDA device: context, staging, kernels, products, the error record, and the scalars
+// written lately. Made on first use.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+
+#include "backend/cuda/context.h"
+#include "backend/cuda/matmul.h"
+#include "backend/cuda/modules.h"
+#include "backend/cuda/scalars.h"
+#include "backend/cuda/staging.h"
+#include "kernel/program.h"
+
+namespace volta::cuda {
+
+class Device {
+ public:
+  Device(const Libraries& libraries, int index);
+
+  // These throw BackendError once the device is lost.
+  CUdeviceptr allocate(std::size_t bytes);  // 0 when there is no more
+  void release(CUdeviceptr memory);
+  void upload(CUdeviceptr destination, const void* source, std::size_t bytes);
+  void download(void* destination, CUdeviceptr source, std::size_t bytes);
+  void copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes);
+  void synchronize();
+  std::optional<kernel::ErrorRecord> take_error();
+
+  const Context& context() const { return context_; }
+  Modules& modules() { return modules_; }
+  MatmulLibrary& matmuls() { return matmuls_; }
+  Staging& staging() { return staging_; }
+  ScalarTable& scalars() { return scalars_; }  // under submission()
+  CUstream capture_stream() const { return capture_stream_.get(); }
+  CUdeviceptr error_record() const { return error_.device(); }
+  // Held while a run is enqueued, so that runs follow each other whole.
+  std::mutex& submission() { return submission_; }
+
+ private:
+  bool read_mirror(void* destination, CUdeviceptr source, std::size_t bytes);
+
+  const Context context_;  // first: the others use it to their end
+  PinnedMemory error_;     // one kernel::ErrorRecord
+  Stream capture_stream_;
+  Modules modules_;
+  MatmulLibrary matmuls_;
+  Staging staging_;
+  std::mutex submission_;
+  ScalarTable scalars_;
+};
+
+}  // namespace volta::cuda

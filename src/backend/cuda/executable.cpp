@@ -1,0 +1,266 @@
+// Eager runs, captures and replays of one plan.
+#include "backend/cuda/executable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/counting.h"
+#include "volta/error.h"
+#include "volta/log.h"
+
+namespace volta::cuda {
+namespace {
+
+// Runs before the first capture: a plan that runs once or twice is not worth one.
+constexpr std::uint64_t kEagerRuns = 2;
+// Two runs may be in flight, so the third block back is free again.
+constexpr std::size_t kArgBlocks = 3;
+
+}  // namespace
+
+CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanSteps& steps)
+    : device_(std::move(device)),
+      context_(device_->context()),
+      leaf_bytes_(steps.leaf_bytes),
+      output_bytes_(steps.output_bytes),
+      arena_bytes_(steps.arena_bytes),
+      steps_(context_, device_->modules(), device_->matmuls(), steps),
+      finished_{Event(context_), Event(context_)},
+      arg_words_(steps.arg_words),
+      table_(leaf_bytes_, output_bytes_, arena_bytes_) {
+  if (arg_words_ > 0) {
+    args_ = DeviceMemory(context_, arg_words_ * sizeof(std::uint64_t));
+    arg_blocks_ = PinnedMemory(context_, kArgBlocks * arg_words_ * sizeof(std::uint64_t));
+  }
+  if (steps_.table_words() > 0) {
+    eager_tables_ = DeviceMemory(context_, steps_.table_words() * sizeof(std::uint64_t));
+  }
+  scalars_.resize(output_bytes_.size());
+  for (std::size_t i = 0; i < output_bytes_.size(); ++i) {
+    if (output_bytes_[i] == 0 || output_bytes_[i] > kMaxScalarBytes) continue;
+    scalars_[i] = std::make_shared<ScalarOutput>();
+    device_->modules().own_function(mirror_kernel());  // ready for a capture
+  }
+}
+
+CudaExecutable::~CudaExecutable() {
+  const ContextScope scope(context_, std::nothrow);
+  for (const Event& event : finished_) event.wait_quietly();
+}
+
+void CudaExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
+                         std::span<const std::uint64_t> args) {
+  context_.ensure_alive();
+  const std::lock_guard lock(mutex_);
+  const ContextScope scope(context_);
+  // At most two runs in flight: this one and the one before.
+  const Event& finished = finished_[runs_ % finished_.size()];
+  finished.wait();
+
+  const std::lock_guard submission(device_->submission());
+  set_addresses(leaves, outputs, arena);
+  send_args(args);
+  VariantTable::Choice choice{VariantTable::Action::Eager};
+  if (runs_ >= kEagerRuns && !replay_off_) choice = table_.choose(addresses_);
+  if (choice.action == VariantTable::Action::Capture && !capture(choice.variant)) {
+    choice.action = VariantTable::Action::Eager;
+  }
+  if (choice.action == VariantTable::Action::Eager) {
+    run_eagerly();
+  } else {
+    replay(variants_[choice.variant]);
+  }
+  finished.record();
+  ++runs_;
+}
+
+void CudaExecutable::set_addresses(std::span<const Address> leaves, std::span<const Address> outputs,
+                                   Address arena) {
+  if (leaves.size() != leaf_bytes_.size() || outputs.size() != output_bytes_.size()) {
+    throw BackendError(fmt::format("{}: a plan of {} leaves and {} outputs was given {} and {}",
+                                   context_.name(), leaf_bytes_.size(), output_bytes_.size(), leaves.size(),
+                                   outputs.size()));
+  }
+  const auto add = [&](const Address& address) {
+    addresses_.push_back(reinterpret_cast<std::uintptr_t>(address.base) + address.offset);
+  };
+  addresses_.clear();
+  for (const Address& leaf : leaves) add(leaf);
+  for (const Address& output : outputs) add(output);
+  add(arena);
+}
+
+void CudaExecutable::send_args(std::span<const std::uint64_t> args) {
+  if (args.size() < arg_words_) {
+    throw BackendError(fmt::format("{}: a plan with {} argument words was given {}", context_.name(),
+                                   arg_words_, args.size()));
+  }
+  args = args.first(arg_words_);
+  if (std::equal(args.begin(), args.end(), last_args_.begin(), last_args_.end())) return;
+  const std::size_t bytes = arg_words_ * sizeof(std::uint64_t);
+  char* block = static_cast<char*>(arg_blocks_.host()) + next_arg_block_ * bytes;
+  std::memcpy(block, args.data(), bytes);
+  last_args_.clear();
+  context_.check(context_.driver().cuMemcpyHtoDAsync(args_.address(), block, bytes, context_.stream()),
+                 "sending arguments");
+  last_args_.assign(args.begin(), args.end());
+  next_arg_block_ = (next_arg_block_ + 1) % kArgBlocks;
+}
+
+Bound CudaExecutable::bound(const std::vector<std::uint64_t>& addresses) const {
+  const std::span<const std::uint64_t> all(addresses);
+  return {all.first(leaf_bytes_.size()), all.subspan(leaf_bytes_.size(), output_bytes_.size()), all.back()};
+}
+
+LaunchPlace CudaExecutable::place(const DeviceMemory& tables, CUstream stream) const {
+  return {tables.address(), args_.address(), device_->error_record(), stream};
+}
+
+void CudaExecutable::upload_tables(const DeviceMemory& tables, const std::vector<std::uint64_t>& rows) const {
+  device_->staging().upload(tables.address(), rows.data(), rows.size() * sizeof(std::uint64_t));
+}
+
+void CudaExecutable::run_eagerly() {
+  const Bound buffers = bound(addresses_);
+  steps_.bind(buffers);
+  if (eager_tables_) {
+    std::vector<std::uint64_t> rows;
+    steps_.fill_tables(buffers, rows);
+    if (rows != eager_rows_) {
+      eager_rows_.clear();
+      upload_tables(eager_tables_, rows);
+      eager_rows_ = std::move(rows);
+    }
+  }
+  note_writes(nullptr);
+  const LaunchPlace here = place(eager_tables_, context_.stream());
+  for (std::size_t step = 0; step < steps_.size(); ++step) steps_.issue(step, buffers, here);
+  count(live_counters().launches, steps_.launches());
+  count(live_counters().library_calls, steps_.library_calls());
+}
+
+bool CudaExecutable::capture(std::size_t index) {
+  try {
+    if (index == 0 && !variants_.empty()) {
+      context_.synchronize();  // earlier variants may still be running in the old slots
+      variants_.clear();
+      slots_ = {};
+      slots_ = DeviceMemory(context_, table_.slot_bytes());
+    }
+    variants_.push_back(record());
+    return true;
+  } catch (const Error& error) {
+    if (context_.lost()) throw;
+    context_.synchronize();
+    variants_.clear();
+    slots_ = {};
+    replay_off_ = true;
+    log(LogLevel::warning,
+        fmt::format("{}: a plan is run step by step, its capture failed: {}", context_.name(), error.what()));
+    return false;
+  }
+}
+
+CudaExecutable::Variant CudaExecutable::record() {
+  const std::vector<std::uint64_t> addresses = slotted();
+  const Bound buffers = bound(addresses);
+  steps_.bind(buffers);
+  Variant variant;
+  variant.launches = steps_.launches();
+  variant.library_calls = steps_.library_calls();
+  if (steps_.table_words() > 0) {
+    variant.tables = DeviceMemory(context_, steps_.table_words() * sizeof(std::uint64_t));
+    std::vector<std::uint64_t> rows;
+    steps_.fill_tables(buffers, rows);
+    upload_tables(variant.tables, rows);
+  }
+  std::vector<std::vector<std::size_t>> mirrors_after(steps_.size());
+  for (std::size_t i = 0; i < scalars_.size(); ++i) {
+    if (scalars_[i] == nullptr || !scalars_[i]->observed || !steps_.last_writer(i)) continue;
+    if (scalars_[i]->mirror == nullptr) {
+      scalars_[i]->mirror =
+          std::make_unique<Mirror>(context_, device_->modules().own_function(mirror_kernel()));
+    }
+    mirrors_after[mirror_point(i)].push_back(i);
+    variant.mirrored.push_back(i);
+  }
+  const CUstream stream = device_->capture_stream();
+  const LaunchPlace here = place(variant.tables, stream);
+  variant.graph = Graph(context_, stream, [&] {
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      steps_.issue(step, buffers, here);
+      for (const std::size_t i : mirrors_after[step]) {
+        scalars_[i]->mirror->enqueue(buffers.outputs[i], output_bytes_[i], stream);
+      }
+    }
+  });
+  return variant;
+}
+
+std::size_t CudaExecutable::mirror_point(std::size_t output) const {
+  const std::uint64_t address = addresses_[output_index(output)];
+  const auto leaves_end = addresses_.begin() + static_cast<std::ptrdiff_t>(leaf_bytes_.size());
+  // Donated memory may be written under the leaf's name as well.
+  const bool donated = std::find(addresses_.begin(), leaves_end, address) != leaves_end;
+  return donated ? steps_.size() - 1 : *steps_.last_writer(output);
+}
+
+void CudaExecutable::replay(const Variant& variant) {
+  copy_in();
+  variant.graph.launch();
+  note_writes(&variant);
+  copy_out();
+  count(live_counters().graph_launches);
+  count(live_counters().launches, variant.launches);
+  count(live_counters().library_calls, variant.library_calls);
+}
+
+std::vector<std::uint64_t> CudaExecutable::slotted() const {
+  std::vector<std::uint64_t> addresses = addresses_;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    if (table_.is_volatile(i)) addresses[i] = slots_.address() + table_.slot(i);
+  }
+  return addresses;
+}
+
+void CudaExecutable::copy_in() const {
+  if (!slots_) return;
+  for (std::size_t i = 0; i < leaf_bytes_.size(); ++i) {
+    if (!table_.is_volatile(i)) continue;
+    context_.check(context_.driver().cuMemcpyDtoDAsync(slots_.address() + table_.slot(i), addresses_[i],
+                                                       leaf_bytes_[i], context_.stream()),
+                   "copying an input into its slot");
+  }
+}
+
+void CudaExecutable::copy_out() const {
+  if (!slots_) return;
+  for (std::size_t i = 0; i < output_bytes_.size(); ++i) {
+    const std::size_t index = output_index(i);
+    if (!table_.is_volatile(index)) continue;
+    context_.check(
+        context_.driver().cuMemcpyDtoDAsync(addresses_[index], slots_.address() + table_.slot(index),
+                                            output_bytes_[i], context_.stream()),
+        "copying an output from its slot");
+  }
+}
+
+void CudaExecutable::note_writes(const Variant* variant) {
+  ScalarTable& scalars = device_->scalars();
+  scalars.written(addresses_.back(), arena_bytes_);
+  for (std::size_t i = 0; i < output_bytes_.size(); ++i) {
+    scalars.written(addresses_[output_index(i)], output_bytes_[i]);
+  }
+  for (std::size_t i = 0; i < scalars_.size(); ++i) {
+    if (scalars_[i] == nullptr) continue;
+    const bool mirrored = variant != nullptr && std::find(variant->mirrored.begin(), variant->mirrored.end(),
+                                                          i) != variant->mirrored.end();
+    scalars.produced(addresses_[output_index(i)], output_bytes_[i], scalars_[i],
+                     mirrored ? scalars_[i]->mirror->issue() : 0);
+  }
+}
+
+}  // namespace volta::cuda

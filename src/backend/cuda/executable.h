@@ -1,0 +1,89 @@
+// Runs one plan: twice step by step, then as a captured graph replayed with one launch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/graph.h"
+#include "backend/cuda/scalars.h"
+#include "backend/cuda/steps.h"
+#include "backend/cuda/variants.h"
+#include "plan/plan_steps.h"
+
+namespace volta::cuda {
+
+class CudaExecutable final : public Executable {
+ public:
+  // The context is current.
+  CudaExecutable(std::shared_ptr<Device> device, const plan::PlanSteps& steps);
+  ~CudaExecutable() override;
+
+  void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
+           std::span<const std::uint64_t> args) override;
+
+ private:
+  // A captured form of the plan.
+  struct Variant {
+    DeviceMemory tables;
+    Graph graph;
+    std::vector<std::size_t> mirrored;  // outputs
+    std::uint64_t launches = 0, library_calls = 0;
+  };
+
+  void set_addresses(std::span<const Address> leaves, std::span<const Address> outputs, Address arena);
+  // Sends the argument block if it differs from the last one sent.
+  void send_args(std::span<const std::uint64_t> args);
+  Bound bound(const std::vector<std::uint64_t>& addresses) const;
+  LaunchPlace place(const DeviceMemory& tables, CUstream stream) const;
+  std::size_t output_index(std::size_t output) const { return leaf_bytes_.size() + output; }
+
+  void run_eagerly();
+  // False when the plan cannot be replayed after all.
+  bool capture(std::size_t index);
+  Variant record();
+  void replay(const Variant& variant);
+  // The step after which an output has its value, given this run's addresses.
+  std::size_t mirror_point(std::size_t output) const;
+  // The addresses with fixed slots in place of volatile ones.
+  std::vector<std::uint64_t> slotted() const;
+  void copy_in() const;
+  void copy_out() const;
+  // Tells the device's table which memory this run writes. `variant` is null for an eager run.
+  void note_writes(const Variant* variant);
+  void upload_tables(const DeviceMemory& tables, const std::vector<std::uint64_t>& rows) const;
+
+  const std::shared_ptr<Device> device_;
+  const Context& context_;
+  const std::vector<std::uint64_t> leaf_bytes_, output_bytes_;
+  const std::uint64_t arena_bytes_;
+  PreparedSteps steps_;
+
+  std::mutex mutex_;
+  std::uint64_t runs_ = 0;
+  bool replay_off_ = false;
+  std::array<Event, 2> finished_;  // run n ends with event n % 2
+  std::vector<std::uint64_t> addresses_;  // of this run: leaves, outputs, arena
+
+  const std::size_t arg_words_;
+  DeviceMemory args_;
+  PinnedMemory arg_blocks_;
+  std::vector<std::uint64_t> last_args_;
+  std::size_t next_arg_block_ = 0;
+
+  DeviceMemory eager_tables_;
+  std::vector<std::uint64_t> eager_rows_;
+
+  VariantTable table_;
+  DeviceMemory slots_;
+  std::vector<Variant> variants_;
+  std::vector<std::shared_ptr<ScalarOutput>> scalars_;  // per output; null when it is no scalar
+};
+
+}  // namespace volta::cuda

@@ -1,0 +1,30 @@
+// A CUDA graph made by capturing a stream, ready to launch.
+#pragma once
+
+#include <functional>
+
+#include "backend/cuda/context.h"
+
+namespace volta::cuda {
+
+class Graph {
+ public:
+  Graph() = default;
+  // Captures what `body` enqueues on `stream`. The context is current. What `body` throws leaves the stream
+  // usable.
+  Graph(const Context& context, CUstream stream, const std::function<void()>& body);
+  ~Graph() { reset(); }
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+
+  // Enqueues the whole graph on the compute stream.
+  void launch() const;
+
+ private:
+  void reset() noexcept;
+
+  const Context* context_ = nullptr;
+  CUgraphExec graph_ = nullptr;
+};
+
+}  // namespace volta::cuda

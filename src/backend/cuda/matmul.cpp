@@ -1,0 +1,220 @@
+// Products by cuBLASLt. It works on column-major matrices; a row-major C = A B is the column-major
+// C' = B' A', so the operands are handed over swapped and nothing is transposed in memory.
+#include "backend/cuda/matmul.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "core/log_once.h"
+#include "volta/error.h"
+
+namespace volta::cuda {
+
+// Descriptors of one product, in the library's (swapped) order, and the algorithm to run.
+class Product {
+ public:
+  explicit Product(const CublasLt& library) : library_(library) {}
+  ~Product() {
+    if (first != nullptr) library_.cublasLtMatrixLayoutDestroy(first);
+    if (second != nullptr) library_.cublasLtMatrixLayoutDestroy(second);
+    if (result != nullptr) library_.cublasLtMatrixLayoutDestroy(result);
+    if (operation != nullptr) library_.cublasLtMatmulDescDestroy(operation);
+    if (preference != nullptr) library_.cublasLtMatmulPreferenceDestroy(preference);
+  }
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+  bool is_double = false;
+
+ private:
+  const CublasLt& library_;
+};
+
+namespace {
+
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+
+struct Types {
+  cudaDataType_t data;
+  cudaDataType_t scale;
+  cublasComputeType_t compute;
+};
+
+std::optional<Types> types_of(const plan::MatmulStep& step) {
+  switch (step.dtype) {
+    case DType::f16: return Types{CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DType::bf16: return Types{CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DType::f32:
+      return Types{CUDA_R_32F, CUDA_R_32F, step.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+    case DType::f64: return Types{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    default: return std::nullopt;
+  }
+}
+
+// A column-major matrix as the library wants it described; nothing when its leading dimension says that
+// columns overlap.
+struct Layout {
+  std::int64_t rows, columns, ld, stride;
+};
+std::optional<Layout> layout(std::int64_t rows, std::int64_t columns, std::int64_t ld, std::int64_t stride) {
+  if (columns > 1 && ld < rows) return std::nullopt;
+  return Layout{rows, columns, std::max(ld, rows), stride};
+}
+
+std::uint32_t alignment(CUdeviceptr address) {
+  return static_cast<std::uint32_t>(std::min<CUdeviceptr>(address & (~address + 1), 16));
+}
+
+}  // namespace
+
+Alignment alignment_of(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c) {
+  return {alignment(a | 16), alignment(b | 16), alignment(c | 16)};
+}
+
+bool MatmulLibrary::start() {
+  if (handle_ != nullptr) return true;
+  const Libraries& libraries = context_.libraries();
+  if (!libraries.has_cublas) {
+    log_once("cuda.no_cublaslt", LogLevel::warning,
+             libraries.cublas_missing + "; matrix products on CUDA run as generated kernels, slowly");
+    return false;
+  }
+  if (!workspace_) workspace_ = DeviceMemory::try_allocate(context_, kWorkspaceBytes);
+  workspace_bytes_ = workspace_ ? kWorkspaceBytes : 0;
+  check(libraries.cublas.cublasLtCreate(&handle_), "starting the library");
+  return true;
+}
+
+MatmulLibrary::~MatmulLibrary() {
+  products_.clear();
+  if (handle_ == nullptr) return;
+  const ContextScope scope(context_, std::nothrow);
+  context_.libraries().cublas.cublasLtDestroy(handle_);
+}
+
+void MatmulLibrary::check(cublasStatus_t status, const char* doing) const {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  // A fault of the device may be what the library stumbled over.
+  if (const CUresult state = context_.driver().cuStreamQuery(context_.stream());
+      state != CUDA_ERROR_NOT_READY) {
+    context_.check(state, "running a matrix product");
+  }
+  throw BackendError(fmt::format("{}: cuBLASLt: {} failed: {}", context_.name(), doing,
+                                 context_.libraries().cublas.cublasLtGetStatusString(status)));
+}
+
+std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& step, Alignment aligned) {
+  const Key key{static_cast<std::int64_t>(step.dtype),
+                step.transpose_a,
+                step.transpose_b,
+                step.tf32,
+                step.m,
+                step.n,
+                step.k,
+                step.batch,
+                step.lda,
+                step.ldb,
+                step.ldc,
+                step.stride_a,
+                step.stride_b,
+                step.stride_c,
+                aligned.a,
+                aligned.b,
+                aligned.c};
+  const std::lock_guard lock(mutex_);
+  if (!start()) return nullptr;
+  const auto found = products_.find(key);
+  if (found != products_.end()) return found->second;
+  return products_[key] = plan(step, aligned);
+}
+
+std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step, Alignment aligned) const {
+  const auto types = types_of(step);
+  const auto first = layout(step.transpose_b ? step.k : step.n, step.transpose_b ? step.n : step.k, step.ldb,
+                            step.stride_b);
+  const auto second = layout(step.transpose_a ? step.m : step.k, step.transpose_a ? step.k : step.m, step.lda,
+                             step.stride_a);
+  const auto result = layout(step.n, step.m, step.ldc, step.stride_c);
+  const bool countable = step.batch <= std::numeric_limits<std::int32_t>::max();
+  if (!types || !first || !second || !result || step.k == 0 || !countable) return nullptr;
+
+  const CublasLt& library = context_.libraries().cublas;
+  const auto product = std::make_shared<Product>(library);
+  product->is_double = step.dtype == DType::f64;
+  check(library.cublasLtMatmulDescCreate(&product->operation, types->compute, types->scale),
+        "describing a product");
+  const auto transpose = [&](cublasLtMatmulDescAttributes_t attribute, bool value) {
+    const std::int32_t operation = value ? CUBLAS_OP_T : CUBLAS_OP_N;
+    check(library.cublasLtMatmulDescSetAttribute(product->operation, attribute, &operation, sizeof operation),
+          "describing a product");
+  };
+  transpose(CUBLASLT_MATMUL_DESC_TRANSA, step.transpose_b);
+  transpose(CUBLASLT_MATMUL_DESC_TRANSB, step.transpose_a);
+
+  const auto describe_matrix = [&](cublasLtMatrixLayout_t& matrix, const Layout& of) {
+    check(library.cublasLtMatrixLayoutCreate(&matrix, types->data, static_cast<std::uint64_t>(of.rows),
+                                             static_cast<std::uint64_t>(of.columns), of.ld),
+          "describing a matrix");
+    if (step.batch == 1) return;
+    const std::int32_t batch = static_cast<std::int32_t>(step.batch);
+    check(library.cublasLtMatrixLayoutSetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+                                                   sizeof batch),
+          "describing a matrix");
+    check(library.cublasLtMatrixLayoutSetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                   &of.stride, sizeof of.stride),
+          "describing a matrix");
+  };
+  describe_matrix(product->first, *first);
+  describe_matrix(product->second, *second);
+  describe_matrix(product->result, *result);
+
+  check(library.cublasLtMatmulPreferenceCreate(&product->preference), "stating a preference");
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check(library.cublasLtMatmulPreferenceSetAttribute(product->preference, attribute, &value, sizeof value),
+          "stating a preference");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned.b);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned.a);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned.c);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned.c);
+  // Partial sums of half types are added in f32, never in the output's type.
+  if (size_of(step.dtype) == 2) {
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  }
+
+  cublasLtMatmulHeuristicResult_t choice{};
+  int found = 0;
+  const cublasStatus_t status = library.cublasLtMatmulAlgoGetHeuristic(
+      handle_, product->operation, product->first, product->second, product->result, product->result,
+      product->preference, 1, &choice, &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return nullptr;
+  check(status, "choosing an algorithm");
+  if (found == 0 || choice.state != CUBLAS_STATUS_SUCCESS) return nullptr;
+  product->algorithm = choice.algo;
+  return product;
+}
+
+void MatmulLibrary::run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
+                        CUstream stream) const {
+  const float one = 1, zero = 0;
+  const double one_double = 1, zero_double = 0;
+  const void* alpha = product.is_double ? static_cast<const void*>(&one_double) : &one;
+  const void* beta = product.is_double ? static_cast<const void*>(&zero_double) : &zero;
+  const auto pointer = [](CUdeviceptr address) { return reinterpret_cast<void*>(address); };
+  check(context_.libraries().cublas.cublasLtMatmul(
+            handle_, product.operation, alpha, pointer(b), product.first, pointer(a), product.second, beta,
+            pointer(c), product.result, pointer(c), product.result, &product.algorithm,
+            pointer(workspace_.address()), workspace_bytes_, stream),
+        "running a product");
+}
+
+}  // namespace volta::cuda

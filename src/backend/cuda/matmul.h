@@ -1,0 +1,52 @@
+// Matrix products through cuBLASLt: descriptors and algorithms, chosen once per shape and kept.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "backend/cuda/context.h"
+#include "plan/plan_steps.h"
+
+namespace volta::cuda {
+
+// Bytes the operands are known to be aligned to: 16, 8, 4, 2 or 1. More brings no other algorithms.
+struct Alignment {
+  std::uint32_t a = 16, b = 16, c = 16;
+  friend bool operator==(const Alignment&, const Alignment&) = default;
+};
+Alignment alignment_of(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c);
+
+class Product;
+
+class MatmulLibrary {
+ public:
+  explicit MatmulLibrary(const Context& context) : context_(context) {}
+  ~MatmulLibrary();
+  MatmulLibrary(const MatmulLibrary&) = delete;
+  MatmulLibrary& operator=(const MatmulLibrary&) = delete;
+
+  // How to run the product; null when the library does not take it, or when there is none (said once, as a
+  // warning). The library is started by the first product. The context is current.
+  std::shared_ptr<const Product> product(const plan::MatmulStep& step, Alignment alignment);
+  // Enqueues it; the addresses include the operands' offsets.
+  void run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream) const;
+
+ private:
+  using Key = std::array<std::int64_t, 17>;
+
+  bool start();
+  std::shared_ptr<const Product> plan(const plan::MatmulStep& step, Alignment alignment) const;
+  void check(cublasStatus_t status, const char* doing) const;
+
+  const Context& context_;
+  cublasLtHandle_t handle_ = nullptr;
+  DeviceMemory workspace_;
+  std::size_t workspace_bytes_ = 0;
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<const Product>> products_;
+};
+
+}  // namespace volta::cuda

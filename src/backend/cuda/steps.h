@@ -1,0 +1,103 @@
+// A plan's steps made ready: kernels compiled, products planned, parameters laid out. `issue` enqueues one
+// step for given addresses, on the compute stream or into a capture.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "backend/cuda/context.h"
+#include "backend/cuda/matmul.h"
+#include "backend/cuda/modules.h"
+#include "kernel/emit.h"
+#include "plan/plan_steps.h"
+
+namespace volta::cuda {
+
+// The buffers of one run.
+struct Bound {
+  std::span<const std::uint64_t> leaves, outputs;
+  std::uint64_t arena = 0;
+
+  CUdeviceptr operator[](const plan::BufferRef& buffer) const {
+    switch (buffer.kind) {
+      case plan::BufferRef::Kind::Leaf: return leaves[buffer.index];
+      case plan::BufferRef::Kind::Output: return outputs[buffer.index];
+      case plan::BufferRef::Kind::Temp: break;
+    }
+    return arena + buffer.offset;
+  }
+};
+
+// Where kernels find what is not a buffer of the plan.
+struct LaunchPlace {
+  CUdeviceptr tables = 0, args = 0, error = 0;
+  CUstream stream = nullptr;
+};
+
+class PreparedSteps {
+ public:
+  // The context is current. Throws BackendError with the compiler's words.
+  PreparedSteps(const Context& context, Modules& modules, MatmulLibrary& matmuls,
+                const plan::PlanSteps& steps);
+
+  // Finds the products for operands aligned as these are. Before issue, outside any capture.
+  void bind(const Bound& bound);
+  // The tables of all horizontal kernels; their place is LaunchPlace::tables.
+  std::size_t table_words() const { return table_words_; }
+  void fill_tables(const Bound& bound, std::vector<std::uint64_t>& words) const;
+
+  std::size_t size() const { return steps_.size(); }
+  void issue(std::size_t step, const Bound& bound, const LaunchPlace& place) const;
+
+  // What issuing every step amounts to.
+  std::uint64_t launches() const { return launches_; }
+  std::uint64_t library_calls() const { return library_calls_; }
+  // The last step that writes an output; nothing when none does.
+  std::optional<std::size_t> last_writer(std::size_t output) const { return last_writers_[output]; }
+
+ private:
+  struct Launch {
+    CUfunction function = nullptr;
+    unsigned blocks = 0, threads = 0;  // no blocks: nothing to do
+    bool horizontal = false, has_args = false, has_error = false;
+    std::vector<plan::BufferRef> buffers;
+    std::uint32_t first_arg = 0;
+    std::vector<std::byte> ints;  // the parameter struct
+    // Horizontal: the segments that have blocks, and where the table starts.
+    struct Segment {
+      std::int64_t first_block;
+      plan::Binding binding;
+    };
+    std::vector<Segment> segments;
+    std::size_t table = 0;
+  };
+  struct ProductStep {
+    plan::MatmulStep step;
+    std::shared_ptr<const Product> product;
+    Alignment alignment;
+    Launch generic;  // where the library does not take the product
+  };
+
+  // A launch without its function.
+  Launch lay_out(const plan::KernelStep& step);
+  // Compiles the generic lowering of a product, unless it is there already.
+  void lower(ProductStep& product);
+  void count_work();
+  void issue_launch(const Launch& launch, const Bound& bound, const LaunchPlace& place) const;
+  void issue_horizontal(const Launch& launch, const LaunchPlace& place) const;
+
+  const Context& context_;
+  Modules& modules_;
+  MatmulLibrary& matmuls_;
+  std::vector<std::variant<Launch, ProductStep>> steps_;
+  std::vector<std::optional<std::size_t>> last_writers_;
+  std::size_t table_words_ = 0;
+  std::uint64_t launches_ = 0, library_calls_ = 0;
+};
+
+}  // namespace volta::cuda

@@ -1,0 +1,191 @@
+// Which captured form of a plan serves a run. Addresses are baked into a captured graph, so a plan keeps a
+// few variants by address vector. When there are more vectors than variants, the addresses that move become
+// volatile: the graph uses a fixed slot in their place, with copies around it. Captures are thus bounded
+// whatever the caller does: at most kMaxVariants * (kMaxRounds + 1).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace volta::cuda {
+
+class VariantTable {
+ public:
+  static constexpr std::size_t kMaxVariants = 4;
+  static constexpr int kMaxRounds = 4;
+  static constexpr std::size_t kNoSlot = ~std::size_t{0};
+
+  enum class Action { Replay, Capture, Eager };
+  struct Choice {
+    Action action;
+    std::size_t variant = 0;  // Capture: 0 means that all earlier variants are void and slots have changed
+  };
+
+  // An address vector is the leaves, then the outputs, then the arena.
+  VariantTable(const std::vector<std::uint64_t>& leaf_bytes,
+               const std::vector<std::uint64_t>& output_bytes, std::uint64_t arena_bytes)
+      : leaves_(leaf_bytes.size()), bytes_(leaf_bytes) {
+    bytes_.insert(bytes_.end(), output_bytes.begin(), output_bytes.end());
+    bytes_.push_back(arena_bytes);
+    slots_.assign(bytes_.size(), kNoSlot);
+    group_sizes_.assign(bytes_.size(), 0);
+    for (std::size_t i = 0; i < arena(); ++i) {
+      if (bytes_[i] > 0) order_.push_back(i);
+    }
+  }
+
+  Choice choose(std::span<const std::uint64_t> addresses) {
+    if (slot_bytes_ > 0 && !slots_fit(addresses)) return {Action::Eager};
+    set_key(addresses);
+    const auto found = std::find(keys_.begin(), keys_.end(), key_);
+    if (found != keys_.end()) {
+      return {Action::Replay, static_cast<std::size_t>(found - keys_.begin())};
+    }
+    if (keys_.size() == kMaxVariants) {
+      if (given_up_ || !widen(addresses)) {
+        given_up_ = true;
+        return {Action::Eager};
+      }
+      set_key(addresses);
+      keys_.clear();
+    }
+    keys_.push_back(key_);
+    return {Action::Capture, keys_.size() - 1};
+  }
+
+  std::size_t arena() const { return bytes_.size() - 1; }
+  bool is_volatile(std::size_t index) const { return slots_[index] != kNoSlot; }
+  // Bytes into the slot memory, for a volatile index. A leaf and an output at one address share a slot.
+  std::size_t slot(std::size_t index) const { return slots_[index]; }
+  std::size_t slot_bytes() const { return slot_bytes_; }
+
+ private:
+  bool is_output(std::size_t index) const { return index >= leaves_ && index < arena(); }
+
+  void set_key(std::span<const std::uint64_t> addresses) {
+    key_.assign(addresses.begin(), addresses.end());
+    for (std::size_t i = 0; i < key_.size(); ++i) {
+      if (is_volatile(i) || bytes_[i] == 0) key_[i] = 0;
+    }
+  }
+
+  // Calls body(members, aliased, same) for each chain of overlapping buffers, the arena left out, until it
+  // returns false. aliased: there are several and one is written; same: all are at one address.
+  template <class Body>
+  void for_overlaps(std::span<const std::uint64_t> addresses, Body body) {
+    // Mostly sorted already, from the run before.
+    for (std::size_t n = 1; n < order_.size(); ++n) {
+      for (std::size_t k = n; k > 0 && addresses[order_[k]] < addresses[order_[k - 1]]; --k) {
+        std::swap(order_[k], order_[k - 1]);
+      }
+    }
+    for (std::size_t begin = 0; begin < order_.size();) {
+      std::uint64_t high = addresses[order_[begin]] + bytes_[order_[begin]];
+      bool written = is_output(order_[begin]), same = true;
+      std::size_t end = begin + 1;
+      for (; end < order_.size() && addresses[order_[end]] < high; ++end) {
+        high = std::max(high, addresses[order_[end]] + bytes_[order_[end]]);
+        written |= is_output(order_[end]);
+        same &= addresses[order_[end]] == addresses[order_[begin]];
+      }
+      const std::span<const std::size_t> members(order_.data() + begin, end - begin);
+      if (!body(members, written && members.size() > 1, same)) return;
+      begin = end;
+    }
+  }
+
+  // Whether the buffers alias each other as they did when the slots were laid out.
+  bool slots_fit(std::span<const std::uint64_t> addresses) {
+    bool fits = true;
+    for_overlaps(addresses, [&](std::span<const std::size_t> members, bool aliased, bool same) {
+      const std::size_t expected = aliased ? members.size() : 1;
+      for (const std::size_t i : members) {
+        if (aliased && slots_[i] != slots_[members.front()]) fits = false;
+        if (is_volatile(i) && (group_sizes_[i] != expected || (aliased && !same))) fits = false;
+      }
+      return fits;
+    });
+    return fits;
+  }
+
+  // Marks what moved and lays the slots out anew. False when buffers overlap in a way slots cannot keep.
+  bool widen(std::span<const std::uint64_t> addresses) {
+    std::vector<char> moving(bytes_.size(), 0);
+    for (std::size_t i = 0; i < bytes_.size(); ++i) moving[i] = is_volatile(i) ? 1 : 0;
+    // First only what took three places or more: state that alternates between two buffers keeps its
+    // variants. Then everything that ever moved, at last everything.
+    if (rounds_ >= kMaxRounds - 1) {
+      for (std::size_t i = 0; i < bytes_.size(); ++i) moving[i] = bytes_[i] > 0 ? 1 : 0;
+    } else if (rounds_ > 0 || !mark_moving(addresses, 3, moving)) {
+      mark_moving(addresses, 2, moving);
+    }
+    std::vector<std::size_t> slots(bytes_.size(), kNoSlot), sizes(bytes_.size(), 0);
+    std::size_t total = 0;
+    const auto reserve = [&](std::uint64_t bytes) {
+      const std::size_t offset = total;
+      total += (static_cast<std::size_t>(bytes) + 255) / 256 * 256;
+      return offset;
+    };
+    bool possible = true;
+    for_overlaps(addresses, [&](std::span<const std::size_t> members, bool aliased, bool same) {
+      const bool any = std::any_of(members.begin(), members.end(), [&](auto i) { return moving[i] != 0; });
+      if (!any) return true;
+      if (!aliased) {
+        for (const std::size_t i : members) {
+          if (moving[i] == 0) continue;
+          slots[i] = reserve(bytes_[i]);
+          sizes[i] = 1;
+        }
+        return true;
+      }
+      std::uint64_t largest = 0;
+      for (const std::size_t i : members) largest = std::max(largest, bytes_[i]);
+      const std::size_t shared = reserve(largest);
+      for (const std::size_t i : members) {
+        slots[i] = shared;
+        sizes[i] = members.size();
+      }
+      return possible = same;
+    });
+    if (!possible) return false;
+    if (moving[arena()] != 0) slots[arena()] = reserve(bytes_[arena()]);
+    ++rounds_;
+    slots_ = std::move(slots);
+    group_sizes_ = std::move(sizes);
+    slot_bytes_ = total;
+    return true;
+  }
+
+  // Marks indices with at least `places` addresses among the variants and this vector.
+  bool mark_moving(std::span<const std::uint64_t> addresses, std::size_t places,
+                   std::vector<char>& moving) const {
+    bool any = false;
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      if (bytes_[i] == 0 || moving[i] != 0) continue;
+      std::set<std::uint64_t> seen{addresses[i]};
+      for (const auto& key : keys_) seen.insert(key[i]);
+      if (seen.size() < places) continue;
+      moving[i] = 1;
+      any = true;
+    }
+    return any;
+  }
+
+  std::size_t leaves_;
+  std::vector<std::uint64_t> bytes_;
+  std::vector<std::size_t> order_;  // leaves and outputs by address, empty ones left out
+  std::vector<std::vector<std::uint64_t>> keys_;
+  std::vector<std::uint64_t> key_;
+  std::vector<std::size_t> slots_;
+  std::vector<std::size_t> group_sizes_;  // of the buffers that share a slot
+  std::size_t slot_bytes_ = 0;
+  int rounds_ = 0;
+  bool given_up_ = false;
+};
+
+}  // namespace volta::cuda

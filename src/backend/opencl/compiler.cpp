@@ -1,0 +1,127 @@
+// clBuildProgram behind two caches: programs in memory, binaries on disk.
+#include "backend/opencl/compiler.h"
+
+#include <fmt/format.h>
+
+#include "core/counting.h"
+#include "platform/env.h"
+#include "volta/error.h"
+#include "volta/log.h"
+
+namespace volta::opencl {
+namespace {
+
+constexpr int kLogLines = 20;
+
+std::string first_lines(const std::string& text, int lines) {
+  std::size_t end = 0;
+  for (int line = 0; line < lines && end != std::string::npos; ++line)
+    end = text.find('\n', end ? end + 1 : 0);
+  return end == std::string::npos ? text : text.substr(0, end) + "\n...";
+}
+
+std::string build_log(cl_program program, cl_device_id device) {
+  std::size_t bytes = 0;
+  if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes) !=
+      CL_SUCCESS)
+    return {};
+  std::string log(bytes, '\0');
+  if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr) !=
+      CL_SUCCESS) {
+    return {};
+  }
+  return log.c_str();
+}
+
+// Empty if the driver gives none.
+std::string binary_of(cl_program program) {
+  std::size_t bytes = 0;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), &bytes, nullptr) !=
+      CL_SUCCESS)
+    return {};
+  std::string binary(bytes, '\0');
+  auto* data = reinterpret_cast<unsigned char*>(binary.data());
+  if (bytes == 0 ||
+      clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(data), &data, nullptr) != CL_SUCCESS) {
+    return {};
+  }
+  return binary;
+}
+
+}  // namespace
+
+Compiler::Compiler(cl_context context, const DeviceInfo& device)
+    : context_(context), device_(device) {
+  options_ = "-cl-std=CL1.2 -w";  // some drivers print their compiler's warnings themselves
+  if (device.rounds_division) options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
+  if (const auto extra = platform::environment("VOLTA_OPENCL_OPTIONS")) options_ += " " + *extra;
+}
+
+KernelHandle Compiler::kernel(const kernel::Program& program, const std::string& label) {
+  const kernel::KernelSource source = kernel::emit(program, kernel::Dialect::OpenCL);
+  const auto threads = static_cast<std::size_t>(kernel::block_threads(program));
+  const std::lock_guard lock(mutex_);
+  ProgramHandle& built = programs_[source.text];
+  if (!built) built = build(source.text, label);
+  cl_int status = CL_SUCCESS;
+  KernelHandle result(clCreateKernel(built.get(), source.name.c_str(), &status));
+  check(status, "clCreateKernel");
+  std::size_t limit = device_.max_work_group;
+  clGetKernelWorkGroupInfo(result.get(), device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof(limit),
+                           &limit, nullptr);
+  if (threads > limit) {
+    throw BackendError(
+        fmt::format("opencl: kernel '{}' needs work-groups of {} but {} takes at most {}", label,
+                    threads, device_.name, limit));
+  }
+  return result;
+}
+
+ProgramHandle Compiler::build(const std::string& source, const std::string& label) {
+  auto& cache = kernel::KernelCache::instance();
+  const std::string key =
+      kernel::KernelCache::key(source, options_, device_.name,
+                               fmt::format("{}; {}", device_.platform_name, device_.versions));
+  std::string binary;
+  if (cache.load(key, binary)) {
+    if (ProgramHandle loaded = load(binary)) {
+      count(live_counters().kernels_loaded);
+      return loaded;
+    }
+    log(LogLevel::info,
+        fmt::format("opencl: the cached kernel '{}' does not load; compiling it again", label));
+  }
+
+  const char* text = source.c_str();
+  const std::size_t length = source.size();
+  cl_int status = CL_SUCCESS;
+  ProgramHandle program(clCreateProgramWithSource(context_, 1, &text, &length, &status));
+  check(status, "clCreateProgramWithSource");
+  status = clBuildProgram(program.get(), 1, &device_.id, options_.c_str(), nullptr, nullptr);
+  if (status != CL_SUCCESS) {
+    throw BackendError(fmt::format("opencl: compiling kernel '{}' for {} failed: {}\n{}", label,
+                                   device_.name, status_name(status),
+                                   first_lines(build_log(program.get(), device_.id), kLogLines)));
+  }
+  count(live_counters().compilations);
+  binary = binary_of(program.get());
+  if (!binary.empty()) cache.store(key, binary);
+  return program;
+}
+
+// Empty if the driver refuses the binary.
+ProgramHandle Compiler::load(const std::string& binary) {
+  const auto* data = reinterpret_cast<const unsigned char*>(binary.data());
+  const std::size_t bytes = binary.size();
+  cl_int binary_status = CL_SUCCESS, status = CL_SUCCESS;
+  ProgramHandle program(
+      clCreateProgramWithBinary(context_, 1, &device_.id, &bytes, &data, &binary_status, &status));
+  if (status != CL_SUCCESS || binary_status != CL_SUCCESS ||
+      clBuildProgram(program.get(), 1, &device_.id, options_.c_str(), nullptr, nullptr) !=
+          CL_SUCCESS) {
+    return {};
+  }
+  return program;
+}
+
+}  // namespace volta::opencl

@@ -1,0 +1,140 @@
+// Opens a device and keeps what its plans share.
+#include "backend/opencl/device_context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "volta/error.h"
+
+namespace volta::opencl {
+namespace {
+
+// Copies up to this size go through a host block; larger ones wait for the device.
+constexpr std::size_t kBlockLimit = std::size_t{4} << 20;
+// Host blocks waiting for the device at one time.
+constexpr std::size_t kInFlightLimit = std::size_t{32} << 20;
+
+bool out_of_memory(cl_int status) {
+  return status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_RESOURCES ||
+         status == CL_OUT_OF_HOST_MEMORY || status == CL_INVALID_BUFFER_SIZE;
+}
+
+bool finished(cl_event event) {
+  cl_int status = CL_QUEUED;
+  check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr),
+        "clGetEventInfo");
+  if (status < 0) check(status, "a copy to the device");
+  return status == CL_COMPLETE;
+}
+
+}  // namespace
+
+DeviceContext::DeviceContext(const DeviceInfo& info) : info_(info) {
+  const cl_context_properties properties[] = {
+      CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(info_.platform), 0};
+  cl_int status = CL_SUCCESS;
+  context_ = ContextHandle(clCreateContext(properties, 1, &info_.id, nullptr, nullptr, &status));
+  check(status, "clCreateContext");
+  queue_ = QueueHandle(clCreateCommandQueue(context_.get(), info_.id, 0, &status));
+  check(status, "clCreateCommandQueue");
+  compiler_.emplace(context_.get(), info_);
+}
+
+DeviceContext::~DeviceContext() {
+  // Copies may still read the host blocks.
+  clFinish(queue_.get());
+}
+
+BufferHandle DeviceContext::try_allocate(std::size_t bytes) {
+  cl_int status = CL_SUCCESS;
+  BufferHandle buffer(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, bytes, nullptr, &status));
+  if (status == CL_SUCCESS) {
+    // Some drivers allocate when a buffer is first used: use it, so that exhaustion shows here.
+    const cl_uchar zero = 0;
+    status = clEnqueueFillBuffer(queue_.get(), buffer.get(), &zero, 1, 0, 1, 0, nullptr, nullptr);
+  }
+  if (out_of_memory(status)) return {};
+  check(status, "clCreateBuffer");
+  return buffer;
+}
+
+BufferHandle DeviceContext::allocate(std::size_t bytes, const char* purpose) {
+  BufferHandle buffer = try_allocate(bytes);
+  if (!buffer)
+    throw OutOfMemory(fmt::format("opencl: {} has no {} bytes for {}", info_.name, bytes, purpose));
+  return buffer;
+}
+
+DeviceContext::HostBlock DeviceContext::take_block(std::size_t bytes) {
+  HostBlock block;
+  while (!in_flight_.empty()) {
+    const bool full = in_flight_bytes_ + bytes > kInFlightLimit;
+    cl_event oldest = in_flight_.front().event.get();
+    if (full) {
+      check(clWaitForEvents(1, &oldest), "clWaitForEvents");
+    } else if (!finished(oldest)) {
+      break;
+    }
+    block = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    in_flight_bytes_ -= block.bytes.size();
+  }
+  block.bytes.resize(bytes);
+  block.event = {};
+  return block;
+}
+
+void DeviceContext::write(cl_mem destination, std::size_t offset, const void* source,
+                          std::size_t bytes) {
+  if (bytes == 0) return;
+  if (bytes > kBlockLimit) {
+    check(clEnqueueWriteBuffer(queue(), destination, CL_TRUE, offset, bytes, source, 0, nullptr,
+                               nullptr),
+          "clEnqueueWriteBuffer");
+    return;
+  }
+  const std::lock_guard lock(blocks_mutex_);
+  HostBlock block = take_block(bytes);
+  std::memcpy(block.bytes.data(), source, bytes);
+  cl_event event = nullptr;
+  check(clEnqueueWriteBuffer(queue(), destination, CL_FALSE, offset, bytes, block.bytes.data(), 0,
+                             nullptr, &event),
+        "clEnqueueWriteBuffer");
+  block.event = EventHandle(event);
+  in_flight_bytes_ += bytes;
+  in_flight_.push_back(std::move(block));
+}
+
+void DeviceContext::reserve_scratch(std::size_t bytes) {
+  if (bytes <= scratch_bytes_) return;
+  scratch_ = BufferHandle();
+  scratch_bytes_ = 0;
+  scratch_ = allocate(bytes, "the workspace of a matrix product");
+  scratch_bytes_ = bytes;
+}
+
+cl_mem DeviceContext::error_record() {
+  if (!error_record_) {
+    error_record_ = allocate(sizeof(kernel::ErrorRecord), "the error record");
+    const kernel::ErrorRecord clear;
+    write(error_record_.get(), 0, &clear, sizeof(clear));
+  }
+  return error_record_.get();
+}
+
+std::optional<kernel::ErrorRecord> DeviceContext::take_error() {
+  if (!error_used_.exchange(false)) return std::nullopt;
+  kernel::ErrorRecord record;
+  check(clEnqueueReadBuffer(queue(), error_record(), CL_TRUE, 0, sizeof(record), &record, 0,
+                            nullptr, nullptr),
+        "clEnqueueReadBuffer");
+  if (record.claimed == 0) return std::nullopt;
+  const kernel::ErrorRecord clear;
+  write(error_record(), 0, &clear, sizeof(clear));
+  return record;
+}
+
+}  // namespace volta::opencl

@@ -1,0 +1,74 @@
+// An opened device: its context, its in-order queue, and what all plans of the device share.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "backend/opencl/compiler.h"
+#include "backend/opencl/device_info.h"
+#include "backend/opencl/handles.h"
+#include "kernel/program.h"
+
+namespace volta::opencl {
+
+class DeviceContext {
+ public:
+  explicit DeviceContext(const DeviceInfo& info);
+  ~DeviceContext();
+  DeviceContext(const DeviceContext&) = delete;
+  DeviceContext& operator=(const DeviceContext&) = delete;
+
+  const DeviceInfo& info() const { return info_; }
+  cl_command_queue queue() const { return queue_.get(); }
+  Compiler& compiler() { return *compiler_; }
+
+  // A buffer the device really has; empty when it has no more memory.
+  BufferHandle try_allocate(std::size_t bytes);
+  // The same for memory a plan cannot do without; throws OutOfMemory naming `purpose`.
+  BufferHandle allocate(std::size_t bytes, const char* purpose);
+
+  // Enqueues a copy of host bytes. The bytes are taken before it returns, and small copies do not
+  // wait for the device: they go through host blocks that are reused when their event has passed.
+  void write(cl_mem destination, std::size_t offset, const void* source, std::size_t bytes);
+
+  // Memory that one command uses and the next may overwrite; at least what was ever reserved.
+  void reserve_scratch(std::size_t bytes);
+  cl_mem scratch() const { return scratch_.get(); }
+
+  // Where kernels report indices out of range; take_error reads it only after note_error_use.
+  cl_mem error_record();
+  void note_error_use() { error_used_ = true; }
+  std::optional<kernel::ErrorRecord> take_error();
+
+  // A memory object was given back: its handle may come again as another object, so bound arguments
+  // that compare equal may be stale.
+  void note_release() { releases_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t releases() const { return releases_.load(std::memory_order_relaxed); }
+
+ private:
+  struct HostBlock {
+    std::vector<std::byte> bytes;
+    EventHandle event;
+  };
+  HostBlock take_block(std::size_t bytes);
+
+  const DeviceInfo info_;
+  ContextHandle context_;
+  QueueHandle queue_;
+  std::optional<Compiler> compiler_;
+  BufferHandle scratch_;
+  std::size_t scratch_bytes_ = 0;
+  BufferHandle error_record_;
+  std::atomic<bool> error_used_{false};
+  std::atomic<std::uint64_t> releases_{0};
+  std::mutex blocks_mutex_;
+  std::deque<HostBlock> in_flight_;  // oldest first
+  std::size_t in_flight_bytes_ = 0;
+};
+
+}  // namespace volta::opencl

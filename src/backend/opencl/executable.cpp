@@ -1,0 +1,62 @@
+// Prepares the steps of a plan and runs them.
+#include "backend/opencl/executable.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "backend/matmul_program.h"
+#include "backend/opencl/horizontal_launch.h"
+#include "backend/opencl/matmul_launch.h"
+#include "kernel/emit.h"
+
+namespace volta::opencl {
+
+OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
+                                   const plan::PlanSteps& steps)
+    : device_(std::move(device)) {
+  if (steps.arg_words > 0) {
+    args_ =
+        device_->allocate(steps.arg_words * sizeof(std::uint64_t), "the argument block of a plan");
+  }
+  for (const plan::Step& step : steps.steps) {
+    std::visit([this](const auto& kind) { add(kind); }, step);
+  }
+}
+
+void OpenClExecutable::add(const plan::KernelStep& step) {
+  if (step.program->schedule.horizontal) {
+    launches_.push_back(std::make_unique<HorizontalLaunch>(*device_, step, args_.get()));
+    return;
+  }
+  for (const plan::Binding& binding : step.segments) {
+    if (kernel::block_count(*step.program, binding.ints) == 0) continue;
+    launches_.push_back(
+        std::make_unique<KernelLaunch>(*device_, *step.program, binding, args_.get(), step.label));
+  }
+}
+
+void OpenClExecutable::add(const plan::MatmulStep& step) {
+  if (takes_library(step)) {
+    launches_.push_back(std::make_unique<MatmulLaunch>(*device_, step));
+  } else {
+    add(lower_matmul(step));
+  }
+}
+
+void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
+                           Address arena, std::span<const std::uint64_t> args) {
+  const std::uint64_t releases = device_->releases();
+  const RunBuffers buffers{leaves, outputs, arena, releases != releases_};
+  for (const auto& launch : launches_) launch->bind(buffers);
+  releases_ = releases;
+  if (args_ && !std::ranges::equal(args, written_args_)) {
+    written_args_.clear();
+    device_->write(args_.get(), 0, args.data(), args.size_bytes());
+    written_args_.assign(args.begin(), args.end());
+  }
+  for (const auto& launch : launches_) launch->enqueue();
+  check(clFlush(device_->queue()), "clFlush");
+}
+
+}  // namespace volta::opencl

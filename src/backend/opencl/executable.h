@@ -1,0 +1,33 @@
+// A plan prepared for one OpenCL device: a flat list of launches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/opencl/device_context.h"
+#include "backend/opencl/launch.h"
+
+namespace volta::opencl {
+
+class OpenClExecutable final : public Executable {
+ public:
+  OpenClExecutable(std::shared_ptr<DeviceContext> device, const plan::PlanSteps& steps);
+
+  void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
+           std::span<const std::uint64_t> args) override;
+
+ private:
+  void add(const plan::KernelStep& step);
+  void add(const plan::MatmulStep& step);
+
+  std::shared_ptr<DeviceContext> device_;
+  BufferHandle args_;
+  std::vector<std::uint64_t> written_args_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+  std::uint64_t releases_ = 0;
+};
+
+}  // namespace volta::opencl

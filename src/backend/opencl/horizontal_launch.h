@@ -1,0 +1,66 @@
+// Horizontal programs: many bindings of one program in one launch, driven by a table in device
+// memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/opencl/launch.h"
+
+namespace volta::opencl {
+
+// Segments that together touch more memory objects than a kernel has base arguments are spread over
+// several launches; one that does so alone runs as an ordinary kernel.
+class HorizontalLaunch final : public Launch {
+ public:
+  HorizontalLaunch(DeviceContext& device, const plan::KernelStep& step, cl_mem args);
+
+  void bind(const RunBuffers& buffers) override;
+  void enqueue() override;
+
+ private:
+  struct Segment {
+    plan::Binding binding;
+    std::int64_t blocks = 0;
+    std::vector<Address> addresses;
+    std::unique_ptr<KernelLaunch> alone;
+  };
+  // What one launch needs: the rows of its table and the memory objects the rows refer to.
+  struct Content {
+    std::vector<std::uint64_t> words;
+    std::vector<cl_mem> bases;
+    std::size_t segments = 0;
+    std::size_t blocks = 0;
+  };
+  struct Part {
+    KernelHandle kernel;
+    BufferHandle table;
+    std::size_t capacity = 0;  // words of the table
+    Content content;
+  };
+
+  void layout(const RunBuffers& buffers);
+  void add(std::vector<Content>& contents, const Segment& segment) const;
+  void update(Part& part, Content content, bool rebind);
+  Part make_part();
+  std::unique_ptr<KernelLaunch> make_alone(const Segment& segment);
+
+  DeviceContext& device_;
+  std::shared_ptr<const kernel::Program> program_;
+  std::string label_;
+  cl_mem args_;
+  std::size_t threads_ = 0;
+  bool has_bounded_ = false;
+  cl_uint first_base_ = 0;  // index of the first base argument
+  std::vector<Segment> segments_;
+  bool laid_out_ = false;
+  std::vector<Part> parts_;
+  std::size_t used_parts_ = 0;
+  std::vector<KernelLaunch*> alone_;
+};
+
+}  // namespace volta::opencl

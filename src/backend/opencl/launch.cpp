@@ -1,0 +1,83 @@
+// Launches of kernel programs with one binding; the order of the arguments is told in
+// kernel/emit.h.
+#include "backend/opencl/launch.h"
+
+#include "core/counting.h"
+#include "kernel/emit.h"
+
+namespace volta::opencl {
+namespace {
+
+void set_ints(cl_kernel kernel, cl_uint index, const std::vector<std::int64_t>& ints,
+              bool index64) {
+  if (index64) {
+    check(clSetKernelArg(kernel, index, ints.size() * sizeof(cl_long), ints.data()),
+          "clSetKernelArg");
+    return;
+  }
+  const std::vector<cl_int> narrow(ints.begin(), ints.end());
+  check(clSetKernelArg(kernel, index, narrow.size() * sizeof(cl_int), narrow.data()),
+        "clSetKernelArg");
+}
+
+}  // namespace
+
+Address RunBuffers::at(const plan::BufferRef& ref) const {
+  switch (ref.kind) {
+    case plan::BufferRef::Kind::Leaf:
+      return leaves[ref.index];
+    case plan::BufferRef::Kind::Output:
+      return outputs[ref.index];
+    case plan::BufferRef::Kind::Temp:
+      break;
+  }
+  return {arena.base, arena.offset + ref.offset};
+}
+
+void enqueue_blocks(cl_command_queue queue, cl_kernel kernel, std::size_t blocks,
+                    std::size_t threads) {
+  const std::size_t global = blocks * threads;
+  check(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &threads, 0, nullptr, nullptr),
+        "clEnqueueNDRangeKernel");
+  count(live_counters().launches);
+}
+
+KernelLaunch::KernelLaunch(DeviceContext& device, const kernel::Program& program,
+                           const plan::Binding& binding, cl_mem args, const std::string& label)
+    : device_(device),
+      kernel_(device.compiler().kernel(program, label)),
+      threads_(static_cast<std::size_t>(kernel::block_threads(program))),
+      blocks_(static_cast<std::size_t>(kernel::block_count(program, binding.ints))),
+      has_bounded_(kernel::analyze(program).has_bounded),
+      refs_(binding.buffers),
+      bound_(binding.buffers.size()) {
+  auto next = static_cast<cl_uint>(2 * refs_.size());
+  if (!program.args.empty()) {
+    set_arg(kernel_.get(), next++, args);
+    set_arg(kernel_.get(), next++, cl_ulong{binding.first_arg});
+  }
+  if (has_bounded_) set_arg(kernel_.get(), next++, device_.error_record());
+  if (program.int_params > 0) set_ints(kernel_.get(), next, binding.ints, program.schedule.index64);
+}
+
+void KernelLaunch::bind(const RunBuffers& buffers) {
+  for (std::size_t slot = 0; slot < refs_.size(); ++slot) {
+    const Address address = buffers.at(refs_[slot]);
+    std::optional<Address>& bound = bound_[slot];
+    if (bound == address && !buffers.rebind) continue;
+    const auto index = static_cast<cl_uint>(2 * slot);
+    if (!bound || bound->base != address.base || buffers.rebind) {
+      bound.reset();
+      set_arg(kernel_.get(), index, memory_of(address));
+    }
+    set_arg(kernel_.get(), index + 1, cl_ulong{address.offset});
+    bound = address;
+  }
+}
+
+void KernelLaunch::enqueue() {
+  if (has_bounded_) device_.note_error_use();
+  enqueue_blocks(device_.queue(), kernel_.get(), blocks_, threads_);
+}
+
+}  // namespace volta::opencl

@@ -1,0 +1,64 @@
+// The launches of a prepared plan: each binds the buffers of a run, then enqueues itself.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/opencl/device_context.h"
+#include "backend/opencl/handles.h"
+#include "plan/plan_steps.h"
+
+namespace volta::opencl {
+
+// The buffers of one run.
+struct RunBuffers {
+  std::span<const Address> leaves;
+  std::span<const Address> outputs;
+  Address arena;
+  // Handles seen before may name other objects now: bind everything again.
+  bool rebind = false;
+
+  Address at(const plan::BufferRef& ref) const;
+};
+
+inline cl_mem memory_of(Address address) { return static_cast<cl_mem>(address.base); }
+
+class Launch {
+ public:
+  virtual ~Launch() = default;
+
+  // Everything that can fail for lack of memory or a compiler. Runs for all launches before any
+  // enqueue.
+  virtual void bind(const RunBuffers& buffers) = 0;
+  // Counts what it enqueues.
+  virtual void enqueue() = 0;
+};
+
+// Enqueues and counts a one-dimensional launch.
+void enqueue_blocks(cl_command_queue queue, cl_kernel kernel, std::size_t blocks,
+                    std::size_t threads);
+
+// A kernel program with one binding. `args` is the plan's argument block, null if it has none.
+class KernelLaunch final : public Launch {
+ public:
+  KernelLaunch(DeviceContext& device, const kernel::Program& program, const plan::Binding& binding,
+               cl_mem args, const std::string& label);
+
+  void bind(const RunBuffers& buffers) override;
+  void enqueue() override;
+
+ private:
+  DeviceContext& device_;
+  KernelHandle kernel_;
+  std::size_t threads_ = 0;
+  std::size_t blocks_ = 0;
+  bool has_bounded_ = false;
+  std::vector<plan::BufferRef> refs_;
+  std::vector<std::optional<Address>> bound_;  // one per slot
+};
+
+}  // namespace volta::opencl

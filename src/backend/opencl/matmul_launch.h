@@ -1,0 +1,29 @@
+// Matrix products by CLBlast.
+#pragma once
+
+#include <optional>
+
+#include "backend/opencl/launch.h"
+
+namespace volta::opencl {
+
+// True if CLBlast takes the product and it is large enough to be worth it; others are lowered to a
+// kernel.
+bool takes_library(const plan::MatmulStep& step);
+
+class MatmulLaunch final : public Launch {
+ public:
+  // Has CLBlast compile its kernels, so that no run meets the compiler.
+  MatmulLaunch(DeviceContext& device, const plan::MatmulStep& step);
+
+  void bind(const RunBuffers& buffers) override;
+  void enqueue() override;
+
+ private:
+  DeviceContext& device_;
+  plan::MatmulStep step_;
+  Address a_, b_, c_;
+  bool bound_ = false;
+};
+
+}  // namespace volta::opencl

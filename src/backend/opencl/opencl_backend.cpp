@@ -1,0 +1,121 @@
+// The OpenCL backend and its entry point. Devices are listed at once but opened at their first use.
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/opencl/device_context.h"
+#include "backend/opencl/device_info.h"
+#include "backend/opencl/executable.h"
+#include "core/build_stamp.h"
+#include "volta/error.h"
+
+namespace volta::opencl {
+namespace {
+
+class OpenClBackend final : public Backend {
+ public:
+  explicit OpenClBackend(std::vector<DeviceInfo> devices)
+      : devices_(std::move(devices)), opened_(devices_.size()) {}
+
+  int device_count() const override { return static_cast<int>(devices_.size()); }
+  std::string device_name(int device) const override { return info(device).name; }
+  bool device_is_gpu(int device) const override { return info(device).is_gpu(); }
+  std::uint64_t device_memory(int device) const override { return info(device).memory; }
+  bool supports(int device, DType dtype) const override {
+    return dtype != DType::f64 || info(device).has_f64;
+  }
+
+  Address allocate(int device, std::size_t bytes) override {
+    return {open(device)->try_allocate(bytes).release(), 0};
+  }
+
+  void release(int device, Address memory) override {
+    const auto opened = open(device);
+    check(clReleaseMemObject(memory_of(memory)), "clReleaseMemObject");
+    opened->note_release();
+  }
+
+  void upload(int device, Address destination, const void* source, std::size_t bytes) override {
+    open(device)->write(memory_of(destination), destination.offset, source, bytes);
+  }
+
+  void download(int device, void* destination, Address source, std::size_t bytes) override {
+    if (bytes == 0) return;
+    check(clEnqueueReadBuffer(open(device)->queue(), memory_of(source), CL_TRUE, source.offset,
+                              bytes, destination, 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
+  }
+
+  void copy(int device, Address destination, Address source, std::size_t bytes) override;
+
+  std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
+    return std::make_unique<OpenClExecutable>(open(device), steps);
+  }
+
+  void synchronize(int device) override { check(clFinish(open(device)->queue()), "clFinish"); }
+
+  std::optional<kernel::ErrorRecord> take_error(int device) override {
+    return open(device)->take_error();
+  }
+
+ private:
+  const DeviceInfo& info(int device) const { return devices_.at(static_cast<std::size_t>(device)); }
+
+  std::shared_ptr<DeviceContext> open(int device) {
+    const std::lock_guard lock(mutex_);
+    auto& opened = opened_.at(static_cast<std::size_t>(device));
+    if (!opened) opened = std::make_shared<DeviceContext>(info(device));
+    return opened;
+  }
+
+  const std::vector<DeviceInfo> devices_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<DeviceContext>> opened_;
+};
+
+void OpenClBackend::copy(int device, Address destination, Address source, std::size_t bytes) {
+  if (bytes == 0 || destination == source) return;
+  const auto opened = open(device);
+  const auto enqueue = [&](cl_mem from, std::size_t from_offset, cl_mem to, std::size_t to_offset) {
+    check(clEnqueueCopyBuffer(opened->queue(), from, to, from_offset, to_offset, bytes, 0, nullptr,
+                              nullptr),
+          "clEnqueueCopyBuffer");
+  };
+  const bool overlaps = destination.base == source.base &&
+                        destination.offset < source.offset + bytes &&
+                        source.offset < destination.offset + bytes;
+  if (!overlaps) {
+    enqueue(memory_of(source), source.offset, memory_of(destination), destination.offset);
+    return;
+  }
+  // clEnqueueCopyBuffer refuses overlapping regions.
+  const BufferHandle between = opened->allocate(bytes, "a copy between overlapping regions");
+  enqueue(memory_of(source), source.offset, between.get(), 0);
+  enqueue(between.get(), 0, memory_of(destination), destination.offset);
+}
+
+}  // namespace
+}  // namespace volta::opencl
+
+extern "C" VOLTA_BACKEND_API volta::Backend* volta_create_backend(const char* stamp,
+                                                                  const char** why) {
+  static std::string reason;
+  try {
+    if (std::strcmp(stamp, volta::kBuildStamp) != 0) {
+      reason = std::string("the OpenCL backend was built for Volta ") + volta::kBuildStamp +
+               ", not for " + stamp;
+    } else {
+      auto devices = volta::opencl::find_devices(reason);
+      if (!devices.empty()) return new volta::opencl::OpenClBackend(std::move(devices));
+    }
+  } catch (const std::exception& error) {
+    reason = error.what();
+  }
+  *why = reason.c_str();
+  return nullptr;
+}

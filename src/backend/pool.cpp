@@ -1,0 +1,258 @@
+// Chunks from the backend are cut into blocks of a multiple of 256 bytes. A request takes the
+// smallest free block that holds it; a released block joins its free neighbours. Small and large
+// requests use separate chunks, so that a long-lived scalar never pins a large chunk.
+#include "backend/pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/counting.h"
+#include "volta/error.h"
+#include "volta/log.h"
+
+namespace volta {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kGranule = 256;
+constexpr std::uint64_t kSmallLimit = kMiB;  // requests below come from small chunks
+constexpr std::uint64_t kSmallChunk = 2 * kMiB;
+constexpr std::uint64_t kLargeChunk = 16 * kMiB;  // the least for a large one
+constexpr std::uint64_t kLargeGranule = 2 * kMiB;
+
+constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t granule) {
+  return (bytes + granule - 1) / granule * granule;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes >= 1024 * kMiB) return fmt::format("{:.2f} GiB", value / (1024.0 * kMiB));
+  if (bytes >= kMiB) return fmt::format("{:.2f} MiB", value / kMiB);
+  if (bytes >= 1024) return fmt::format("{:.2f} KiB", value / 1024.0);
+  return fmt::format("{} B", bytes);
+}
+
+struct Chunk {
+  Address memory;
+  std::uint64_t bytes;
+  std::uint64_t serial;  // orders chunks: the oldest with room is filled first
+  bool small;
+};
+
+// A stretch of a chunk; its neighbours are those of lower and higher offset.
+struct Block {
+  std::shared_ptr<Chunk> chunk;  // ends with its last block
+  std::uint64_t offset;
+  std::uint64_t bytes;
+  Block* previous = nullptr;
+  Block* next = nullptr;
+  bool free = true;
+
+  Address address() const { return {chunk->memory.base, chunk->memory.offset + offset}; }
+  bool is_whole_chunk() const { return previous == nullptr && next == nullptr; }
+};
+
+struct BySize {
+  using is_transparent = void;
+  bool operator()(const Block* a, const Block* b) const {
+    if (a->bytes != b->bytes) return a->bytes < b->bytes;
+    if (a->chunk != b->chunk) return a->chunk->serial < b->chunk->serial;
+    return a->offset < b->offset;
+  }
+  bool operator()(const Block* block, std::uint64_t bytes) const { return block->bytes < bytes; }
+};
+using FreeBlocks = std::set<Block*, BySize>;
+
+struct AddressHash {
+  std::size_t operator()(const Address& address) const {
+    return std::hash<const void*>()(address.base) ^
+           (address.offset / kGranule * 0x9E3779B97F4A7C15ull);
+  }
+};
+
+}  // namespace
+
+struct Pool::State {
+  State(Backend& the_backend, int device_index, std::string name)
+      : backend(the_backend), device(device_index), device_name(std::move(name)) {}
+
+  Backend& backend;
+  int device;
+  std::string device_name;
+
+  std::mutex mutex;  // guards all below
+  MemoryStats stats;
+  std::uint64_t next_serial = 0;
+  FreeBlocks free_small, free_large;
+  std::unordered_map<Address, Block*, AddressHash> live;
+
+  FreeBlocks& free_blocks(bool small) { return small ? free_small : free_large; }
+
+  // The best free block of at least `bytes`, or null.
+  Block* find(std::uint64_t bytes, bool small) {
+    FreeBlocks& blocks = free_blocks(small);
+    const auto best = blocks.lower_bound(bytes);
+    return best == blocks.end() ? nullptr : *best;
+  }
+
+  // A new chunk as one free block, or null when the limit or the device does not allow it.
+  Block* add_chunk(std::uint64_t bytes, bool small) {
+    if (stats.limit != 0 && (bytes > stats.limit || stats.reserved > stats.limit - bytes))
+      return nullptr;
+    auto chunk = std::make_shared<Chunk>(Chunk{{}, bytes, next_serial++, small});
+    auto block = std::make_unique<Block>(Block{chunk, 0, bytes});
+    count(live_counters().allocations);
+    chunk->memory = backend.allocate(device, bytes);
+    if (chunk->memory == Address{}) return nullptr;
+    stats.reserved += bytes;
+    free_blocks(small).insert(block.get());
+    return block.release();
+  }
+
+  // A free block of at least `bytes`, from the cache or the device. Throws OutOfMemory.
+  Block* acquire(std::uint64_t bytes) {
+    const bool small = bytes < kSmallLimit;
+    const std::uint64_t preferred =
+        small ? kSmallChunk : std::max(round_up(bytes, kLargeGranule), kLargeChunk);
+    if (Block* block = find(bytes, small)) return block;
+    if (Block* block = add_chunk(preferred, small)) return block;
+    release_free_chunks();
+    if (Block* block = add_chunk(preferred, small)) return block;
+    if (Block* block = add_chunk(bytes, small))
+      return block;  // exactly what is asked may still fit
+    return nullptr;
+  }
+
+  // Marks the block used and gives what it has beyond `bytes` back as a free block. Whatever may
+  // throw comes before the first change.
+  void take(Block* block, std::uint64_t bytes) {
+    std::unique_ptr<Block> rest;
+    if (block->bytes > bytes)
+      rest.reset(
+          new Block{block->chunk, block->offset + bytes, block->bytes - bytes, block, block->next});
+    live.emplace(block->address(), block);
+
+    FreeBlocks& blocks = free_blocks(block->chunk->small);
+    auto node = blocks.extract(block);
+    block->free = false;
+    if (rest) {
+      if (rest->next != nullptr) rest->next->previous = rest.get();
+      block->next = rest.get();
+      block->bytes = bytes;
+      node.value() = rest.release();
+      blocks.insert(std::move(node));
+    }
+    stats.in_use += bytes;
+    stats.peak = std::max(stats.peak, stats.in_use);
+  }
+
+  // Joins `right` to the block before it and forgets it.
+  static void absorb(Block* left, Block* right) {
+    left->bytes += right->bytes;
+    left->next = right->next;
+    if (left->next != nullptr) left->next->previous = left;
+    delete right;
+  }
+
+  void give_back(Block* block) {
+    FreeBlocks& blocks = free_blocks(block->chunk->small);
+    stats.in_use -= block->bytes;
+    block->free = true;
+    if (block->next != nullptr && block->next->free) {
+      blocks.erase(block->next);
+      absorb(block, block->next);
+    }
+    if (block->previous != nullptr && block->previous->free) {
+      Block* left = block->previous;
+      blocks.erase(left);
+      absorb(left, block);
+      block = left;
+    }
+    blocks.insert(block);
+  }
+
+  void release_free_chunks() {
+    for (FreeBlocks* blocks : {&free_small, &free_large}) {
+      for (auto it = blocks->begin(); it != blocks->end();) {
+        Block* block = *it;
+        if (!block->is_whole_chunk()) {
+          ++it;
+          continue;
+        }
+        it = blocks->erase(it);
+        backend.release(device, block->chunk->memory);
+        stats.reserved -= block->chunk->bytes;
+        delete block;
+      }
+    }
+  }
+
+  [[noreturn]] void throw_out_of_memory(std::uint64_t requested) const {
+    const std::string limit = stats.limit == 0 ? "no limit" : "limit " + size_text(stats.limit);
+    throw OutOfMemory(fmt::format("{}: out of memory: {} requested, {} in use, {} reserved, {}",
+                                  device_name, size_text(requested), size_text(stats.in_use),
+                                  size_text(stats.reserved), limit));
+  }
+};
+
+Pool::Pool(Backend& backend, int device, std::string device_name)
+    : state_(std::make_unique<State>(backend, device, std::move(device_name))) {}
+
+Pool::~Pool() {
+  // Whatever is still held goes with the pool: its chunks must not outlive it.
+  while (!state_->live.empty()) release(state_->live.begin()->first);
+  state_->release_free_chunks();
+}
+
+Address Pool::allocate(std::size_t bytes) {
+  const std::lock_guard lock(state_->mutex);
+  if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) state_->throw_out_of_memory(bytes);
+  const std::uint64_t rounded = round_up(bytes, kGranule);
+  Block* block = state_->acquire(rounded);
+  if (block == nullptr) state_->throw_out_of_memory(bytes);
+  state_->take(block, rounded);
+  return block->address();
+}
+
+void Pool::release(Address memory) {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->live.find(memory);
+  if (found == state_->live.end()) {
+    // Called from destructors, which must not throw.
+    log(LogLevel::error, state_->device_name + ": release of memory that its pool does not hold");
+    return;
+  }
+  Block* block = found->second;
+  state_->live.erase(found);
+  state_->give_back(block);
+}
+
+MemoryStats Pool::stats() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->stats;
+}
+
+void Pool::reset_peak() {
+  const std::lock_guard lock(state_->mutex);
+  state_->stats.peak = state_->stats.in_use;
+}
+
+void Pool::set_limit(std::uint64_t bytes) {
+  const std::lock_guard lock(state_->mutex);
+  state_->stats.limit = bytes;
+  if (bytes != 0 && state_->stats.reserved > bytes) state_->release_free_chunks();
+}
+
+void Pool::empty_cache() {
+  const std::lock_guard lock(state_->mutex);
+  state_->release_free_chunks();
+}
+
+}  // namespace volta

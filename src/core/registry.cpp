@@ -1,0 +1,93 @@
+// Loading backends and keeping their devices.
+#include "core/registry.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "core/backend_loader.h"
+#include "volta/error.h"
+
+namespace volta {
+namespace {
+
+// A family of devices, and everything about it that is known after the first mention.
+class Family {
+ public:
+  explicit Family(DeviceType type) : type_(type) {}
+
+  const std::vector<DeviceEntry*>& entries() {
+    load();
+    return entries_;
+  }
+  const std::string& why_absent() {
+    load();
+    return why_absent_;
+  }
+
+ private:
+  void load() {
+    std::call_once(loaded_, [this] {
+      Backend* backend = type_ == DeviceType::cpu
+                             ? make_cpu_backend().release()
+                             : load_backend(type_, backend_folders(), &why_absent_);
+      if (backend == nullptr) return;
+      try {
+        add_devices(*backend);
+        if (entries_.empty())
+          why_absent_ = std::string("no ") + family_label(type_) + " device found";
+      } catch (const std::exception& error) {
+        entries_.clear();
+        why_absent_ = error.what();
+      }
+    });
+  }
+
+  void add_devices(Backend& backend) {
+    constexpr int kMaxDevices = 256;  // Device keeps its index in a byte
+    const int count = std::min(backend.device_count(), kMaxDevices);
+    for (int index = 0; index < count; ++index) {
+      const Device device = DeviceAccess::make(type_, index);
+      auto& pool = *new Pool(backend, index, to_string(device));
+      auto& lock = *new std::recursive_mutex;
+      entries_.push_back(new DeviceEntry{device, backend, index, pool, lock});
+    }
+  }
+
+  DeviceType type_;
+  std::once_flag loaded_;
+  std::vector<DeviceEntry*> entries_;
+  std::string why_absent_;
+};
+
+// Never destroyed; see the header.
+Family& family(DeviceType type) {
+  static Family* const families[] = {new Family(DeviceType::cpu), new Family(DeviceType::cuda),
+                                     new Family(DeviceType::opencl)};
+  return *families[static_cast<int>(type)];
+}
+
+}  // namespace
+
+DeviceEntry& device_entry(Device device) {
+  const auto& entries = family(device.type()).entries();
+  const auto index = static_cast<std::size_t>(device.index());
+  if (index < entries.size()) return *entries[index];
+  throw DeviceError(why_unusable(device.type(), device.index()));
+}
+
+std::string why_absent(DeviceType type) { return family(type).why_absent(); }
+
+std::string why_unusable(DeviceType type, int index) {
+  const int count = device_count(type);
+  if (index >= 0 && index < count) return {};
+  const std::string device = std::string(family_name(type)) + ":" + std::to_string(index) + ": ";
+  if (count == 0) return device + why_absent(type);
+  return device + "there are " + std::to_string(count) + " " + family_label(type) + " devices";
+}
+
+int device_count(DeviceType type) { return static_cast<int>(family(type).entries().size()); }
+
+}  // namespace volta

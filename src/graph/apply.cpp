@@ -1,0 +1,238 @@
+// Recording operations on tensors.
+#include "graph/apply.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "core/registry.h"
+#include "graph/segment.h"
+#include "volta/autograd.h"
+#include "volta/error.h"
+#include "volta/execution.h"
+#include "volta/log.h"
+
+namespace volta::graph {
+namespace {
+
+bool wants_gradient(const Tensor& tensor) {
+  const Variable* variable = TensorAccess::variable(tensor);
+  return variable->requires_grad || variable->tape;
+}
+
+// The record of an operation: edges to where its inputs' gradients go, and what its row saves.
+TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
+                  std::span<Node* const> outputs, Place place) {
+  const Op& op = op_info(id);
+  if (op.vjp == nullptr || !grad_mode()) return {};
+  bool any = false;
+  for (const Tensor& input : inputs) any = any || wants_gradient(input);
+  if (!any) return {};
+  auto tape = std::make_unique<Tape>();
+  tape->op = id;
+  tape->sequence = next_tape_sequence();
+  tape->place = place;
+  tape->shape = outputs[0]->shape;
+  tape->dtype = outputs[0]->dtype;
+  tape->attrs.assign(attrs.begin(), attrs.end());
+  tape->edges.resize(inputs.size());
+  tape->saved.resize(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Variable* variable = TensorAccess::variable(inputs[i]);
+    Edge& edge = tape->edges[i];
+    edge.shape = variable->node->shape;
+    edge.dtype = variable->node->dtype;
+    edge.device = variable->node->entry->device;
+    if (is_floating(edge.dtype)) {
+      if (variable->tape) {
+        edge.tape = variable->tape;
+      } else if (variable->requires_grad) {
+        edge.leaf = inputs[i];
+      }
+    }
+    if ((op.saves >> i & 1) != 0 && i < 30) tape->saved[i] = variable->node;
+  }
+  if ((op.saves & kSavesOutput) != 0) tape->output = Held(outputs[0]);
+  if ((op.saves & kSavesAuxiliary) != 0) {
+    for (std::size_t i = 1; i < outputs.size(); ++i) tape->auxiliary.emplace_back(outputs[i]);
+  }
+  TapeRef ref(tape.get());
+  release(tape.release());  // the reference it was born with
+  return ref;
+}
+
+Tensor make_tensor(Node* node, TapeRef tape) {
+  auto* variable = new Variable;
+  variable->node = Held::adopt(node);
+  variable->tape = std::move(tape);
+  return TensorAccess::wrap(variable);
+}
+
+// Up to a few inputs without a heap allocation.
+class NodeList {
+ public:
+  explicit NodeList(std::span<const Tensor> inputs) : count_(inputs.size()) {
+    if (count_ > few_.size()) many_.resize(count_);
+    for (std::size_t i = 0; i < count_; ++i) data()[i] = node_of(inputs[i]);
+  }
+  std::span<Node* const> span() { return {data(), count_}; }
+
+ private:
+  Node** data() { return count_ > few_.size() ? many_.data() : few_.data(); }
+  std::size_t count_;
+  std::array<Node*, 8> few_;
+  std::vector<Node*> many_;
+};
+
+}  // namespace
+
+bool& grad_mode() {
+  thread_local bool enabled = true;
+  return enabled;
+}
+
+std::uint64_t next_tape_sequence() {
+  static std::atomic<std::uint64_t> sequence{1};
+  return sequence.fetch_add(1, std::memory_order_relaxed);
+}
+
+DeviceEntry& entry_of(const Tensor& tensor) { return *node_of(tensor)->entry; }
+
+void require_defined(const char* op, const Tensor& tensor, const char* what) {
+  if (!tensor.defined()) throw ArgumentError(fmt::format("{}: {} is not a tensor", op, what));
+}
+
+void throw_dtype(const char* op, DType dtype, const char* wanted) {
+  throw DTypeError(fmt::format("{}: expected {}, got {}", op, wanted, name_of(dtype)));
+}
+
+void require_floating(const char* op, const Tensor& tensor) {
+  require_defined(op, tensor);
+  if (!is_floating(tensor.dtype())) throw_dtype(op, tensor.dtype(), "a floating-point tensor");
+}
+
+void require_supported(const char* op, DType dtype, Device device) {
+  DeviceEntry& entry = device_entry(device);
+  if (!entry.backend.supports(entry.index, dtype)) {
+    throw DTypeError(fmt::format("{}: {} ({}) has no {}", op, to_string(device), device.name(), name_of(dtype)));
+  }
+}
+
+void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
+  const Tensor* other = nullptr;
+  for (const Tensor& t : operands) {
+    if (t.defined() && t.device() != operands[0].device()) other = &t;
+  }
+  if (other == nullptr) return;
+  const Device first = operands[0].device(), second = other->device();
+  const MixedDevices policy = execution_options().mixed_devices;
+  if (policy == MixedDevices::error || (first.is_gpu() && second.is_gpu())) {
+    throw DeviceError(fmt::format("{}: operands on {} {} and {} {} ({}:{})", op, to_string(first),
+                                  to_string(operands[0].shape()), to_string(second),
+                                  to_string(other->shape()), place.file, place.line));
+  }
+  const Device gpu = first.is_gpu() ? first : second;
+  const Device target = policy == MixedDevices::to_cpu ? Device::cpu() : gpu;
+  {
+    static std::mutex mutex;
+    static auto* warned = new std::set<std::pair<std::string, std::uint32_t>>;
+    const std::lock_guard guard(mutex);
+    if (warned->insert({place.file, place.line}).second) {
+      log(LogLevel::warning, fmt::format("{}: operands on {} and {}: moved to {} ({}:{})", op, to_string(first),
+                                         to_string(second), to_string(target), place.file, place.line));
+    }
+  }
+  for (Tensor& t : operands) {
+    if (t.defined() && t.device() != target) t = t.to(target, place);
+  }
+}
+
+Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs, const Shape& shape,
+             DType dtype, Place place) {
+  NodeList nodes(inputs);
+  Node* node = record(op, nodes.span(), attrs, shape, dtype, entry_of(inputs[0]), place);
+  try {
+    return make_tensor(node, make_tape(op, inputs, attrs, {&node, 1}, place));
+  } catch (...) {
+    unhold(node);
+    throw;
+  }
+}
+
+Tensor apply(OpId op, std::initializer_list<Tensor> inputs, std::initializer_list<std::int64_t> attrs,
+             const Shape& shape, DType dtype, Place place) {
+  return apply(op, std::span(inputs.begin(), inputs.size()), std::span(attrs.begin(), attrs.size()), shape,
+               dtype, place);
+}
+
+std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
+                                std::span<const Shape> shapes, std::span<const DType> dtypes, Place place) {
+  NodeList nodes(inputs);
+  std::vector<Node*> outputs(shapes.size());
+  record_multi(op, nodes.span(), attrs, shapes, dtypes, entry_of(inputs[0]), place, outputs);
+  TapeRef tape = make_tape(op, inputs, attrs, outputs, place);
+  std::vector<Tensor> results;
+  results.reserve(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results.push_back(make_tensor(outputs[i], i == 0 ? tape : TapeRef{}));
+  }
+  return results;
+}
+
+Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device) {
+  return make_tensor(make_constant(is_floating(dtype) ? value.value() : static_cast<double>(value.integer()),
+                                   value.integer(), shape, dtype, device_entry(device)),
+                     {});
+}
+
+Tensor number(Scalar value, DType dtype, Device device) { return filled(Shape{}, value, dtype, device); }
+
+Tensor reshape_to(const Tensor& x, const Shape& shape, Place place) {
+  if (x.shape() == shape) return x;
+  return apply(OpId::reshape, {&x, 1}, shape.sizes(), shape, x.dtype(), place);
+}
+
+Tensor expand_to(const Tensor& x, const Shape& shape, Place place) {
+  if (x.shape() == shape) return x;
+  return apply(OpId::expand, {&x, 1}, shape.sizes(), shape, x.dtype(), place);
+}
+
+Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdim, Place place) {
+  std::vector<std::int64_t> kept, ones;
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool gone = std::find(axes.begin(), axes.end(), i) != axes.end();
+    if (!gone) kept.push_back(x.shape()[i]);
+    ones.push_back(gone ? 1 : x.shape()[i]);
+  }
+  const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::i64;
+  Tensor source = x.dtype() == dtype ? x : x.to(dtype, place);
+  Tensor result = apply(OpId::sum, {&source, 1}, axes, Shape(kept), dtype, place);
+  return keepdim ? reshape_to(result, Shape(ones), place) : result;
+}
+
+}  // namespace volta::graph
+
+namespace volta {
+
+NoGrad::NoGrad() : previous_(graph::grad_mode()) { graph::grad_mode() = false; }
+NoGrad::~NoGrad() { graph::grad_mode() = previous_; }
+bool grad_enabled() { return graph::grad_mode(); }
+
+namespace {
+ExecutionOptions& options_of_thread() {
+  thread_local ExecutionOptions options;
+  return options;
+}
+}  // namespace
+
+ExecutionContext::ExecutionContext(ExecutionOptions options) : previous_(options_of_thread()) {
+  options_of_thread() = options;
+}
+ExecutionContext::~ExecutionContext() { options_of_thread() = previous_; }
+const ExecutionOptions& execution_options() { return options_of_thread(); }
+
+}  // namespace volta

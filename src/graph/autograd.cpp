@@ -1,0 +1,161 @@
+// The backward pass: records in reverse order of recording, no recursion, gradients added per input.
+#include "graph/autograd.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "core/counting.h"
+#include "core/registry.h"
+#include "graph/apply.h"
+#include "graph/host.h"
+#include "graph/segment.h"
+#include "graph/vjp.h"
+#include "volta/autograd.h"
+#include "volta/error.h"
+#include "volta/execution.h"
+#include "volta/ops.h"
+
+namespace volta::graph {
+namespace {
+
+std::atomic<std::uint32_t> pass_number{0};
+
+// All records the root depends on, last recorded first.
+std::vector<Tape*> reachable(Tape* root) {
+  const std::uint32_t pass = pass_number.fetch_add(1) + 1;
+  std::vector<Tape*> found{root}, stack{root};
+  root->visit = pass;
+  while (!stack.empty()) {
+    Tape* tape = stack.back();
+    stack.pop_back();
+    for (const Edge& edge : tape->edges) {
+      Tape* next = edge.tape.get();
+      if (next == nullptr || next->visit == pass) continue;
+      next->visit = pass;
+      found.push_back(next);
+      stack.push_back(next);
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Tape* a, const Tape* b) { return a->sequence > b->sequence; });
+  return found;
+}
+
+// A gradient in the shape and dtype of what it is the gradient of.
+Tensor fitted(const Tensor& gradient, const Edge& edge, Place place) {
+  Tensor g = gradient;
+  if (g.shape() != edge.shape) {
+    const bool grows = g.shape().numel() < edge.shape.numel() || g.rank() < edge.shape.rank();
+    g = grows ? expand_to(g, edge.shape, place)
+              : apply(OpId::sum_to, {&g, 1}, edge.shape.sizes(), edge.shape, g.dtype(), place);
+  }
+  return g.dtype() == edge.dtype ? g : g.to(edge.dtype, place);
+}
+
+Tensor added(const Tensor& a, const Tensor& b, Place place) { return binary(OpId::add, {a, place}, {b, place}); }
+
+void forget(Tape& tape) {
+  tape.consumed = true;
+  for (Held& saved : tape.saved) saved = Held();
+  tape.output = Held();
+  tape.auxiliary.clear();
+}
+
+}  // namespace
+
+void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions options, Place place) {
+  Variable* variable = TensorAccess::variable(root);
+  if (!variable->tape) {
+    if (!variable->requires_grad) {
+      throw ArgumentError("backward: the tensor has no history (no input required a gradient, or it was recorded "
+                          "under NoGrad)");
+    }
+    variable->grad = variable->grad.defined() ? added(variable->grad, gradient, place) : gradient;
+    return;
+  }
+  const std::vector<Tape*> tapes = reachable(variable->tape.get());
+  for (const Tape* tape : tapes) {
+    if (tape->consumed) {
+      throw ArgumentError(fmt::format("backward: the history of {} ({}:{}) was used by an earlier backward(); pass "
+                                      "{{.retain_graph = true}} to the first one",
+                                      op_info(tape->op).name, tape->place.file, tape->place.line));
+    }
+  }
+  // Gradients are recorded without history, in their forward's precision whatever the scopes say now.
+  const NoGrad no_grad;
+  const ExecutionContext plain({});
+  std::set<Variable*> fresh;           // leaves whose gradient began in this pass
+  std::set<DeviceEntry*> accumulated;  // devices where an earlier gradient was added to
+  variable->tape->gradient = gradient;
+  for (Tape* tape : tapes) {
+    Tensor g = std::move(tape->gradient);
+    tape->gradient = Tensor();
+    if (!g.defined()) {
+      if (!options.retain_graph) forget(*tape);
+      continue;
+    }
+    Vjp vjp(*tape, std::move(g));
+    op_info(tape->op).vjp(vjp);
+    for (std::size_t i = 0; i < tape->edges.size(); ++i) {
+      Edge& edge = tape->edges[i];
+      Tensor& result = vjp.results()[i];
+      if (!result.defined() || (!edge.tape && !edge.leaf.defined())) continue;
+      const Tensor part = fitted(result, edge, tape->place);
+      if (edge.tape) {
+        Tensor& sum = edge.tape->gradient;
+        sum = sum.defined() ? added(sum, part, tape->place) : part;
+      } else {
+        Variable* leaf = TensorAccess::variable(edge.leaf);
+        if (leaf->grad.defined()) {
+          leaf->grad = added(leaf->grad, part, tape->place);
+          if (fresh.count(leaf) == 0) accumulated.insert(leaf->node->entry);
+        } else {
+          leaf->grad = part.detach();
+          fresh.insert(leaf);
+        }
+      }
+    }
+    if (!options.retain_graph) forget(*tape);
+  }
+  // Micro-batches repeat a plan instead of unrolling into one.
+  for (DeviceEntry* entry : accumulated) submit(*entry);
+}
+
+Tensor copy_to_device(const Tensor& x, Device device, Place place) {
+  Node* node = node_of(x);
+  Tensor copy;
+  if (node->state.load(std::memory_order_acquire) == NodeState::Constant) {
+    copy = filled(node->shape, node->value, node->dtype, device);
+    node_of(copy)->integer = node->integer;
+  } else {
+    const auto bytes = observe(node);
+    copy = upload(bytes.data(), node->shape, node->dtype, device);
+  }
+  Variable* source = TensorAccess::variable(x);
+  if (!grad_mode() || !(source->requires_grad || source->tape) || !is_floating(x.dtype())) return copy;
+  auto tape = std::make_unique<Tape>();
+  tape->op = OpId::to_device;
+  tape->place = place;
+  tape->shape = x.shape();
+  tape->dtype = x.dtype();
+  tape->sequence = next_tape_sequence();
+  tape->edges.resize(1);
+  tape->saved.resize(1);
+  Edge& edge = tape->edges[0];
+  edge.shape = x.shape();
+  edge.dtype = x.dtype();
+  edge.device = x.device();
+  if (source->tape) {
+    edge.tape = source->tape;
+  } else {
+    edge.leaf = x;
+  }
+  TensorAccess::variable(copy)->tape = TapeRef(tape.get());
+  release(tape.release());
+  return copy;
+}
+
+}  // namespace volta::graph

@@ -1,0 +1,86 @@
+// Gradients against central differences.
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "graph/apply.h"
+#include "volta/autograd.h"
+#include "volta/error.h"
+#include "volta/ops.h"
+
+namespace volta {
+namespace {
+
+// Fixed weights in [0.5, 1.5) that make every output element count, each differently.
+Tensor weights_like(const Tensor& y) {
+  std::vector<double> weights(static_cast<std::size_t>(y.numel()));
+  double w = 0.5;
+  for (double& value : weights) {
+    w = std::fmod(w + 0.6180339887498949, 1.0);
+    value = 0.5 + w;
+  }
+  return from_vector(weights, y.shape(), {.dtype = y.dtype(), .device = y.device()});
+}
+
+double weighted(const Tensor& y) {
+  const NoGrad no_grad;
+  // Summed on the host in double: the differences are small against the sum.
+  const auto values = y.to(DType::f32 == y.dtype() ? DType::f32 : y.dtype()).to(Device::cpu());
+  const std::vector<double> v = values.to_vector<double>(), w = weights_like(values).to_vector<double>();
+  return std::inner_product(v.begin(), v.end(), w.begin(), 0.0);
+}
+
+}  // namespace
+
+CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
+                            const std::vector<Tensor>& inputs, CheckOptions options) {
+  if (inputs.empty()) throw ArgumentError("check_gradients: no inputs");
+  for (const Tensor& input : inputs) graph::require_floating("check_gradients", input);
+  const bool wide = inputs[0].dtype() == DType::f64;
+  const double eps = options.eps > 0 ? options.eps : wide ? 1e-6 : 1e-2;
+  const double tol = options.tol > 0 ? options.tol : wide ? 1e-7 : 1e-3;
+
+  std::vector<Tensor> leaves;
+  for (const Tensor& input : inputs) leaves.push_back(input.detach().set_requires_grad());
+  const Tensor y = fn(leaves);
+  y.backward(weights_like(y));
+
+  CheckReport report{.passed = true};
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const std::vector<double> values = inputs[k].to_vector<double>();
+    const Tensor g = leaves[k].grad();
+    const std::vector<double> gradient =
+        g.defined() ? g.to_vector<double>() : std::vector<double>(values.size(), 0.0);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const NoGrad no_grad;
+      double side[2] = {0, 0}, moved[2] = {0, 0};
+      for (int s = 0; s < 2; ++s) {
+        std::vector<double> nudged = values;
+        nudged[i] += s == 0 ? eps : -eps;
+        std::vector<Tensor> arguments = inputs;
+        arguments[k] = from_vector(nudged, inputs[k].shape(),
+                                   {.dtype = inputs[k].dtype(), .device = inputs[k].device()});
+        moved[s] = arguments[k].to_vector<double>()[i];  // what the dtype made of it
+        side[s] = weighted(fn(arguments));
+      }
+      const double expected = (side[0] - side[1]) / (moved[0] - moved[1]);
+      const double error = std::fabs(gradient[i] - expected) / std::max(1.0, std::fabs(expected));
+      if (error <= report.worst && !std::isnan(error)) continue;
+      report.worst = error;
+      report.message = fmt::format("input {} element {}: gradient {}, differences {}, relative error {:.3g} (tolerance {:.3g})",
+                                   k, i, gradient[i], expected, error, tol);
+      if (std::isnan(error)) break;
+    }
+  }
+  report.passed = report.worst <= tol;
+  return report;
+}
+
+CheckReport check_gradients(const std::function<Tensor(const Tensor&)>& fn, const Tensor& input,
+                            CheckOptions options) {
+  return check_gradients([&](const std::vector<Tensor>& inputs) { return fn(inputs[0]); },
+                         std::vector<Tensor>{input}, options);
+}
+
+}  // namespace volta

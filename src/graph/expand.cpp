@@ -1,0 +1,215 @@
+// Composed operations in primitives; used when a plan is built.
+#include <numbers>
+#include <numeric>
+
+#include "graph/rules.h"
+#include "volta/ops.h"
+
+namespace volta::graph::expand {
+
+using kernel::ReduceOp;
+using kernel::ScalarOp;
+using plan::Expr;
+using plan::Lowering;
+
+namespace {
+
+std::vector<std::int64_t> all_axes(const Shape& shape) {
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(shape.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+// A fixed number of the formula, in the dtype of x.
+Expr literal(Lowering& l, double number, Expr x) { return l.constant(number, x.dtype()); }
+
+Expr mean_over(Lowering& l, Expr x, std::span<const std::int64_t> axes, bool keepdim) {
+  std::int64_t count = 1;
+  for (const std::int64_t axis : axes) count *= x.shape()[static_cast<int>(axis)];
+  return l.reduce(ReduceOp::Sum, x, axes, keepdim) / l.size(count, x.dtype());
+}
+
+Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
+  switch (static_cast<Reduction>(reduction)) {
+    case Reduction::none: return losses;
+    case Reduction::sum: return l.reduce(ReduceOp::Sum, losses, all_axes(losses.shape()));
+    case Reduction::mean: break;
+  }
+  return mean_over(l, losses, all_axes(losses.shape()), false);
+}
+
+Expr sigmoid_of(Lowering& l, Expr x) {
+  const Expr one = literal(l, 1, x);
+  return one / (one + l.unary(ScalarOp::exp, l.unary(ScalarOp::neg, x)));
+}
+
+// log of the sum of exponentials along an axis, kept as 1; the largest is taken out first.
+Expr log_sum_exp(Lowering& l, Expr x, std::int64_t axis) {
+  const Expr largest = l.reduce(ReduceOp::Max, x, {&axis, 1}, true);
+  const Expr sum = l.reduce(ReduceOp::Sum, l.unary(ScalarOp::exp, x - largest), {&axis, 1}, true);
+  return l.unary(ScalarOp::log, sum) + largest;
+}
+
+}  // namespace
+
+void relu(Lowering& l) {
+  const Expr x = l.in(0);
+  l.out(l.binary(ScalarOp::maximum, x, literal(l, 0, x)));
+}
+void gelu(Lowering& l) {
+  const Expr x = l.in(0);
+  const Expr cdf = (literal(l, 1, x) + l.unary(ScalarOp::erf, x * literal(l, std::numbers::sqrt2 / 2, x)));
+  l.out(x * literal(l, 0.5, x) * cdf);
+}
+void sigmoid(Lowering& l) { l.out(sigmoid_of(l, l.in(0))); }
+void silu(Lowering& l) { l.out(l.in(0) * sigmoid_of(l, l.in(0))); }
+void square(Lowering& l) { l.out(l.in(0) * l.in(0)); }
+void reciprocal(Lowering& l) { l.out(literal(l, 1, l.in(0)) / l.in(0)); }
+void mean(Lowering& l) { l.out(mean_over(l, l.in(0), l.attrs(), false)); }
+
+// Sums over the axes that broadcasting added or stretched.
+void sum_to(Lowering& l) {
+  const Expr x = l.in(0);
+  const Shape from = x.shape(), to = l.shape();
+  const int added = from.rank() - to.rank();
+  std::vector<std::int64_t> axes;
+  for (int i = 0; i < from.rank(); ++i) {
+    if (i < added || (to[i - added] == 1 && from[i] != 1)) axes.push_back(i);
+  }
+  l.out(l.reshape(l.reduce(ReduceOp::Sum, x, axes), to));
+}
+
+void softmax(Lowering& l) {
+  const Expr x = l.in(0);
+  const auto axis = l.attrs();
+  const Expr e = l.unary(ScalarOp::exp, x - l.reduce(ReduceOp::Max, x, axis, true));
+  l.out(e / l.reduce(ReduceOp::Sum, e, axis, true));
+}
+void log_softmax(Lowering& l) {
+  const Expr x = l.in(0);
+  const Expr shifted = x - l.reduce(ReduceOp::Max, x, l.attrs(), true);
+  const Expr sum = l.reduce(ReduceOp::Sum, l.unary(ScalarOp::exp, shifted), l.attrs(), true);
+  l.out(shifted - l.unary(ScalarOp::log, sum));
+}
+
+void linear(Lowering& l) {
+  Expr y = l.matmul(l.in(0), l.in(1), false, true, l.attrs()[0] != 0);
+  if (l.inputs() > 2) y = y + l.in(2);
+  l.out(y);
+}
+
+void mse_loss(Lowering& l) {
+  const Expr d = l.in(0) - l.in(1);
+  l.out(reduced(l, d * d, l.attrs()[0]));
+}
+
+// Per row: log sum exp minus the label's logit.
+void cross_entropy(Lowering& l) {
+  const Expr x = l.in(0);
+  const std::int64_t n = x.shape()[0], classes = x.shape()[1], axis = 1;
+  const Expr label = l.reshape(l.bounded(l.in(1), classes, l.next_site()), {n, 1});
+  const Expr log_sum = log_sum_exp(l, x, axis);
+  const Expr hot = l.binary(ScalarOp::eq, l.iota({n, classes}, 1), label);
+  const Expr picked = l.reduce(ReduceOp::Sum, l.where(hot, x, literal(l, 0, x)), {&axis, 1});
+  const Expr row = l.reshape(log_sum, {n});
+  l.out(0, reduced(l, row - picked, l.attrs()[0]));
+  l.out(1, row);
+}
+
+// x, eps, weight, bias
+void layer_norm(Lowering& l) {
+  const Expr x = l.in(0);
+  const int rank = x.shape().rank();
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(l.attrs()[0]));
+  std::iota(axes.begin(), axes.end(), rank - l.attrs()[0]);
+  const Expr mean = mean_over(l, x, axes, true);
+  const Expr d = x - mean;
+  const Expr r = l.unary(ScalarOp::rsqrt, mean_over(l, d * d, axes, true) + l.in(1));
+  Expr y = d * r;
+  if (l.inputs() > 2) y = y * l.in(2);
+  if (l.inputs() > 3) y = y + l.in(3);
+  l.out(0, y);
+  l.out(1, mean);
+  l.out(2, r);
+}
+
+// x, seed, offset, p
+void dropout(Lowering& l) {
+  const Expr x = l.in(0), p = l.in(3);
+  const Expr u = l.philox(l.in(1), l.in(2), x.shape(), DType::f32);
+  const Expr keep = l.binary(ScalarOp::le, p, u);
+  const Expr scale = l.constant(1, DType::f32) / (l.constant(1, DType::f32) - p);
+  l.out(l.where(keep, x * l.cast(scale, x.dtype()), literal(l, 0, x)));
+}
+
+// Box and Muller: two uniforms for each number.
+void normal(Lowering& l) {
+  const DType dtype = l.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Expr u = l.philox(l.in(0), l.in(1), l.shape(), dtype, 2, 0);
+  const Expr v = l.philox(l.in(0), l.in(1), l.shape(), dtype, 2, 1);
+  const Expr radius = l.unary(
+      ScalarOp::sqrt, literal(l, -2, u) * l.unary(ScalarOp::log, literal(l, 1, u) - u));
+  l.out(l.cast(radius * l.unary(ScalarOp::cos, literal(l, 2 * std::numbers::pi, v) * v), l.dtype()));
+}
+
+// rows [k, d] added into zeros [n, d] at ids [k]: each result sums the rows whose id it is, in order.
+void scatter_rows(Lowering& l) {
+  const Expr rows = l.in(0), ids = l.in(1);
+  const std::int64_t n = l.attrs()[0], k = ids.shape().numel();
+  const std::int64_t d = k == 0 ? l.shape().numel() / std::max<std::int64_t>(n, 1) : rows.shape().numel() / k;
+  const std::int64_t order[] = {1, 0}, axis = 2;
+  const Expr columns = l.reshape(l.permute(l.reshape(rows, {k, d}), order), {1, d, k});
+  const Expr hit = l.binary(ScalarOp::eq, l.iota({n, 1, k}, 0), l.cast(l.reshape(ids, {1, 1, k}), DType::i64));
+  const Expr sum = l.reduce(ReduceOp::Sum, l.where(hit, columns, literal(l, 0, rows)), {&axis, 1});
+  l.out(l.reshape(sum, l.shape()));
+}
+
+// Per parameter: value, gradient, buffer (if momentum). Then lr, momentum, 1 - dampening, decay.
+// attrs: parameters, momentum, nesterov, decay, first step
+void sgd(Lowering& l) {
+  const auto attrs = l.attrs();
+  const int count = static_cast<int>(attrs[0]);
+  const bool momentum = attrs[1] != 0, nesterov = attrs[2] != 0, decay = attrs[3] != 0, first = attrs[4] != 0;
+  const int each = momentum && !first ? 3 : 2, scalars = each * count;
+  for (int i = 0; i < count; ++i) {
+    const Expr p = l.in(each * i);
+    Expr g = l.in(each * i + 1);
+    const auto scalar = [&](int k) { return l.cast(l.in(scalars + k), p.dtype()); };
+    if (decay) g = g + p * scalar(3);
+    Expr buffer = g;
+    if (momentum && !first) buffer = l.in(each * i + 2) * scalar(1) + g * scalar(2);
+    if (momentum) g = nesterov ? g + buffer * scalar(1) : buffer;
+    l.out((momentum ? 2 : 1) * i, p - g * scalar(0));
+    if (momentum) l.out(2 * i + 1, buffer);
+  }
+}
+
+// Per parameter: value, gradient, first and second moment, step count. Then lr, 1 - beta1, beta2, 1 - beta2,
+// eps, decay, log beta1, log beta2. attrs: parameters, decay (0 none, 1 L2, 2 decoupled)
+// Bias correction is -expm1(t log beta): 1 - beta^t in f32 errs by 2e-5.
+void adam(Lowering& l) {
+  const int count = static_cast<int>(l.attrs()[0]);
+  const std::int64_t decay = l.attrs()[1];
+  for (int i = 0; i < count; ++i) {
+    Expr p = l.in(5 * i), g = l.in(5 * i + 1);
+    const Expr m = l.in(5 * i + 2), v = l.in(5 * i + 3);
+    const auto scalar = [&](int k) { return l.cast(l.in(5 * count + k), p.dtype()); };
+    const Expr t = l.in(5 * i + 4) + l.constant(1, DType::f32);
+    const Expr step = l.cast(t, p.dtype());
+    if (decay == 1) g = g + p * scalar(5);
+    if (decay == 2) p = p - p * (scalar(0) * scalar(5));
+    const Expr first = m + (g - m) * scalar(1);
+    const Expr second = v * scalar(2) + g * g * scalar(3);
+    const auto correction = [&](int log_beta) {
+      return l.unary(ScalarOp::neg, l.unary(ScalarOp::expm1, step * scalar(log_beta)));
+    };
+    const Expr rate = scalar(0) / correction(6);
+    const Expr deviation = l.unary(ScalarOp::sqrt, second) / l.unary(ScalarOp::sqrt, correction(7)) + scalar(4);
+    l.out(4 * i, p - first / deviation * rate);
+    l.out(4 * i + 1, first);
+    l.out(4 * i + 2, second);
+    l.out(4 * i + 3, t);
+  }
+}
+
+}  // namespace volta::graph::expand

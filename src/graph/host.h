@@ -1,0 +1,19 @@
+// Values on the host: conversion, upload, observation.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "graph/node.h"
+
+namespace volta::graph {
+
+// Element by element; floats to integers truncate. Memory need not be aligned.
+void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::size_t count);
+
+Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device);
+
+// The node's values on the host, computed and copied if need be; kept until the node dies.
+std::span<const std::byte> observe(Node* node);
+
+}  // namespace volta::graph

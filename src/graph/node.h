@@ -1,0 +1,198 @@
+// The values behind tensors: nodes (one immutable operation each), the variables that handles share, the
+// tape, and the segment of pending nodes of a thread and device.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "backend/backend.h"
+#include "graph/op.h"
+#include "volta/device.h"
+#include "volta/dtype.h"
+#include "volta/place.h"
+#include "volta/shape.h"
+#include "volta/tensor.h"
+
+namespace volta {
+struct DeviceEntry;
+}
+
+namespace volta::graph {
+
+struct Segment;
+
+// Device memory shared by the nodes whose value lies in it.
+struct Buffer {
+  std::atomic<std::uint32_t> refs{1};
+  DeviceEntry* entry = nullptr;
+  Address address;
+  std::size_t bytes = 0;
+  bool pool_owned = true;
+  std::function<void()> deleter;  // of foreign memory
+};
+Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes);
+void release(Buffer* buffer) noexcept;
+
+enum class NodeState : std::uint8_t { Pending, Computed, Constant, Failed };
+
+// Host bytes of an observed value, kept while the node lives: reading twice moves bytes once.
+struct HostCopy {
+  std::vector<std::byte> bytes;
+};
+
+struct Node {
+  std::atomic<std::uint32_t> refs{0};     // lifetime: holders, segments that use it, pending leaves
+  std::atomic<std::uint32_t> holders{0};  // handles and tape saves: whoever will look at the value
+  std::atomic<NodeState> state{NodeState::Pending};
+  OpId op = OpId::constant;
+  DType dtype = DType::f32;
+  bool live = false;            // counted in the segment's hash of wanted nodes
+  std::uint8_t attrs_count = 0;
+  std::uint32_t inputs_count = 0;
+  std::uint32_t index = 0;      // position in the segment
+  std::atomic<std::uint32_t> journaled{0};  // references that only serve to undo a failed step
+  DeviceEntry* entry = nullptr;
+  std::atomic<Segment*> segment{nullptr};  // while recorded and not yet submitted
+  Shape shape;
+  Place place;
+  // In the segment's memory while pending; inputs are in the same segment, or computed, or constant.
+  Node** inputs = nullptr;
+  std::int64_t* attrs = nullptr;
+  // Constant: the number, as double and as integer.
+  double value = 0;
+  std::int64_t integer = 0;
+  // Computed.
+  Buffer* buffer = nullptr;
+  std::unique_ptr<HostCopy> host;
+  std::exception_ptr error;  // Failed
+
+  std::span<Node* const> input_span() const { return {inputs, inputs_count}; }
+  std::span<const std::int64_t> attr_span() const { return {attrs, attrs_count}; }
+};
+
+Node* new_node();
+void retain(Node* node);
+void release(Node* node) noexcept;
+// Holders are references that also keep the value wanted: a pending node without holders is not stored.
+void hold(Node* node);
+void unhold(Node* node) noexcept;
+
+// A counted reference to a node, with or without wanting its value.
+template <bool kHolds>
+class NodeRefT {
+ public:
+  NodeRefT() = default;
+  explicit NodeRefT(Node* node) : node_(node) {
+    if (node_) take(node_);
+  }
+  NodeRefT(const NodeRefT& other) : NodeRefT(other.node_) {}
+  NodeRefT(NodeRefT&& other) noexcept : node_(other.node_) { other.node_ = nullptr; }
+  NodeRefT& operator=(NodeRefT other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~NodeRefT() {
+    if (node_) drop(node_);
+  }
+  Node* get() const { return node_; }
+  Node* operator->() const { return node_; }
+  explicit operator bool() const { return node_ != nullptr; }
+  // Takes over a reference the caller already has.
+  static NodeRefT adopt(Node* node) {
+    NodeRefT ref;
+    ref.node_ = node;
+    return ref;
+  }
+
+ private:
+  static void take(Node* node) { kHolds ? hold(node) : retain(node); }
+  static void drop(Node* node) noexcept { kHolds ? unhold(node) : release(node); }
+  Node* node_ = nullptr;
+};
+using NodeRef = NodeRefT<false>;
+using Held = NodeRefT<true>;
+
+// One recorded operation that gradients flow through. Holds only what its row in the table saves.
+struct Tape;
+void retain(Tape* tape);
+void release(Tape* tape) noexcept;
+
+class TapeRef {
+ public:
+  TapeRef() = default;
+  explicit TapeRef(Tape* tape) : tape_(tape) {
+    if (tape_) retain(tape_);
+  }
+  TapeRef(const TapeRef& other) : TapeRef(other.tape_) {}
+  TapeRef(TapeRef&& other) noexcept : tape_(other.tape_) { other.tape_ = nullptr; }
+  TapeRef& operator=(TapeRef other) noexcept {
+    std::swap(tape_, other.tape_);
+    return *this;
+  }
+  ~TapeRef() {
+    if (tape_) release(tape_);
+  }
+  Tape* get() const { return tape_; }
+  Tape* operator->() const { return tape_; }
+  Tape* take() {
+    Tape* tape = tape_;
+    tape_ = nullptr;
+    return tape;
+  }
+  explicit operator bool() const { return tape_ != nullptr; }
+
+ private:
+  Tape* tape_ = nullptr;
+};
+
+// What handles share.
+struct Variable {
+  std::atomic<std::uint32_t> refs{1};
+  bool requires_grad = false;  // a leaf that wants a gradient
+  Held node;
+  TapeRef tape;
+  Tensor grad;
+};
+
+// Where the gradient of a tape record's input goes.
+struct Edge {
+  TapeRef tape;   // the record that made the input, or
+  Tensor leaf;    // the leaf variable; neither: no gradient wanted
+  Shape shape;
+  DType dtype = DType::f32;
+  Device device;
+};
+
+struct Tape {
+  std::atomic<std::uint32_t> refs{1};
+  OpId op = OpId::constant;
+  bool consumed = false;
+  std::uint32_t visit = 0;    // the backward pass that reached it last
+  std::uint64_t sequence = 0;  // recording order: inputs have smaller numbers
+  Place place;
+  Shape shape;
+  DType dtype = DType::f32;
+  std::vector<Edge> edges;
+  std::vector<Held> saved;      // per input; empty where not saved
+  Held output;
+  std::vector<Held> auxiliary;
+  std::vector<std::int64_t> attrs;
+  Tensor gradient;              // during a backward pass
+};
+
+// The library's way into Tensor.
+struct TensorAccess {
+  static Variable* variable(const Tensor& tensor) { return tensor.variable_; }
+  static Node* node(const Tensor& tensor) { return tensor.variable_->node.get(); }
+  static Tensor wrap(Variable* variable) { return Tensor(variable); }  // takes the reference
+  static Tensor from_node(Node* node);
+};
+inline Node* node_of(const Tensor& tensor) { return TensorAccess::node(tensor); }
+
+}  // namespace volta::graph

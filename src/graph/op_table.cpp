@@ -1,0 +1,97 @@
+// The table of operations: what each saves for its gradient, its gradient, its expansion.
+#include <array>
+
+#include "graph/op.h"
+#include "graph/rules.h"
+
+namespace volta::graph {
+namespace {
+
+constexpr std::size_t kOps = static_cast<std::size_t>(OpId::kCount);
+
+std::array<Op, kOps> make_table() {
+  std::array<Op, kOps> table{};
+  const auto row = [&](OpId id, const char* name, std::uint32_t saves, void (*vjp)(Vjp&),
+                       void (*lower)(plan::Lowering&) = nullptr) {
+    table[static_cast<std::size_t>(id)] = {id, name, saves, vjp, lower};
+  };
+  constexpr auto both = kSavesInput0 | kSavesInput1;
+  // Scalar operations, in the order of scalar_ops.def.
+  row(OpId::neg, "neg", kSavesNothing, vjp::neg);
+  row(OpId::abs, "abs", kSavesInput0, vjp::abs);
+  row(OpId::sign, "sign", kSavesNothing, vjp::zero);
+  row(OpId::exp, "exp", kSavesOutput, vjp::exp);
+  row(OpId::expm1, "expm1", kSavesOutput, vjp::expm1);
+  row(OpId::log, "log", kSavesInput0, vjp::log);
+  row(OpId::log1p, "log1p", kSavesInput0, vjp::log1p);
+  row(OpId::sqrt, "sqrt", kSavesOutput, vjp::sqrt);
+  row(OpId::rsqrt, "rsqrt", kSavesOutput, vjp::rsqrt);
+  row(OpId::sin, "sin", kSavesInput0, vjp::sin);
+  row(OpId::cos, "cos", kSavesInput0, vjp::cos);
+  row(OpId::tanh, "tanh", kSavesOutput, vjp::tanh);
+  row(OpId::erf, "erf", kSavesInput0, vjp::erf);
+  row(OpId::floor, "floor", kSavesNothing, vjp::zero);
+  row(OpId::logical_not, "logical_not", kSavesNothing, nullptr);
+  row(OpId::add, "add", kSavesNothing, vjp::add);
+  row(OpId::sub, "sub", kSavesNothing, vjp::sub);
+  row(OpId::mul, "mul", both, vjp::mul);
+  row(OpId::div, "div", both, vjp::div);
+  row(OpId::pow, "pow", both | kSavesOutput, vjp::pow);
+  row(OpId::maximum, "maximum", both, vjp::maximum);
+  row(OpId::minimum, "minimum", both, vjp::minimum);
+  row(OpId::lt, "lt", kSavesNothing, nullptr);
+  row(OpId::le, "le", kSavesNothing, nullptr);
+  row(OpId::eq, "eq", kSavesNothing, nullptr);
+  row(OpId::ne, "ne", kSavesNothing, nullptr);
+  row(OpId::logical_and, "logical_and", kSavesNothing, nullptr);
+  row(OpId::logical_or, "logical_or", kSavesNothing, nullptr);
+  row(OpId::where, "where", kSavesInput0, vjp::where);
+  // Other primitives.
+  row(OpId::cast, "cast", kSavesNothing, vjp::cast);
+  row(OpId::constant, "constant", kSavesNothing, nullptr);
+  row(OpId::iota, "iota", kSavesNothing, nullptr);
+  row(OpId::philox, "random", kSavesNothing, nullptr);
+  row(OpId::reshape, "reshape", kSavesNothing, vjp::reshape);
+  row(OpId::permute, "permute", kSavesNothing, vjp::permute);
+  row(OpId::expand, "expand", kSavesNothing, vjp::add);
+  row(OpId::shrink, "shrink", kSavesNothing, vjp::shrink);
+  row(OpId::pad, "pad", kSavesNothing, vjp::pad);
+  row(OpId::sum, "sum", kSavesNothing, vjp::sum);
+  row(OpId::max, "max", kSavesInput0 | kSavesOutput, vjp::max);
+  row(OpId::argmax, "argmax", kSavesNothing, nullptr);
+  row(OpId::gather, "embedding", kSavesInput1, vjp::gather);
+  row(OpId::matmul, "matmul", both, vjp::matmul);
+  row(OpId::output, "output", kSavesNothing, nullptr);
+  row(OpId::to_device, "to", kSavesNothing, vjp::to_device);
+  // Composed.
+  row(OpId::relu, "relu", kSavesOutput, vjp::relu, expand::relu);
+  row(OpId::gelu, "gelu", kSavesInput0, vjp::gelu, expand::gelu);
+  row(OpId::sigmoid, "sigmoid", kSavesOutput, vjp::sigmoid, expand::sigmoid);
+  row(OpId::silu, "silu", kSavesInput0, vjp::silu, expand::silu);
+  row(OpId::square, "square", kSavesInput0, vjp::square, expand::square);
+  row(OpId::reciprocal, "reciprocal", kSavesOutput, vjp::reciprocal, expand::reciprocal);
+  row(OpId::mean, "mean", kSavesNothing, vjp::mean, expand::mean);
+  row(OpId::sum_to, "sum_to", kSavesNothing, vjp::sum_to, expand::sum_to);
+  row(OpId::softmax, "softmax", kSavesOutput, vjp::softmax, expand::softmax);
+  row(OpId::log_softmax, "log_softmax", kSavesOutput, vjp::log_softmax, expand::log_softmax);
+  row(OpId::linear, "linear", both, vjp::linear, expand::linear);
+  row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
+  row(OpId::cross_entropy, "cross_entropy", both | kSavesAuxiliary, vjp::cross_entropy, expand::cross_entropy);
+  row(OpId::layer_norm, "layer_norm", kSavesInput0 | kSavesInput2 | kSavesAuxiliary, vjp::layer_norm,
+      expand::layer_norm);
+  row(OpId::dropout, "dropout", kSavesInput1 | kSavesInput2 | 1u << 3, vjp::dropout, expand::dropout);
+  row(OpId::normal, "randn", kSavesNothing, nullptr, expand::normal);
+  row(OpId::scatter_rows, "embedding gradient", kSavesInput1, vjp::scatter_rows, expand::scatter_rows);
+  row(OpId::sgd, "sgd", kSavesNothing, nullptr, expand::sgd);
+  row(OpId::adam, "adam", kSavesNothing, nullptr, expand::adam);
+  return table;
+}
+
+}  // namespace
+
+const Op& op_info(OpId id) {
+  static const std::array<Op, kOps> table = make_table();
+  return table[static_cast<std::size_t>(id)];
+}
+
+}  // namespace volta::graph

@@ -1,0 +1,187 @@
+// Scalar operations: promotion, broadcasting, operators.
+#include <fmt/format.h>
+
+#include "graph/apply.h"
+#include "volta/error.h"
+#include "volta/ops.h"
+
+namespace volta {
+
+using graph::apply;
+using graph::OpId;
+
+namespace graph {
+namespace {
+
+// The dtype of a number beside a tensor: the tensor's, unless the number is of a higher kind.
+DType dtype_beside(DType tensor, Scalar number) {
+  if (is_floating(tensor)) return tensor;
+  if (number.is_floating()) return DType::f32;
+  if (tensor == DType::boolean && !number.is_boolean()) return DType::i64;
+  return tensor;
+}
+
+bool compares(OpId op) {
+  return op == OpId::lt || op == OpId::le || op == OpId::eq || op == OpId::ne;
+}
+bool is_logical(OpId op) { return op == OpId::logical_and || op == OpId::logical_or; }
+
+const char* shown_name(OpId op) { return op_info(op).name; }
+
+// Arithmetic on truth values, as in PyTorch.
+OpId among_bools(OpId op) {
+  switch (op) {
+    case OpId::add:
+    case OpId::maximum: return OpId::logical_or;
+    case OpId::mul:
+    case OpId::minimum: return OpId::logical_and;
+    case OpId::sub: throw_dtype("sub", DType::boolean, "numbers");
+    default: return op;
+  }
+}
+
+// Both sides as tensors of one dtype and device.
+void prepare(OpId op, const Operand& a, const Operand& b, Tensor sides[2]) {
+  const char* name = shown_name(op);
+  if (!a.is_scalar()) require_defined(name, a.tensor(), "the left operand");
+  if (!b.is_scalar()) require_defined(name, b.tensor(), "the right operand");
+  DType dtype = DType::f32;
+  if (!a.is_scalar() && !b.is_scalar()) {
+    sides[0] = a.tensor();
+    sides[1] = b.tensor();
+    if (sides[0].device() != sides[1].device()) agree_on_device(name, {sides, 2}, a.place());
+    dtype = promote(sides[0].dtype(), sides[1].dtype());
+  } else {
+    const Tensor& tensor = a.is_scalar() ? b.tensor() : a.tensor();
+    const Scalar scalar = a.is_scalar() ? a.scalar() : b.scalar();
+    dtype = dtype_beside(tensor.dtype(), scalar);
+    if ((op == OpId::div || op == OpId::pow) && !is_floating(dtype)) dtype = DType::f32;
+    sides[a.is_scalar() ? 1 : 0] = tensor;
+    sides[a.is_scalar() ? 0 : 1] = number(scalar, dtype, tensor.device());
+  }
+  if ((op == OpId::div || op == OpId::pow) && !is_floating(dtype)) dtype = DType::f32;
+  for (int i = 0; i < 2; ++i) {
+    if (sides[i].dtype() != dtype) sides[i] = sides[i].to(dtype, a.place());
+  }
+}
+
+}  // namespace
+
+Tensor binary(OpId op, const Operand& a, const Operand& b) {
+  Tensor sides[2];
+  prepare(op, a, b, sides);
+  if (sides[0].dtype() == DType::boolean) op = among_bools(op);
+  const DType dtype = compares(op) || is_logical(op) ? DType::boolean : sides[0].dtype();
+  const Shape& left = sides[0].shape();
+  const Shape& right = sides[1].shape();
+  if (left == right || right.rank() == 0) return apply(op, {sides, 2}, {}, left, dtype, a.place());
+  return apply(op, {sides, 2}, {}, broadcast_shapes(shown_name(op), left, right), dtype, a.place());
+}
+
+namespace {
+
+Tensor unary_float(OpId op, const Tensor& x, Place place) {
+  require_defined(op_info(op).name, x);
+  const Tensor source = is_floating(x.dtype()) ? x : x.to(DType::f32, place);
+  return apply(op, {&source, 1}, {}, source.shape(), source.dtype(), place);
+}
+
+Tensor unary_any(OpId op, const Tensor& x, Place place) {
+  require_defined(op_info(op).name, x);
+  if (x.dtype() == DType::boolean) throw_dtype(op_info(op).name, x.dtype(), "numbers");
+  return apply(op, {&x, 1}, {}, x.shape(), x.dtype(), place);
+}
+
+}  // namespace
+}  // namespace graph
+
+#define VOLTA_BINARY(name) \
+  Tensor name(const Operand& a, const Operand& b) { return graph::binary(OpId::name, a, b); }
+VOLTA_BINARY(add)
+VOLTA_BINARY(sub)
+VOLTA_BINARY(mul)
+VOLTA_BINARY(div)
+VOLTA_BINARY(pow)
+VOLTA_BINARY(maximum)
+VOLTA_BINARY(minimum)
+VOLTA_BINARY(lt)
+VOLTA_BINARY(le)
+VOLTA_BINARY(eq)
+VOLTA_BINARY(ne)
+VOLTA_BINARY(logical_and)
+VOLTA_BINARY(logical_or)
+#undef VOLTA_BINARY
+Tensor gt(const Operand& a, const Operand& b) { return graph::binary(OpId::lt, b, a); }
+Tensor ge(const Operand& a, const Operand& b) { return graph::binary(OpId::le, b, a); }
+
+Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
+Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); }
+Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }
+Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
+Tensor operator<(const Operand& a, const Operand& b) { return lt(a, b); }
+Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); }
+Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
+Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
+Tensor operator-(const Tensor& a) { return neg(a); }
+
+Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
+  graph::require_defined("where", condition, "the condition");
+  if (condition.dtype() != DType::boolean) graph::throw_dtype("where", condition.dtype(), "a bool condition");
+  const Place place = a.place();
+  DType dtype = DType::f32;
+  if (!a.is_scalar() && !b.is_scalar()) {
+    graph::require_defined("where", a.tensor(), "the first choice");
+    graph::require_defined("where", b.tensor(), "the second choice");
+    dtype = promote(a.tensor().dtype(), b.tensor().dtype());
+  } else if (!a.is_scalar()) {
+    dtype = graph::dtype_beside(a.tensor().dtype(), b.scalar());
+  } else if (!b.is_scalar()) {
+    dtype = graph::dtype_beside(b.tensor().dtype(), a.scalar());
+  } else if (!a.scalar().is_floating() && !b.scalar().is_floating()) {
+    dtype = DType::i64;
+  }
+  const auto side = [&](const Operand& operand) {
+    if (operand.is_scalar()) return graph::number(operand.scalar(), dtype, condition.device());
+    return operand.tensor().dtype() == dtype ? operand.tensor() : operand.tensor().to(dtype, place);
+  };
+  Tensor inputs[3] = {condition, side(a), side(b)};
+  graph::agree_on_device("where", inputs, place);
+  const Shape shape = broadcast_shapes("where", inputs[0].shape(),
+                                       broadcast_shapes("where", inputs[1].shape(), inputs[2].shape()));
+  return apply(OpId::where, inputs, {}, shape, dtype, place);
+}
+
+#define VOLTA_UNARY(name, kind) \
+  Tensor name(const Tensor& x, Place place) { return graph::kind(OpId::name, x, place); }
+VOLTA_UNARY(neg, unary_any)
+VOLTA_UNARY(abs, unary_any)
+VOLTA_UNARY(sign, unary_any)
+VOLTA_UNARY(square, unary_any)
+VOLTA_UNARY(relu, unary_any)
+VOLTA_UNARY(exp, unary_float)
+VOLTA_UNARY(expm1, unary_float)
+VOLTA_UNARY(log, unary_float)
+VOLTA_UNARY(log1p, unary_float)
+VOLTA_UNARY(sqrt, unary_float)
+VOLTA_UNARY(rsqrt, unary_float)
+VOLTA_UNARY(reciprocal, unary_float)
+VOLTA_UNARY(sin, unary_float)
+VOLTA_UNARY(cos, unary_float)
+VOLTA_UNARY(tanh, unary_float)
+VOLTA_UNARY(sigmoid, unary_float)
+VOLTA_UNARY(erf, unary_float)
+VOLTA_UNARY(gelu, unary_float)
+VOLTA_UNARY(silu, unary_float)
+#undef VOLTA_UNARY
+
+Tensor floor(const Tensor& x, Place place) {
+  graph::require_defined("floor", x);
+  return is_floating(x.dtype()) ? apply(OpId::floor, {&x, 1}, {}, x.shape(), x.dtype(), place) : x;
+}
+
+Tensor logical_not(const Tensor& x, Place place) {
+  graph::require_defined("logical_not", x);
+  return apply(OpId::logical_not, {&x, 1}, {}, x.shape(), DType::boolean, place);
+}
+
+}  // namespace volta

@@ -1,0 +1,155 @@
+// Movement: no kernels of their own, they rewrite index expressions.
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/apply.h"
+#include "volta/error.h"
+#include "volta/ops.h"
+
+namespace volta {
+
+using graph::apply;
+using graph::OpId;
+
+Tensor Tensor::reshape(const Shape& shape, Place place) const {
+  graph::require_defined("reshape", *this);
+  if (shape.numel() != numel()) {
+    throw ShapeError(fmt::format("reshape: {} has {} elements, {} has {}", to_string(this->shape()), numel(),
+                                 to_string(shape), shape.numel()));
+  }
+  return graph::reshape_to(*this, shape, place);
+}
+
+Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes, Place place) const {
+  graph::require_defined("reshape", *this);
+  std::vector<std::int64_t> result(sizes);
+  const auto unknown = std::find(result.begin(), result.end(), -1);
+  if (unknown != result.end()) {
+    *unknown = 1;
+    if (std::find(result.begin(), result.end(), -1) != result.end()) {
+      throw ShapeError(fmt::format("reshape: more than one size of [{}] is -1", fmt::join(sizes, ", ")));
+    }
+    const std::int64_t known = Shape(result).numel();
+    if (known == 0 || numel() % known != 0) {
+      throw ShapeError(fmt::format("reshape: {} does not fit [{}]", to_string(shape()), fmt::join(sizes, ", ")));
+    }
+    *unknown = numel() / known;
+  }
+  return reshape(Shape(result), place);
+}
+
+Tensor Tensor::flatten(std::int64_t first, std::int64_t last, Place place) const {
+  graph::require_defined("flatten", *this);
+  if (rank() == 0) return reshape(Shape{1}, place);
+  const int from = normalize_axis("flatten", first, shape()), to = normalize_axis("flatten", last, shape());
+  if (from > to) {
+    throw ShapeError(fmt::format("flatten: axis {} comes after axis {} in {}", first, last, to_string(shape())));
+  }
+  std::vector<std::int64_t> sizes(shape().begin(), shape().begin() + from);
+  sizes.push_back(std::accumulate(shape().begin() + from, shape().begin() + to + 1, std::int64_t{1},
+                                  std::multiplies<>()));
+  sizes.insert(sizes.end(), shape().begin() + to + 1, shape().end());
+  return graph::reshape_to(*this, Shape(sizes), place);
+}
+
+Tensor Tensor::permute(std::span<const std::int64_t> order, Place place) const {
+  graph::require_defined("permute", *this);
+  std::vector<std::int64_t> axes, sizes;
+  for (const std::int64_t axis : order) axes.push_back(normalize_axis("permute", axis, shape()));
+  std::vector<std::int64_t> sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  const bool each_once = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  if (!each_once || static_cast<int>(axes.size()) != rank()) {
+    throw ShapeError(fmt::format("permute: [{}] does not name each axis of {} once", fmt::join(order, ", "),
+                                 to_string(shape())));
+  }
+  for (const std::int64_t axis : axes) sizes.push_back(shape()[static_cast<int>(axis)]);
+  return apply(OpId::permute, {this, 1}, axes, Shape(sizes), dtype(), place);
+}
+
+Tensor Tensor::permute(std::initializer_list<std::int64_t> order, Place place) const {
+  return permute(std::span(order.begin(), order.size()), place);
+}
+
+Tensor Tensor::transpose(std::int64_t a, std::int64_t b, Place place) const {
+  graph::require_defined("transpose", *this);
+  const int first = normalize_axis("transpose", a, shape()), second = normalize_axis("transpose", b, shape());
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[static_cast<std::size_t>(first)], order[static_cast<std::size_t>(second)]);
+  return permute(order, place);
+}
+
+Tensor Tensor::t(Place place) const {
+  graph::require_defined("t", *this);
+  if (rank() > 2) throw ShapeError(fmt::format("t: expected at most 2 axes, got {}", to_string(shape())));
+  return rank() < 2 ? *this : transpose(0, 1, place);
+}
+
+Tensor Tensor::expand(const Shape& target, Place place) const {
+  graph::require_defined("expand", *this);
+  bool fits = target.rank() >= rank();
+  for (int i = 0; fits && i < rank(); ++i) {
+    const std::int64_t own = shape()[rank() - 1 - i], wanted = target[target.rank() - 1 - i];
+    fits = own == wanted || own == 1;
+  }
+  if (!fits) {
+    throw ShapeError(fmt::format("expand: {} does not expand to {}", to_string(shape()), to_string(target)));
+  }
+  return graph::expand_to(*this, target, place);
+}
+
+Tensor Tensor::squeeze(std::int64_t axis, Place place) const {
+  graph::require_defined("squeeze", *this);
+  const int at = normalize_axis("squeeze", axis, shape());
+  return shape()[at] == 1 ? graph::reshape_to(*this, shape().removed(at), place) : *this;
+}
+
+Tensor Tensor::unsqueeze(std::int64_t axis, Place place) const {
+  graph::require_defined("unsqueeze", *this);
+  const std::int64_t at = axis < 0 ? axis + rank() + 1 : axis;
+  if (at < 0 || at > rank()) {
+    throw ShapeError(fmt::format("unsqueeze: axis {} is out of range for {}", axis, to_string(shape())));
+  }
+  return graph::reshape_to(*this, shape().inserted(static_cast<int>(at), 1), place);
+}
+
+Tensor Tensor::narrow(std::int64_t axis, std::int64_t start, std::int64_t length, Place place) const {
+  graph::require_defined("narrow", *this);
+  const int at = normalize_axis("narrow", axis, shape());
+  if (start < 0 || length < 0 || start > shape()[at] - length) {
+    throw ShapeError(fmt::format("narrow: [{}, {} + {}) is outside axis {} of {}", start, start, length, axis,
+                                 to_string(shape())));
+  }
+  const Shape result = shape().with(at, length);
+  std::vector<std::int64_t> attrs(static_cast<std::size_t>(rank()), 0);
+  attrs[static_cast<std::size_t>(at)] = start;
+  attrs.insert(attrs.end(), result.begin(), result.end());
+  return apply(OpId::shrink, {this, 1}, attrs, result, dtype(), place);
+}
+
+Tensor pad(const Tensor& x, std::span<const std::int64_t> before, std::span<const std::int64_t> after,
+           Scalar value, Place place) {
+  graph::require_defined("pad", x);
+  const std::size_t rank = static_cast<std::size_t>(x.rank());
+  if (before.size() != rank || after.size() != rank) {
+    throw ShapeError(fmt::format("pad: {} and {} amounts for {}", before.size(), after.size(),
+                                 to_string(x.shape())));
+  }
+  std::vector<std::int64_t> sizes, attrs(before.begin(), before.end());
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (before[i] < 0 || after[i] < 0) {
+      throw ShapeError(fmt::format("pad: negative amount on axis {} of {}", i, to_string(x.shape())));
+    }
+    sizes.push_back(before[i] + x.shape()[static_cast<int>(i)] + after[i]);
+  }
+  const Shape shape(sizes);
+  attrs.insert(attrs.end(), shape.begin(), shape.end());
+  const Tensor inputs[2] = {x, graph::number(value, x.dtype(), x.device())};
+  return apply(OpId::pad, inputs, attrs, shape, x.dtype(), place);
+}
+
+}  // namespace volta

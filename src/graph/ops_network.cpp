@@ -1,0 +1,110 @@
+// Operations networks are made of: embedding, normalisation, dropout, losses.
+#include <fmt/format.h>
+
+#include "graph/apply.h"
+#include "volta/error.h"
+#include "volta/ops.h"
+
+namespace volta {
+
+using graph::apply;
+using graph::apply_multi;
+using graph::OpId;
+
+Tensor embedding(const Tensor& weight, const Tensor& ids, Place place) {
+  graph::require_defined("embedding", weight, "the weight");
+  graph::require_defined("embedding", ids, "ids");
+  if (weight.rank() != 2) {
+    throw ShapeError(fmt::format("embedding: weight {} needs 2 axes", to_string(weight.shape())));
+  }
+  if (!is_integral(ids.dtype()) || ids.dtype() == DType::boolean) {
+    graph::throw_dtype("embedding", ids.dtype(), "integer ids");
+  }
+  Tensor inputs[2] = {weight, ids.dtype() == DType::u8 ? ids.to(DType::i64, place) : ids};
+  graph::agree_on_device("embedding", inputs, place);
+  if (ids.rank() >= kMaxRank) {
+    throw ShapeError(fmt::format("embedding: ids {} have too many axes", to_string(ids.shape())));
+  }
+  return apply(OpId::gather, inputs, {}, ids.shape().inserted(ids.rank(), weight.shape()[1]), weight.dtype(),
+               place);
+}
+
+Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight, const Tensor& bias,
+                  double eps, Place place) {
+  graph::require_floating("layer_norm", x);
+  const int axes = normalized.rank();
+  bool fits = axes > 0 && axes <= x.rank();
+  for (int i = 0; fits && i < axes; ++i) fits = normalized[i] == x.shape()[x.rank() - axes + i];
+  if (!fits) {
+    throw ShapeError(fmt::format("layer_norm: {} are not the last sizes of {}", to_string(normalized),
+                                 to_string(x.shape())));
+  }
+  for (const Tensor* p : {&weight, &bias}) {
+    if (p->defined() && p->shape() != normalized) {
+      throw ShapeError(fmt::format("layer_norm: weight or bias {} is not {}", to_string(p->shape()),
+                                   to_string(normalized)));
+    }
+  }
+  if (bias.defined() && !weight.defined()) throw ArgumentError("layer_norm: bias without weight");
+  if (!(eps > 0)) throw ArgumentError(fmt::format("layer_norm: eps {} is not positive", eps));
+  std::vector<Tensor> inputs{x, graph::number(eps, x.dtype(), x.device())};
+  if (weight.defined()) inputs.push_back(weight);
+  if (bias.defined()) inputs.push_back(bias);
+  graph::agree_on_device("layer_norm", inputs, place);
+  std::vector<std::int64_t> rows(x.shape().begin(), x.shape().end());
+  for (int i = x.rank() - axes; i < x.rank(); ++i) rows[static_cast<std::size_t>(i)] = 1;
+  const Shape shapes[3] = {x.shape(), Shape(rows), Shape(rows)};
+  const DType dtypes[3] = {x.dtype(), x.dtype(), x.dtype()};
+  const std::int64_t attrs[1] = {axes};
+  return apply_multi(OpId::layer_norm, inputs, attrs, shapes, dtypes, place)[0];
+}
+
+Tensor dropout(const Tensor& x, double p, bool training, Place place) {
+  graph::require_floating("dropout", x);
+  if (!(p >= 0 && p <= 1)) throw ArgumentError(fmt::format("dropout: p = {} is not in [0, 1]", p));
+  if (!training || p == 0) return x;
+  if (p == 1) return x * graph::filled(x.shape(), 0, x.dtype(), x.device());
+  const graph::RandomState random = graph::take_random(x.numel());
+  const auto word = [&](std::uint64_t value) {
+    return graph::number(static_cast<std::int64_t>(value), DType::i64, x.device());
+  };
+  const Tensor inputs[4] = {x, word(random.seed), word(random.offset),
+                            graph::number(p, DType::f32, x.device())};
+  return apply(OpId::dropout, inputs, {}, x.shape(), x.dtype(), place);
+}
+
+Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options, Place place) {
+  graph::require_floating("mse_loss", input);
+  graph::require_defined("mse_loss", target, "the target");
+  if (input.shape() != target.shape()) {
+    throw ShapeError(fmt::format("mse_loss: input {} and target {} differ in shape", to_string(input.shape()),
+                                 to_string(target.shape())));
+  }
+  Tensor inputs[2] = {input, target.dtype() == input.dtype() ? target : target.to(input.dtype(), place)};
+  graph::agree_on_device("mse_loss", inputs, place);
+  const auto reduction = static_cast<std::int64_t>(options.reduction);
+  const Shape shape = options.reduction == Reduction::none ? input.shape() : Shape{};
+  return apply(OpId::mse_loss, inputs, {&reduction, 1}, shape, input.dtype(), place);
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options, Place place) {
+  graph::require_floating("cross_entropy", logits);
+  graph::require_defined("cross_entropy", labels, "labels");
+  if (logits.rank() != 2 || labels.shape() != Shape{logits.shape()[0]}) {
+    throw ShapeError(fmt::format("cross_entropy: logits {} need [n, classes] and labels {} need [n]",
+                                 to_string(logits.shape()), to_string(labels.shape())));
+  }
+  if (!is_integral(labels.dtype()) || labels.dtype() == DType::boolean) {
+    graph::throw_dtype("cross_entropy", labels.dtype(), "integer labels");
+  }
+  if (logits.shape()[1] == 0) throw ShapeError("cross_entropy: no classes");
+  Tensor inputs[2] = {logits, labels.dtype() == DType::i64 ? labels : labels.to(DType::i64, place)};
+  graph::agree_on_device("cross_entropy", inputs, place);
+  const std::int64_t n = logits.shape()[0];
+  const auto reduction = static_cast<std::int64_t>(options.reduction);
+  const Shape shapes[2] = {options.reduction == Reduction::none ? Shape{n} : Shape{}, Shape{n}};
+  const DType dtypes[2] = {logits.dtype(), logits.dtype()};
+  return apply_multi(OpId::cross_entropy, inputs, {&reduction, 1}, shapes, dtypes, place)[0];
+}
+
+}  // namespace volta

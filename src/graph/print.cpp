@@ -1,0 +1,69 @@
+// Tensors as text.
+#include <algorithm>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "graph/apply.h"
+#include "graph/host.h"
+#include "volta/tensor.h"
+
+namespace volta {
+namespace {
+
+constexpr std::int64_t kEdge = 3;        // elements shown at each end of a long axis
+constexpr std::int64_t kWhole = 1000;    // tensors up to this many elements are shown whole
+
+struct Printer {
+  const std::byte* bytes;
+  DType dtype;
+  const Shape& shape;
+  bool shorten;
+  std::string text;
+
+  std::string element(std::int64_t at) const {
+    double value = 0;
+    std::int64_t integer = 0;
+    const std::byte* where = bytes + static_cast<std::size_t>(at) * size_of(dtype);
+    if (is_floating(dtype)) {
+      graph::convert(where, dtype, &value, DType::f64, 1);
+      return fmt::format("{:.4f}", value);
+    }
+    graph::convert(where, dtype, &integer, DType::i64, 1);
+    return dtype == DType::boolean ? (integer != 0 ? "true" : "false") : fmt::format("{}", integer);
+  }
+
+  void print(int axis, std::int64_t first, std::int64_t stride) {
+    if (axis == shape.rank()) {
+      text += element(first);
+      return;
+    }
+    const std::int64_t inner = shape[axis] == 0 ? 0 : stride / shape[axis];
+    text += '[';
+    for (std::int64_t i = 0; i < shape[axis]; ++i) {
+      if (i > 0) text += axis + 1 == shape.rank() ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' ');
+      if (shorten && i == kEdge && shape[axis] > 2 * kEdge) {
+        text += "...";
+        i = shape[axis] - kEdge - 1;
+        continue;
+      }
+      print(axis + 1, first + i * inner, inner);
+    }
+    text += ']';
+  }
+};
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  if (!tensor.defined()) return out << "tensor(undefined)";
+  const auto bytes = graph::observe(graph::node_of(tensor));
+  Printer printer{bytes.data(), tensor.dtype(), tensor.shape(), tensor.numel() > kWhole, {}};
+  printer.print(0, 0, tensor.numel());
+  out << printer.text;
+  if (tensor.dtype() != DType::f32) out << ' ' << tensor.dtype();
+  if (!tensor.device().is_cpu()) out << ' ' << tensor.device();
+  return out;
+}
+
+}  // namespace volta

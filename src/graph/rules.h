@@ -1,0 +1,81 @@
+// The rules the operation table names: gradients (vjp.cpp) and expansions (expand.cpp).
+#pragma once
+
+#include "graph/vjp.h"
+#include "plan/ir.h"
+
+namespace volta::graph {
+
+namespace vjp {
+void zero(Vjp&);
+void neg(Vjp&);
+void abs(Vjp&);
+void exp(Vjp&);
+void expm1(Vjp&);
+void log(Vjp&);
+void log1p(Vjp&);
+void sqrt(Vjp&);
+void rsqrt(Vjp&);
+void sin(Vjp&);
+void cos(Vjp&);
+void tanh(Vjp&);
+void erf(Vjp&);
+void add(Vjp&);
+void sub(Vjp&);
+void mul(Vjp&);
+void div(Vjp&);
+void pow(Vjp&);
+void maximum(Vjp&);
+void minimum(Vjp&);
+void where(Vjp&);
+void cast(Vjp&);
+void reshape(Vjp&);
+void permute(Vjp&);
+void shrink(Vjp&);
+void pad(Vjp&);
+void sum(Vjp&);
+void max(Vjp&);
+void gather(Vjp&);
+void matmul(Vjp&);
+void to_device(Vjp&);
+void relu(Vjp&);
+void gelu(Vjp&);
+void sigmoid(Vjp&);
+void silu(Vjp&);
+void square(Vjp&);
+void reciprocal(Vjp&);
+void mean(Vjp&);
+void sum_to(Vjp&);
+void softmax(Vjp&);
+void log_softmax(Vjp&);
+void linear(Vjp&);
+void mse_loss(Vjp&);
+void cross_entropy(Vjp&);
+void layer_norm(Vjp&);
+void dropout(Vjp&);
+void scatter_rows(Vjp&);
+}  // namespace vjp
+
+namespace expand {
+void relu(plan::Lowering&);
+void gelu(plan::Lowering&);
+void sigmoid(plan::Lowering&);
+void silu(plan::Lowering&);
+void square(plan::Lowering&);
+void reciprocal(plan::Lowering&);
+void mean(plan::Lowering&);
+void sum_to(plan::Lowering&);
+void softmax(plan::Lowering&);
+void log_softmax(plan::Lowering&);
+void linear(plan::Lowering&);
+void mse_loss(plan::Lowering&);
+void cross_entropy(plan::Lowering&);
+void layer_norm(plan::Lowering&);
+void dropout(plan::Lowering&);
+void normal(plan::Lowering&);
+void scatter_rows(plan::Lowering&);
+void sgd(plan::Lowering&);
+void adam(plan::Lowering&);
+}  // namespace expand
+
+}  // namespace volta::graph

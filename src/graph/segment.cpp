@@ -1,0 +1,291 @@
+// Recording: nodes, leaves, arguments and the accumulating key.
+#include "graph/segment.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "core/counting.h"
+#include "core/registry.h"
+#include "plan/runner.h"
+
+namespace volta::graph {
+namespace {
+
+// A submit happens by itself after this many nodes, counted from the last one, so that cuts repeat.
+constexpr std::size_t kNodeLimit = 8192;
+
+struct SegmentShelf {
+  std::mutex mutex;
+  std::vector<Segment*> free;
+};
+SegmentShelf& shelf() {
+  static auto* s = new SegmentShelf;
+  return *s;
+}
+
+// The segments of one thread. When the thread ends, what others still hold is computed; the segments go
+// back to the shelf and are never freed, since another thread may be looking at one.
+struct ThreadSegments {
+  std::vector<Segment*> segments;
+  ~ThreadSegments() {
+    for (Segment* segment : segments) {
+      try {
+        if (segment->batch.live != 0) plan::submit_segment(*segment);
+      } catch (...) {  // the nodes carry the error to whoever looks
+      }
+      segment->batch.reset();
+      const std::lock_guard guard(shelf().mutex);
+      shelf().free.push_back(segment);
+    }
+  }
+};
+thread_local ThreadSegments thread_segments;
+
+void mix_shape(Hash& hash, const Shape& shape) {
+  hash.mix(static_cast<std::uint64_t>(shape.rank()) << 56 | 0x51);
+  for (const std::int64_t size : shape) hash.mix(static_cast<std::uint64_t>(size));
+}
+
+std::uint64_t arg_word(const Node& constant) {
+  return is_floating(constant.dtype) ? std::bit_cast<std::uint64_t>(constant.value)
+                                     : static_cast<std::uint64_t>(constant.integer);
+}
+
+void mix_input(Batch& batch, Segment& segment, Node* input) {
+  const NodeState state = input->state.load(std::memory_order_acquire);
+  if (state == NodeState::Pending && input->segment.load(std::memory_order_relaxed) == &segment) {
+    batch.hash.mix(std::uint64_t{input->index} << 2);
+  } else if (state == NodeState::Constant) {
+    if (is_key_literal(input->value)) {
+      batch.hash.mix(static_cast<std::uint64_t>(input->dtype) << 2 | 2);
+      batch.hash.mix(std::bit_cast<std::uint64_t>(input->value));
+    } else {
+      batch.hash.mix(static_cast<std::uint64_t>(input->dtype) << 2 | 3);
+      batch.args.push_back(arg_word(*input));
+    }
+    mix_shape(batch.hash, input->shape);
+    retain(input);
+    batch.constants.push_back(input);
+  } else {
+    bool fresh = false;
+    const std::uint32_t number = batch.leaf_number(input, fresh);
+    batch.hash.mix(std::uint64_t{number} << 2 | 1);
+    if (fresh) {
+      batch.hash.mix(static_cast<std::uint64_t>(input->dtype));
+      mix_shape(batch.hash, input->shape);
+    }
+  }
+}
+
+Node* append(Segment& segment, OpId op, const Shape& shape, DType dtype, Place place) {
+  Node* node = new_node();
+  node->op = op;
+  node->dtype = dtype;
+  node->shape = shape;
+  node->place = place;
+  node->entry = segment.entry;
+  node->index = static_cast<std::uint32_t>(segment.batch.nodes.size());
+  node->segment.store(&segment, std::memory_order_release);
+  node->refs.store(1, std::memory_order_relaxed);  // the batch's
+  segment.batch.nodes.push_back(node);
+  return node;
+}
+
+void give_to_caller(Segment& segment, Node* node) {
+  node->refs.store(2, std::memory_order_relaxed);
+  node->holders.store(1, std::memory_order_relaxed);
+  node->live = true;
+  segment.batch.live ^= live_word(node->index);
+}
+
+// Another thread's pending input is computed before this thread uses it.
+void settle_inputs(std::span<Node* const> inputs, const Segment& segment) {
+  for (Node* input : inputs) {
+    const NodeState state = input->state.load(std::memory_order_acquire);
+    if (state == NodeState::Computed || state == NodeState::Constant) continue;
+    if (state == NodeState::Pending && input->segment.load(std::memory_order_acquire) == &segment) continue;
+    ensure_computed(input);
+  }
+}
+
+Node* append_operation(Segment& segment, OpId op, std::span<Node* const> inputs,
+                       std::span<const std::int64_t> attrs, const Shape& shape, DType dtype, Place place) {
+  Batch& batch = segment.batch;
+  batch.hash.mix(static_cast<std::uint64_t>(op) | static_cast<std::uint64_t>(dtype) << 8 |
+                 static_cast<std::uint64_t>(attrs.size()) << 16 | std::uint64_t{inputs.size()} << 32);
+  for (const std::int64_t attr : attrs) batch.hash.mix(static_cast<std::uint64_t>(attr));
+  for (Node* input : inputs) mix_input(batch, segment, input);
+  Node* node = append(segment, op, shape, dtype, place);
+  node->inputs_count = static_cast<std::uint32_t>(inputs.size());
+  node->attrs_count = static_cast<std::uint8_t>(attrs.size());
+  if (!inputs.empty()) {
+    node->inputs = static_cast<Node**>(batch.memory.take(inputs.size_bytes()));
+    std::memcpy(node->inputs, inputs.data(), inputs.size_bytes());
+  }
+  if (!attrs.empty()) {
+    node->attrs = static_cast<std::int64_t*>(batch.memory.take(attrs.size_bytes()));
+    std::memcpy(node->attrs, attrs.data(), attrs.size_bytes());
+  }
+  if (op == OpId::gather || op == OpId::cross_entropy) batch.sites.push_back({op, place});
+  return node;
+}
+
+}  // namespace
+
+void SpinLock::lock() noexcept {
+  while (flag_.exchange(true, std::memory_order_acquire)) {
+    for (int spin = 0; flag_.load(std::memory_order_relaxed); ++spin) {
+      if (spin > 64) std::this_thread::yield();
+    }
+  }
+}
+
+void* Bump::take(std::size_t bytes) {
+  bytes = (bytes + 15) & ~std::size_t{15};
+  if (bytes > kBlock) {
+    large_.push_back(std::make_unique<std::byte[]>(bytes));
+    return large_.back().get();
+  }
+  if (block_ < blocks_.size() && used_ + bytes > kBlock) ++block_, used_ = 0;
+  if (block_ == blocks_.size()) blocks_.push_back(std::make_unique<std::byte[]>(kBlock));
+  void* memory = blocks_[block_].get() + used_;
+  used_ += bytes;
+  return memory;
+}
+
+std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
+  if (leaf_table.size() < 2 * leaves.size() + 16) {
+    std::vector<std::pair<Node*, std::uint32_t>> larger(std::bit_ceil(4 * leaves.size() + 32));
+    std::swap(larger, leaf_table);
+    for (const auto& [key, number] : larger) {
+      if (key == nullptr) continue;
+      std::size_t at = (reinterpret_cast<std::uintptr_t>(key) >> 5) & (leaf_table.size() - 1);
+      while (leaf_table[at].first != nullptr) at = (at + 1) & (leaf_table.size() - 1);
+      leaf_table[at] = {key, number};
+    }
+  }
+  std::size_t at = (reinterpret_cast<std::uintptr_t>(node) >> 5) & (leaf_table.size() - 1);
+  while (leaf_table[at].first != nullptr) {
+    if (leaf_table[at].first == node) return leaf_table[at].second;
+    at = (at + 1) & (leaf_table.size() - 1);
+  }
+  fresh = true;
+  const auto number = static_cast<std::uint32_t>(leaves.size());
+  leaf_table[at] = {node, number};
+  retain(node);
+  leaves.push_back({node});
+  return number;
+}
+
+void Batch::reset() {
+  for (auto& entry : journal) {
+    if (entry.previous) entry.previous->journaled.fetch_sub(1, std::memory_order_relaxed);
+  }
+  journal.clear();
+  for (Node* node : nodes) release(node);
+  for (const Leaf& leaf : leaves) release(leaf.node);
+  for (Node* node : constants) release(node);
+  nodes.clear();
+  leaves.clear();
+  constants.clear();
+  args.clear();
+  sites.clear();
+  memory.clear();
+  hash = Hash{};
+  live = 0;
+  std::fill(leaf_table.begin(), leaf_table.end(), std::pair<Node*, std::uint32_t>{nullptr, 0});
+}
+
+Segment& current_segment(DeviceEntry& entry) {
+  for (Segment* segment : thread_segments.segments) {
+    if (segment->entry == &entry) return *segment;
+  }
+  Segment* segment = nullptr;
+  {
+    const std::lock_guard guard(shelf().mutex);
+    if (!shelf().free.empty()) {
+      segment = shelf().free.back();
+      shelf().free.pop_back();
+    }
+  }
+  if (segment == nullptr) segment = new Segment;
+  segment->entry = &entry;
+  thread_segments.segments.push_back(segment);
+  return *segment;
+}
+
+bool is_key_literal(double value) {
+  return value == 0 ? !std::signbit(value) : value == 1 || value == -1 || value == 2 || value == 0.5;
+}
+
+Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs, const Shape& shape,
+             DType dtype, DeviceEntry& entry, Place place) {
+  Segment& segment = current_segment(entry);
+  if (segment.batch.nodes.size() >= kNodeLimit) plan::submit_segment(segment);
+  settle_inputs(inputs, segment);
+  const std::lock_guard guard(segment.lock);
+  Node* node = append_operation(segment, op, inputs, attrs, shape, dtype, place);
+  give_to_caller(segment, node);
+  count(live_counters().nodes_recorded);
+  return node;
+}
+
+void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
+                  std::span<const Shape> shapes, std::span<const DType> dtypes, DeviceEntry& entry,
+                  Place place, std::span<Node*> outputs) {
+  Segment& segment = current_segment(entry);
+  if (segment.batch.nodes.size() >= kNodeLimit) plan::submit_segment(segment);
+  settle_inputs(inputs, segment);
+  const std::lock_guard guard(segment.lock);
+  Batch& batch = segment.batch;
+  Node* parent = append_operation(segment, op, inputs, attrs, shapes[0], dtypes[0], place);
+  // The results follow their operation directly; which there are follows from it, so the key needs no more.
+  auto* numbers = static_cast<std::int64_t*>(batch.memory.take(outputs.size() * sizeof(std::int64_t)));
+  auto* input = static_cast<Node**>(batch.memory.take(sizeof(Node*)));
+  *input = parent;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Node* node = append(segment, OpId::output, shapes[i], dtypes[i], place);
+    numbers[i] = static_cast<std::int64_t>(i);
+    node->inputs = input;
+    node->inputs_count = 1;
+    node->attrs = numbers + i;
+    node->attrs_count = 1;
+    give_to_caller(segment, node);
+    outputs[i] = node;
+  }
+  count(live_counters().nodes_recorded);
+}
+
+Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype, DeviceEntry& entry) {
+  Node* node = new_node();
+  node->op = OpId::constant;
+  node->dtype = dtype;
+  node->shape = shape;
+  node->entry = &entry;
+  node->value = value;
+  node->integer = integer;
+  node->state.store(NodeState::Constant, std::memory_order_relaxed);
+  node->refs.store(1, std::memory_order_relaxed);
+  node->holders.store(1, std::memory_order_relaxed);
+  return node;
+}
+
+void assign_node(const Tensor& variable, Held node) {
+  Variable* target = TensorAccess::variable(variable);
+  Node* previous = target->node.get();
+  const bool committed = previous->state.load(std::memory_order_acquire) != NodeState::Pending;
+  if (committed && node->state.load(std::memory_order_acquire) == NodeState::Pending) {
+    Segment& segment = current_segment(*node->entry);
+    previous->journaled.fetch_add(1, std::memory_order_relaxed);
+    segment.batch.journal.push_back({variable, NodeRef(previous)});
+  }
+  target->node = std::move(node);
+}
+
+void submit(DeviceEntry& entry) { plan::submit_segment(current_segment(entry)); }
+
+}  // namespace volta::graph

@@ -1,0 +1,126 @@
+// The pending nodes of one thread on one device, from one submit to the next, and the key that identifies
+// them. The key accumulates while recording, so that finding the plan of a repeated step walks nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/node.h"
+
+namespace volta::graph {
+
+class SpinLock {
+ public:
+  void lock() noexcept;
+  void unlock() noexcept { flag_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> flag_{false};
+};
+
+// Two independent 64-bit lanes: 128 bits against collisions.
+struct Hash {
+  std::uint64_t a = 0x9E3779B97F4A7C15u, b = 0xD1B54A32D192ED03u;
+  void mix(std::uint64_t word) {
+    a = (a ^ word) * 0x9FB21C651E98DF25u;
+    a ^= a >> 32;
+    b = (b + word) * 0xC2B2AE3D27D4EB4Fu;
+    b = (b << 29) | (b >> 35);
+  }
+  friend bool operator==(const Hash&, const Hash&) = default;
+};
+
+// Memory for attributes and input lists of pending nodes: freed all at once.
+class Bump {
+ public:
+  void* take(std::size_t bytes);
+  void clear() { used_ = 0, block_ = 0; }
+
+ private:
+  static constexpr std::size_t kBlock = std::size_t{1} << 16;
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::vector<std::unique_ptr<std::byte[]>> large_;
+  std::size_t used_ = 0, block_ = 0;
+};
+
+// A computed value that pending nodes read.
+struct Leaf {
+  Node* node = nullptr;
+};
+
+// Where an index is checked, for the message of an IndexError.
+struct Site {
+  OpId op;
+  Place place;
+};
+
+// An assignment that a failed submit undoes: the variable and the node it had.
+struct JournalEntry {
+  Tensor variable;
+  NodeRef previous;
+};
+
+// Everything recorded between two submits.
+struct Batch {
+  std::vector<Node*> nodes;     // in recording order; the batch holds one reference to each
+  std::vector<Leaf> leaves;     // in order of first use; one reference each
+  std::vector<Node*> constants; // referenced constants; one reference each
+  std::vector<std::uint64_t> args;
+  std::vector<Site> sites;
+  std::vector<JournalEntry> journal;
+  Bump memory;
+  Hash hash;
+  std::uint64_t live = 0;  // order-free hash of the nodes that somebody holds
+  // Open addressing: computed node -> leaf number.
+  std::vector<std::pair<Node*, std::uint32_t>> leaf_table;
+
+  std::uint32_t leaf_number(Node* node, bool& fresh);
+  void reset();  // drops every reference
+  bool empty() const { return nodes.empty(); }
+};
+
+struct Segment {
+  DeviceEntry* entry = nullptr;
+  SpinLock lock;
+  Batch batch;
+};
+
+// This thread's segment for a device.
+Segment& current_segment(DeviceEntry& entry);
+
+inline std::uint64_t live_word(std::uint32_t index) {
+  std::uint64_t x = (index + 1) * 0x9E3779B97F4A7C15u;
+  x ^= x >> 29;
+  x *= 0xBF58476D1CE4E5B9u;
+  return x ^ (x >> 32);
+}
+
+// Literals that are part of the key; every other number is an argument.
+bool is_key_literal(double value);
+
+// Records one operation; the caller receives one holding reference (Held::adopt). Inputs must be computed,
+// constant, or pending in this thread's segment of the device.
+Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs, const Shape& shape,
+             DType dtype, DeviceEntry& entry, Place place);
+// Records an operation with several results: `outputs` receives one held `output` node each.
+void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
+                  std::span<const Shape> shapes, std::span<const DType> dtypes, DeviceEntry& entry,
+                  Place place, std::span<Node*> outputs);
+// A number in every element of a shape: immediate, never pending. One holding reference.
+Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype, DeviceEntry& entry);
+
+// Gives the variable a new node, undone if the submit that computes the node fails.
+void assign_node(const Tensor& variable, Held node);
+
+// Runs what this thread has pending on the device.
+void submit(DeviceEntry& entry);
+// Makes sure the node is computed (or constant): submits the segment it is pending in, whosever it is.
+// Rethrows the error of a failed one.
+void ensure_computed(Node* node);
+// Throws IndexError if a kernel of the device left one.
+void check_device_error(DeviceEntry& entry);
+
+}  // namespace volta::graph

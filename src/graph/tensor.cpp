@@ -1,0 +1,290 @@
+// Tensor's methods: handles, observation, in-place assignment, copies between devices.
+#include "volta/tensor.h"
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/counting.h"
+#include "core/registry.h"
+#include "graph/apply.h"
+#include "graph/autograd.h"
+#include "graph/host.h"
+#include "graph/segment.h"
+#include "plan/runner.h"
+#include "volta/autograd.h"
+#include "volta/error.h"
+#include "volta/execution.h"
+#include "volta/ops.h"
+
+namespace volta {
+
+using graph::node_of;
+using graph::NodeState;
+using graph::OpId;
+using graph::TensorAccess;
+using graph::Variable;
+
+namespace {
+
+void drop(Variable* variable) noexcept {
+  if (variable != nullptr && variable->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete variable;
+}
+
+// A new value for every handle. History comes along unless gradients are off.
+void replace_value(Tensor& target, const Tensor& value, const char* op) {
+  Variable* variable = TensorAccess::variable(target);
+  Variable* source = TensorAccess::variable(value);
+  if (variable->requires_grad && grad_enabled()) {
+    throw ArgumentError(fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
+  }
+  graph::assign_node(target, source->node);
+  variable->tape = source->tape;
+}
+
+void require_same_shape(const char* op, const Tensor& target, const Tensor& value) {
+  if (target.shape() != value.shape()) {
+    throw ShapeError(fmt::format("{}: {} does not fit into {} in place", op, to_string(value.shape()),
+                                 to_string(target.shape())));
+  }
+}
+
+void update(Tensor& target, OpId op, const char* name, const Operand& other) {
+  graph::require_defined(name, target);
+  const Tensor result = graph::binary(op, Operand(target, other.place()), other);
+  require_same_shape(name, target, result);
+  replace_value(target, result.to(target.dtype(), other.place()), name);
+}
+
+}  // namespace
+
+Tensor::Tensor(const Tensor& other) noexcept : variable_(other.variable_) {
+  if (variable_ != nullptr) variable_->refs.fetch_add(1, std::memory_order_relaxed);
+}
+Tensor& Tensor::operator=(const Tensor& other) noexcept {
+  Tensor copy(other);
+  std::swap(variable_, copy.variable_);
+  return *this;
+}
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  if (this != &other) drop(std::exchange(variable_, std::exchange(other.variable_, nullptr)));
+  return *this;
+}
+Tensor::~Tensor() { drop(variable_); }
+
+const Shape& Tensor::shape() const {
+  graph::require_defined("shape", *this, "this");
+  return node_of(*this)->shape;
+}
+std::int64_t Tensor::size(std::int64_t axis) const { return shape()[normalize_axis("size", axis, shape())]; }
+DType Tensor::dtype() const {
+  graph::require_defined("dtype", *this, "this");
+  return node_of(*this)->dtype;
+}
+Device Tensor::device() const {
+  graph::require_defined("device", *this, "this");
+  return node_of(*this)->entry->device;
+}
+
+void Tensor::item_into(DType dtype, void* value) const {
+  graph::require_defined("item", *this, "this");
+  if (numel() != 1) {
+    throw ShapeError(fmt::format("item: expected one element, got {}", to_string(shape())));
+  }
+  const auto bytes = graph::observe(node_of(*this));
+  graph::convert(bytes.data(), this->dtype(), value, dtype, 1);
+  if (dtype == DType::f64 || dtype == DType::f32) return;  // floats may round
+  double before = 0, after = 0;
+  graph::convert(bytes.data(), this->dtype(), &before, DType::f64, 1);
+  graph::convert(value, dtype, &after, DType::f64, 1);
+  if (before != after) {
+    throw DTypeError(fmt::format("item: {} is not exact as {}", before, name_of(dtype)));
+  }
+}
+
+double Tensor::item() const { return item<double>(); }
+
+void Tensor::values_into(DType dtype, void* values) const {
+  graph::require_defined("to_vector", *this, "this");
+  const bool bytes_of_bool = this->dtype() == DType::boolean && dtype == DType::u8;
+  if (this->dtype() != dtype && !bytes_of_bool && promote(this->dtype(), dtype) != dtype) {
+    throw DTypeError(fmt::format("to_vector: {} values do not all fit {}; convert with to()",
+                                 name_of(this->dtype()), name_of(dtype)));
+  }
+  const auto bytes = graph::observe(node_of(*this));
+  graph::convert(bytes.data(), this->dtype(), values, dtype, static_cast<std::size_t>(numel()));
+}
+
+const Tensor& Tensor::eval() const {
+  graph::require_defined("eval", *this, "this");
+  graph::ensure_computed(node_of(*this));
+  return *this;
+}
+
+bool Tensor::is_pending() const {
+  graph::require_defined("is_pending", *this, "this");
+  return node_of(*this)->state.load(std::memory_order_acquire) == NodeState::Pending;
+}
+
+bool Tensor::requires_grad() const {
+  graph::require_defined("requires_grad", *this, "this");
+  const Variable* variable = TensorAccess::variable(*this);
+  return variable->requires_grad || variable->tape;
+}
+
+Tensor& Tensor::set_requires_grad(bool value) {
+  graph::require_defined("set_requires_grad", *this, "this");
+  Variable* variable = TensorAccess::variable(*this);
+  if (variable->tape) throw ArgumentError("set_requires_grad: only leaves can be changed; use detach()");
+  if (value && !is_floating(dtype())) graph::throw_dtype("set_requires_grad", dtype(), "a floating-point tensor");
+  variable->requires_grad = value;
+  return *this;
+}
+
+bool Tensor::is_leaf() const {
+  graph::require_defined("is_leaf", *this, "this");
+  return !TensorAccess::variable(*this)->tape;
+}
+
+Tensor Tensor::grad() const {
+  graph::require_defined("grad", *this, "this");
+  return TensorAccess::variable(*this)->grad;
+}
+
+void Tensor::set_grad(const Tensor& gradient) {
+  graph::require_defined("set_grad", *this, "this");
+  if (gradient.defined()) require_same_shape("set_grad", *this, gradient);
+  TensorAccess::variable(*this)->grad = gradient;
+}
+
+void Tensor::zero_grad() {
+  graph::require_defined("zero_grad", *this, "this");
+  TensorAccess::variable(*this)->grad = Tensor();
+}
+
+Tensor Tensor::detach() const {
+  graph::require_defined("detach", *this, "this");
+  return TensorAccess::from_node(node_of(*this));
+}
+
+void Tensor::backward(BackwardOptions options, Place place) const {
+  graph::require_defined("backward", *this, "this");
+  if (numel() != 1) {
+    throw ShapeError(fmt::format("backward: {} is not a scalar; pass a gradient of its shape", to_string(shape())));
+  }
+  graph::run_backward(*this, graph::filled(shape(), 1, dtype(), device()), options, place);
+}
+
+void Tensor::backward(const Tensor& gradient, BackwardOptions options, Place place) const {
+  graph::require_defined("backward", *this, "this");
+  graph::require_defined("backward", gradient, "the gradient");
+  if (gradient.shape() != shape()) {
+    throw ShapeError(fmt::format("backward: gradient {} for a tensor {}", to_string(gradient.shape()),
+                                 to_string(shape())));
+  }
+  graph::run_backward(*this, gradient.to(dtype(), place).to(device(), place), options, place);
+}
+
+Tensor Tensor::to(DType dtype, Place place) const {
+  graph::require_defined("to", *this, "this");
+  if (dtype == this->dtype()) return *this;
+  graph::require_supported("to", dtype, device());
+  return graph::apply(OpId::cast, {this, 1}, {}, shape(), dtype, place);
+}
+
+Tensor Tensor::to(Device device, Place place) const {
+  graph::require_defined("to", *this, "this");
+  if (device == this->device()) return *this;
+  graph::require_supported("to", dtype(), device);
+  return graph::copy_to_device(*this, device, place);
+}
+
+Tensor Tensor::clone(Place place) const {
+  graph::require_defined("clone", *this, "this");
+  // Nodes are immutable, so a variable of its own is a copy of its own. A cast to the same dtype is that,
+  // with a place in the history.
+  return graph::apply(OpId::cast, {this, 1}, {}, shape(), dtype(), place);
+}
+
+Tensor& Tensor::operator+=(const Operand& other) { return update(*this, OpId::add, "+=", other), *this; }
+Tensor& Tensor::operator-=(const Operand& other) { return update(*this, OpId::sub, "-=", other), *this; }
+Tensor& Tensor::operator*=(const Operand& other) { return update(*this, OpId::mul, "*=", other), *this; }
+Tensor& Tensor::operator/=(const Operand& other) { return update(*this, OpId::div, "/=", other), *this; }
+
+Tensor& Tensor::fill_(Scalar value, Place) {
+  graph::require_defined("fill_", *this, "this");
+  replace_value(*this, graph::filled(shape(), value, dtype(), device()), "fill_");
+  return *this;
+}
+
+Tensor& Tensor::copy_(const Tensor& source, Place place) {
+  graph::require_defined("copy_", *this, "this");
+  graph::require_defined("copy_", source, "the source");
+  require_same_shape("copy_", *this, source);
+  replace_value(*this, source.to(device(), place).to(dtype(), place), "copy_");
+  return *this;
+}
+
+void assign(Tensor& variable, const Tensor& value) {
+  graph::require_defined("assign", variable, "the variable");
+  graph::require_defined("assign", value, "the value");
+  require_same_shape("assign", variable, value);
+  graph::assign_node(variable, TensorAccess::variable(value)->node);
+  TensorAccess::variable(variable)->tape = {};
+}
+
+#define VOLTA_METHOD(name) \
+  Tensor Tensor::name(Place place) const { return volta::name(*this, place); }
+VOLTA_METHOD(neg)
+VOLTA_METHOD(abs)
+VOLTA_METHOD(sign)
+VOLTA_METHOD(exp)
+VOLTA_METHOD(expm1)
+VOLTA_METHOD(log)
+VOLTA_METHOD(log1p)
+VOLTA_METHOD(sqrt)
+VOLTA_METHOD(rsqrt)
+VOLTA_METHOD(square)
+VOLTA_METHOD(reciprocal)
+VOLTA_METHOD(sin)
+VOLTA_METHOD(cos)
+VOLTA_METHOD(tanh)
+VOLTA_METHOD(sigmoid)
+VOLTA_METHOD(erf)
+VOLTA_METHOD(floor)
+VOLTA_METHOD(relu)
+VOLTA_METHOD(gelu)
+VOLTA_METHOD(silu)
+VOLTA_METHOD(logical_not)
+#undef VOLTA_METHOD
+#define VOLTA_METHOD(name) \
+  Tensor Tensor::name(const Operand& other) const { return volta::name(Operand(*this, other.place()), other); }
+VOLTA_METHOD(pow)
+VOLTA_METHOD(maximum)
+VOLTA_METHOD(minimum)
+VOLTA_METHOD(lt)
+VOLTA_METHOD(le)
+VOLTA_METHOD(gt)
+VOLTA_METHOD(ge)
+VOLTA_METHOD(eq)
+VOLTA_METHOD(ne)
+#undef VOLTA_METHOD
+
+Tensor Tensor::softmax(std::int64_t axis, Place place) const { return volta::softmax(*this, axis, place); }
+Tensor Tensor::log_softmax(std::int64_t axis, Place place) const { return volta::log_softmax(*this, axis, place); }
+Tensor Tensor::matmul(const Tensor& other, Place place) const { return volta::matmul(*this, other, place); }
+
+void submit(Device device) { graph::submit(device_entry(device)); }
+
+void synchronize(Device device) {
+  DeviceEntry& entry = device_entry(device);
+  graph::submit(entry);
+  const std::lock_guard guard(entry.lock);
+  entry.backend.synchronize(entry.index);
+  graph::check_device_error(entry);
+}
+
+}  // namespace volta

@@ -1,0 +1,218 @@
+// All gradients, in tensor operations: a gradient runs wherever its tensor lives. `g` is the gradient of
+// the output; results may have the broadcast shape and are summed back by the engine.
+#include "graph/vjp.h"
+
+#include <numbers>
+#include <numeric>
+
+#include "graph/apply.h"
+#include "graph/rules.h"
+#include "volta/ops.h"
+
+namespace volta::graph::vjp {
+namespace {
+
+// The shape with the reduced axes kept as 1.
+Shape with_ones(const Shape& shape, std::span<const std::int64_t> axes) {
+  Shape result = shape;
+  for (const std::int64_t axis : axes) result = result.with(static_cast<int>(axis), 1);
+  return result;
+}
+
+// A reduced value spread over the input's shape again.
+Tensor spread(const Vjp& v, const Tensor& reduced) {
+  const Tensor kept = reshape_to(reduced, with_ones(v.shape(0), v.attrs()), v.place());
+  return expand_to(kept, v.shape(0), v.place());
+}
+
+double reduced_count(const Vjp& v) {
+  return static_cast<double>(v.shape(0).numel()) / static_cast<double>(std::max<std::int64_t>(v.output_shape().numel(), 1));
+}
+
+// g / n for a mean, g for a sum or no reduction.
+Tensor scaled(const Vjp& v, const Tensor& g, std::int64_t n) {
+  return v.attr(0) == static_cast<std::int64_t>(Reduction::mean) ? g / static_cast<double>(n) : g;
+}
+
+}  // namespace
+
+void zero(Vjp& v) { v.give(0, filled(v.shape(0), 0, v.dtype(0), v.device(0))); }
+void neg(Vjp& v) { v.give(0, -v.gradient()); }
+void abs(Vjp& v) { v.give(0, v.gradient() * v.input(0).sign()); }
+void exp(Vjp& v) { v.give(0, v.gradient() * v.output()); }
+void expm1(Vjp& v) { v.give(0, v.gradient() * (v.output() + 1)); }
+void log(Vjp& v) { v.give(0, v.gradient() / v.input(0)); }
+void log1p(Vjp& v) { v.give(0, v.gradient() / (v.input(0) + 1)); }
+void sqrt(Vjp& v) { v.give(0, v.gradient() * 0.5 / v.output()); }
+void rsqrt(Vjp& v) {
+  const Tensor y = v.output();
+  v.give(0, v.gradient() * -0.5 * (y * y * y));
+}
+void sin(Vjp& v) { v.give(0, v.gradient() * v.input(0).cos()); }
+void cos(Vjp& v) { v.give(0, -(v.gradient() * v.input(0).sin())); }
+void tanh(Vjp& v) { v.give(0, v.gradient() * (1 - v.output().square())); }
+void erf(Vjp& v) {
+  v.give(0, v.gradient() * (std::numbers::inv_sqrtpi * 2) * (-v.input(0).square()).exp());
+}
+void add(Vjp& v) {
+  for (int i = 0; i < v.inputs(); ++i) v.give(i, v.gradient());
+}
+void sub(Vjp& v) {
+  v.give(0, v.gradient());
+  if (v.needs(1)) v.give(1, -v.gradient());
+}
+void mul(Vjp& v) {
+  if (v.needs(0)) v.give(0, v.gradient() * v.input(1));
+  if (v.needs(1)) v.give(1, v.gradient() * v.input(0));
+}
+void div(Vjp& v) {
+  const Tensor b = v.input(1);
+  if (v.needs(0)) v.give(0, v.gradient() / b);
+  if (v.needs(1)) v.give(1, -(v.gradient() * v.input(0) / (b * b)));
+}
+void pow(Vjp& v) {
+  const Tensor a = v.input(0), b = v.input(1), g = v.gradient();
+  if (v.needs(0)) v.give(0, where(b.eq(0), 0, g * b * volta::pow(a, b - 1)));
+  // 0^b has gradient 0 with respect to b >= 0, not 0 * -inf.
+  if (v.needs(1)) v.give(1, where(logical_and(a.eq(0), b.ge(0)), 0, g * v.output() * a.log()));
+}
+void maximum(Vjp& v) {
+  const Tensor a = v.input(0), b = v.input(1), g = v.gradient();
+  const Tensor half = g * 0.5;
+  if (v.needs(0)) v.give(0, where(a.eq(b), half, where(a.lt(b), 0, g)));
+  if (v.needs(1)) v.give(1, where(a.eq(b), half, where(a.lt(b), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
+}
+void minimum(Vjp& v) {
+  const Tensor a = v.input(0), b = v.input(1), g = v.gradient();
+  const Tensor half = g * 0.5;
+  if (v.needs(0)) v.give(0, where(a.eq(b), half, where(b.lt(a), 0, g)));
+  if (v.needs(1)) v.give(1, where(a.eq(b), half, where(b.lt(a), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
+}
+void where(Vjp& v) {
+  const Tensor condition = v.input(0);
+  if (v.needs(1)) v.give(1, volta::where(condition, v.gradient(), 0));
+  if (v.needs(2)) v.give(2, volta::where(condition, 0, v.gradient()));
+}
+void cast(Vjp& v) { v.give(0, v.gradient()); }
+void reshape(Vjp& v) { v.give(0, reshape_to(v.gradient(), v.shape(0), v.place())); }
+void permute(Vjp& v) {
+  std::vector<std::int64_t> inverse(v.attrs().size());
+  for (std::size_t i = 0; i < inverse.size(); ++i) inverse[static_cast<std::size_t>(v.attrs()[i])] = static_cast<std::int64_t>(i);
+  v.give(0, v.gradient().permute(inverse, v.place()));
+}
+void shrink(Vjp& v) {
+  const Shape &whole = v.shape(0), &part = v.output_shape();
+  std::vector<std::int64_t> before, after;
+  for (int i = 0; i < whole.rank(); ++i) {
+    before.push_back(v.attr(i));
+    after.push_back(whole[i] - v.attr(i) - part[i]);
+  }
+  v.give(0, volta::pad(v.gradient(), before, after, 0, v.place()));
+}
+void pad(Vjp& v) {
+  Tensor g = v.gradient();
+  for (int i = 0; i < v.shape(0).rank(); ++i) g = g.narrow(i, v.attr(i), v.shape(0)[i], v.place());
+  v.give(0, g);
+}
+void sum(Vjp& v) { v.give(0, spread(v, v.gradient())); }
+// Several maxima share the gradient.
+void max(Vjp& v) {
+  const Tensor chosen = v.input(0).eq(spread(v, v.output())).to(v.dtype(0));
+  const Tensor count = sum_axes(chosen, v.attrs(), false, v.place());
+  v.give(0, chosen * spread(v, v.gradient() / count));
+}
+void gather(Vjp& v) {
+  const Tensor inputs[2] = {v.gradient(), v.input(1)};
+  const std::int64_t rows = v.shape(0)[0];
+  v.give(0, apply(OpId::scatter_rows, inputs, {&rows, 1}, v.shape(0), v.dtype(0), v.place()));
+}
+void scatter_rows(Vjp& v) { v.give(0, embedding(v.gradient(), v.input(1), v.place())); }
+void matmul(Vjp& v) {
+  const bool ta = v.attr(0) != 0, tb = v.attr(1) != 0, tf32 = v.attr(2) != 0;
+  const Tensor g = v.gradient(), a = v.input(0), b = v.input(1);
+  if (v.needs(0)) {
+    v.give(0, ta ? product(b, g, tb, true, tf32, v.place()) : product(g, b, false, !tb, tf32, v.place()));
+  }
+  if (v.needs(1)) {
+    v.give(1, tb ? product(g, a, true, ta, tf32, v.place()) : product(a, g, !ta, false, tf32, v.place()));
+  }
+}
+void to_device(Vjp& v) { v.give(0, v.gradient().to(v.device(0), v.place())); }
+
+void relu(Vjp& v) { v.give(0, volta::where(v.output().le(0), 0, v.gradient())); }
+void gelu(Vjp& v) {
+  const Tensor x = v.input(0);
+  const Tensor cdf = ((x * (std::numbers::sqrt2 / 2)).erf() + 1) * 0.5;
+  const Tensor pdf = (x.square() * -0.5).exp() * (std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
+  v.give(0, v.gradient() * (cdf + x * pdf));
+}
+void sigmoid(Vjp& v) {
+  const Tensor y = v.output();
+  v.give(0, v.gradient() * y * (1 - y));
+}
+void silu(Vjp& v) {
+  const Tensor x = v.input(0), s = x.sigmoid();
+  v.give(0, v.gradient() * s * (x * (1 - s) + 1));
+}
+void square(Vjp& v) { v.give(0, v.gradient() * 2 * v.input(0)); }
+void reciprocal(Vjp& v) { v.give(0, -(v.gradient() * v.output().square())); }
+void mean(Vjp& v) { v.give(0, spread(v, v.gradient() / reduced_count(v))); }
+void sum_to(Vjp& v) { v.give(0, expand_to(v.gradient(), v.shape(0), v.place())); }
+void softmax(Vjp& v) {
+  const Tensor y = v.output(), gy = v.gradient() * y;
+  v.give(0, gy - y * sum_axes(gy, v.attrs(), true, v.place()));
+}
+void log_softmax(Vjp& v) {
+  const Tensor g = v.gradient();
+  v.give(0, g - v.output().exp() * sum_axes(g, v.attrs(), true, v.place()));
+}
+// y [n, out] = x [n, in] w^T [in, out] + b
+void linear(Vjp& v) {
+  const Tensor g = v.gradient();
+  const bool tf32 = v.attr(0) != 0;
+  if (v.needs(0)) v.give(0, product(g, v.input(1), false, false, tf32, v.place()));
+  if (v.needs(1)) v.give(1, product(g, v.input(0), true, false, tf32, v.place()));
+  if (v.inputs() > 2 && v.needs(2)) v.give(2, g);
+}
+void mse_loss(Vjp& v) {
+  const Tensor g = scaled(v, v.gradient(), v.shape(0).numel());
+  const Tensor d = (v.input(0) - v.input(1)) * (g * 2);
+  if (v.needs(0)) v.give(0, d);
+  if (v.needs(1)) v.give(1, -d);
+}
+// (softmax - one hot) times the gradient of each row's loss
+void cross_entropy(Vjp& v) {
+  const Tensor logits = v.input(0), labels = v.input(1), log_sum = v.auxiliary(0);
+  const std::int64_t n = v.shape(0)[0], classes = v.shape(0)[1];
+  Tensor g = scaled(v, v.gradient(), n);
+  if (g.rank() == 1) g = reshape_to(g, {n, 1}, v.place());
+  const Tensor p = (logits - reshape_to(log_sum, {n, 1}, v.place())).exp();
+  const Tensor column = arange(classes, {.device = logits.device()}, v.place());
+  const Tensor hot = column.eq(reshape_to(labels, {n, 1}, v.place()));
+  v.give(0, volta::where(hot, p - 1, p) * g);
+}
+// x, eps, weight, bias; auxiliary: mean, reciprocal deviation r; h = (x - mean) r
+void layer_norm(Vjp& v) {
+  const Tensor g = v.gradient(), x = v.input(0), r = v.auxiliary(1);
+  const Tensor h = (x - v.auxiliary(0)) * r;
+  const int axes = static_cast<int>(v.attr(0)), first = x.rank() - axes;
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(axes));
+  std::iota(rows.begin(), rows.end(), first);
+  std::int64_t count = 1;
+  for (int i = first; i < x.rank(); ++i) count *= x.shape()[i];
+  if (v.needs(0)) {
+    const Tensor gw = v.inputs() > 2 ? g * v.input(2) : g;
+    const Tensor mean_g = sum_axes(gw, rows, true, v.place()) / static_cast<double>(count);
+    const Tensor mean_gh = sum_axes(gw * h, rows, true, v.place()) / static_cast<double>(count);
+    v.give(0, (gw - mean_g - h * mean_gh) * r);
+  }
+  if (v.inputs() > 2 && v.needs(2)) v.give(2, g * h);
+  if (v.inputs() > 3 && v.needs(3)) v.give(3, g);
+}
+// The same mask, from the same counters.
+void dropout(Vjp& v) {
+  const Tensor inputs[4] = {v.gradient(), v.input(1), v.input(2), v.input(3)};
+  v.give(0, apply(OpId::dropout, inputs, {}, v.shape(0), v.dtype(0), v.place()));
+}
+
+}  // namespace volta::graph::vjp

@@ -1,0 +1,31 @@
+// A folder of checksummed entries: what KernelCache keeps on disk. Safe to share between threads
+// and processes: entries are written under a temporary name and renamed.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+
+#include "volta/export.h"
+
+namespace volta::kernel {
+
+class VOLTA_BACKEND_API CacheFolder {
+ public:
+  // An empty path: caching is off.
+  explicit CacheFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  // False where there is no such entry; a corrupt one is deleted.
+  bool load(const std::string& key, std::string& binary) const;
+  // Where the folder cannot be written: one warning, and nothing more is tried.
+  void store(const std::string& key, const std::string& binary);
+
+ private:
+  std::filesystem::path entry(const std::string& key) const { return folder_ / (key + ".bin"); }
+  void turn_off(const std::string& why);
+
+  const std::filesystem::path folder_;
+  std::atomic<bool> writable_{true};
+};
+
+}  // namespace volta::kernel

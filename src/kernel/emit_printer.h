@@ -1,0 +1,90 @@
+// Prints the lines of a kernel: expressions over instructions, indices and parameters. Everything
+// printed here is common to CUDA C++ and OpenCL C; names that differ come from the dialect's
+// prelude.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernel/emit.h"
+#include "kernel/program.h"
+
+namespace volta::kernel {
+
+class Printer {
+ public:
+  explicit Printer(const Program& program);
+
+  const Program& program() const { return program_; }
+  const Analysis& analysis() const { return analysis_; }
+  const Instr& instr(int n) const { return program_.instrs[static_cast<std::size_t>(n)]; }
+  const InstrInfo& info_of(int n) const { return analysis_.instrs[static_cast<std::size_t>(n)]; }
+  int instr_count() const { return static_cast<int>(program_.instrs.size()); }
+
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    raw(fmt::format(format, std::forward<Args>(args)...));
+  }
+  void raw(std::string_view text);
+  void open(std::string_view head);  // "head {", indents what follows
+  void close();
+  std::string take() { return std::move(text_); }
+
+  // Names the current value of an axis; "0" until set.
+  void name_axis(int axis, std::string name) {
+    axis_names_[static_cast<std::size_t>(axis)] = std::move(name);
+  }
+  const std::string& axis_name(int axis) const {
+    return axis_names_[static_cast<std::size_t>(axis)];
+  }
+
+  static std::string number(Int value);
+  std::string affine(const Affine& affine) const;
+  std::string condition(const std::vector<Bound>& mask) const;  // "" when there is none
+  std::string extent(int axis) const {
+    return number(program_.axes[static_cast<std::size_t>(axis)].extent);
+  }
+  // The product of the extents of the axes with `role`, of C type `type`.
+  std::string extent_product(Role role, std::string_view type) const;
+  // Sets the digits of the linear index `from` (consumed) over axes [first, last): one division per
+  // axis.
+  void digits(std::string from, int first, int last);
+
+  // The C expression of an instruction (not Reduce or Store) and its definition as v<n>.
+  std::string expression(int n) const;
+  void define(int n);
+  // slot[index] = v under the instruction's mask and `guard`, either of which may be empty.
+  void store(int n, const std::string& guard);
+
+  static std::string type(DType dtype) {
+    return std::string(dtype == DType::boolean ? "b8" : name_of(dtype));
+  }
+  static std::string value(int n) { return fmt::format("v{}", n); }
+  static std::string constant(double value, DType dtype);
+  static std::string cast(const std::string& expression, DType from, DType to);
+  // The name of the C function of a scalar operation on operands of `dtype`.
+  static std::string op_function(ScalarOp op, DType dtype) {
+    return fmt::format("op_{}_{}", info(op).name, type(dtype));
+  }
+
+ private:
+  const Program& program_;
+  Analysis analysis_;
+  std::vector<std::string> axis_names_;
+  std::string text_;
+  int depth_ = 0;
+};
+
+// The schedules. Each prints the part of the kernel after slots, arguments and integers have their
+// names; `block` and `thread` name the block within the binding and the thread within the block.
+void print_map(Printer& printer, Dialect dialect);
+void print_row(Printer& printer, Dialect dialect);
+
+// The dialect's names, and the device functions `program` uses.
+std::string prelude(const Program& program, Dialect dialect);
+
+}  // namespace volta::kernel

@@ -1,0 +1,27 @@
+// Tying parameters.
+#include "volta/nn/parameter.h"
+
+#include <fmt/format.h>
+
+#include "volta/error.h"
+
+namespace volta::nn {
+
+const Tensor Parameter::none_;
+
+void Parameter::tie(const Parameter& other) {
+  if (!defined() || !other.defined()) throw ArgumentError("tie: a parameter is undefined");
+  const Tensor& mine = **this;
+  const Tensor& theirs = *other;
+  if (mine.shape() != theirs.shape()) {
+    throw ShapeError(fmt::format("tie: shapes differ: {} and {}", to_string(mine.shape()),
+                                 to_string(theirs.shape())));
+  }
+  if (mine.dtype() != theirs.dtype()) {
+    throw DTypeError(fmt::format("tie: dtypes differ: {} and {}", name_of(mine.dtype()),
+                                 name_of(theirs.dtype())));
+  }
+  *slot_ = *other.slot_;
+}
+
+}  // namespace volta::nn

@@ -1,0 +1,137 @@
+// Following views through index expressions.
+#include "plan/index_map.h"
+
+#include <algorithm>
+
+namespace volta::plan {
+namespace {
+
+// Divides an expression with values in [0, ...) into quotient and remainder by n.
+bool divide(const Linear& e, std::int64_t n, const std::vector<std::int64_t>& extents, Linear& quotient,
+            Linear& remainder, std::optional<AxisSplit>& split) {
+  quotient = Linear(e.coefficient.size());
+  remainder = Linear(e.coefficient.size());
+  quotient.offset = e.offset / n;
+  remainder.offset = e.offset % n;
+  if (e.offset < 0) return false;
+  std::int64_t largest = remainder.offset;
+  for (std::size_t a = 0; a < e.coefficient.size(); ++a) {
+    const std::int64_t c = e.coefficient[a];
+    if (c == 0 || extents[a] <= 1) continue;
+    if (c < 0) return false;
+    if (c % n == 0) {
+      quotient.coefficient[a] = c / n;
+    } else {
+      if (c * (extents[a] - 1) >= n) {
+        // The axis carries past n: cut it where it does, if that is at a whole number of steps.
+        if (n % c == 0 && extents[a] % (n / c) == 0) split = AxisSplit{a, n / c};
+        return false;
+      }
+      remainder.coefficient[a] = c;
+      largest += c * (extents[a] - 1);
+    }
+  }
+  return largest < n;
+}
+
+// Dimensions are regrouped where products of sizes agree: a run of the view's dimensions becomes one
+// number, which is then cut into the operand's.
+bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
+             const std::vector<std::int64_t>& extents, IndexMap& result, std::optional<AxisSplit>& split) {
+  const std::size_t axes = extents.size();
+  result.assign(static_cast<std::size_t>(to.rank()), Linear(axes));
+  if (from.numel() == 0) return true;
+  int i = 0, j = 0;
+  while (i < from.rank() || j < to.rank()) {
+    // One group: dimensions [i, i2) of the view against [j, j2) of the operand.
+    int i2 = i, j2 = j;
+    std::int64_t p = 1, q = 1;
+    if (i2 < from.rank()) p *= from[i2++];
+    if (j2 < to.rank()) q *= to[j2++];
+    while (p != q) {
+      if (p < q) {
+        p *= from[i2++];
+      } else {
+        q *= to[j2++];
+      }
+    }
+    Linear number(axes);
+    for (int d = i; d < i2; ++d) {
+      for (auto& c : number.coefficient) c *= from[d];
+      number.offset *= from[d];
+      number.add(index[static_cast<std::size_t>(d)], 1);
+    }
+    for (int d = j2 - 1; d > j; --d) {
+      if (to[d] == 1) continue;
+      Linear quotient, remainder;
+      if (!divide(number, to[d], extents, quotient, remainder, split)) return false;
+      result[static_cast<std::size_t>(d)] = remainder;
+      number = quotient;
+    }
+    if (j < j2) result[static_cast<std::size_t>(j)] = number;
+    i = i2;
+    j = j2;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Linear::is_zero() const {
+  return offset == 0 && std::all_of(coefficient.begin(), coefficient.end(), [](auto c) { return c == 0; });
+}
+
+void Linear::add(const Linear& other, std::int64_t factor) {
+  for (std::size_t a = 0; a < coefficient.size(); ++a) coefficient[a] += factor * other.coefficient[a];
+  offset += factor * other.offset;
+}
+
+std::optional<IndexMap> through_view(const Value& view, const Shape& operand, const IndexMap& index,
+                                     const std::vector<std::int64_t>& extents,
+                                     std::vector<LinearBound>& bounds, std::optional<AxisSplit>& split) {
+  IndexMap result;
+  switch (view.kind) {
+    case ValueKind::Reshape:
+      if (!regroup(view.shape, operand, index, extents, result, split)) return std::nullopt;
+      return result;
+    case ValueKind::Permute:
+      result.assign(index.size(), Linear(extents.size()));
+      for (std::size_t d = 0; d < index.size(); ++d) {
+        result[static_cast<std::size_t>(view.attrs[d])] = index[d];
+      }
+      return result;
+    case ValueKind::Expand:
+      result = index;
+      for (int d = 0; d < operand.rank(); ++d) {
+        if (operand[d] == 1) result[static_cast<std::size_t>(d)] = Linear(extents.size());
+      }
+      return result;
+    case ValueKind::Shrink:
+      result = index;
+      for (std::size_t d = 0; d < index.size(); ++d) result[d].offset += view.attrs[d];
+      return result;
+    case ValueKind::Pad:
+      result = index;
+      for (std::size_t d = 0; d < index.size(); ++d) {
+        result[d].offset -= view.attrs[d];
+        const int dim = static_cast<int>(d);
+        if (view.attrs[d] != 0 || operand[dim] != view.shape[dim]) {
+          bounds.push_back({result[d], operand[dim]});
+        }
+      }
+      return result;
+    default: return std::nullopt;
+  }
+}
+
+Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes) {
+  Linear number(axes);
+  std::int64_t stride = 1;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    number.add(index[static_cast<std::size_t>(d)], stride);
+    stride *= shape[d];
+  }
+  return number;
+}
+
+}  // namespace volta::plan

@@ -1,0 +1,129 @@
+// The planner's view of a batch: primitives only, shapes concrete, broadcasting explicit, equal values
+// merged. Built by Lowering from recorded nodes; composed operations are expanded here.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/node.h"
+#include "graph/segment.h"
+#include "kernel/program.h"
+#include "volta/dtype.h"
+#include "volta/shape.h"
+
+namespace volta::plan {
+
+enum class ValueKind : std::uint8_t {
+  Leaf,     // number: which leaf of the batch
+  Const,    // literal `constant`, rank 0
+  Arg,      // number: which argument word, rank 0
+  Size,     // the integer `constant`, known from shapes, rank 0, i64: a parameter of kernels
+  Iota,     // index along axis attrs[0]
+  Philox,   // in: seed, offset; attrs: {multiplier, increment} of the element number
+  Scalar,   // op(in...)
+  Cast,
+  Bounded,  // in: integer; attrs: {high}; number: site
+  Reshape, Permute, Expand, Shrink, Pad,  // views
+  Reduce,   // over attrs axes, removed from the shape
+  Gather,   // in: source [n, rest...], index (Bounded)
+  Matmul,   // attrs: {transpose_a, transpose_b, tf32}
+};
+
+struct Value {
+  ValueKind kind;
+  DType dtype = DType::f32;
+  Shape shape = {};
+  kernel::ScalarOp op = kernel::ScalarOp::add;
+  kernel::ReduceOp reduce = kernel::ReduceOp::Sum;
+  std::array<int, 3> in{-1, -1, -1};
+  std::vector<std::int64_t> attrs = {};
+  double constant = 0;  // Const, Size; Pad: the fill
+  int number = -1;
+  const char* label = "";  // the recorded operation it came from
+
+  bool is_view() const { return kind >= ValueKind::Reshape && kind <= ValueKind::Pad; }
+};
+
+class Lowering;
+
+// A value while formulas are written; operators broadcast.
+struct Expr {
+  Lowering* lowering = nullptr;
+  int id = -1;
+  Shape shape() const;
+  DType dtype() const;
+};
+Expr operator+(Expr a, Expr b);
+Expr operator-(Expr a, Expr b);
+Expr operator*(Expr a, Expr b);
+Expr operator/(Expr a, Expr b);
+
+class Lowering {
+ public:
+  // wide_device: a GPU, where thousands of threads want work.
+  Lowering(const graph::Batch& batch, bool wide_device);
+
+  std::vector<Value> values;
+  // Per node of the batch: its value, or -1 for an operation with several results.
+  std::vector<int> node_values;
+
+  // ---- For expansions (graph/expand.cpp): the node being lowered.
+  int inputs() const { return static_cast<int>(node_->inputs_count); }
+  Expr in(int i);
+  std::span<const std::int64_t> attrs() const { return node_->attr_span(); }
+  const Shape& shape() const { return node_->shape; }
+  DType dtype() const { return node_->dtype; }
+  void out(Expr value) { out(0, value); }
+  void out(int number, Expr value);
+  int next_site() { return site_++; }
+
+  // ---- Builders. Operands of scalar operations broadcast; results are merged with equal values.
+  Expr constant(double number, DType dtype);
+  Expr size(std::int64_t number, DType dtype);  // a number that follows from shapes
+  Expr iota(const Shape& shape, int axis);      // i64
+  Expr philox(Expr seed, Expr offset, const Shape& shape, DType dtype, std::int64_t multiplier = 1,
+              std::int64_t increment = 0);
+  Expr unary(kernel::ScalarOp op, Expr a);
+  Expr binary(kernel::ScalarOp op, Expr a, Expr b);
+  Expr where(Expr condition, Expr a, Expr b);
+  Expr cast(Expr a, DType dtype);
+  Expr bounded(Expr a, std::int64_t high, int site);
+  Expr reshape(Expr a, const Shape& shape);
+  Expr permute(Expr a, std::span<const std::int64_t> order);
+  Expr expand(Expr a, const Shape& shape);  // leading axes may be missing
+  Expr shrink(Expr a, std::span<const std::int64_t> start, const Shape& shape);
+  Expr pad(Expr a, std::span<const std::int64_t> before, const Shape& shape, double fill);
+  Expr reduce(kernel::ReduceOp op, Expr a, std::span<const std::int64_t> axes, bool keepdim = false);
+  Expr gather(Expr source, Expr index);
+  Expr matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool tf32);
+
+ private:
+  void lower_node(graph::Node& node);
+  Expr insert(Value value);
+  Expr in_f32(Expr result, DType dtype);
+  Expr split_reduce(kernel::ReduceOp op, Expr a, const std::vector<bool>& reduced);
+  Expr small_matmul(Expr a, Expr b, bool transpose_a, bool transpose_b);
+  const Value& at(Expr e) const { return values[static_cast<std::size_t>(e.id)]; }
+
+  const graph::Batch& batch_;
+  bool wide_device_;
+  graph::Node* node_ = nullptr;
+  std::unordered_map<std::string, int> merged_;
+  std::unordered_map<const graph::Node*, int> leaf_values_;
+  std::unordered_map<const graph::Node*, std::vector<int>> results_;  // of operations with several
+  int arg_ = 0;   // argument words seen so far
+  int site_ = 0;
+  std::vector<int> node_args_;  // argument number per input of the node, -1 where none
+};
+
+// Into how many chunks a reduction is cut; 1: not at all.
+std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost, bool wide_device);
+
+// Products up to this many multiplications are reduce kernels, so that they fuse.
+inline constexpr std::int64_t kSmallProduct = std::int64_t{1} << 16;
+
+}  // namespace volta::plan

@@ -1,0 +1,557 @@
+// Building kernel programs. Numbers stay concrete until the end; then axes are merged and every size,
+// stride and offset other than 0 and 1 becomes a parameter.
+#include "plan/kernel_builder.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace volta::plan {
+
+using kernel::Affine;
+using kernel::Bound;
+using kernel::Domain;
+using kernel::Instr;
+using kernel::InstrKind;
+using kernel::Int;
+using kernel::Role;
+using kernel::ScheduleKind;
+
+namespace {
+
+// An instruction with concrete index expressions.
+struct Draft {
+  Instr instr;
+  Linear index = Linear(0);
+  std::vector<LinearBound> mask = {};
+  std::int64_t value_stride = 0;
+  std::int64_t high = 0;
+  std::int64_t site = 0;
+};
+
+struct SplitAxis {
+  AxisSplit split;
+};
+
+class Builder {
+ public:
+  Builder(const std::vector<Value>& values, const Grouping& grouping, int group, std::uint32_t plan_id)
+      : values_(values), grouping_(grouping), number_(group), plan_id_(plan_id),
+        group_(grouping.groups[static_cast<std::size_t>(group)]) {
+    for (std::size_t d = 0; d < group_.dims.size(); ++d) pieces_.push_back({group_.dims[d]});
+  }
+
+  KernelDraft build() {
+    for (;;) {
+      start();
+      try {
+        for (const int root : group_.roots) emit_root(root);
+        for (const int root : group_.once) emit_once(root);
+        break;
+      } catch (const SplitAxis& request) {
+        split_axis(request.split);
+      }
+    }
+    return finish();
+  }
+
+ private:
+  const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
+
+  // Axes: pieces of the kept dims, then pieces of the reduced ones.
+  void start() {
+    extents_.clear();
+    roles_.clear();
+    first_axis_.assign(group_.dims.size(), 0);
+    drafts_.clear();
+    memo_.clear();
+    sizes_.clear();
+    slots_.clear();
+    slot_values_.clear();
+    args_.clear();
+    for (const bool reduced : {false, true}) {
+      for (std::size_t d = 0; d < group_.dims.size(); ++d) {
+        if (group_.reduced[d] != reduced) continue;
+        first_axis_[d] = extents_.size();
+        for (const std::int64_t extent : pieces_[d]) {
+          extents_.push_back(extent);
+          roles_.push_back(reduced ? Role::Red : Role::Par);
+        }
+      }
+    }
+  }
+
+  void split_axis(const AxisSplit& split) {
+    for (std::size_t d = 0; d < pieces_.size(); ++d) {
+      if (split.axis < first_axis_[d] || split.axis >= first_axis_[d] + pieces_[d].size()) continue;
+      const std::size_t piece = split.axis - first_axis_[d];
+      const std::int64_t outer = pieces_[d][piece] / split.inner;
+      pieces_[d][piece] = outer;
+      pieces_[d].insert(pieces_[d].begin() + static_cast<std::ptrdiff_t>(piece) + 1, split.inner);
+      return;
+    }
+  }
+
+  // The index of a group's dim: its pieces as digits.
+  Linear dim_index(std::size_t dim) const {
+    Linear index(extents_.size());
+    std::int64_t stride = 1;
+    for (std::size_t k = pieces_[dim].size(); k-- > 0;) {
+      index.coefficient[first_axis_[dim] + k] = stride;
+      stride *= pieces_[dim][k];
+    }
+    return index;
+  }
+
+  // The index of a shape whose dims other than 1 are the group's dims (all, or the kept ones).
+  IndexMap own_index(const Shape& shape) const {
+    std::size_t sized = 0;
+    for (const std::int64_t size : shape) sized += size != 1;
+    const bool whole = sized == group_.dims.size();
+    IndexMap index;
+    std::size_t dim = 0;
+    for (const std::int64_t size : shape) {
+      if (size == 1) {
+        index.emplace_back(extents_.size());
+        continue;
+      }
+      while (!whole && group_.reduced[dim]) ++dim;
+      index.push_back(dim_index(dim++));
+    }
+    return index;
+  }
+
+  int append(Draft draft) {
+    if (draft.index.coefficient.empty()) draft.index = Linear(extents_.size());
+    drafts_.push_back(std::move(draft));
+    return static_cast<int>(drafts_.size()) - 1;
+  }
+
+  int slot_of(int value, bool write) {
+    for (std::size_t s = 0; s < slot_values_.size(); ++s) {
+      if (slot_values_[s] == value) {
+        (write ? slots_[s].written : slots_[s].read) = true;
+        return static_cast<int>(s);
+      }
+    }
+    slots_.push_back({at(value).dtype, !write, write});
+    slot_values_.push_back(value);
+    return static_cast<int>(slots_.size()) - 1;
+  }
+
+  void emit_root(int root) {
+    const Value& v = at(root);
+    const IndexMap index = own_index(v.shape);
+    const int value = v.kind == ValueKind::Reduce ? emit_reduce(root) : emit_value(root, index, {});
+    if (!grouping_.stored[static_cast<std::size_t>(root)]) return;
+    Draft store{.instr = {.kind = InstrKind::Store}};
+    store.instr.dtype = v.dtype;
+    store.instr.a = value;
+    store.instr.slot = slot_of(root, true);
+    store.index = flatten(index, v.shape, extents_.size());
+    append(std::move(store));
+  }
+
+  void emit_once(int root) {
+    const Value& v = at(root);
+    const IndexMap index(static_cast<std::size_t>(v.shape.rank()), Linear(extents_.size()));
+    Draft store{.instr = {.kind = InstrKind::Store}};
+    store.instr.a = emit_value(root, index, {});
+    store.instr.dtype = v.dtype;
+    store.instr.once = true;
+    store.instr.slot = slot_of(root, true);
+    append(std::move(store));
+  }
+
+  int emit_reduce(int root) {
+    const auto key = memo_key(root, {}, {});
+    if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+    const Value& v = at(root);
+    Draft reduce{.instr = {.kind = InstrKind::Reduce}};
+    reduce.instr.a = emit(v.in[0], own_index(at(v.in[0]).shape), {});
+    reduce.instr.dtype = v.dtype;
+    reduce.instr.reduce = v.reduce;
+    return memo_[key] = append(std::move(reduce));
+  }
+
+  using Key = std::vector<std::int64_t>;
+  static Key memo_key(int id, const IndexMap& index, const std::vector<LinearBound>& mask) {
+    Key key{id};
+    const auto put = [&](const Linear& e) {
+      key.insert(key.end(), e.coefficient.begin(), e.coefficient.end());
+      key.push_back(e.offset);
+    };
+    for (const Linear& e : index) put(e);
+    for (const LinearBound& b : mask) put(b.expression), key.push_back(b.high);
+    return key;
+  }
+
+  // The value at an index: loaded if it lies in memory, else computed here.
+  int emit(int id, const IndexMap& index, const std::vector<LinearBound>& mask) {
+    if (grouping_.in_memory(values_, id)) {
+      const bool own = grouping_.group_of[static_cast<std::size_t>(id)] == number_;
+      if (!own) return emit_load(id, index, mask, 0);
+      if (at(id).kind == ValueKind::Reduce) return emit_reduce(id);
+    }
+    return emit_value(id, index, mask);
+  }
+
+  int emit_load(int id, const IndexMap& index, const std::vector<LinearBound>& mask, double fill) {
+    Key key = memo_key(id, index, mask);
+    key.push_back(std::bit_cast<std::int64_t>(fill));
+    if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+    Draft load{.instr = {.kind = InstrKind::Load}};
+    load.instr.dtype = at(id).dtype;
+    load.instr.slot = slot_of(id, false);
+    load.instr.constant = fill;
+    load.index = flatten(index, at(id).shape, extents_.size());
+    load.mask = mask;
+    return memo_[key] = append(std::move(load));
+  }
+
+  int constant(double number, DType dtype) {
+    Draft draft{.instr = {.kind = InstrKind::Const}};
+    draft.instr.dtype = dtype;
+    draft.instr.constant = number;
+    return append(std::move(draft));
+  }
+
+  int scalar(kernel::ScalarOp op, DType dtype, int a, int b = -1, int c = -1) {
+    Draft draft{.instr = {.kind = InstrKind::Op}};
+    draft.instr.op = op;
+    draft.instr.dtype = dtype;
+    draft.instr.a = a;
+    draft.instr.b = b;
+    draft.instr.c = c;
+    return append(std::move(draft));
+  }
+
+  int emit_index(const Linear& e, DType dtype) {
+    Draft draft{.instr = {.kind = InstrKind::Index}};
+    draft.instr.dtype = dtype;
+    draft.index = e;
+    return append(std::move(draft));
+  }
+
+  int emit_value(int id, const IndexMap& index, const std::vector<LinearBound>& mask) {
+    const Key key = memo_key(id, index, mask);
+    if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+    const int result = compute(id, index, mask);
+    return memo_[key] = result;
+  }
+
+  int compute(int id, const IndexMap& index, const std::vector<LinearBound>& mask) {
+    const Value& v = at(id);
+    switch (v.kind) {
+      case ValueKind::Const: return constant(v.constant, v.dtype);
+      case ValueKind::Size: {
+        Linear e(extents_.size());
+        e.offset = static_cast<std::int64_t>(v.constant);
+        sizes_.insert(static_cast<int>(drafts_.size()));
+        return emit_index(e, DType::i64);
+      }
+      case ValueKind::Arg: {
+        Draft draft{.instr = {.kind = InstrKind::Arg}};
+        draft.instr.dtype = v.dtype;
+        draft.instr.slot = static_cast<int>(args_.size());
+        args_.push_back({v.number, v.dtype});
+        return append(std::move(draft));
+      }
+      case ValueKind::Iota: return emit_index(index[static_cast<std::size_t>(v.attrs[0])], v.dtype);
+      case ValueKind::Philox: {
+        Draft draft{.instr = {.kind = InstrKind::Philox}};
+        draft.instr.dtype = v.dtype;
+        draft.instr.a = emit(v.in[0], {}, {});
+        draft.instr.b = emit(v.in[1], {}, {});
+        const Linear element = flatten(index, v.shape, extents_.size());
+        draft.index = Linear(extents_.size());
+        draft.index.add(element, v.attrs[0]);
+        draft.index.offset += v.attrs[1];
+        return append(std::move(draft));
+      }
+      case ValueKind::Cast: {
+        Draft draft{.instr = {.kind = InstrKind::Cast}};
+        draft.instr.a = emit(v.in[0], index, mask);
+        draft.instr.dtype = v.dtype;
+        return append(std::move(draft));
+      }
+      case ValueKind::Bounded: {
+        Draft draft{.instr = {.kind = InstrKind::Bounded}};
+        draft.instr.a = emit(v.in[0], index, mask);
+        draft.instr.dtype = v.dtype;
+        draft.high = v.attrs[0];
+        draft.site = static_cast<std::int64_t>(plan_id_) << 8 | v.number;
+        return append(std::move(draft));
+      }
+      case ValueKind::Scalar: {
+        int operand[3] = {-1, -1, -1};
+        for (std::size_t k = 0; k < 3; ++k) {
+          if (v.in[k] >= 0) operand[k] = emit(v.in[k], index, mask);
+        }
+        return scalar(v.op, v.dtype, operand[0], operand[1], operand[2]);
+      }
+      case ValueKind::Gather: {
+        const std::size_t rows = static_cast<std::size_t>(at(v.in[1]).shape.rank());
+        const IndexMap row(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(rows));
+        const int base = reshape_base(values_, v.in[0]);
+        const Shape& source = at(v.in[0]).shape;
+        IndexMap within{Linear(extents_.size())};
+        within.insert(within.end(), index.begin() + static_cast<std::ptrdiff_t>(rows), index.end());
+        Draft load{.instr = {.kind = InstrKind::Load}};
+        load.instr.a = emit(v.in[1], row, mask);
+        load.instr.dtype = v.dtype;
+        load.instr.slot = slot_of(base, false);
+        load.index = flatten(within, source, extents_.size());
+        load.value_stride = source.numel() / std::max<std::int64_t>(source[0], 1);
+        load.mask = mask;
+        return append(std::move(load));
+      }
+      case ValueKind::Reshape:
+      case ValueKind::Permute:
+      case ValueKind::Expand:
+      case ValueKind::Shrink:
+      case ValueKind::Pad: return emit_view(v, index, mask);
+      case ValueKind::Leaf:
+      case ValueKind::Reduce:
+      case ValueKind::Matmul: break;
+    }
+    throw std::logic_error("planner: a value of memory was asked to be computed");
+  }
+
+  int emit_view(const Value& v, const IndexMap& index, const std::vector<LinearBound>& mask) {
+    const int operand = v.in[0];
+    // A reshape of memory needs no following: the element number is the same.
+    if (v.kind == ValueKind::Reshape) {
+      const int base = reshape_base(values_, operand);
+      const bool own = grouping_.group_of[static_cast<std::size_t>(base)] == number_;
+      if (grouping_.in_memory(values_, base) && !own) {
+        return emit_load_at(base, flatten(index, v.shape, extents_.size()), mask);
+      }
+    }
+    std::vector<LinearBound> bounds;
+    std::optional<AxisSplit> split;
+    const auto inner = through_view(v, at(operand).shape, index, extents_, bounds, split);
+    if (!inner) {
+      if (split) throw SplitAxis{*split};
+      throw NeedsStore{operand};
+    }
+    if (v.kind != ValueKind::Pad || bounds.empty()) return emit(operand, *inner, mask);
+    std::vector<LinearBound> inside = mask;
+    inside.insert(inside.end(), bounds.begin(), bounds.end());
+    const bool own = grouping_.group_of[static_cast<std::size_t>(operand)] == number_;
+    if (mask.empty() && grouping_.in_memory(values_, operand) && !own) {
+      return emit_load(operand, *inner, inside, v.constant);
+    }
+    // Computed values: evaluate with masked loads, then choose.
+    const int value = emit(operand, *inner, inside);
+    int condition = -1;
+    for (const LinearBound& b : bounds) {
+      const int e = emit_index(b.expression, DType::i64);
+      const int low = scalar(kernel::ScalarOp::le, DType::boolean, constant(0, DType::i64), e);
+      Linear limit(extents_.size());
+      limit.offset = b.high;
+      const int high = scalar(kernel::ScalarOp::lt, DType::boolean, e, emit_index(limit, DType::i64));
+      const int both = scalar(kernel::ScalarOp::logical_and, DType::boolean, low, high);
+      condition = condition < 0 ? both : scalar(kernel::ScalarOp::logical_and, DType::boolean, condition, both);
+    }
+    return scalar(kernel::ScalarOp::where, v.dtype, condition, value, constant(v.constant, v.dtype));
+  }
+
+  int emit_load_at(int base, const Linear& address, const std::vector<LinearBound>& mask) {
+    Key key{base, -7};
+    key.insert(key.end(), address.coefficient.begin(), address.coefficient.end());
+    key.push_back(address.offset);
+    for (const LinearBound& b : mask) {
+      key.insert(key.end(), b.expression.coefficient.begin(), b.expression.coefficient.end());
+      key.push_back(b.expression.offset);
+      key.push_back(b.high);
+    }
+    if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+    Draft load{.instr = {.kind = InstrKind::Load}};
+    load.instr.dtype = at(base).dtype;
+    load.instr.slot = slot_of(base, false);
+    load.index = address;
+    load.mask = mask;
+    return memo_[key] = append(std::move(load));
+  }
+
+  // ---- Finishing.
+
+  // Adjacent axes of one role that every index walks as one become one.
+  void merge_axes() {
+    std::vector<Linear*> expressions;
+    for (Draft& draft : drafts_) {
+      expressions.push_back(&draft.index);
+      for (LinearBound& b : draft.mask) expressions.push_back(&b.expression);
+    }
+    const auto erase = [&](std::size_t axis) {
+      extents_.erase(extents_.begin() + static_cast<std::ptrdiff_t>(axis));
+      roles_.erase(roles_.begin() + static_cast<std::ptrdiff_t>(axis));
+      for (Linear* e : expressions) e->coefficient.erase(e->coefficient.begin() + static_cast<std::ptrdiff_t>(axis));
+    };
+    for (std::size_t a = extents_.size(); a-- > 0;) {
+      const bool last_reduced =
+          roles_[a] == Role::Red && std::count(roles_.begin(), roles_.end(), Role::Red) == 1;
+      if (extents_[a] == 1 && !last_reduced) erase(a);
+    }
+    for (std::size_t a = extents_.size(); a-- > 1;) {
+      const std::size_t outer = a - 1, inner = a;
+      if (roles_[outer] != roles_[inner]) continue;
+      const bool one = std::all_of(expressions.begin(), expressions.end(), [&](const Linear* e) {
+        return e->coefficient[outer] == e->coefficient[inner] * extents_[inner];
+      });
+      if (!one) continue;
+      for (Linear* e : expressions) e->coefficient[outer] = e->coefficient[inner];
+      extents_[outer] *= extents_[inner];
+      erase(inner);
+    }
+  }
+
+  Int number(std::int64_t value) {
+    if (value == 0 || value == 1) return Int::literal(value);
+    return parameter(value);
+  }
+  Int parameter(std::int64_t value) {
+    result_.ints.push_back(value);
+    return Int::param(result_.program.int_params++);
+  }
+  Affine affine(const Linear& e) {
+    Affine result;
+    for (std::size_t a = 0; a < e.coefficient.size(); ++a) {
+      if (e.coefficient[a] != 0) result.terms.push_back({static_cast<int>(a), number(e.coefficient[a])});
+    }
+    result.offset = number(e.offset);
+    return result;
+  }
+
+  KernelDraft finish() {
+    merge_axes();
+    kernel::Program& program = result_.program;
+    program.slots = slots_;
+    result_.slot_values = slot_values_;
+    for (const auto& [arg, dtype] : args_) {
+      result_.args.push_back(arg);
+      program.args.push_back(dtype);
+    }
+    for (std::size_t a = 0; a < extents_.size(); ++a) program.axes.push_back({parameter(extents_[a]), roles_[a]});
+    for (std::size_t i = 0; i < drafts_.size(); ++i) {
+      const Draft& draft = drafts_[i];
+      Instr instr = draft.instr;
+      instr.index = affine(draft.index);
+      // Sizes are parameters whatever their value: one kernel for every size.
+      if (sizes_.count(static_cast<int>(i)) != 0) instr.index.offset = parameter(draft.index.offset);
+      for (const LinearBound& b : draft.mask) instr.mask.push_back({affine(b.expression), parameter(b.high)});
+      if (instr.kind == InstrKind::Load && instr.a >= 0) instr.value_stride = number(draft.value_stride);
+      if (instr.kind == InstrKind::Bounded) {
+        instr.high = parameter(draft.high);
+        instr.site = parameter(draft.site);
+      }
+      program.instrs.push_back(std::move(instr));
+    }
+    choose_schedule();
+    account();
+    return std::move(result_);
+  }
+
+  void choose_schedule() {
+    kernel::Schedule& schedule = result_.program.schedule;
+    std::int64_t rows = 1, length = 1;
+    std::size_t last_par = extents_.size(), last_red = extents_.size();
+    for (std::size_t a = 0; a < extents_.size(); ++a) {
+      (roles_[a] == Role::Par ? rows : length) *= extents_[a];
+      (roles_[a] == Role::Par ? last_par : last_red) = a;
+    }
+    std::int64_t largest = rows * length;
+    for (const int value : slot_values_) largest = std::max(largest, at(value).shape.numel());
+    schedule.index64 = largest > std::numeric_limits<std::int32_t>::max() / 2;
+    if (last_red == extents_.size()) return;
+    schedule.kind = ScheduleKind::Row;
+    // Which axis do loads walk fastest?
+    int along_row = 0, across_rows = 0;
+    for (const Draft& draft : drafts_) {
+      if (draft.instr.kind != InstrKind::Load && draft.instr.kind != InstrKind::Store) continue;
+      along_row += draft.index.coefficient[last_red] == 1;
+      if (last_par < extents_.size()) across_rows += draft.index.coefficient[last_par] == 1;
+    }
+    if (length < 32 || (across_rows > along_row && rows >= 32)) return;  // lanes == 1
+    const auto rounded = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
+    schedule.lanes = static_cast<int>(std::clamp<std::int64_t>(rounded / 4, 32, 1024));
+    const std::int64_t items = (length + schedule.lanes - 1) / schedule.lanes;
+    const bool revisited = kernel::analyze(result_.program).phases > 1;
+    if (revisited && items <= 16) {
+      schedule.items = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(items)));
+    }
+  }
+
+  void account() {
+    std::set<std::string> seen;
+    for (std::size_t s = 0; s < slots_.size(); ++s) {
+      const Value& v = at(slot_values_[s]);
+      const std::uint64_t bytes = static_cast<std::uint64_t>(v.shape.numel()) * size_of(v.dtype);
+      if (slots_[s].read) result_.bytes_read += bytes;
+      if (slots_[s].written) result_.bytes_written += bytes;
+    }
+    std::uint64_t points = 1;
+    for (const std::int64_t extent : extents_) points *= static_cast<std::uint64_t>(extent);
+    const kernel::Analysis analysis = kernel::analyze(result_.program);
+    for (std::size_t i = 0; i < drafts_.size(); ++i) {
+      const InstrKind kind = drafts_[i].instr.kind;
+      const bool works = kind == InstrKind::Op || kind == InstrKind::Cast || kind == InstrKind::Reduce;
+      if (works && analysis.instrs[i].domain == Domain::Full) result_.operations += points;
+      if (works && kind == InstrKind::Reduce) result_.operations += points;
+    }
+    for (const int root : group_.roots) append_labels(root, seen);
+  }
+
+  // The recorded operations a root came from, in order.
+  void append_labels(int root, std::set<std::string>& seen) {
+    std::vector<int> members, stack{root};
+    std::set<int> visited;
+    while (!stack.empty()) {
+      const int id = stack.back();
+      stack.pop_back();
+      if (!visited.insert(id).second) continue;
+      const bool own = id == root || grouping_.group_of[static_cast<std::size_t>(id)] == number_;
+      if (!own && grouping_.in_memory(values_, id)) continue;
+      if (!at(id).is_view() && at(id).kind != ValueKind::Const && at(id).kind != ValueKind::Arg) members.push_back(id);
+      for (const int in : at(id).in) {
+        if (in >= 0) stack.push_back(in);
+      }
+    }
+    std::sort(members.begin(), members.end());
+    for (const int id : members) {
+      if (*at(id).label == 0 || !seen.insert(at(id).label).second) continue;
+      if (!result_.label.empty()) result_.label += ' ';
+      result_.label += at(id).label;
+    }
+  }
+
+  const std::vector<Value>& values_;
+  const Grouping& grouping_;
+  int number_;
+  std::uint32_t plan_id_;
+  const Group& group_;
+
+  std::vector<std::vector<std::int64_t>> pieces_;  // per dim of the group: its axes' extents
+  std::vector<std::size_t> first_axis_;            // per dim
+  std::vector<std::int64_t> extents_;
+  std::vector<Role> roles_;
+  std::vector<Draft> drafts_;
+  std::set<int> sizes_;
+  std::map<Key, int> memo_;
+  std::vector<kernel::Slot> slots_;
+  std::vector<int> slot_values_;
+  std::vector<std::pair<int, DType>> args_;
+  KernelDraft result_;
+};
+
+}  // namespace
+
+KernelDraft build_kernel(const std::vector<Value>& values, const Grouping& grouping, int group,
+                         std::uint32_t plan_id) {
+  return Builder(values, grouping, group, plan_id).build();
+}
+
+}  // namespace volta::plan

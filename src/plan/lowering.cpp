@@ -1,0 +1,434 @@
+// From recorded nodes to the planner's values: expansion, explicit broadcasting, merging, simplification.
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "plan/ir.h"
+
+namespace volta::plan {
+
+using graph::Node;
+using graph::NodeState;
+using graph::OpId;
+using kernel::ReduceOp;
+using kernel::ScalarOp;
+
+namespace {
+
+void put(std::string& key, const void* data, std::size_t bytes) {
+  key.append(static_cast<const char*>(data), bytes);
+}
+
+std::string merge_key(const Value& v) {
+  std::string key;
+  const std::int32_t head[] = {static_cast<int>(v.kind), static_cast<int>(v.dtype), static_cast<int>(v.op),
+                               static_cast<int>(v.reduce), v.in[0], v.in[1], v.in[2], v.number,
+                               v.shape.rank()};
+  put(key, head, sizeof head);
+  put(key, v.shape.begin(), static_cast<std::size_t>(v.shape.rank()) * sizeof(std::int64_t));
+  put(key, v.attrs.data(), v.attrs.size() * sizeof(std::int64_t));
+  put(key, &v.constant, sizeof v.constant);
+  return key;
+}
+
+bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+bool is_const(const Value& v, double number) {
+  return v.kind == ValueKind::Const && v.constant == number && !std::signbit(v.constant);
+}
+
+// The constant behind views that only repeat it.
+const Value& through_expand(const std::vector<Value>& values, int id) {
+  const Value* v = &values[static_cast<std::size_t>(id)];
+  while (v->kind == ValueKind::Expand || v->kind == ValueKind::Reshape) {
+    v = &values[static_cast<std::size_t>(v->in[0])];
+  }
+  return *v;
+}
+
+}  // namespace
+
+std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost, bool wide_device) {
+  if (innermost) {  // rows: threads share a row
+    if (results >= 128 || extent <= 8192) return 1;
+    return std::min<std::int64_t>((extent + 4095) / 4096, 2048);
+  }
+  // Columns: a thread (or a lane) has a column to itself.
+  const std::int64_t wanted = wide_device ? 65536 : 1024, shortest = wide_device ? 128 : 4096;
+  if (results >= wanted || extent < shortest) return 1;
+  return std::min(wanted / results, extent / 16);
+}
+
+Shape Expr::shape() const { return lowering->values[static_cast<std::size_t>(id)].shape; }
+DType Expr::dtype() const { return lowering->values[static_cast<std::size_t>(id)].dtype; }
+Expr operator+(Expr a, Expr b) { return a.lowering->binary(ScalarOp::add, a, b); }
+Expr operator-(Expr a, Expr b) { return a.lowering->binary(ScalarOp::sub, a, b); }
+Expr operator*(Expr a, Expr b) { return a.lowering->binary(ScalarOp::mul, a, b); }
+Expr operator/(Expr a, Expr b) { return a.lowering->binary(ScalarOp::div, a, b); }
+
+Lowering::Lowering(const graph::Batch& batch, bool wide_device)
+    : batch_(batch), wide_device_(wide_device) {
+  values.reserve(batch.nodes.size() * 4 + batch.leaves.size());
+  for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
+    const Node& node = *batch.leaves[i].node;
+    Value leaf{.kind = ValueKind::Leaf, .dtype = node.dtype, .shape = node.shape};
+    leaf.number = static_cast<int>(i);
+    leaf_values_[&node] = insert(std::move(leaf)).id;
+  }
+  node_values.assign(batch.nodes.size(), -1);
+  for (Node* node : batch.nodes) lower_node(*node);
+}
+
+void Lowering::lower_node(Node& node) {
+  node_ = &node;
+  if (node.op == OpId::output) {
+    node_values[node.index] =
+        results_.at(node.inputs[0])[static_cast<std::size_t>(node.attrs[0])];
+    return;
+  }
+  // Arguments are numbered as recording appended them: per node, per input.
+  node_args_.assign(node.inputs_count, -1);
+  for (std::uint32_t i = 0; i < node.inputs_count; ++i) {
+    const Node& input = *node.inputs[i];
+    if (input.state.load(std::memory_order_relaxed) == NodeState::Constant &&
+        !graph::is_key_literal(input.value)) {
+      node_args_[i] = arg_++;
+    }
+  }
+  const graph::Op& op = graph::op_info(node.op);
+  if (op.lower != nullptr) return op.lower(*this);
+
+  const auto attrs = node.attr_span();
+  switch (node.op) {
+    case OpId::cast: return out(cast(in(0), node.dtype));
+    case OpId::where: return out(where(in(0), in(1), in(2)));
+    case OpId::iota: return out(cast(iota(node.shape, static_cast<int>(attrs[0])), node.dtype));
+    case OpId::philox: return out(philox(in(0), in(1), node.shape, node.dtype));
+    case OpId::reshape: return out(reshape(in(0), node.shape));
+    case OpId::permute: return out(permute(in(0), attrs));
+    case OpId::expand: return out(expand(in(0), node.shape));
+    case OpId::shrink: return out(shrink(in(0), attrs.first(static_cast<std::size_t>(node.shape.rank())),
+                                         node.shape));
+    case OpId::pad: {
+      const Expr inner = in(0), fill = in(1);
+      const auto before = attrs.first(static_cast<std::size_t>(node.shape.rank()));
+      if (at(fill).kind == ValueKind::Const) return out(pad(inner, before, node.shape, at(fill).constant));
+      // Any other fill: pad a mask as well and choose.
+      const Expr one = expand(constant(1, DType::boolean), inner.shape());
+      const Expr inside = pad(one, before, node.shape, 0);
+      return out(where(inside, pad(inner, before, node.shape, 0), fill));
+    }
+    case OpId::sum: return out(reduce(ReduceOp::Sum, in(0), attrs));
+    case OpId::max: return out(reduce(ReduceOp::Max, in(0), attrs));
+    case OpId::argmax: return out(reduce(ReduceOp::ArgMax, in(0), attrs));
+    case OpId::gather: {
+      const Expr source = in(0);
+      return out(gather(source, bounded(in(1), source.shape()[0], next_site())));
+    }
+    case OpId::matmul: return out(matmul(in(0), in(1), attrs[0] != 0, attrs[1] != 0, attrs[2] != 0));
+    default: break;
+  }
+  const ScalarOp scalar = graph::scalar_op(node.op);
+  if (node.inputs_count == 1) return out(unary(scalar, in(0)));
+  out(binary(scalar, in(0), in(1)));
+}
+
+Expr Lowering::in(int i) {
+  const Node& input = *node_->inputs[i];
+  if (input.state.load(std::memory_order_relaxed) == NodeState::Constant) {
+    Expr number;
+    if (const int arg = node_args_[static_cast<std::size_t>(i)]; arg >= 0) {
+      Value value{.kind = ValueKind::Arg, .dtype = input.dtype};
+      value.number = arg;
+      number = insert(std::move(value));
+    } else {
+      number = constant(input.value, input.dtype);
+    }
+    return expand(number, input.shape);
+  }
+  if (const auto leaf = leaf_values_.find(&input); leaf != leaf_values_.end()) return {this, leaf->second};
+  return {this, node_values[input.index]};
+}
+
+void Lowering::out(int number, Expr value) {
+  // Views carry no label; what computes the node's value does.
+  if (graph::op_info(node_->op).lower != nullptr || number > 0) {
+    auto& results = results_[node_];
+    if (results.size() <= static_cast<std::size_t>(number)) results.resize(static_cast<std::size_t>(number) + 1);
+    results[static_cast<std::size_t>(number)] = value.id;
+  }
+  if (number == 0) node_values[node_->index] = value.id;
+}
+
+Expr Lowering::insert(Value value) {
+  std::string key = merge_key(value);
+  if (const auto found = merged_.find(key); found != merged_.end()) return {this, found->second};
+  if (node_ != nullptr) value.label = graph::op_info(node_->op).name;
+  const int id = static_cast<int>(values.size());
+  values.push_back(std::move(value));
+  merged_.emplace(std::move(key), id);
+  return {this, id};
+}
+
+Expr Lowering::constant(double number, DType dtype) {
+  Value value{.kind = ValueKind::Const, .dtype = dtype};
+  value.constant = number;
+  return insert(std::move(value));
+}
+
+Expr Lowering::size(std::int64_t number, DType dtype) {
+  Value value{.kind = ValueKind::Size, .dtype = DType::i64};
+  value.constant = static_cast<double>(number);
+  return cast(insert(std::move(value)), dtype);
+}
+
+Expr Lowering::iota(const Shape& shape, int axis) {
+  Value value{.kind = ValueKind::Iota, .dtype = DType::i64, .shape = shape};
+  value.attrs = {axis};
+  return insert(std::move(value));
+}
+
+Expr Lowering::philox(Expr seed, Expr offset, const Shape& shape, DType dtype, std::int64_t multiplier,
+                      std::int64_t increment) {
+  Value value{.kind = ValueKind::Philox, .dtype = dtype, .shape = shape};
+  value.in = {seed.id, offset.id, -1};
+  value.attrs = {multiplier, increment};
+  return insert(std::move(value));
+}
+
+// Halves are storage: arithmetic is in f32, and the result is rounded once. (A bool or index stays as it is.)
+Expr Lowering::in_f32(Expr result, DType dtype) { return result.dtype() == DType::f32 ? cast(result, dtype) : result; }
+
+Expr Lowering::unary(ScalarOp op, Expr a) {
+  if (is_half(a.dtype())) return in_f32(unary(op, cast(a, DType::f32)), a.dtype());
+  Value value{.kind = ValueKind::Scalar, .dtype = a.dtype(), .shape = a.shape(), .op = op};
+  if (kernel::info(op).result == kernel::ScalarResult::Bool) value.dtype = DType::boolean;
+  value.in[0] = a.id;
+  return insert(std::move(value));
+}
+
+Expr Lowering::binary(ScalarOp op, Expr a, Expr b) {
+  const DType dtype = promote(a.dtype(), b.dtype());
+  if (is_half(dtype)) return in_f32(binary(op, cast(a, DType::f32), cast(b, DType::f32)), dtype);
+  a = cast(a, dtype);
+  b = cast(b, dtype);
+  const Shape shape = broadcast_shapes(kernel::info(op).name, a.shape(), b.shape());
+  const Value &left = through_expand(values, a.id), &right = through_expand(values, b.id);
+  if ((op == ScalarOp::mul && is_const(right, 1)) || (op == ScalarOp::div && is_const(right, 1)) ||
+      (op == ScalarOp::sub && is_const(right, 0))) {
+    return expand(a, shape);
+  }
+  if (op == ScalarOp::mul && is_const(left, 1)) return expand(b, shape);
+  Value value{.kind = ValueKind::Scalar, .dtype = dtype, .shape = shape, .op = op};
+  if (kernel::info(op).result == kernel::ScalarResult::Bool) value.dtype = DType::boolean;
+  value.in = {expand(a, shape).id, expand(b, shape).id, -1};
+  return insert(std::move(value));
+}
+
+Expr Lowering::where(Expr condition, Expr a, Expr b) {
+  const DType dtype = promote(a.dtype(), b.dtype());
+  a = cast(a, dtype);
+  b = cast(b, dtype);
+  const Shape shape =
+      broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
+  Value value{.kind = ValueKind::Scalar, .dtype = dtype, .shape = shape, .op = ScalarOp::where};
+  value.in = {expand(condition, shape).id, expand(a, shape).id, expand(b, shape).id};
+  return insert(std::move(value));
+}
+
+Expr Lowering::cast(Expr a, DType dtype) {
+  if (a.dtype() == dtype) return a;
+  if (at(a).kind == ValueKind::Const && is_floating(dtype)) return constant(at(a).constant, dtype);
+  if (at(a).kind == ValueKind::Expand) {
+    const Shape shape = a.shape();
+    return expand(cast({this, at(a).in[0]}, dtype), shape);
+  }
+  Value value{.kind = ValueKind::Cast, .dtype = dtype, .shape = a.shape()};
+  value.in[0] = a.id;
+  return insert(std::move(value));
+}
+
+Expr Lowering::bounded(Expr a, std::int64_t high, int site) {
+  Value value{.kind = ValueKind::Bounded, .dtype = a.dtype(), .shape = a.shape()};
+  value.in[0] = a.id;
+  value.attrs = {high};
+  value.number = site;
+  return insert(std::move(value));
+}
+
+Expr Lowering::reshape(Expr a, const Shape& shape) {
+  if (a.shape() == shape) return a;
+  if (at(a).kind == ValueKind::Reshape) return reshape({this, at(a).in[0]}, shape);
+  if (at(a).kind == ValueKind::Expand && at({this, at(a).in[0]}).shape.numel() == 1) {
+    return expand(reshape({this, at(a).in[0]}, Shape{}), shape);
+  }
+  Value value{.kind = ValueKind::Reshape, .dtype = a.dtype(), .shape = shape};
+  value.in[0] = a.id;
+  return insert(std::move(value));
+}
+
+Expr Lowering::permute(Expr a, std::span<const std::int64_t> order) {
+  bool identity = true;
+  std::vector<std::int64_t> sizes(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    identity = identity && order[i] == static_cast<std::int64_t>(i);
+    sizes[i] = a.shape()[static_cast<int>(order[i])];
+  }
+  if (identity) return a;
+  Value value{.kind = ValueKind::Permute, .dtype = a.dtype(), .shape = Shape(sizes)};
+  value.in[0] = a.id;
+  value.attrs.assign(order.begin(), order.end());
+  return insert(std::move(value));
+}
+
+Expr Lowering::expand(Expr a, const Shape& shape) {
+  if (a.shape() == shape) return a;
+  if (a.shape().rank() < shape.rank()) {
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(shape.rank() - a.shape().rank()), 1);
+    const Shape inner = a.shape();
+    sizes.insert(sizes.end(), inner.begin(), inner.end());
+    a = reshape(a, Shape(sizes));
+    if (a.shape() == shape) return a;
+  }
+  if (at(a).kind == ValueKind::Expand && at({this, at(a).in[0]}).shape.rank() == shape.rank()) {
+    return expand({this, at(a).in[0]}, shape);
+  }
+  Value value{.kind = ValueKind::Expand, .dtype = a.dtype(), .shape = shape};
+  value.in[0] = a.id;
+  return insert(std::move(value));
+}
+
+Expr Lowering::shrink(Expr a, std::span<const std::int64_t> start, const Shape& shape) {
+  if (a.shape() == shape) return a;
+  Value value{.kind = ValueKind::Shrink, .dtype = a.dtype(), .shape = shape};
+  value.in[0] = a.id;
+  value.attrs.assign(start.begin(), start.end());
+  return insert(std::move(value));
+}
+
+Expr Lowering::pad(Expr a, std::span<const std::int64_t> before, const Shape& shape, double fill) {
+  if (a.shape() == shape) return a;
+  Value value{.kind = ValueKind::Pad, .dtype = a.dtype(), .shape = shape};
+  value.in[0] = a.id;
+  value.attrs.assign(before.begin(), before.end());
+  value.constant = fill;
+  return insert(std::move(value));
+}
+
+Expr Lowering::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axes, bool keepdim) {
+  const Shape full = a.shape();
+  std::vector<bool> reduced(static_cast<std::size_t>(full.rank()), false);
+  for (const std::int64_t axis : axes) reduced[static_cast<std::size_t>(axis)] = true;
+  std::vector<std::int64_t> kept, with_ones;
+  bool unit = true;
+  for (int i = 0; i < full.rank(); ++i) {
+    const bool gone = reduced[static_cast<std::size_t>(i)];
+    if (!gone) kept.push_back(full[i]);
+    if (gone && full[i] != 1) unit = false;
+    with_ones.push_back(gone ? 1 : full[i]);
+  }
+  const Shape result = keepdim ? Shape(with_ones) : Shape(kept);
+  const bool arg = op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
+  if (is_half(a.dtype())) {
+    return in_f32(reduce(op, cast(a, DType::f32), axes, keepdim), arg ? DType::i64 : a.dtype());
+  }
+  // Over axes of size 1 (or none) there is nothing to reduce.
+  if (unit) return arg ? expand(constant(0, DType::i64), result) : reshape(a, result);
+  if (!arg) {
+    if (const Expr split = split_reduce(op, a, reduced); split.id >= 0) return reshape(split, result);
+  }
+  Value value{.kind = ValueKind::Reduce, .dtype = arg ? DType::i64 : a.dtype(), .shape = Shape(kept)};
+  value.reduce = op;
+  value.in[0] = a.id;
+  for (int i = 0; i < full.rank(); ++i) {
+    if (reduced[static_cast<std::size_t>(i)]) value.attrs.push_back(i);
+  }
+  return reshape(insert(std::move(value)), result);
+}
+
+// A long reduction to few results becomes two: chunks side by side, then their results. The number of
+// chunks is a function of the extents, so the tree of additions is too.
+Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduced) {
+  const Shape full = a.shape();
+  int first = 0, last = full.rank();
+  while (!reduced[static_cast<std::size_t>(first)]) ++first;
+  while (!reduced[static_cast<std::size_t>(last - 1)]) --last;
+  std::int64_t before = 1, extent = 1, after = 1;
+  for (int i = 0; i < full.rank(); ++i) {
+    if (i >= first && i < last && !reduced[static_cast<std::size_t>(i)]) return {};
+    (i < first ? before : i < last ? extent : after) *= full[i];
+  }
+  const std::int64_t results = before * after;
+  if (results == 0) return {};
+  const std::int64_t chunks = reduction_chunks(extent, results, after == 1, wide_device_);
+  if (chunks <= 1) return {};
+  const std::int64_t length = (extent + chunks - 1) / chunks;
+  Expr x = reshape(a, {before, extent, after});
+  const std::int64_t none[] = {0, 0, 0};
+  const bool floating = is_floating(a.dtype());
+  const double identity = op == ReduceOp::Sum    ? 0
+                          : op == ReduceOp::Prod ? 1
+                          : !floating            ? 0
+                          : op == ReduceOp::Max  ? -std::numeric_limits<double>::infinity()
+                                                 : std::numeric_limits<double>::infinity();
+  if (length * chunks != extent) {
+    if (!floating && op != ReduceOp::Sum && op != ReduceOp::Prod) return {};
+    x = pad(x, none, {before, length * chunks, after}, identity);
+  }
+  x = reshape(x, {before, chunks, length, after});
+  const auto insert_reduce = [&](Expr value, std::int64_t axis) {
+    Value v{.kind = ValueKind::Reduce, .dtype = value.dtype(), .shape = value.shape().removed(static_cast<int>(axis))};
+    v.reduce = op;
+    v.in[0] = value.id;
+    v.attrs = {axis};
+    return insert(std::move(v));
+  };
+  return insert_reduce(insert_reduce(x, 2), 1);
+}
+
+Expr Lowering::gather(Expr source, Expr index) {
+  const Shape rows = index.shape(), from = source.shape();
+  std::vector<std::int64_t> sizes(rows.begin(), rows.end());
+  sizes.insert(sizes.end(), from.begin() + 1, from.end());
+  Value value{.kind = ValueKind::Gather, .dtype = source.dtype(), .shape = Shape(sizes)};
+  value.in = {source.id, index.id, -1};
+  return insert(std::move(value));
+}
+
+Expr Lowering::matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool tf32) {
+  if (is_half(a.dtype())) {
+    return in_f32(matmul(cast(a, DType::f32), cast(b, DType::f32), transpose_a, transpose_b, tf32), a.dtype());
+  }
+  const int rank = a.shape().rank();
+  const std::int64_t m = a.shape()[rank - (transpose_a ? 1 : 2)], k = a.shape()[rank - (transpose_a ? 2 : 1)];
+  const std::int64_t n = b.shape()[rank - (transpose_b ? 2 : 1)];
+  const std::int64_t batch = rank == 3 ? a.shape()[0] : 1;
+  if (batch * m * n * k <= kSmallProduct || is_integral(a.dtype())) {
+    return small_matmul(a, b, transpose_a, transpose_b);
+  }
+  const Shape shape = rank == 3 ? Shape{batch, m, n} : Shape{m, n};
+  Value value{.kind = ValueKind::Matmul, .dtype = a.dtype(), .shape = shape};
+  value.in = {a.id, b.id, -1};
+  value.attrs = {transpose_a, transpose_b, tf32};
+  return insert(std::move(value));
+}
+
+// Rows times columns, summed: [batch, m, n, k] reduced over k.
+Expr Lowering::small_matmul(Expr a, Expr b, bool transpose_a, bool transpose_b) {
+  const int rank = a.shape().rank();
+  const std::int64_t flip2[] = {1, 0}, flip3[] = {0, 2, 1};
+  const std::span<const std::int64_t> flip =
+      rank == 2 ? std::span<const std::int64_t>(flip2) : std::span<const std::int64_t>(flip3);
+  if (transpose_a) a = permute(a, flip);    // [.., m, k]
+  if (!transpose_b) b = permute(b, flip);   // [.., n, k]
+  const Shape sa = a.shape(), sb = b.shape();
+  const std::int64_t axis = rank;
+  if (rank == 2) {
+    const Expr rows = reshape(a, {sa[0], 1, sa[1]}), columns = reshape(b, {1, sb[0], sb[1]});
+    return reduce(ReduceOp::Sum, rows * columns, {&axis, 1});
+  }
+  const Expr rows = reshape(a, {sa[0], sa[1], 1, sa[2]}), columns = reshape(b, {sb[0], 1, sb[1], sb[2]});
+  return reduce(ReduceOp::Sum, rows * columns, {&axis, 1});
+}
+
+}  // namespace volta::plan

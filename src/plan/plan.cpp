@@ -1,0 +1,191 @@
+// Planning a batch: lower, group, build kernels, merge, place in memory.
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "plan/steps_builder.h"
+
+namespace volta::plan {
+namespace {
+
+std::uint32_t next_plan_id() {
+  static std::atomic<std::uint32_t> id{1};
+  return id.fetch_add(1, std::memory_order_relaxed) & 0x7FFFFF;  // error sites carry it in 31 bits
+}
+
+StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping, int id) {
+  const Value& v = values[static_cast<std::size_t>(id)];
+  const MatrixView a = Grouper::matrix_view(values, grouping.stored, v.in[0]);
+  const MatrixView b = Grouper::matrix_view(values, grouping.stored, v.in[1]);
+  const int rank = v.shape.rank();
+  StepDraft step;
+  MatmulStep& m = step.matmul;
+  m.dtype = v.dtype;
+  m.m = v.shape[rank - 2];
+  m.n = v.shape[rank - 1];
+  m.batch = rank == 3 ? v.shape[0] : 1;
+  const Shape& left = values[static_cast<std::size_t>(v.in[0])].shape;
+  m.k = left[rank - (v.attrs[0] != 0 ? 2 : 1)];
+  m.transpose_a = (v.attrs[0] != 0) != a.transposed;
+  m.transpose_b = (v.attrs[1] != 0) != b.transposed;
+  m.tf32 = v.attrs[2] != 0;
+  m.lda = a.leading;
+  m.ldb = b.leading;
+  m.ldc = m.n;
+  m.stride_a = a.batch_stride;
+  m.stride_b = b.batch_stride;
+  m.stride_c = m.m * m.n;
+  m.offset_a = a.offset;
+  m.offset_b = b.offset;
+  m.label = v.label;
+  step.matmul_value = id;
+  step.matmul_a = a.base;
+  step.matmul_b = b.base;
+  return step;
+}
+
+// Groups and their kernels. A group that turns out not to be expressible names the value that has to lie in
+// memory, and grouping starts again.
+std::vector<StepDraft> draft_steps(const std::vector<Value>& values, const std::vector<int>& outputs,
+                                   std::uint32_t plan_id) {
+  std::vector<bool> must_store(values.size(), false);
+  for (;;) {
+    const Grouping grouping = Grouper(values, outputs, must_store).run();
+    std::vector<StepDraft> steps;
+    try {
+      for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+        StepDraft step;
+        if (grouping.groups[g].is_matmul) {
+          step = matmul_step(values, grouping, grouping.groups[g].roots.front());
+        } else {
+          step.segments.push_back(build_kernel(values, grouping, static_cast<int>(g), plan_id));
+        }
+        step.collect();
+        steps.push_back(std::move(step));
+      }
+    } catch (const NeedsStore& needs) {
+      must_store[static_cast<std::size_t>(reshape_base(values, needs.value))] = true;
+      continue;
+    }
+    return steps;
+  }
+}
+
+const char* schedule_name(const KernelDraft& kernel) {
+  if (kernel.program.schedule.kind == kernel::ScheduleKind::Map) return "map";
+  return kernel.program.schedule.lanes == 1 ? "rows, one lane each" : "rows";
+}
+
+void explain_step(const StepDraft& step, const std::vector<Value>& values, Explanation& explanation) {
+  StepInfo info;
+  if (step.segments.empty()) {
+    const MatmulStep& m = step.matmul;
+    info.kind = "matmul";
+    info.what = m.label + " " + to_string(Shape{m.batch, m.m, m.k}) + " x " + to_string(Shape{m.k, m.n});
+    info.schedule = "library";
+    info.operations = static_cast<std::uint64_t>(2 * m.batch * m.m * m.n * m.k);
+    const std::uint64_t size = size_of(m.dtype);
+    info.bytes_read = size * static_cast<std::uint64_t>(values[static_cast<std::size_t>(step.matmul_a)].shape.numel() +
+                                                        values[static_cast<std::size_t>(step.matmul_b)].shape.numel());
+    info.bytes_written = size * static_cast<std::uint64_t>(m.batch * m.m * m.n);
+  } else {
+    info.kind = "kernel";
+    info.what = step.segments.front().label;
+    info.schedule = schedule_name(step.segments.front());
+    if (step.segments.size() > 1) {
+      info.schedule += ", " + std::to_string(step.segments.size()) + " side by side";
+    }
+    for (const KernelDraft& kernel : step.segments) {
+      info.bytes_read += kernel.bytes_read;
+      info.bytes_written += kernel.bytes_written;
+      info.operations += kernel.operations;
+    }
+  }
+  explanation.steps.push_back(std::move(info));
+}
+
+}  // namespace
+
+std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
+                                 bool wide_device, const graph::Node* only) {
+  auto plan = std::make_unique<Plan>();
+  plan->steps.id = next_plan_id();
+  const Lowering lowering(batch, wide_device);
+  const std::vector<Value>& values = lowering.values;
+
+  // Results: every held node lies in the buffer of a stored value or of a leaf.
+  std::vector<int> held_values, output_values;
+  std::vector<bool> leaf_kept(batch.leaves.size(), false), is_output(values.size(), false);
+  std::vector<int> output_number(values.size(), -1);
+  for (const graph::Node* node : batch.nodes) {
+    if (only != nullptr ? node != only : !node->live) continue;
+    const int base = reshape_base(values, lowering.node_values[node->index]);
+    const Value& v = values[static_cast<std::size_t>(base)];
+    held_values.push_back(lowering.node_values[node->index]);
+    if (v.kind == ValueKind::Leaf) {
+      leaf_kept[static_cast<std::size_t>(v.number)] = true;
+      plan->results.push_back({node->index, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
+      continue;
+    }
+    int& number = output_number[static_cast<std::size_t>(base)];
+    if (number < 0) {
+      number = static_cast<int>(output_values.size());
+      output_values.push_back(base);
+      is_output[static_cast<std::size_t>(base)] = true;
+      plan->steps.output_bytes.push_back(static_cast<std::uint64_t>(v.shape.numel()) * size_of(v.dtype));
+    }
+    plan->results.push_back({node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
+  }
+
+  std::vector<StepDraft> steps = draft_steps(values, held_values, plan->steps.id);
+  std::vector<int> donor(values.size(), -1);
+  donate(steps, values, donatable, output_values, leaf_kept, donor);
+  steps = merge_horizontally(std::move(steps), donor, values);
+  for (const int value : output_values) plan->donor.push_back(donor[static_cast<std::size_t>(value)]);
+
+  std::vector<std::int64_t> offset(values.size(), -1);
+  plan->steps.arena_bytes = place_temporaries(steps, values, is_output, offset);
+  for (const graph::Leaf& leaf : batch.leaves) {
+    plan->steps.leaf_bytes.push_back(static_cast<std::uint64_t>(leaf.node->shape.numel()) *
+                                     size_of(leaf.node->dtype));
+  }
+
+  const auto buffer = [&](int value) {
+    const std::size_t v = static_cast<std::size_t>(value);
+    if (values[v].kind == ValueKind::Leaf) {
+      return BufferRef{BufferRef::Kind::Leaf, static_cast<std::uint32_t>(values[v].number), 0};
+    }
+    if (is_output[v]) return BufferRef{BufferRef::Kind::Output, static_cast<std::uint32_t>(output_number[v]), 0};
+    return BufferRef{BufferRef::Kind::Temp, 0, static_cast<std::uint64_t>(offset[v])};
+  };
+  for (StepDraft& step : steps) {
+    explain_step(step, values, plan->explanation);
+    if (step.segments.empty()) {
+      step.matmul.a = buffer(step.matmul_a);
+      step.matmul.b = buffer(step.matmul_b);
+      step.matmul.c = buffer(step.matmul_value);
+      plan->steps.steps.emplace_back(std::move(step.matmul));
+      continue;
+    }
+    KernelStep kernel;
+    kernel.label = step.segments.front().label;
+    for (KernelDraft& draft : step.segments) {
+      Binding binding;
+      binding.ints = std::move(draft.ints);
+      binding.first_arg = static_cast<std::uint32_t>(plan->arg_map.size());
+      for (const int arg : draft.args) plan->arg_map.push_back(static_cast<std::uint32_t>(arg));
+      for (const int value : draft.slot_values) binding.buffers.push_back(buffer(value));
+      kernel.segments.push_back(std::move(binding));
+    }
+    kernel.program = std::make_shared<const kernel::Program>(std::move(step.segments.front().program));
+    kernel::validate(*kernel.program);
+    plan->steps.steps.emplace_back(std::move(kernel));
+  }
+  plan->steps.arg_words = static_cast<std::uint32_t>(plan->arg_map.size());
+  plan->explanation.arena_bytes = plan->steps.arena_bytes;
+  return plan;
+}
+
+}  // namespace volta::plan

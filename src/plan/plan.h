@@ -1,0 +1,38 @@
+// A plan: what to run for one batch, where its results go, and the prepared form a backend replays.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "graph/segment.h"
+#include "plan/plan_steps.h"
+#include "volta/execution.h"
+
+namespace volta::plan {
+
+// Where the value of a held node comes from.
+struct Result {
+  enum class Kind : std::uint8_t { Output, Leaf };
+  std::uint32_t node = 0;  // in the batch
+  Kind kind = Kind::Output;
+  std::uint32_t number = 0;  // of the output or leaf in whose buffer it lies
+};
+
+struct Plan {
+  PlanSteps steps;
+  std::vector<Result> results;
+  // Per output: the leaf whose buffer it takes over, or -1 for fresh memory.
+  std::vector<int> donor;
+  // Word i of the argument block is argument arg_map[i] of the batch.
+  std::vector<std::uint32_t> arg_map;
+  Explanation explanation;
+  std::unique_ptr<Executable> executable;
+};
+
+// Plans the nodes of a batch that are live (or just `only`). donatable[i]: leaf i has no other user.
+std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
+                                 bool wide_device, const graph::Node* only = nullptr);
+
+}  // namespace volta::plan

@@ -1,0 +1,265 @@
+// Plan cache and execution.
+#include "plan/runner.h"
+
+#include <algorithm>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "backend/pool.h"
+#include "core/counting.h"
+#include "core/registry.h"
+#include "plan/plan.h"
+#include "volta/error.h"
+
+namespace volta::plan {
+
+using graph::Batch;
+using graph::Buffer;
+using graph::Node;
+using graph::NodeState;
+using graph::Segment;
+
+namespace {
+
+struct Key {
+  graph::Hash hash;
+  std::uint64_t live = 0;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+struct KeyHash {
+  std::size_t operator()(const Key& key) const { return key.hash.a ^ (key.live * 0x9E3779B97F4A7C15u); }
+};
+
+// Where plans run: the cache, the arena all plans share, batches to record into.
+struct DeviceState {
+  explicit DeviceState(DeviceEntry& e) : entry(e) {}
+  struct Entry {
+    Key key;
+    std::unique_ptr<Plan> plan;
+  };
+  DeviceEntry& entry;
+  std::list<Entry> plans;  // most recently used first
+  std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
+  std::unordered_map<std::uint32_t, std::vector<graph::Site>> sites;  // plan id -> checked places
+  Buffer* arena = nullptr;
+  std::vector<std::unique_ptr<Batch>> spare;
+  // Reused between runs: a steady-state step allocates nothing.
+  std::vector<Address> leaves, outputs;
+  std::vector<std::uint64_t> args;
+  std::vector<Buffer*> buffers;
+  std::vector<bool> donatable;
+};
+
+DeviceState& state_of(DeviceEntry& entry) {
+  static auto* mutex = new std::mutex;
+  static auto* states = new std::unordered_map<DeviceEntry*, std::unique_ptr<DeviceState>>;
+  const std::lock_guard guard(*mutex);
+  auto& state = (*states)[&entry];
+  if (!state) state = std::make_unique<DeviceState>(entry);
+  return *state;
+}
+
+// A leaf may be overwritten if nobody but the batch (and its journal) will see its value again.
+bool is_donatable(const Node& node) {
+  return node.buffer != nullptr && node.buffer->pool_owned &&
+         node.buffer->refs.load(std::memory_order_acquire) == 1 &&
+         node.holders.load(std::memory_order_acquire) == 0 &&
+         node.refs.load(std::memory_order_acquire) == 1 + node.journaled.load(std::memory_order_relaxed);
+}
+
+Key key_of(const Batch& batch, std::vector<bool>& donatable) {
+  Key key{batch.hash, batch.live};
+  donatable.assign(batch.leaves.size(), false);
+  std::uint64_t bits = 1;
+  for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
+    donatable[i] = is_donatable(*batch.leaves[i].node);
+    bits = bits << 1 | (donatable[i] ? 1 : 0);
+    if (i % 62 == 61) {
+      key.hash.mix(bits);
+      bits = 1;
+    }
+  }
+  key.hash.mix(bits);
+  return key;
+}
+
+void ensure_arena(DeviceState& state, std::uint64_t bytes) {
+  if (bytes == 0 || (state.arena != nullptr && state.arena->bytes >= bytes)) return;
+  Buffer* larger = graph::allocate_buffer(state.entry, bytes);
+  if (state.arena != nullptr) graph::release(state.arena);
+  state.arena = larger;
+}
+
+// Memory first, then the launches: if memory runs out nothing has happened.
+void execute(DeviceState& state, Plan& plan, Batch& batch) {
+  ensure_arena(state, plan.steps.arena_bytes);
+  state.leaves.clear();
+  for (const graph::Leaf& leaf : batch.leaves) state.leaves.push_back(leaf.node->buffer->address);
+  state.outputs.clear();
+  state.buffers.clear();
+  try {
+    for (std::size_t i = 0; i < plan.donor.size(); ++i) {
+      Buffer* buffer = nullptr;
+      if (plan.donor[i] >= 0) {
+        buffer = batch.leaves[static_cast<std::size_t>(plan.donor[i])].node->buffer;
+        buffer->refs.fetch_add(1, std::memory_order_relaxed);
+      } else {
+        buffer = graph::allocate_buffer(state.entry, plan.steps.output_bytes[i]);
+      }
+      state.buffers.push_back(buffer);
+      state.outputs.push_back(buffer->address);
+    }
+    state.args.clear();
+    for (const std::uint32_t arg : plan.arg_map) state.args.push_back(batch.args[arg]);
+    plan.executable->run(state.leaves, state.outputs, state.arena ? state.arena->address : Address{},
+                         state.args);
+  } catch (...) {
+    for (Buffer* buffer : state.buffers) graph::release(buffer);
+    throw;
+  }
+  for (const Result& result : plan.results) {
+    Node* node = batch.nodes[result.node];
+    Buffer* buffer = result.kind == Result::Kind::Output ? state.buffers[result.number]
+                                                         : batch.leaves[result.number].node->buffer;
+    buffer->refs.fetch_add(1, std::memory_order_relaxed);
+    node->buffer = buffer;
+    node->inputs = nullptr;
+    node->inputs_count = 0;
+    node->state.store(NodeState::Computed, std::memory_order_release);
+  }
+  for (Buffer* buffer : state.buffers) graph::release(buffer);
+  count(live_counters().submits);
+}
+
+Plan& find_or_build(DeviceState& state, Batch& batch) {
+  const Key key = key_of(batch, state.donatable);
+  if (const auto found = state.by_key.find(key); found != state.by_key.end()) {
+    state.plans.splice(state.plans.begin(), state.plans, found->second);
+    Plan& plan = *found->second->plan;
+    if (!batch.sites.empty()) state.sites[plan.steps.id] = batch.sites;
+    return plan;
+  }
+  auto plan = build_plan(batch, state.donatable, !state.entry.device.is_cpu());
+  count(live_counters().plans_built);
+  plan->executable = state.entry.backend.prepare(state.entry.index, plan->steps);
+  if (!batch.sites.empty()) state.sites[plan->steps.id] = batch.sites;
+  state.plans.push_front({key, std::move(plan)});
+  state.by_key[key] = state.plans.begin();
+  if (state.plans.size() > kMaxPlans) {
+    state.sites.erase(state.plans.back().plan->steps.id);
+    state.by_key.erase(state.plans.back().key);
+    state.plans.pop_back();
+  }
+  return *state.plans.front().plan;
+}
+
+// Parameters get their last good node back, and whoever still looks at a node of the batch is told why.
+void fail(Batch& batch, const std::exception_ptr& error) {
+  for (auto it = batch.journal.rbegin(); it != batch.journal.rend(); ++it) {
+    graph::Variable* variable = graph::TensorAccess::variable(it->variable);
+    if (variable->node->state.load(std::memory_order_acquire) == NodeState::Computed) continue;
+    variable->node = graph::Held(it->previous.get());
+  }
+  for (Node* node : batch.nodes) {
+    if (node->state.load(std::memory_order_relaxed) != NodeState::Pending) continue;
+    node->error = error;
+    node->state.store(NodeState::Failed, std::memory_order_release);
+  }
+}
+
+// Takes what was recorded out of the segment, which is then free to record on.
+std::unique_ptr<Batch> take_batch(DeviceState& state, Segment& segment) {
+  std::unique_ptr<Batch> batch;
+  if (state.spare.empty()) {
+    batch = std::make_unique<Batch>();
+  } else {
+    batch = std::move(state.spare.back());
+    state.spare.pop_back();
+  }
+  const std::lock_guard guard(segment.lock);
+  std::swap(*batch, segment.batch);
+  for (Node* node : batch->nodes) node->segment.store(nullptr, std::memory_order_release);
+  return batch;
+}
+
+void give_back(DeviceState& state, std::unique_ptr<Batch> batch) {
+  batch->reset();
+  state.spare.push_back(std::move(batch));
+}
+
+}  // namespace
+
+void submit_segment(Segment& segment) { submit_segment(segment, nullptr); }
+
+void submit_segment(Segment& segment, Node* observed) {
+  DeviceEntry& entry = *segment.entry;
+  const std::lock_guard device_guard(entry.lock);
+  DeviceState& state = state_of(entry);
+  if (segment.batch.empty()) return;
+  std::unique_ptr<Batch> batch = take_batch(state, segment);
+  if (batch->live == 0) return give_back(state, std::move(batch));
+  try {
+    execute(state, find_or_build(state, *batch), *batch);
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    if (observed != nullptr) {
+      try {
+        const std::vector<bool> none(batch->leaves.size(), false);
+        auto cone = build_plan(*batch, none, !entry.device.is_cpu(), observed);
+        cone->executable = entry.backend.prepare(entry.index, cone->steps);
+        execute(state, *cone, *batch);
+      } catch (...) {  // the first error is the one to report
+      }
+    }
+    fail(*batch, error);
+    const bool rescued =
+        observed != nullptr && observed->state.load(std::memory_order_acquire) == NodeState::Computed;
+    give_back(state, std::move(batch));
+    if (!rescued) std::rethrow_exception(error);
+    return;
+  }
+  give_back(state, std::move(batch));
+}
+
+Explanation explain_segment(Segment& segment) {
+  const std::lock_guard device_guard(segment.entry->lock);
+  if (segment.batch.live == 0) return {};
+  std::vector<bool> donatable;
+  key_of(segment.batch, donatable);
+  return build_plan(segment.batch, donatable, !segment.entry->device.is_cpu())->explanation;
+}
+
+}  // namespace volta::plan
+
+namespace volta::graph {
+
+void ensure_computed(Node* node) {
+  if (node->state.load(std::memory_order_acquire) == NodeState::Pending) {
+    const std::lock_guard device_guard(node->entry->lock);
+    // Under the device's lock nobody else is submitting: it is in a segment, or done.
+    Segment* segment = node->segment.load(std::memory_order_acquire);
+    if (segment != nullptr) plan::submit_segment(*segment, node);
+  }
+  if (node->state.load(std::memory_order_acquire) == NodeState::Failed) std::rethrow_exception(node->error);
+}
+
+void check_device_error(DeviceEntry& entry) {
+  const std::lock_guard device_guard(entry.lock);
+  const auto record = entry.backend.take_error(entry.index);
+  if (!record) return;
+  const auto& sites = plan::state_of(entry).sites;
+  const auto plan = sites.find(static_cast<std::uint32_t>(record->site) >> 8);
+  const std::size_t number = static_cast<std::size_t>(record->site) & 0xFF;
+  std::string where = "gather";
+  if (plan != sites.end() && number < plan->second.size()) {
+    const Site& site = plan->second[number];
+    where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file, site.place.line);
+  }
+  throw IndexError(fmt::format("{}: index {} is out of range [0, {})", where, record->index, record->high));
+}
+
+}  // namespace volta::graph

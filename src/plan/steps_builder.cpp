@@ -1,0 +1,247 @@
+// Donation, horizontal merging, the arena.
+#include "plan/steps_builder.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace volta::plan {
+
+using kernel::Affine;
+using kernel::Instr;
+using kernel::InstrKind;
+
+namespace {
+
+std::uint64_t bytes_of(const Value& v) {
+  return static_cast<std::uint64_t>(v.shape.numel()) * size_of(v.dtype);
+}
+
+bool same_index(const Affine& a, const Affine& b, const std::vector<std::int64_t>& ints) {
+  if (a.terms.size() != b.terms.size() || a.offset.in(ints) != b.offset.in(ints)) return false;
+  for (std::size_t t = 0; t < a.terms.size(); ++t) {
+    if (a.terms[t].axis != b.terms[t].axis) return false;
+    if (a.terms[t].coefficient.in(ints) != b.terms[t].coefficient.in(ints)) return false;
+  }
+  return true;
+}
+
+// Whether the kernel may write the buffer of slot `leaf` in place of slot `output`: every read of an
+// element is by the thread that writes it, before it does.
+bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
+  if (kernel.program.schedule.kind != kernel::ScheduleKind::Map) return false;
+  const Instr* store = nullptr;
+  for (const Instr& instr : kernel.program.instrs) {
+    if (instr.kind == InstrKind::Store && instr.slot == output) store = &instr;
+  }
+  if (store == nullptr || store->once || !store->mask.empty()) return false;
+  return std::all_of(kernel.program.instrs.begin(), kernel.program.instrs.end(), [&](const Instr& instr) {
+    if (instr.kind != InstrKind::Load || instr.slot != leaf) return true;
+    return instr.a < 0 && instr.mask.empty() && same_index(instr.index, store->index, kernel.ints);
+  });
+}
+
+// One slot for both: the program says that it updates in place.
+void merge_slots(KernelDraft& kernel, int leaf, int output) {
+  kernel.program.slots[static_cast<std::size_t>(leaf)].written = true;
+  for (Instr& instr : kernel.program.instrs) {
+    if (instr.kind == InstrKind::Store && instr.slot == output) {
+      // The index of the loads, word for word, so that the text shows them equal.
+      for (const Instr& load : kernel.program.instrs) {
+        if (load.kind == InstrKind::Load && load.slot == leaf) instr.index = load.index;
+      }
+      instr.slot = leaf;
+    }
+    const bool uses = instr.kind == InstrKind::Load || instr.kind == InstrKind::Store;
+    if (uses && instr.slot > output) --instr.slot;
+  }
+  kernel.program.slots.erase(kernel.program.slots.begin() + output);
+  kernel.slot_values.erase(kernel.slot_values.begin() + output);
+}
+
+// steps x steps bits: which steps a step needs, directly or not.
+class Reach {
+ public:
+  explicit Reach(const std::vector<std::vector<int>>& needs) : words_((needs.size() + 63) / 64) {
+    bits_.assign(needs.size() * words_, 0);
+    for (std::size_t s = 0; s < needs.size(); ++s) {  // needs[s] are all < s
+      for (const int n : needs[s]) {
+        const std::size_t need = static_cast<std::size_t>(n);
+        for (std::size_t w = 0; w < words_; ++w) bits_[s * words_ + w] |= bits_[need * words_ + w];
+        bits_[s * words_ + need / 64] |= std::uint64_t{1} << (need % 64);
+      }
+    }
+  }
+  bool needs(std::size_t step, std::size_t other) const {
+    return (bits_[step * words_ + other / 64] >> (other % 64) & 1) != 0;
+  }
+
+ private:
+  std::size_t words_;
+  std::vector<std::uint64_t> bits_;
+};
+
+// Per step the earlier steps it must follow: producers of what it reads, and readers of what it overwrites.
+std::vector<std::vector<int>> step_needs(const std::vector<StepDraft>& steps) {
+  std::map<int, int> producer;
+  std::map<int, std::vector<int>> readers;
+  std::vector<std::vector<int>> needs(steps.size());
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    for (const int value : steps[s].reads) {
+      if (const auto p = producer.find(value); p != producer.end() && p->second != static_cast<int>(s)) {
+        needs[s].push_back(p->second);
+      }
+    }
+    for (const int value : steps[s].writes) {
+      for (const int reader : readers[value]) {
+        if (reader != static_cast<int>(s)) needs[s].push_back(reader);
+      }
+      producer[value] = static_cast<int>(s);
+    }
+    for (const int value : steps[s].reads) readers[value].push_back(static_cast<int>(s));
+  }
+  return needs;
+}
+
+}  // namespace
+
+void StepDraft::collect() {
+  reads.clear();
+  writes.clear();
+  if (segments.empty()) {
+    reads = {matmul_a, matmul_b};
+    writes = {matmul_value};
+    return;
+  }
+  for (const KernelDraft& kernel : segments) {
+    for (std::size_t s = 0; s < kernel.slot_values.size(); ++s) {
+      if (kernel.program.slots[s].read) reads.push_back(kernel.slot_values[s]);
+      if (kernel.program.slots[s].written) writes.push_back(kernel.slot_values[s]);
+    }
+  }
+}
+
+void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values,
+            const std::vector<bool>& donatable, const std::vector<int>& output_values,
+            const std::vector<bool>& leaf_kept, std::vector<int>& donor_of_value) {
+  std::map<int, std::size_t> last_read;  // leaf value -> step
+  std::set<int> outputs(output_values.begin(), output_values.end());
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    for (const int value : steps[s].reads) last_read[value] = s;
+  }
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].segments.empty()) continue;
+    KernelDraft& kernel = steps[s].segments.front();
+    for (int output = 0; output < static_cast<int>(kernel.slot_values.size()); ++output) {
+      const int value = kernel.slot_values[static_cast<std::size_t>(output)];
+      if (!kernel.program.slots[static_cast<std::size_t>(output)].written || outputs.count(value) == 0 ||
+          values[static_cast<std::size_t>(value)].kind == ValueKind::Leaf) {
+        continue;
+      }
+      for (int leaf = 0; leaf < static_cast<int>(kernel.slot_values.size()); ++leaf) {
+        const kernel::Slot& slot = kernel.program.slots[static_cast<std::size_t>(leaf)];
+        const int source = kernel.slot_values[static_cast<std::size_t>(leaf)];
+        const Value& from = values[static_cast<std::size_t>(source)];
+        const Value& to = values[static_cast<std::size_t>(value)];
+        if (from.kind != ValueKind::Leaf || slot.written || from.dtype != to.dtype ||
+            from.shape.numel() != to.shape.numel()) {
+          continue;
+        }
+        const std::size_t number = static_cast<std::size_t>(from.number);
+        if (!donatable[number] || leaf_kept[number] || last_read[source] != s) continue;
+        if (!overwrites_in_place(kernel, leaf, output)) continue;
+        donor_of_value[static_cast<std::size_t>(value)] = from.number;
+        merge_slots(kernel, leaf, output);
+        output = -1;  // slots were renumbered
+        break;
+      }
+      if (output == -1) continue;
+    }
+    steps[s].collect();
+  }
+}
+
+std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const std::vector<int>&,
+                                          const std::vector<Value>&) {
+  std::map<std::string, std::vector<std::size_t>> by_text;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (!steps[s].segments.empty()) by_text[kernel::to_text(steps[s].segments.front().program)].push_back(s);
+  }
+  for (const auto& [text, members] : by_text) {
+    if (members.size() < 2) continue;
+    const Reach reach(step_needs(steps));
+    std::vector<std::size_t> chosen;
+    for (const std::size_t s : members) {
+      const bool free = std::none_of(chosen.begin(), chosen.end(), [&](std::size_t c) {
+        return reach.needs(s, c) || reach.needs(c, s);
+      });
+      if (free) chosen.push_back(s);
+    }
+    if (chosen.size() < 2) continue;
+    // All of them run where the last one stood; whoever needs an earlier one moves behind.
+    const std::size_t last = chosen.back();
+    StepDraft& target = steps[last];
+    std::vector<KernelDraft> segments;
+    for (const std::size_t s : chosen) segments.push_back(std::move(steps[s].segments.front()));
+    target.segments = std::move(segments);
+    for (KernelDraft& segment : target.segments) segment.program.schedule.horizontal = true;
+    target.collect();
+    std::vector<StepDraft> before, after;
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      if (s == last || std::find(chosen.begin(), chosen.end(), s) != chosen.end()) continue;
+      const bool behind = s > last || std::any_of(chosen.begin(), chosen.end(),
+                                                  [&](std::size_t c) { return reach.needs(s, c); });
+      (behind ? after : before).push_back(std::move(steps[s]));
+    }
+    std::vector<StepDraft> merged = std::move(before);
+    merged.push_back(std::move(target));
+    for (StepDraft& step : after) merged.push_back(std::move(step));
+    // Step numbers changed: start over with what is left to merge.
+    return merge_horizontally(std::move(merged), {}, {});
+  }
+  return steps;
+}
+
+std::uint64_t place_temporaries(const std::vector<StepDraft>& steps, const std::vector<Value>& values,
+                                const std::vector<bool>& is_output, std::vector<std::int64_t>& offset) {
+  struct Interval {
+    int value;
+    std::size_t first, last;
+    std::uint64_t bytes;
+  };
+  std::map<int, Interval> intervals;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    for (const auto* list : {&steps[s].writes, &steps[s].reads}) {
+      for (const int value : *list) {
+        const std::size_t v = static_cast<std::size_t>(value);
+        if (values[v].kind == ValueKind::Leaf || is_output[v]) continue;
+        const auto [it, fresh] = intervals.try_emplace(value, Interval{value, s, s, (bytes_of(values[v]) + 255) & ~255ull});
+        it->second.last = s;
+      }
+    }
+  }
+  std::vector<Interval> order;
+  for (const auto& [value, interval] : intervals) order.push_back(interval);
+  // Large first: the classic order for first fit.
+  std::stable_sort(order.begin(), order.end(), [](const Interval& a, const Interval& b) { return a.bytes > b.bytes; });
+  std::vector<std::pair<Interval, std::uint64_t>> placed;
+  std::uint64_t arena = 0;
+  for (const Interval& interval : order) {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
+    for (const auto& [other, at] : placed) {
+      if (other.first <= interval.last && interval.first <= other.last) taken.push_back({at, at + other.bytes});
+    }
+    std::sort(taken.begin(), taken.end());
+    std::uint64_t at = 0;
+    for (const auto& [begin, end] : taken) {
+      if (at + interval.bytes <= begin) break;
+      at = std::max(at, end);
+    }
+    offset[static_cast<std::size_t>(interval.value)] = static_cast<std::int64_t>(at);
+    placed.push_back({interval, at});
+    arena = std::max(arena, at + interval.bytes);
+  }
+  return arena;
+}
+
+}  // namespace volta::plan

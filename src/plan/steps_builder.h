@@ -1,0 +1,35 @@
+// The second half of planning: steps merged side by side, buffers donated, temporaries laid out.
+#pragma once
+
+#include <vector>
+
+#include "plan/grouping.h"
+#include "plan/kernel_builder.h"
+#include "plan/plan.h"
+
+namespace volta::plan {
+
+// A step before its buffers have places: a kernel (several segments when merged), or a product.
+struct StepDraft {
+  std::vector<KernelDraft> segments;  // empty: a product
+  MatmulStep matmul;
+  int matmul_value = -1, matmul_a = -1, matmul_b = -1;
+  std::vector<int> reads, writes;  // values
+
+  void collect();
+};
+
+// Lets outputs take over the buffers of leaves that nobody needs afterwards: donor[output value] = leaf.
+void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values,
+            const std::vector<bool>& donatable, const std::vector<int>& output_values,
+            const std::vector<bool>& leaf_kept, std::vector<int>& donor_of_value);
+
+// Merges kernels with equal programs that do not need each other into one launch.
+std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const std::vector<int>& donor_of_value,
+                                          const std::vector<Value>& values);
+
+// Offsets of temporaries in the arena: per value, -1 for none. Returns the arena's size.
+std::uint64_t place_temporaries(const std::vector<StepDraft>& steps, const std::vector<Value>& values,
+                                const std::vector<bool>& is_output, std::vector<std::int64_t>& offset);
+
+}  // namespace volta::plan

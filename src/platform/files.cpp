@@ -1,0 +1,134 @@
+// Files through POSIX calls: mappings and atomic replacement.
+#include "platform/files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "volta/error.h"
+
+namespace volta::platform {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const char* act, int error) {
+  throw IoError(path + ": cannot " + act + ": " + std::generic_category().message(error));
+}
+
+// An open descriptor, closed on the way out.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags, const char* act) {
+    fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    if (fd_ < 0) fail(path, act, errno);
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  // Closes now, because a delayed write error shows up in close.
+  int close() { return ::close(std::exchange(fd_, -1)); }
+
+ private:
+  int fd_;
+};
+
+std::size_t file_size(const Descriptor& file, const std::string& path) {
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0) fail(path, "read", errno);
+  if (!S_ISREG(info.st_mode)) throw IoError(path + ": cannot read: not a regular file");
+  return static_cast<std::size_t>(info.st_size);
+}
+
+void write_all(const Descriptor& file, const std::string& path, std::span<const std::byte> bytes) {
+  // Linux writes at most 2 GiB per call; larger requests come back short.
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+// Makes the rename itself survive a crash. Some file systems cannot sync a folder: the content is
+// safe either way, so that is not an error.
+void sync_folder_of(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+std::string temporary_name(const std::string& path) {
+  static std::atomic<unsigned> serial{0};
+  return path + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(serial++);
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::string& path) {
+  const Descriptor file(path, O_RDONLY, "open");
+  size_ = file_size(file, path);
+  if (size_ == 0) return;  // mmap refuses an empty file
+  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (memory == MAP_FAILED) fail(path, "map", errno);
+  data_ = static_cast<const std::byte*>(memory);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+std::string read_file(const std::string& path) {
+  const Descriptor file(path, O_RDONLY, "open");
+  std::string content(file_size(file, path), '\0');
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path, "read", errno);
+    if (got == 0) break;  // shortened meanwhile
+    done += static_cast<std::size_t>(got);
+  }
+  content.resize(done);
+  return content;
+}
+
+void write_file_atomically(const std::string& path,
+                           std::span<const std::span<const std::byte>> parts) {
+  const std::string temporary = temporary_name(path);
+  Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, "create");
+  try {
+    for (const auto part : parts) write_all(file, temporary, part);
+    if (::fsync(file.get()) != 0) fail(temporary, "write", errno);
+    if (file.close() != 0) fail(temporary, "write", errno);
+    if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "replace", errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_folder_of(path);
+}
+
+}  // namespace volta::platform

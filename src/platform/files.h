@@ -1,0 +1,40 @@
+// Files: read-only mappings, and writes that either happen completely or not at all. Failures throw
+// IoError naming the file and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "volta/export.h"
+
+namespace volta::platform {
+
+// A whole file mapped read-only. Bytes appear when they are touched; the mapping ends with the
+// object. The file must not be truncated while it is mapped.
+class VOLTA_BACKEND_API MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// The whole content of a file.
+VOLTA_BACKEND_API std::string read_file(const std::string& path);
+
+// Writes the parts one after the other: to a temporary file beside `path`, synced, then renamed
+// over it, so that a reader sees the old content or the new, never a mixture.
+VOLTA_BACKEND_API void write_file_atomically(const std::string& path,
+                                             std::span<const std::span<const std::byte>> parts);
+
+}  // namespace volta::platform

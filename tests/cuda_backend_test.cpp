@@ -1,0 +1,667 @@
+// The CUDA backend through backend.h alone. Where there is no device, the refusals and the choice of
+// captured variants are tested, and the rest skips itself with the reason.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/variants.h"
+#include "core/backend_loader.h"
+#include "core/build_stamp.h"
+#include "core/counting.h"
+#include "kernel_reference.h"
+#include "kernel_samples.h"
+#include "platform/library.h"
+#include "volta/error.h"
+
+namespace volta::testing {
+namespace {
+
+using Kind = plan::BufferRef::Kind;
+using cuda::VariantTable;
+
+constexpr plan::BufferRef leaf(std::uint32_t index) { return {Kind::Leaf, index, 0}; }
+constexpr plan::BufferRef output(std::uint32_t index) { return {Kind::Output, index, 0}; }
+constexpr plan::BufferRef temp(std::uint64_t offset) { return {Kind::Temp, 0, offset}; }
+
+struct Loaded {
+  Backend* backend = nullptr;  // kept until the process ends, as the core keeps backends
+  std::string why;
+};
+
+const Loaded& loaded() {
+  static const Loaded result = [] {
+    Loaded loaded;
+    const auto folders = backend_folders();
+    loaded.backend = load_backend(DeviceType::cuda, folders, &loaded.why);
+    return loaded;
+  }();
+  return result;
+}
+
+// The module's entry point; null when the backend is not built.
+CreateBackend entry_point() {
+  for (const auto& folder : backend_folders()) {
+    const auto file = folder / platform::library_file_name("volta_cuda");
+    if (!std::filesystem::exists(file)) continue;
+    void* library = platform::open_library(file.string(), nullptr);
+    if (library == nullptr) continue;
+    return platform::library_function<CreateBackend>(library, kCreateBackendSymbol);
+  }
+  return nullptr;
+}
+
+TEST(CudaLibrary, RefusesAnotherBuild) {
+  const CreateBackend create = entry_point();
+  if (create == nullptr) GTEST_SKIP() << loaded().why;
+  const char* why = nullptr;
+  EXPECT_EQ(create("0.0.0-other", &why), nullptr);
+  ASSERT_NE(why, nullptr);
+  EXPECT_NE(std::string(why).find("0.0.0-other"), std::string::npos) << why;
+  EXPECT_NE(std::string(why).find(kBuildStamp), std::string::npos) << why;
+}
+
+TEST(CudaLibrary, SaysWhyThereIsNoDevice) {
+  if (loaded().backend != nullptr) GTEST_SKIP() << "there is a device";
+  if (entry_point() == nullptr) GTEST_SKIP() << loaded().why;
+  const std::string& why = loaded().why;
+  const bool names_cause = why.find("driver") != std::string::npos || why.find("NVRTC") != std::string::npos;
+  EXPECT_TRUE(names_cause) << why;
+}
+
+// Address vectors of two leaves, one output and an arena.
+class CudaVariants : public ::testing::Test {
+ protected:
+  VariantTable::Choice choose(std::uint64_t a, std::uint64_t b, std::uint64_t out, std::uint64_t arena = 9000) {
+    const std::vector<std::uint64_t> addresses{a, b, out, arena};
+    return table_.choose(addresses);
+  }
+  using Action = VariantTable::Action;
+  VariantTable table_{{64, 64}, {8}, 512};
+};
+
+TEST_F(CudaVariants, KnownAddressesReplay) {
+  EXPECT_EQ(choose(1000, 2000, 3000).action, Action::Capture);
+  EXPECT_EQ(choose(1000, 2000, 3000).action, Action::Replay);
+  const auto other = choose(1000, 2000, 4000);
+  EXPECT_EQ(other.action, Action::Capture);
+  EXPECT_EQ(other.variant, 1u);
+  EXPECT_EQ(choose(1000, 2000, 3000).variant, 0u);
+}
+
+TEST_F(CudaVariants, WhatMovesBecomesVolatileAndAlternatingStateDoesNot) {
+  int captures = 0;
+  for (std::uint64_t n = 0; n < 100; ++n) {
+    const auto choice = choose(n % 2 == 0 ? 1000 : 2000, 5000, 10000 + 16 * n);
+    EXPECT_NE(choice.action, Action::Eager);
+    captures += choice.action == Action::Capture;
+  }
+  EXPECT_EQ(captures, 6);  // four, then one per half of the alternation
+  EXPECT_FALSE(table_.is_volatile(0));
+  EXPECT_FALSE(table_.is_volatile(1));
+  EXPECT_TRUE(table_.is_volatile(2));
+  EXPECT_FALSE(table_.is_volatile(3));
+}
+
+TEST_F(CudaVariants, CapturesAreBounded) {
+  int captures = 0;
+  for (std::uint64_t n = 0; n < 3000; ++n) {
+    // Each address moves in its own time.
+    const auto choice = choose(1000 + 100 * (n / 2 % 50), 100000 + 100 * (n / 100), 200000 + 16 * (n / 7 % 90),
+                               500000 + 1024 * (n / 1000));
+    EXPECT_NE(choice.action, Action::Eager);
+    captures += choice.action == Action::Capture;
+  }
+  EXPECT_LE(captures, static_cast<int>(VariantTable::kMaxVariants) * (VariantTable::kMaxRounds + 1));
+}
+
+TEST_F(CudaVariants, DonatedBuffersShareASlot) {
+  for (std::uint64_t n = 0; n < 5; ++n) choose(1000 * (n + 1), 90000, 1000 * (n + 1));
+  EXPECT_TRUE(table_.is_volatile(0));
+  EXPECT_TRUE(table_.is_volatile(2));
+  EXPECT_EQ(table_.slot(0), table_.slot(2));
+  EXPECT_FALSE(table_.is_volatile(1));
+  EXPECT_EQ(choose(7000, 90000, 7000).action, Action::Replay);
+  // Other aliasing than the slots were laid out for: right, if not fast.
+  EXPECT_EQ(choose(7000, 90000, 8000).action, Action::Eager);
+  EXPECT_EQ(choose(7000, 90000, 7032).action, Action::Eager);
+  EXPECT_EQ(choose(7000, 8000, 8000).action, Action::Eager);
+}
+
+// Memory of the device for one test, given back at its end.
+class Memory {
+ public:
+  explicit Memory(Backend& backend) : backend_(backend) {}
+  ~Memory() {
+    for (const Address address : taken_) backend_.release(0, address);
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  Address take(std::size_t bytes) {
+    taken_.push_back(backend_.allocate(0, std::max<std::size_t>(bytes, 1)));
+    EXPECT_NE(taken_.back().base, nullptr);
+    return taken_.back();
+  }
+  template <class T>
+  Address put(const std::vector<T>& values) {
+    const Address address = take(values.size() * sizeof(T));
+    backend_.upload(0, address, values.data(), values.size() * sizeof(T));
+    return address;
+  }
+  template <class T>
+  std::vector<T> get(Address address, std::size_t count) {
+    std::vector<T> values(count);
+    backend_.download(0, values.data(), address, count * sizeof(T));
+    return values;
+  }
+
+ private:
+  Backend& backend_;
+  std::vector<Address> taken_;
+};
+
+class CudaBackend : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (loaded().backend == nullptr) GTEST_SKIP() << "no CUDA device: " << loaded().why;
+    memory_ = std::make_unique<Memory>(backend());
+  }
+  static Backend& backend() { return *loaded().backend; }
+  Memory& memory() { return *memory_; }
+
+ private:
+  std::unique_ptr<Memory> memory_;
+};
+
+// Runs a sample's bindings as one plan: every slot is an output, uploaded before each run.
+void run_sample(Backend& backend, const Sample& sample, const std::vector<SampleBinding>& bindings, int runs) {
+  Memory memory(backend);
+  const auto program = std::make_shared<const kernel::Program>(sample.program);
+  plan::KernelStep step{program, {}, sample.name};
+  plan::PlanSteps steps;
+  std::vector<std::uint64_t> args;
+  std::vector<std::vector<Bytes>> initial, expected;
+  std::vector<Address> outputs;
+  kernel::ErrorRecord error;
+  for (const SampleBinding& binding : bindings) {
+    plan::Binding bound{binding.ints, {}, static_cast<std::uint32_t>(args.size())};
+    args.insert(args.end(), binding.args.begin(), binding.args.end());
+    initial.push_back(make_buffers(sample, binding));
+    expected.push_back(initial.back());
+    run_reference(sample.program, binding.ints, pointers(expected.back()), binding.args.data(), &error);
+    for (const Bytes& bytes : initial.back()) {
+      bound.buffers.push_back(output(static_cast<std::uint32_t>(outputs.size())));
+      outputs.push_back(memory.take(bytes.size()));
+      steps.output_bytes.push_back(bytes.size());
+    }
+    step.segments.push_back(std::move(bound));
+  }
+  steps.steps = {step};
+  steps.arg_words = static_cast<std::uint32_t>(args.size());
+  const auto executable = backend.prepare(0, steps);
+  for (int run = 0; run < runs; ++run) {
+    std::size_t n = 0;
+    for (const auto& buffers : initial) {
+      for (const Bytes& bytes : buffers) backend.upload(0, outputs[n++], bytes.data(), bytes.size());
+    }
+    executable->run({}, outputs, {}, args);
+    n = 0;
+    for (std::size_t b = 0; b < bindings.size(); ++b) {
+      std::vector<Bytes> actual;
+      for (const Bytes& bytes : initial[b]) actual.push_back(memory.get<std::byte>(outputs[n++], bytes.size()));
+      EXPECT_EQ(compare(sample, bindings[b], expected[b], actual), "") << "run " << run;
+    }
+    const auto taken = backend.take_error(0);
+    ASSERT_EQ(taken.has_value(), sample.bad_index);
+    if (taken) {
+      EXPECT_EQ(taken->site, error.site);
+      EXPECT_EQ(taken->high, error.high);
+      EXPECT_FALSE(backend.take_error(0).has_value());
+    }
+  }
+}
+
+TEST_F(CudaBackend, SamplesMatchTheReferenceEagerAndReplayed) {
+  for (const Sample& sample : samples()) {
+    SCOPED_TRACE(sample.name);
+    if (sample.program.schedule.horizontal) {
+      run_sample(backend(), sample, sample.bindings, 4);
+      continue;
+    }
+    for (const SampleBinding& binding : sample.bindings) run_sample(backend(), sample, {binding}, 4);
+  }
+}
+
+// y[i] = x[i] + argument; in place: x[i] += argument
+std::shared_ptr<const kernel::Program> add_program(bool in_place = false) {
+  ProgramBuilder b;
+  const int i = b.axis(b.param());
+  const int x = b.slot(DType::f32), y = in_place ? x : b.slot(DType::f32);
+  const auto here = ProgramBuilder::at({{i, ProgramBuilder::one()}});
+  b.store(y, here, b.op(kernel::ScalarOp::add, b.load(x, here), b.arg(DType::f32)));
+  return std::make_shared<const kernel::Program>(b.finish(map_schedule()));
+}
+
+plan::PlanSteps add_plan(std::int64_t n) {
+  plan::PlanSteps steps;
+  steps.steps = {plan::KernelStep{add_program(), {{{n}, {leaf(0), output(0)}, 0}}, "add"}};
+  steps.leaf_bytes = steps.output_bytes = {static_cast<std::uint64_t>(n) * 4};
+  steps.arg_words = 1;
+  return steps;
+}
+
+std::vector<std::uint64_t> arg(double value) { return {float_arg(value)}; }
+
+TEST_F(CudaBackend, DevicesHaveNamesAndMemory) {
+  ASSERT_GE(backend().device_count(), 1);
+  EXPECT_FALSE(backend().device_name(0).empty());
+  EXPECT_GT(backend().device_memory(0), 0u);
+  EXPECT_TRUE(backend().device_is_gpu(0));
+  for (int n = 0; n < kDTypeCount; ++n) EXPECT_TRUE(backend().supports(0, static_cast<DType>(n)));
+}
+
+TEST_F(CudaBackend, NoMoreMemoryIsAnEmptyAddress) {
+  EXPECT_EQ(backend().allocate(0, std::size_t{1} << 50).base, nullptr);
+  const Address address = memory().take(100);  // and the device goes on
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address.base) % 256, 0u);
+}
+
+TEST_F(CudaBackend, CopiesOfAllSizesKeepEveryByte) {
+  for (const std::size_t size : {std::size_t{1}, std::size_t{4097}, std::size_t{1} << 20, (std::size_t{4} << 20) + 3,
+                                 std::size_t{9} << 20, (std::size_t{50} << 20) + 12345}) {
+    std::vector<std::uint8_t> bytes(size);
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(i * 2654435761u >> 24);
+    std::vector<std::uint8_t> source = bytes;
+    const Address first = memory().take(size), second = memory().take(size);
+    backend().upload(0, first, source.data(), size);
+    std::fill(source.begin(), source.end(), std::uint8_t{0});  // upload has read it
+    backend().copy(0, second, first, size);
+    EXPECT_TRUE(memory().get<std::uint8_t>(second, size) == bytes) << size;
+  }
+}
+
+TEST_F(CudaBackend, ManySmallUploadsInARow) {
+  constexpr std::size_t kCount = 20000, kFloats = 512;
+  const Address all = memory().take(kCount * kFloats * 4);
+  for (std::size_t n = 0; n < kCount; ++n) {
+    const std::vector<float> values(kFloats, static_cast<float>(n));
+    backend().upload(0, {all.base, all.offset + n * kFloats * 4}, values.data(), kFloats * 4);
+  }
+  const auto values = memory().get<float>(all, kCount * kFloats);
+  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<float>(i / kFloats));
+}
+
+TEST_F(CudaBackend, ThirdRunIsOneGraph) {
+  const Address x = memory().put(std::vector<float>(100, 1)), y = memory().take(400);
+  const auto executable = backend().prepare(0, add_plan(100));
+  LiveCounters& counters = live_counters();
+  const auto launches = counters.launches.load(), graphs = counters.graph_launches.load();
+  for (int n = 0; n < 10; ++n) {
+    executable->run(std::array{x}, std::array{y}, {}, arg(n));
+    EXPECT_EQ(memory().get<float>(y, 100), std::vector<float>(100, static_cast<float>(1 + n)));
+  }
+  EXPECT_EQ(counters.launches.load() - launches, 10u);
+  EXPECT_EQ(counters.graph_launches.load() - graphs, 8u);
+}
+
+TEST_F(CudaBackend, ArgumentsChangeFromRunToRunWithoutWaiting) {
+  constexpr int kRuns = 200;
+  const Address x = memory().put(std::vector<float>(1 << 16, 0));
+  const auto executable = backend().prepare(0, add_plan(1 << 16));
+  std::vector<Address> results;
+  for (int n = 0; n < kRuns; ++n) results.push_back(memory().take(4 << 16));
+  for (int n = 0; n < kRuns; ++n) {
+    executable->run(std::array{x}, std::array{results[static_cast<std::size_t>(n)]}, {}, arg(n / 2));
+  }
+  for (int n = 0; n < kRuns; ++n) {
+    const auto values = memory().get<float>(results[static_cast<std::size_t>(n)], 1 << 16);
+    ASSERT_EQ(values, std::vector<float>(1 << 16, static_cast<float>(n / 2))) << n;
+  }
+}
+
+TEST_F(CudaBackend, AlternatingStateReplays) {
+  std::array<Address, 2> state{memory().put(std::vector<float>(64, 0)), memory().take(256)};
+  const auto executable = backend().prepare(0, add_plan(64));
+  const auto graphs = live_counters().graph_launches.load();
+  for (int n = 0; n < 21; ++n) {
+    executable->run(std::array{state[0]}, std::array{state[1]}, {}, arg(1));
+    std::swap(state[0], state[1]);
+  }
+  EXPECT_EQ(memory().get<float>(state[0], 64), std::vector<float>(64, 21));
+  EXPECT_EQ(live_counters().graph_launches.load() - graphs, 19u);
+}
+
+TEST_F(CudaBackend, InputsAndOutputsThatAlwaysMoveReplayThroughSlots) {
+  const auto executable = backend().prepare(0, add_plan(64));
+  std::vector<Address> inputs, outputs;
+  for (int n = 0; n < 30; ++n) {
+    inputs.push_back(memory().put(std::vector<float>(64, static_cast<float>(10 * n))));
+    outputs.push_back(memory().take(256));
+  }
+  const auto graphs = live_counters().graph_launches.load();
+  for (std::size_t n = 0; n < inputs.size(); ++n) {
+    executable->run(std::array{inputs[n]}, std::array{outputs[n]}, {}, arg(static_cast<double>(n)));
+  }
+  for (std::size_t n = 0; n < inputs.size(); ++n) {
+    EXPECT_EQ(memory().get<float>(outputs[n], 64), std::vector<float>(64, static_cast<float>(11 * n))) << n;
+    EXPECT_EQ(memory().get<float>(inputs[n], 64), std::vector<float>(64, static_cast<float>(10 * n))) << n;
+  }
+  EXPECT_EQ(live_counters().graph_launches.load() - graphs, 28u);
+}
+
+TEST_F(CudaBackend, DonatedBuffersThatAlwaysMoveAreUpdatedInPlace) {
+  plan::PlanSteps steps;
+  // The leaf is read under its own name first, then updated in place under the output's.
+  steps.steps = {plan::KernelStep{add_program(), {{{64}, {leaf(0), output(1)}, 1}}, "read"},
+                 plan::KernelStep{add_program(true), {{{64}, {output(0)}, 0}}, "update"}};
+  steps.leaf_bytes = {256};
+  steps.output_bytes = {256, 256};
+  steps.arg_words = 2;
+  const auto executable = backend().prepare(0, steps);
+  const std::vector<std::uint64_t> args{float_arg(5), float_arg(100)};
+  const Address seen = memory().take(256);
+  for (int n = 0; n < 20; ++n) {
+    const Address state = memory().put(std::vector<float>(64, static_cast<float>(n)));
+    for (int times = 1; times <= 2; ++times) {
+      executable->run(std::array{state}, std::array{state, seen}, {}, args);
+      const float before = static_cast<float>(n + 5 * (times - 1));
+      EXPECT_EQ(memory().get<float>(seen, 64), std::vector<float>(64, before + 100)) << n;
+      EXPECT_EQ(memory().get<float>(state, 64), std::vector<float>(64, before + 5)) << n;
+    }
+  }
+}
+
+TEST_F(CudaBackend, HorizontalTablesFollowTheAddresses) {
+  ProgramBuilder b;
+  const int i = b.axis(b.param());
+  const int x = b.slot(DType::f32), y = b.slot(DType::f32);
+  const auto here = ProgramBuilder::at({{i, ProgramBuilder::one()}});
+  b.store(y, here, b.op(kernel::ScalarOp::add, b.load(x, here), b.arg(DType::f32)));
+  const auto program = std::make_shared<const kernel::Program>(b.finish(map_schedule(1, true)));
+  plan::PlanSteps steps;
+  steps.steps = {plan::KernelStep{
+      program, {{{300}, {leaf(0), temp(256)}, 0}, {{0}, {leaf(0), temp(0)}, 0}, {{7}, {leaf(1), output(1)}, 1}}, "a"},
+                 plan::KernelStep{program, {{{300}, {temp(256), output(0)}, 1}}, "b"}};
+  steps.leaf_bytes = {1200, 28};
+  steps.output_bytes = {1200, 28};
+  steps.arena_bytes = 2048;
+  steps.arg_words = 2;
+  const auto executable = backend().prepare(0, steps);
+  const std::vector<std::uint64_t> args{float_arg(1), float_arg(10)};
+  for (int n = 0; n < 12; ++n) {
+    const float base = static_cast<float>(n);
+    const std::array leaves{memory().put(std::vector<float>(300, base)), memory().put(std::vector<float>(7, base))};
+    const std::array outputs{memory().take(1200), memory().take(28)};
+    const Address arena = memory().take(2048);
+    executable->run(leaves, outputs, arena, args);
+    EXPECT_EQ(memory().get<float>(outputs[0], 300), std::vector<float>(300, base + 11)) << n;
+    EXPECT_EQ(memory().get<float>(outputs[1], 7), std::vector<float>(7, base + 10)) << n;
+  }
+}
+
+TEST_F(CudaBackend, ScalarsReadBackAreNeverStale) {
+  const auto executable = backend().prepare(0, add_plan(1));
+  const auto other = backend().prepare(0, add_plan(1));
+  const Address x = memory().put(std::vector<float>{1}), y = memory().take(4), z = memory().take(64);
+  const auto read = [&](Address address) { return memory().get<float>(address, 1)[0]; };
+  for (int n = 0; n < 60; ++n) {
+    const float value = static_cast<float>(1 + n);
+    executable->run(std::array{x}, std::array{y}, {}, arg(n));
+    EXPECT_EQ(read(y), value) << n;
+    EXPECT_EQ(read(y), value) << n;  // twice
+    switch (n % 5) {
+      case 0: {
+        const std::vector<float> replaced{-5};
+        backend().upload(0, y, replaced.data(), 4);
+        EXPECT_EQ(read(y), -5) << n;
+        break;
+      }
+      case 1:
+        backend().copy(0, y, x, 4);
+        EXPECT_EQ(read(y), 1) << n;
+        break;
+      case 2:
+        other->run(std::array{x}, std::array{y}, {}, arg(1000 + n));
+        EXPECT_EQ(read(y), static_cast<float>(1001 + n)) << n;
+        break;
+      case 3:  // a copy into the middle of which the scalar lies
+        executable->run(std::array{x}, std::array{Address{z.base, z.offset + 32}}, {}, arg(n));
+        EXPECT_EQ(read({z.base, z.offset + 32}), value) << n;
+        backend().upload(0, z, std::vector<float>(16, 7).data(), 64);
+        EXPECT_EQ(read({z.base, z.offset + 32}), 7) << n;
+        break;
+      default: break;
+    }
+  }
+}
+
+TEST_F(CudaBackend, ScalarsOfManyRunsInFlightAreTheirOwn) {
+  const auto executable = backend().prepare(0, add_plan(1));
+  const Address x = memory().put(std::vector<float>{0});
+  std::vector<Address> losses;
+  for (int n = 0; n < 300; ++n) {
+    losses.push_back(memory().take(4));
+    executable->run(std::array{x}, std::array{losses.back()}, {}, arg(n));
+    if (n % 3 != 0) continue;
+    EXPECT_EQ(memory().get<float>(losses.back(), 1)[0], static_cast<float>(n));
+  }
+  for (std::size_t n = 0; n < losses.size(); ++n) {
+    EXPECT_EQ(memory().get<float>(losses[n], 1)[0], static_cast<float>(n));
+  }
+}
+
+TEST_F(CudaBackend, ThreadsRunPlansOfTheirOwn) {
+  const auto work = [](int seed) {
+    Memory memory(backend());
+    const auto executable = backend().prepare(0, add_plan(100 + seed));
+    const auto count = static_cast<std::size_t>(100 + seed);
+    const Address x = memory.put(std::vector<float>(count, static_cast<float>(seed)));
+    const Address y = memory.take(count * 4);
+    for (int n = 0; n < 50; ++n) {
+      executable->run(std::array{x}, std::array{y}, {}, arg(n));
+      EXPECT_EQ(memory.get<float>(y, count), std::vector<float>(count, static_cast<float>(seed + n)));
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int seed = 1; seed <= 4; ++seed) threads.emplace_back(work, seed);
+}
+
+// Fills a matrix operand and remembers it in double.
+struct Operand {
+  std::vector<double> values;
+  Address address;
+};
+Operand make_operand(Memory& memory, Backend& backend, DType dtype, std::int64_t elements, std::uint64_t seed) {
+  Operand operand;
+  Bytes bytes(static_cast<std::size_t>(elements) * size_of(dtype));
+  for (std::int64_t e = 0; e < elements; ++e) {
+    const auto word = kernel::philox(seed, static_cast<std::uint64_t>(e))[0];
+    write_element(bytes.data(), e, dtype, {.f = std::ldexp(word >> 8, -23) - 1, .i = word % 7});
+    const Value value = read_element(bytes.data(), e, dtype);
+    operand.values.push_back(is_floating(dtype) ? value.f : static_cast<double>(value.i));
+  }
+  operand.address = memory.take(bytes.size());
+  backend.upload(0, operand.address, bytes.data(), bytes.size());
+  return operand;
+}
+
+// Runs a product three times and compares it with sums in double. Strides are those of compact matrices, where
+// they are not given.
+void check_matmul(Backend& backend, plan::MatmulStep step, double tolerance) {
+  Memory memory(backend);
+  if (step.lda == 0) step.lda = step.transpose_a ? step.m : step.k;
+  if (step.ldb == 0) step.ldb = step.transpose_b ? step.k : step.n;
+  if (step.ldc == 0) step.ldc = step.n;
+  if (step.batch > 1 && step.stride_c == 0) step.stride_c = step.m * step.ldc;
+  const auto extent = [&](std::int64_t stride, std::int64_t rows, std::int64_t ld, std::int64_t offset) {
+    return offset + (step.batch - 1) * stride + rows * ld;
+  };
+  const Operand a = make_operand(memory, backend, step.dtype,
+                                 extent(step.stride_a, step.transpose_a ? step.k : step.m, step.lda, step.offset_a), 1);
+  const Operand b = make_operand(memory, backend, step.dtype,
+                                 extent(step.stride_b, step.transpose_b ? step.n : step.k, step.ldb, step.offset_b), 2);
+  const std::int64_t elements = extent(step.stride_c, step.m, step.ldc, 0);
+  step.a = leaf(0);
+  step.b = leaf(1);
+  step.c = output(0);
+  step.label = "matmul";
+  plan::PlanSteps steps;
+  steps.steps = {step};
+  steps.leaf_bytes = {a.values.size() * size_of(step.dtype), b.values.size() * size_of(step.dtype)};
+  steps.output_bytes = {static_cast<std::uint64_t>(elements) * size_of(step.dtype)};
+  const auto executable = backend.prepare(0, steps);
+  const Address c = memory.take(steps.output_bytes[0]);
+  for (int run = 0; run < 3; ++run) executable->run(std::array{a.address, b.address}, std::array{c}, {}, {});
+  const Bytes bytes = memory.get<std::byte>(c, steps.output_bytes[0]);
+  const auto at = [](const std::vector<double>& values, std::int64_t index) {
+    return values[static_cast<std::size_t>(index)];
+  };
+  double worst = 0;
+  for (std::int64_t batch = 0; batch < step.batch; ++batch) {
+    const std::int64_t base_a = step.offset_a + batch * step.stride_a, base_b = step.offset_b + batch * step.stride_b;
+    for (std::int64_t i = 0; i < step.m; ++i) {
+      for (std::int64_t j = 0; j < step.n; ++j) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < step.k; ++k) {
+          sum += at(a.values, base_a + (step.transpose_a ? k * step.lda + i : i * step.lda + k)) *
+                 at(b.values, base_b + (step.transpose_b ? j * step.ldb + k : k * step.ldb + j));
+        }
+        const Value got = read_element(bytes.data(), batch * step.stride_c + i * step.ldc + j, step.dtype);
+        worst = std::fmax(worst, std::fabs(sum - (is_floating(step.dtype) ? got.f : static_cast<double>(got.i))));
+      }
+    }
+  }
+  EXPECT_LE(worst, tolerance * std::sqrt(static_cast<double>(std::max<std::int64_t>(step.k, 1))))
+      << name_of(step.dtype) << " " << step.transpose_a << step.transpose_b << " " << step.m << "x" << step.n << "x"
+      << step.k << " batch " << step.batch << " tf32 " << step.tf32;
+}
+
+double matmul_tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 1e-3;
+    case DType::bf16: return 8e-3;
+    case DType::f64: return 1e-14;
+    case DType::f32: return 1e-6;
+    default: return 0;
+  }
+}
+
+TEST_F(CudaBackend, ProductsOfEveryDTypeAndTranspose) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64}) {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        plan::MatmulStep step;
+        step.dtype = dtype;
+        step.transpose_a = transpose_a;
+        step.transpose_b = transpose_b;
+        step.m = 33, step.n = 47, step.k = 129;
+        check_matmul(backend(), step, matmul_tolerance(dtype));
+        step.m = 64, step.n = 128, step.k = 256;
+        check_matmul(backend(), step, matmul_tolerance(dtype));
+        step.m = 5, step.n = 6, step.k = 7, step.batch = 3;
+        step.stride_a = 35, step.stride_b = 42;
+        check_matmul(backend(), step, matmul_tolerance(dtype));
+      }
+    }
+  }
+}
+
+TEST_F(CudaBackend, ProductsWithOddStridesAndOffsets) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const double tolerance = matmul_tolerance(dtype);
+    const auto check = [&](auto set) {
+      plan::MatmulStep step;
+      step.dtype = dtype;
+      step.m = 40, step.n = 24, step.k = 56;
+      set(step);
+      check_matmul(backend(), step, tolerance);
+    };
+    check([](auto& s) { s.offset_a = 1, s.offset_b = 3; });
+    check([](auto& s) { s.lda = 61, s.ldb = 31, s.ldc = 29; });
+    check([](auto& s) { s.batch = 4, s.stride_b = 24 * 56; });  // A shared by the batch
+    check([](auto& s) { s.batch = 4, s.stride_a = 40 * 56, s.offset_b = 8; });
+    check([](auto& s) { s.m = 1; });
+    check([](auto& s) { s.n = 1; });
+    check([](auto& s) { s.k = 1; });
+    check([](auto& s) { s.k = 0, s.lda = 1, s.ldb = 24; });  // sums of nothing
+    check([](auto& s) { s.m = 0; });
+    check([](auto& s) { s.n = 0, s.ldb = 1, s.ldc = 1; });
+  }
+}
+
+TEST_F(CudaBackend, SinglePrecisionIsTrueUnlessTf32IsAsked) {
+  plan::MatmulStep step;
+  step.m = step.n = 128;
+  step.k = 1024;
+  check_matmul(backend(), step, 1e-6);
+  step.tf32 = true;
+  check_matmul(backend(), step, 2e-3);
+}
+
+TEST_F(CudaBackend, ProductsAreCountedAndReplayed) {
+  plan::PlanSteps steps;
+  plan::MatmulStep step;
+  step.m = step.n = step.k = 64;
+  step.lda = step.ldb = step.ldc = 64;
+  step.a = leaf(0), step.b = leaf(0), step.c = temp(0);
+  steps.steps = {step};
+  step.a = temp(0), step.c = output(0);
+  steps.steps.emplace_back(step);
+  steps.leaf_bytes = steps.output_bytes = {4 * 64 * 64};
+  steps.arena_bytes = 4 * 64 * 64;
+  const auto executable = backend().prepare(0, steps);
+  std::vector<float> identity(64 * 64, 0);
+  for (std::size_t i = 0; i < 64; ++i) identity[i * 65] = 2;
+  const Address x = memory().put(identity), y = memory().take(4 * 64 * 64), arena = memory().take(4 * 64 * 64);
+  const auto& counters = live_counters();
+  const auto calls = counters.library_calls.load() + counters.launches.load();
+  for (int run = 0; run < 5; ++run) executable->run(std::array{x}, std::array{y}, arena, {});
+  EXPECT_EQ(counters.library_calls.load() + counters.launches.load() - calls, 10u);
+  EXPECT_EQ(memory().get<float>(y, 1)[0], 8);
+}
+
+// A fault takes the process's context with it, so it happens in a process of its own.
+TEST_F(CudaBackend, AfterAFaultEveryCallSaysThatTheDeviceIsLost) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto fault = [] {
+    const auto says_lost = [](const auto& call) {
+      try {
+        call();
+      } catch (const BackendError& error) {
+        return std::string(error.what()).starts_with("cuda:0 is lost: ");
+      }
+      return false;
+    };
+    const Address memory = backend().allocate(0, 256);
+    const auto executable = backend().prepare(0, add_plan(64));
+    const Address nowhere{reinterpret_cast<void*>(std::uintptr_t{256}), 0};
+    const bool noticed = says_lost([&] {
+      executable->run(std::array{nowhere}, std::array{memory}, {}, arg(1));
+      backend().synchronize(0);
+    });
+    float value = 0;
+    const bool keeps_saying = says_lost([&] { backend().synchronize(0); }) &&
+                              says_lost([&] { backend().allocate(0, 256); }) &&
+                              says_lost([&] { backend().upload(0, memory, &value, 4); }) &&
+                              says_lost([&] { backend().download(0, &value, memory, 4); }) &&
+                              says_lost([&] { backend().prepare(0, add_plan(64)); }) &&
+                              says_lost([&] { executable->run(std::array{memory}, std::array{memory}, {}, arg(1)); });
+    std::_Exit(noticed && keeps_saying ? 0 : 1);
+  };
+  EXPECT_EXIT(fault(), ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace volta::testing
