@@ -2,6 +2,7 @@
 // kernel costs.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -54,6 +55,9 @@ struct Builder {
 class Plan {
  public:
   Plan() : backend_(make_cpu_backend()) {}
+  ~Plan() {
+    for (const Address memory : outputs_) backend_->release(0, memory);
+  }
 
   void add(const kernel::Program& program, std::vector<std::int64_t> ints, const std::vector<int>& buffers) {
     plan::Binding binding{std::move(ints), {}, 0};
@@ -70,8 +74,8 @@ class Plan {
     steps_.steps.emplace_back(std::move(step));
   }
   int buffer(std::int64_t elements) {
-    memory_.push_back(std::make_unique<std::vector<float>>(static_cast<std::size_t>(elements), 0.5f));
-    outputs_.push_back({memory_.back()->data(), 0});
+    outputs_.push_back(backend_->allocate(0, static_cast<std::size_t>(elements) * sizeof(float)));
+    std::fill_n(static_cast<float*>(outputs_.back().base), elements, 0.5f);
     return static_cast<int>(outputs_.size()) - 1;
   }
   void run() {
@@ -82,7 +86,6 @@ class Plan {
  private:
   std::unique_ptr<Backend> backend_;
   plan::PlanSteps steps_;
-  std::vector<std::unique_ptr<std::vector<float>>> memory_;
   std::vector<Address> outputs_;
   std::unique_ptr<Executable> executable_;
 };

@@ -501,7 +501,7 @@ void check_product(const Product& product) {
   const plan::MatmulStep& s = product.step;
   const auto a = random_values<T>(1, product.a_elements), b = random_values<T>(2, product.b_elements);
   const std::vector<T> c = run_product(product, a, b);
-  const double tolerance = (sizeof(T) == 4 ? 1e-6 : 1e-14) * std::sqrt(static_cast<double>(s.k) + 1);
+  const double tolerance = (sizeof(T) == 4 ? 2e-6 : 1e-14) * std::sqrt(static_cast<double>(s.k) + 1);
   for (std::int64_t batch = 0; batch < s.batch; ++batch) {
     for (std::int64_t i = 0; i < s.m; ++i) {
       for (std::int64_t j = 0; j < s.n; ++j) {

@@ -117,10 +117,4 @@ std::vector<Device> devices() {
 
 bool is_gpu_available() { return Device::gpu().has_value(); }
 
-void synchronize(Device device) {
-  DeviceEntry& entry = device_entry(device);
-  const std::lock_guard lock(entry.lock);
-  entry.backend.synchronize(entry.index);
-}
-
 }  // namespace volta

@@ -177,4 +177,18 @@ Tensor uniform(const Shape& shape, double low, double high, TensorOptions option
   return graph::finish(scaled.to(dtype, place), options);
 }
 
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options, Place place) {
+  if (low >= high || high - low > std::int64_t{1} << 32) {
+    throw ArgumentError(fmt::format("randint: [{}, {}) is empty or longer than 2^32", low, high));
+  }
+  const Device device = options.device.value_or(Device::cpu());
+  const DType dtype = options.dtype.value_or(DType::i64);
+  // floor(u n): exact products of 24-bit (f32) or 32-bit (f64) uniforms, so the same integers everywhere.
+  const DType uniform = high - low <= std::int64_t{1} << 24 ? DType::f32 : DType::f64;
+  const Tensor u = graph::draw(OpId::philox, shape, uniform, device, shape.numel(), place);
+  const Tensor scaled = graph::binary(OpId::mul, {u, place}, {high - low, place}).floor(place);
+  const Tensor shifted = graph::binary(OpId::add, {scaled.to(DType::i64, place), place}, {low, place});
+  return graph::finish(shifted.to(dtype, place), options);
+}
+
 }  // namespace volta

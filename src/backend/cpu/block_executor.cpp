@@ -71,7 +71,8 @@ class Runner {
       return taken;
     };
     values_ = reinterpret_cast<void**>(take(program_.registers.size() * sizeof(void*)));
-    registers_ = take(program_.register_bytes);
+    widening_ = at(launch.block / kBlock);
+    registers_ = take(program_.register_bytes * widening_);
     outer_at_ = reinterpret_cast<std::int64_t*>(take(launch.affines.size() * sizeof(std::int64_t)));
     vec_at_ = reinterpret_cast<std::int64_t*>(take(launch.affines.size() * sizeof(std::int64_t)));
     if (launch.flat) {
@@ -79,7 +80,7 @@ class Runner {
           take((launch.affines.size() + 1) * at(kBlock + 1) * sizeof(std::int64_t)));
       run_at_ = run_lane_ + kBlock + 1;
     }
-    for (std::size_t n = 0; n < program_.registers.size(); ++n) values_[n] = registers_ + program_.registers[n];
+    for (std::size_t n = 0; n < program_.registers.size(); ++n) values_[n] = home(static_cast<int>(n));
     for (std::size_t n = 0; n < launch.affines.size(); ++n) {
       outer_at_[n] = launch.affines[n].base;
       vec_at_[n] = 0;
@@ -89,10 +90,11 @@ class Runner {
   void units(std::int64_t begin, std::int64_t end) {
     run_uniform(launch_.widest);
     switch (program_.mode) {
-      case Mode::Map: return run_map(begin, end);
-      case Mode::Lanes: return run_lanes(begin, end);
-      case Mode::Rows: return run_rows(begin, end);
+      case Mode::Map: run_map(begin, end); break;
+      case Mode::Lanes: run_lanes(begin, end); break;
+      case Mode::Rows: run_rows(begin, end); break;
     }
+    if (launch_.streams) std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 
   void uniform_stores() {
@@ -125,6 +127,7 @@ class Runner {
         for (const Code& code : phase.par) execute(code, block);
         const std::vector<Code>& body = launch_.keep ? phase.kept : phase.again;
         if (body.empty()) continue;
+        if (run_product(phase, block)) continue;
         for (const int k : phase.reduces) begin_lanes(reduction(k), block.n);
         for (std::int64_t r = 0; r < launch_.outer_points; ++r) {
           set_outer(r);
@@ -136,6 +139,41 @@ class Runner {
         for (const int k : phase.reduces) finish_lanes(reduction(k), launch_.outer_points, block.n);
       }
     }
+  }
+
+  // Adds up products of two loads without going through registers, where the strides allow it.
+  bool run_product(const Phase& phase, const Block& block) {
+    if (phase.product_a < 0 || launch_.outer_extents.size() != 1) return false;
+    const BoundSite& a = launch_.sites[at(phase.product_a)];
+    const BoundSite& b = launch_.sites[at(phase.product_b)];
+    if (a.masks > 0 || b.masks > 0) return false;
+    const BoundAffine& at_a = launch_.affines[at(a.affine)];
+    const BoundAffine& at_b = launch_.affines[at(b.affine)];
+    const std::int64_t depth_a = launch_.coefficients[at_a.outer], depth_b = launch_.coefficients[at_b.outer];
+    const bool dots = depth_a == 1 && depth_b == 1 && (at_a.step == 0 || at_b.step == 0);
+    if (!dots && !(at_a.step == 0 && at_b.step == 1) && !(at_a.step == 1 && at_b.step == 0)) return false;
+    set_outer(0);
+    const ReduceSite& reduce = program_.reduces[at(phase.reduces[0])];
+    std::byte* out = static_cast<std::byte*>(values_[reduce.instr]);
+    const int type = type_index(reduce.dtype), runs = a.linear && b.linear ? 1 : block.runs;
+    for (int r = 0; r < runs; ++r) {
+      const std::int64_t lane = runs == 1 ? 0 : run_lane_[r];
+      const std::size_t n = at((runs == 1 ? block.n : run_lane_[r + 1]) - lane);
+      const void* left = memory_at(a, index_at(a.affine, r, lane), reduce.dtype);
+      const void* right = memory_at(b, index_at(b.affine, r, lane), reduce.dtype);
+      void* to = out + at(lane) * size_of(reduce.dtype);
+      const std::int64_t depth = launch_.outer_points;
+      if (dots && at_a.step == 0) {
+        table_.dots[type](to, left, right, at_b.step, depth, n);
+      } else if (dots) {
+        table_.dots[type](to, right, left, at_a.step, depth, n);
+      } else if (at_a.step == 0) {
+        table_.product[type](to, left, depth_a, right, depth_b, depth, n);
+      } else {
+        table_.product[type](to, right, depth_b, left, depth_a, depth, n);
+      }
+    }
+    return true;
   }
 
   void run_rows(std::int64_t begin, std::int64_t end) {
@@ -160,7 +198,7 @@ class Runner {
 
   Reduction reduction(int k) const {
     const ReduceSite& site = program_.reduces[at(k)];
-    return {site.op, site.dtype, launch_.sum_levels, values_[at(site.instr)],
+    return {site.op, site.dtype, launch_.sum_levels, at(launch_.block) * sizeof(double), values_[at(site.instr)],
             scratch_ + launch_.accumulators + at(k) * launch_.accumulator_bytes};
   }
 
@@ -216,9 +254,11 @@ class Runner {
     Block block;
     const std::size_t dims = launch_.vec_extents.size();
     const std::int64_t last = launch_.vec_extents.back();
-    const std::int64_t row = dims == 1 ? 0 : b / launch_.row_blocks;
-    const std::int64_t start = (b - row * launch_.row_blocks) * kBlock;
-    block.n = std::min(kBlock, last - start);
+    std::int64_t row = dims == 1 ? 0 : b / launch_.row_blocks;
+    std::int64_t column = b - row * launch_.row_blocks;
+    if (launch_.turned) turn(b, row, column);
+    const std::int64_t start = column * launch_.block;
+    block.n = std::min(launch_.block, last - start);
     block.position = row * last + start;
     std::int64_t digits[32];
     if (dims > 1) split(row, launch_.vec_extents, dims - 1, digits);
@@ -228,6 +268,16 @@ class Runner {
       if (!affine.linear) vec_at_[n] += dot(affine.vec, digits, dims - 1);
     }
     return block;
+  }
+
+  // Block b in the order of bands: all rows of a band, then the next column.
+  void turn(std::int64_t b, std::int64_t& row, std::int64_t& column) const {
+    const std::int64_t rows = launch_.vec_points / launch_.vec_extents.back();
+    const std::int64_t band = b / (kBand * launch_.row_blocks);
+    const std::int64_t height = std::min(kBand, rows - band * kBand);
+    const std::int64_t within = b - band * kBand * launch_.row_blocks;
+    row = band * kBand + within % height;
+    column = within / height;
   }
 
   // A block over several short rows: where each row's piece starts, and every index at those places.
@@ -321,6 +371,7 @@ class Runner {
     if (code.direct >= 0) place_direct(code, block);
     code.fn(values_[code.out], pointer(code.a), pointer(code.b), pointer(code.c), at(block.n));
   }
+  std::byte* home(int value) const { return registers_ + program_.registers[at(value)] * widening_; }
   const void* pointer(int value) const { return value < 0 ? nullptr : values_[value]; }
 
   void* memory_at(const BoundSite& site, std::int64_t index, DType dtype) const {
@@ -330,10 +381,10 @@ class Runner {
   // The result goes to its register, or to the memory of its Store where whole vectors fit.
   void place_direct(const Code& code, const Block& block) {
     const BoundSite& site = launch_.sites[at(code.direct)];
-    if (block.n % kPad == 0 && launch_.affines[at(site.affine)].step == 1 && simple(site, block)) {
+    if (block.n % kPad == 0 && !site.stream && launch_.affines[at(site.affine)].step == 1 && simple(site, block)) {
       values_[code.out] = memory_at(site, index_at(site.affine, 0, 0), code.dtype);
     } else {
-      values_[code.out] = registers_ + program_.registers[at(code.out)];
+      values_[code.out] = home(code.out);
     }
   }
 
@@ -341,7 +392,7 @@ class Runner {
     const BoundSite& site = launch_.sites[at(code.site)];
     const std::int64_t step = launch_.affines[at(site.affine)].step;
     const int size = size_index(code.dtype);
-    std::byte* to = registers_ + program_.registers[at(code.out)];
+    std::byte* to = home(code.out);
     if (simple(site, block)) {
       const std::int64_t start = index_at(site.affine, 0, 0);
       void* from = memory_at(site, start, code.dtype);
@@ -407,6 +458,10 @@ class Runner {
     if (simple(site, block)) {
       void* to = memory_at(site, index_at(site.affine, 0, 0), code.dtype);
       if (to == from) return;
+      const std::size_t bytes = at(block.n) * size_of(code.dtype);
+      if (site.stream && reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && bytes % 64 == 0) {
+        return table_.stream(to, from, bytes);
+      }
       return table_.store_strided[size](to, from, step, at(block.n));
     }
     const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
@@ -487,8 +542,11 @@ class Runner {
         site, block,
         [&](std::int64_t lane, std::int64_t n, std::int64_t element) {
           if (uniform && step == 1) {
-            draw(drawn, *seeds, *offsets, static_cast<std::uint64_t>(element), at(n));
-            std::memcpy(to + lane * bytes, drawn, at(n * bytes));
+            for (std::int64_t i = 0; i < n; i += kBlock) {
+              const std::int64_t count = std::min(kBlock, n - i);
+              draw(drawn, *seeds, *offsets, static_cast<std::uint64_t>(element + i), at(count));
+              std::memcpy(to + (lane + i) * bytes, drawn, at(count * bytes));
+            }
             return;
           }
           for (std::int64_t i = lane; i < lane + n; ++i, element += step) {
@@ -512,6 +570,7 @@ class Runner {
   std::byte* scratch_;
   void** values_;
   std::byte* registers_;
+  std::size_t widening_;  // blocks are this many times kBlock wide
   std::int64_t* outer_at_;
   std::int64_t* vec_at_;
   std::int64_t* run_lane_ = nullptr;  // lane where each run starts, and the end

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "backend/cpu/reduction.h"
+#include "platform/parallel.h"
 
 namespace volta::cpu {
 namespace {
@@ -14,6 +15,12 @@ constexpr std::size_t at(int n) { return static_cast<std::size_t>(n); }
 constexpr std::int64_t kShortRow = 32;
 // Row values are kept between phases up to this many bytes per thread: half of a second-level cache.
 constexpr std::size_t kKeptBytes = 512 * 1024;
+
+// Stores beyond this go around the caches.
+constexpr std::int64_t kStreamBytes = 16 * 1024 * 1024;
+// Registers of a wide block stay within this; blocks grow up to kWidest times kBlock.
+constexpr std::size_t kWideRegisters = 24 * 1024;
+constexpr std::int64_t kWidest = 8;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -133,6 +140,13 @@ class Binder {
       if (instr.kind == kernel::InstrKind::Load && instr.a >= 0) {
         site.fixed_index = (program_.dependence[at(instr.a)] & running) == 0;
       }
+      if (instr.kind == kernel::InstrKind::Store && instr.mask.empty() && !instr.once && site.linear &&
+          out_.affines[at(site.affine)].step == 1 && !program_.program.slots[at(instr.slot)].read) {
+        const std::int64_t size = static_cast<std::int64_t>(size_of(program_.program.slots[at(instr.slot)].dtype));
+        site.stream = out_.vec_points * size >= kStreamBytes ||
+                      (program_.mode == Mode::Rows && out_.vec_points * out_.outer_points * size >= kStreamBytes);
+        out_.streams |= site.stream;
+      }
       // Reading past a block is harmless inside what the launch reads anyway, unless somebody writes there.
       if (instr.kind == kernel::InstrKind::Load && instr.a < 0 && instr.mask.empty() &&
           !program_.program.slots[at(instr.slot)].written) {
@@ -155,18 +169,40 @@ class Binder {
       out_.blocks = (out_.vec_points + kBlock - 1) / kBlock;
       out_.widest = std::min(out_.vec_points, kBlock);
     } else {
-      out_.row_blocks = (last + kBlock - 1) / kBlock;
+      widen_blocks(out_.vec_points / last, last);
+      out_.row_blocks = (last + out_.block - 1) / out_.block;
       out_.blocks = out_.vec_points / last * out_.row_blocks;
-      out_.widest = std::min(last, kBlock);
+      out_.widest = std::min(last, out_.block);
+      // A strided index walks a cache line per element: visit the rows that share those lines together.
+      out_.turned = program_.mode == Mode::Map && out_.vec_extents.size() > 1 && out_.row_blocks > 1 &&
+                    std::any_of(out_.sites.begin(), out_.sites.end(), [&](const BoundSite& site) {
+                      const std::int64_t step = out_.affines[at(site.affine)].step;
+                      return site.slot >= 0 && (step > 1 || step < -1);
+                    });
     }
     const bool rows = program_.mode == Mode::Rows;
     out_.units = rows ? out_.outer_points : out_.blocks;
     out_.unit_work = std::max<std::int64_t>(1, rows ? out_.vec_points : out_.widest * out_.outer_points);
   }
 
+  // Columns: long rows are walked in wide pieces, which memory likes better. Lanes do not depend on each other,
+  // so the width may depend on the number of threads.
+  void widen_blocks(std::int64_t rows, std::int64_t last) {
+    if (program_.mode != Mode::Lanes) return;
+    std::int64_t factor = kWidest;
+    const auto fits = [&] {
+      const std::int64_t width = kBlock * factor;
+      return program_.register_bytes * at(factor) <= kWideRegisters && last > width / 2 &&
+             rows * ((last + width - 1) / width) >= platform::num_threads();
+    };
+    while (factor > 1 && !fits()) factor /= 2;
+    out_.block = kBlock * factor;
+  }
+
   void lay_out_scratch() {
     // Pointers of values, offsets of affines (outer, vector), offsets per run, registers, accumulators, rows.
-    std::size_t bytes = aligned(program_.registers.size() * sizeof(void*)) + aligned(program_.register_bytes);
+    std::size_t bytes = aligned(program_.registers.size() * sizeof(void*));
+    bytes += aligned(program_.register_bytes * at(out_.block / kBlock));
     bytes += 2 * aligned(out_.affines.size() * sizeof(std::int64_t));
     if (out_.flat) bytes += aligned((out_.affines.size() + 1) * at(kBlock + 1) * sizeof(std::int64_t));
     out_.accumulators = bytes;
@@ -176,7 +212,7 @@ class Binder {
       out_.sum_levels = out_.outer_points <= 2 * kLaneRun
                             ? 0
                             : std::bit_width(static_cast<std::uint64_t>(out_.outer_points / kLaneRun));
-      out_.accumulator_bytes = at(kBlock) * sizeof(double) * at(out_.sum_levels + 1);
+      out_.accumulator_bytes = at(out_.block) * sizeof(double) * at(out_.sum_levels + 1);
     }
     bytes += program_.reduces.size() * out_.accumulator_bytes;
     std::size_t kept = 0;

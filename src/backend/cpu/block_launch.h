@@ -28,8 +28,12 @@ struct BoundSite {
   bool linear = true;               // the index and all masks are linear
   bool fixed_index = false;         // Gather: one index for a whole run of the last vector dimension
   std::int64_t value_stride = 0;    // Gather
+  bool stream = false;              // Store: larger than the caches, and nobody reads it here
   std::int64_t end = 0;             // elements that may be read: one past the largest index; 0: unknown
 };
+
+// Rows of a band: as many f32 as a cache line holds.
+inline constexpr std::int64_t kBand = 16;
 
 struct Launch {
   std::shared_ptr<const BlockProgram> program;
@@ -39,7 +43,9 @@ struct Launch {
   std::vector<BoundSite> sites;
   std::vector<std::int64_t> coefficients;
   std::int64_t vec_points = 0, outer_points = 0;
+  std::int64_t block = kBlock;    // elements per block: more than kBlock for long columns
   bool flat = false;              // blocks cross the ends of the (short) last dimension
+  bool turned = false;            // neighbouring blocks lie below each other, in bands of kBand rows
   std::int64_t row_blocks = 1;    // blocks along the last dimension, when not flat
   std::int64_t blocks = 0;        // along the vector axes
   std::int64_t widest = 0;        // elements of the largest block
@@ -49,6 +55,7 @@ struct Launch {
   // Scratch of one thread, in bytes from its start.
   std::size_t accumulators = 0;       // first accumulator; one every accumulator_bytes
   std::size_t accumulator_bytes = 0;
+  bool streams = false;               // some site streams
   int sum_levels = 0;                 // Lanes: levels of the pairwise sum
   std::vector<std::size_t> row_at;    // per kept value
   std::size_t scratch_bytes = 0;

@@ -188,6 +188,7 @@ class Compiler {
     }
     if (body == Domain::Full) sort_row_values();
     if (out_.mode == Mode::Rows) find_spread();
+    if (out_.mode == Mode::Lanes) find_products();
   }
 
   // Row values by phase. Row stores all go to the last phase that has any: a row may be read again by a
@@ -243,6 +244,21 @@ class Compiler {
     }
     for (int n = 0; n < count_; ++n) {
       if (kept[at(n)]) out_.kept.push_back(n);
+    }
+  }
+
+  void find_products() {
+    for (Phase& target : out_.phases) {
+      const std::vector<Code>& body = target.again;
+      if (body.size() != 4 || target.kept.size() != 4 || target.reduces.size() != 1) continue;
+      const ReduceSite& reduce = out_.reduces[at(target.reduces[0])];
+      if (reduce.op != kernel::ReduceOp::Sum || simd().product[type_index(reduce.dtype)] == nullptr) continue;
+      const Instr& mul = instr(reduce.value);
+      if (mul.kind != InstrKind::Op || mul.op != ScalarOp::mul || mul.a == mul.b) continue;
+      const bool loads = codes_[at(mul.a)].kind == CodeKind::Load && codes_[at(mul.b)].kind == CodeKind::Load;
+      if (!loads || domain(mul.a) != Domain::Full || domain(mul.b) != Domain::Full) continue;
+      target.product_a = codes_[at(mul.a)].site;
+      target.product_b = codes_[at(mul.b)].site;
     }
   }
 

@@ -36,6 +36,8 @@ struct Phase {
   std::vector<Code> kept;    // per block; row values computed once and kept for later phases
   std::vector<Code> again;   // per block; row values computed again in each phase
   std::vector<int> reduces;  // entries of `reduces` this phase fills
+  // Lanes: the blocks do nothing but add up the product of two Loads; their sites. Else -1.
+  int product_a = -1, product_b = -1;
 };
 
 struct ReduceSite {

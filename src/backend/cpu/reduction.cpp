@@ -77,8 +77,6 @@ void collect(const Reduction& r, const std::byte* levels, std::size_t bytes, voi
   }
 }
 
-constexpr std::size_t kLaneLevelBytes = static_cast<std::size_t>(kBlock) * sizeof(double);
-
 // A row's state: [running fold][levels ...][counter]; arg-reductions: [best value][position].
 std::int64_t& counter(const Reduction& r) {
   return *reinterpret_cast<std::int64_t*>(r.state + kRowReductionBytes - kFoldBytes);
@@ -102,13 +100,13 @@ void accumulate_lanes(const Reduction& r, const void* values, std::int64_t step,
   }
   combine(r)(r.result, r.result, values, nullptr, at(lanes));
   if (in_tree(r) && r.levels > 0 && (step + 1) % kLaneRun == 0) {
-    push(r, r.state, kLaneLevelBytes, r.result, step / kLaneRun, lanes);
+    push(r, r.state, r.level_bytes, r.result, step / kLaneRun, lanes);
     fill_identity(r, r.result, lanes);
   }
 }
 
 void finish_lanes(const Reduction& r, std::int64_t steps, std::int64_t lanes) {
-  if (in_tree(r) && r.levels > 0) collect(r, r.state, kLaneLevelBytes, r.result, steps / kLaneRun, lanes);
+  if (in_tree(r) && r.levels > 0) collect(r, r.state, r.level_bytes, r.result, steps / kLaneRun, lanes);
 }
 
 void begin_row(const Reduction& r) {

@@ -20,6 +20,7 @@ struct Reduction {
   kernel::ReduceOp op;
   DType dtype;        // of the values
   int levels;         // Lanes: levels of the tree in `state`; 0: sums are added up in order
+  std::size_t level_bytes;  // Lanes: size of a level
   void* result;       // register of the Reduce
   std::byte* state;
 };

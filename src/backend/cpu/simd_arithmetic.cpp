@@ -356,7 +356,7 @@ const SimdTable& simd() {
     fill_casts(filled);
     fill_movement(filled);
     fill_reductions(filled);
-    fill_gemm(filled);
+    fill_products(filled);
     return filled;
   }();
   return table;

@@ -53,6 +53,13 @@ void store_strided(void* base, const void* values, std::int64_t stride, std::siz
   for (std::size_t i = 0; i < n; ++i) z[static_cast<std::int64_t>(i) * stride] = x[i];
 }
 
+void stream(void* to, const void* from, std::size_t n_bytes) {
+  const hn::ScalableTag<std::uint32_t> d;
+  const std::uint32_t* x = static_cast<const std::uint32_t*>(from);
+  std::uint32_t* z = static_cast<std::uint32_t*>(to);
+  for (std::size_t i = 0; i < n_bytes / 4; i += hn::Lanes(d)) hn::Stream(hn::LoadU(d, x + i), d, z + i);
+}
+
 template <class U, class I>
 void gather(void* out, const void* base, std::int64_t stride, const void* index, std::int64_t value_stride,
             std::size_t n) {
@@ -160,6 +167,7 @@ void fill(SimdTable& table) {
   fill_size<std::uint16_t>(table, 1);
   fill_size<std::uint32_t>(table, 2);
   fill_size<std::uint64_t>(table, 3);
+  table.stream = stream;
   table.philox[type_index(DType::f32)] = philox_block<float>;
   table.philox[type_index(DType::f64)] = philox_block<double>;
   table.philox[type_index(DType::i64)] = philox_block<std::int64_t>;

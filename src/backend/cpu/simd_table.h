@@ -38,6 +38,14 @@ using TrackBestFn = void (*)(void* best, std::int64_t* position, const void* val
 // out[i] = word of element first + i, converted to the dtype of the entry.
 using PhiloxFn = void (*)(void* out, std::uint64_t seed, std::uint64_t offset, std::uint64_t first,
                           std::size_t n);
+// out[i] = sum over k of a[k * a_step] * b[k * b_step + i]
+using ProductFn = void (*)(void* out, const void* a, std::int64_t a_step, const void* b, std::int64_t b_step,
+                           std::int64_t depth, std::size_t n);
+// out[i] = sum over k of a[k] * b[i * b_stride + k]
+using DotsFn = void (*)(void* out, const void* a, const void* b, std::int64_t b_stride, std::int64_t depth,
+                        std::size_t n);
+// Copies around the cache; `to` is aligned to 64 bytes and n_bytes is a multiple of 64.
+using StreamFn = void (*)(void* to, const void* from, std::size_t n_bytes);
 // c[rows, columns] (row stride ldc) (+)= packed a (depth x kGemmRows) * packed b (depth x kGemmColumns).
 using GemmTileFn = void (*)(void* c, std::int64_t ldc, const void* a, const void* b, std::int64_t depth,
                             std::int64_t rows, std::int64_t columns, bool accumulate);
@@ -59,6 +67,9 @@ struct SimdTable {
   FindBestFn find_best[2][kDTypeCount] = {};  // max, min
   TrackBestFn track_best[2][kDTypeCount] = {};
   PhiloxFn philox[kDTypeCount] = {};
+  StreamFn stream = nullptr;
+  ProductFn product[kDTypeCount] = {};  // f32, f64
+  DotsFn dots[kDTypeCount] = {};
   GemmTileFn gemm_f32 = nullptr, gemm_f64 = nullptr;
   const char* target = "";
 
@@ -87,6 +98,6 @@ void fill_functions(SimdTable& table);
 void fill_casts(SimdTable& table);
 void fill_movement(SimdTable& table);
 void fill_reductions(SimdTable& table);
-void fill_gemm(SimdTable& table);
+void fill_products(SimdTable& table);
 
 }  // namespace volta::cpu
