@@ -1,5 +1,5 @@
-// The CPU executor on its own: an elementwise chain against a copy, row programs, products, and what a tiny
-// kernel costs.
+// The CPU executor on its own: an elementwise chain against a copy, row programs, products, and
+// what a tiny kernel costs.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -26,8 +26,10 @@ struct Builder {
   kernel::Program program;
 
   int push(Instr instr) {
-    if (instr.kind == InstrKind::Load) program.slots[static_cast<std::size_t>(instr.slot)].read = true;
-    if (instr.kind == InstrKind::Store) program.slots[static_cast<std::size_t>(instr.slot)].written = true;
+    if (instr.kind == InstrKind::Load)
+      program.slots[static_cast<std::size_t>(instr.slot)].read = true;
+    if (instr.kind == InstrKind::Store)
+      program.slots[static_cast<std::size_t>(instr.slot)].written = true;
     program.instrs.push_back(std::move(instr));
     return static_cast<int>(program.instrs.size()) - 1;
   }
@@ -46,7 +48,9 @@ struct Builder {
   void store(int slot, Affine index, int a) {
     push({.kind = InstrKind::Store, .a = a, .slot = slot, .index = std::move(index)});
   }
-  int op(ScalarOp op, int a, int b = -1) { return push({.kind = InstrKind::Op, .op = op, .a = a, .b = b}); }
+  int op(ScalarOp op, int a, int b = -1) {
+    return push({.kind = InstrKind::Op, .op = op, .a = a, .b = b});
+  }
   int constant(double value) { return push({.kind = InstrKind::Const, .constant = value}); }
   int reduce(ReduceOp op, int a) { return push({.kind = InstrKind::Reduce, .reduce = op, .a = a}); }
 };
@@ -59,13 +63,14 @@ class Plan {
     for (const Address memory : outputs_) backend_->release(0, memory);
   }
 
-  void add(const kernel::Program& program, std::vector<std::int64_t> ints, const std::vector<int>& buffers) {
+  void add(const kernel::Program& program, std::vector<std::int64_t> ints,
+           const std::vector<int>& buffers) {
     plan::Binding binding{std::move(ints), {}, 0};
     for (const int buffer : buffers) {
       binding.buffers.push_back({BufferRef::Kind::Output, static_cast<std::uint32_t>(buffer), 0});
     }
-    steps_.steps.emplace_back(
-        plan::KernelStep{std::make_shared<const kernel::Program>(program), {std::move(binding)}, "bench"});
+    steps_.steps.emplace_back(plan::KernelStep{
+        std::make_shared<const kernel::Program>(program), {std::move(binding)}, "bench"});
   }
   void add(plan::MatmulStep step, int a, int b, int c) {
     step.a = {BufferRef::Kind::Output, static_cast<std::uint32_t>(a), 0};
@@ -122,7 +127,8 @@ void chain(benchmark::State& state) {
   value = b.op(ScalarOp::abs, value);
   b.store(y, here, value);
   Plan runner;
-  runner.add(b.program, {state.range(0)}, {runner.buffer(state.range(0)), runner.buffer(state.range(0))});
+  runner.add(b.program, {state.range(0)},
+             {runner.buffer(state.range(0)), runner.buffer(state.range(0))});
   for (auto _ : state) runner.run();
   bytes_moved(state, 8 * state.range(0));
 }
@@ -156,7 +162,7 @@ void bias(benchmark::State& state) {
   const std::int64_t n = 1'000'000 / state.range(0) * state.range(0);
   Plan runner;
   runner.add(b.program, {n / state.range(0), state.range(0)},
-           {runner.buffer(n), runner.buffer(state.range(0)), runner.buffer(n)});
+             {runner.buffer(n), runner.buffer(state.range(0)), runner.buffer(n)});
   for (auto _ : state) runner.run();
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * n);
 }
@@ -193,11 +199,16 @@ void softmax(benchmark::State& state) {
   const std::int64_t rows = state.range(0), length = state.range(1);
   Plan runner;
   runner.add(softmax_program(static_cast<int>(state.range(2))), {rows, length},
-           {runner.buffer(rows * length), runner.buffer(rows * length)});
+             {runner.buffer(rows * length), runner.buffer(rows * length)});
   for (auto _ : state) runner.run();
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * rows * length);
 }
-BENCHMARK(softmax)->Args({100'000, 10, 1})->Args({10'000, 128, 32})->Args({1'000, 1'000, 128})->Args({64, 50'000, 1024})->UseRealTime();
+BENCHMARK(softmax)
+    ->Args({100'000, 10, 1})
+    ->Args({10'000, 128, 32})
+    ->Args({1'000, 1'000, 128})
+    ->Args({64, 50'000, 1024})
+    ->UseRealTime();
 
 // Sums over the last axis (lanes > 1) or over the first (lanes == 1).
 void sums(benchmark::State& state) {
@@ -205,18 +216,23 @@ void sums(benchmark::State& state) {
   const bool along = state.range(2) > 1;
   Builder b;
   const Int kept = b.axis(Role::Par), reduced = b.axis(Role::Red);
-  b.program.schedule = {.kind = kernel::ScheduleKind::Row, .lanes = static_cast<int>(state.range(2))};
+  b.program.schedule = {.kind = kernel::ScheduleKind::Row,
+                        .lanes = static_cast<int>(state.range(2))};
   const int x = b.slot(), y = b.slot();
   const Affine index = along ? Affine{{{0, reduced}, {1, Int::literal(1)}}, {}}
                              : Affine{{{0, Int::literal(1)}, {1, kept}}, {}};
   b.store(y, {{{0, Int::literal(1)}}, {}}, b.reduce(ReduceOp::Sum, b.load(x, index)));
   Plan runner;
   runner.add(b.program, along ? std::vector{rows, columns} : std::vector{columns, rows},
-           {runner.buffer(rows * columns), runner.buffer(along ? rows : columns)});
+             {runner.buffer(rows * columns), runner.buffer(along ? rows : columns)});
   for (auto _ : state) runner.run();
   bytes_moved(state, 4 * rows * columns);
 }
-BENCHMARK(sums)->Args({10'000, 1'000, 128})->Args({10'000, 1'000, 1})->Args({1'000'000, 10, 1})->UseRealTime();
+BENCHMARK(sums)
+    ->Args({10'000, 1'000, 128})
+    ->Args({10'000, 1'000, 1})
+    ->Args({1'000'000, 10, 1})
+    ->UseRealTime();
 
 // Nine kernels of 4 x 8 elements: what a step of a tiny model costs besides its arithmetic.
 void tiny_kernels(benchmark::State& state) {
@@ -243,11 +259,13 @@ void tiny_product(benchmark::State& state) {
   const int x = b.slot(), w = b.slot(), y = b.slot();
   const int left = b.load(x, {{{0, k}, {2, Int::literal(1)}}, {}});
   const int right = b.load(w, {{{1, Int::literal(1)}, {2, n}}, {}});
-  b.store(y, {{{0, n}, {1, Int::literal(1)}}, {}}, b.reduce(ReduceOp::Sum, b.op(ScalarOp::mul, left, right)));
+  b.store(y, {{{0, n}, {1, Int::literal(1)}}, {}},
+          b.reduce(ReduceOp::Sum, b.op(ScalarOp::mul, left, right)));
   const std::int64_t size = state.range(0);
   Plan runner;
-  runner.add(b.program, {size / 2, size, size},
-           {runner.buffer(size * size / 2), runner.buffer(size * size), runner.buffer(size * size / 2)});
+  runner.add(
+      b.program, {size / 2, size, size},
+      {runner.buffer(size * size / 2), runner.buffer(size * size), runner.buffer(size * size / 2)});
   for (auto _ : state) runner.run();
 }
 BENCHMARK(tiny_product)->Arg(8)->Arg(16)->Arg(32)->Arg(50)->UseRealTime();
@@ -262,10 +280,14 @@ void product(benchmark::State& state) {
   step.k = step.lda = k;
   runner.add(step, a, b, c);
   for (auto _ : state) runner.run();
-  state.counters["GFLOPS"] =
-      benchmark::Counter(2e-9 * static_cast<double>(m * n * k), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GFLOPS"] = benchmark::Counter(2e-9 * static_cast<double>(m * n * k),
+                                                benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(product)->Args({64, 64, 64})->Args({1024, 1024, 1024})->Args({10, 784, 60'000})->UseRealTime();
+BENCHMARK(product)
+    ->Args({64, 64, 64})
+    ->Args({1024, 1024, 1024})
+    ->Args({10, 784, 60'000})
+    ->UseRealTime();
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The CPU backend: every sample program against the reference interpreter, scalar functions against libm,
-// products against a plain double loop, and bits that do not depend on the number of threads.
+// The CPU backend: every sample program against the reference interpreter, scalar functions against
+// libm, products against a plain double loop, and bits that do not depend on the number of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,9 @@ using plan::BufferRef;
 
 class ThreadCount {
  public:
-  explicit ThreadCount(int count) : before_(platform::num_threads()) { platform::set_num_threads(count); }
+  explicit ThreadCount(int count) : before_(platform::num_threads()) {
+    platform::set_num_threads(count);
+  }
   ~ThreadCount() { platform::set_num_threads(before_); }
 
  private:
@@ -38,13 +40,15 @@ struct OneKernel {
   std::vector<std::uint64_t> args;
 
   explicit OneKernel(const kernel::Program& program) {
-    steps.steps.emplace_back(plan::KernelStep{std::make_shared<const kernel::Program>(program), {}, "test"});
+    steps.steps.emplace_back(
+        plan::KernelStep{std::make_shared<const kernel::Program>(program), {}, "test"});
   }
   void bind(const std::vector<std::int64_t>& ints, const std::vector<void*>& buffers,
             const std::vector<std::uint64_t>& arguments) {
     plan::Binding binding{ints, {}, static_cast<std::uint32_t>(args.size())};
     for (void* buffer : buffers) {
-      binding.buffers.push_back({BufferRef::Kind::Output, static_cast<std::uint32_t>(outputs.size()), 0});
+      binding.buffers.push_back(
+          {BufferRef::Kind::Output, static_cast<std::uint32_t>(outputs.size()), 0});
       outputs.push_back({buffer, 0});
       steps.output_bytes.push_back(0);
     }
@@ -63,7 +67,8 @@ void check_sample(const Sample& sample, Backend& backend) {
   for (const SampleBinding& binding : sample.bindings) {
     expected.push_back(make_buffers(sample, binding));
     actual.push_back(expected.back());
-    run_reference(sample.program, binding.ints, pointers(expected.back()), binding.args.data(), &want);
+    run_reference(sample.program, binding.ints, pointers(expected.back()), binding.args.data(),
+                  &want);
     if (runs.empty() || !sample.program.schedule.horizontal) runs.emplace_back(sample.program);
     runs.back().bind(binding.ints, pointers(actual.back()), binding.args);
   }
@@ -92,7 +97,8 @@ TEST(CpuBackend, SamplesMatchTheReferenceOnSeveralThreads) {
   for (const Sample& sample : samples()) check_sample(sample, *backend);
 }
 
-// Runs `program` on each thread count over the same inputs; all slots must come out with the same bits.
+// Runs `program` on each thread count over the same inputs; all slots must come out with the same
+// bits.
 void expect_same_bits(const Sample& sample) {
   SCOPED_TRACE(sample.name);
   for (const SampleBinding& binding : sample.bindings) {
@@ -122,9 +128,11 @@ TEST(CpuBackend, BitsDoNotDependOnTheThreadCount) {
   expect_same_bits(resized(softmax_sample(32, 0), {700, 333}, {233100, 233100}));
   expect_same_bits(resized(softmax_sample(256, 0), {3, 70001}, {210003, 210003}));
   expect_same_bits(resized(column_sum_sample(), {300, 1000}, {300000, 1000}));
-  expect_same_bits(resized(layer_norm_sample(64, 4), {500, 257}, {128500, 257, 257, 128500, 500, 500}));
+  expect_same_bits(
+      resized(layer_norm_sample(64, 4), {500, 257}, {128500, 257, 257, 128500, 500, 500}));
   expect_same_bits(resized(elementwise_sample(1), {4001, 37}, {148037, 37, 148037, 148037}));
-  expect_same_bits(resized(adam_sample(1, false), {100003}, {100003, 100003, 100003, 100003, 1, 1}));
+  expect_same_bits(
+      resized(adam_sample(1, false), {100003}, {100003, 100003, 100003, 100003, 1, 1}));
   expect_same_bits(resized(dropout_sample(), {100003}, {100003, 100003, 100003, 100003}));
 }
 
@@ -132,9 +140,11 @@ TEST(CpuBackend, LargeSizesMatchTheReference) {
   const auto backend = make_cpu_backend();
   const ThreadCount two(2);
   check_sample(resized(softmax_sample(1, 0), {1000, 10}, {10000, 10000}), *backend);
-  check_sample(resized(softmax_sample(32, 0), {2, 40001}, {80002, 80002}), *backend);   // rows too long to keep
+  check_sample(resized(softmax_sample(32, 0), {2, 40001}, {80002, 80002}),
+               *backend);  // rows too long to keep
   check_sample(resized(softmax_sample(1, 0), {200, 500}, {100000, 100000}), *backend);  // and lanes
-  check_sample(resized(layer_norm_sample(1, 0), {300, 33}, {9900, 33, 33, 9900, 300, 300}), *backend);
+  check_sample(resized(layer_norm_sample(1, 0), {300, 33}, {9900, 33, 33, 9900, 300, 300}),
+               *backend);
   check_sample(resized(column_sum_sample(), {3000, 40}, {120000, 40}), *backend);
   check_sample(resized(column_sum_sample(), {70, 3000}, {210000, 3000}), *backend);
   check_sample(resized(elementwise_sample(1), {500, 3}, {1500, 3, 1500, 1500}), *backend);
@@ -158,7 +168,8 @@ TEST(CpuBackend, LongSumsAreAccurate) {
     b.axis(b.param());
     const int r = b.red(b.param());
     const int from = b.slot(DType::f32), to = b.slot(DType::f32);
-    b.store(to, Build::at({}), b.reduce(ReduceOp::Sum, b.load(from, Build::at({{r, Build::one()}}))));
+    b.store(to, Build::at({}),
+            b.reduce(ReduceOp::Sum, b.load(from, Build::at({{r, Build::one()}}))));
     OneKernel run(b.finish(row_schedule(lanes)));
     run.bind({1, n}, {x.data(), y.data()}, {});
     run.run(*backend);
@@ -172,23 +183,45 @@ TEST(CpuBackend, StridedLoadsAndStores) {
   for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
     Build b;
     const auto rows = b.param(), columns = b.param(), offset = b.param();
-    const auto row_in = b.param(), column_in = b.param(), row_out = b.param(), column_out = b.param();
+    const auto row_in = b.param(), column_in = b.param(), row_out = b.param(),
+               column_out = b.param();
     const int i = b.axis(rows), j = b.axis(columns);
     const int from = b.slot(dtype), to = b.slot(dtype);
     const int value = b.load(from, Build::at({{i, row_in}, {j, column_in}}, offset));
     b.store(to, Build::at({{i, row_out}, {j, column_out}}), value);
-    Sample sample{.name = "strided_" + std::string(name_of(dtype)), .program = b.finish(map_schedule())};
+    Sample sample{.name = "strided_" + std::string(name_of(dtype)),
+                  .program = b.finish(map_schedule())};
     for (const std::int64_t n : {1, 2, 7, 31, 32, 100, 129, 300}) {
       const std::int64_t m = 13, all = m * n;
-      sample.bindings.push_back({{m, n, 0, n, 1, n, 1}, {all, all}, {}});           // copy
-      sample.bindings.push_back({{m, n, 0, 1, m, n, 1}, {all, all}, {}});           // transpose
-      sample.bindings.push_back({{m, n, 0, n, 1, 1, m}, {all, all}, {}});           // transpose by stores
-      sample.bindings.push_back({{m, n, all - 1, -n, -1, n, 1}, {all, all}, {}});   // flip
-      sample.bindings.push_back({{m, n, 3, 0, 2, n, 1}, {2 * n + 4, all}, {}});     // stretched, every second
-      sample.bindings.push_back({{m, n, 1, 1, 0, n, 1}, {m + 1, all}, {}});         // one value per row
+      sample.bindings.push_back({{m, n, 0, n, 1, n, 1}, {all, all}, {}});  // copy
+      sample.bindings.push_back({{m, n, 0, 1, m, n, 1}, {all, all}, {}});  // transpose
+      sample.bindings.push_back({{m, n, 0, n, 1, 1, m}, {all, all}, {}});  // transpose by stores
+      sample.bindings.push_back({{m, n, all - 1, -n, -1, n, 1}, {all, all}, {}});  // flip
+      sample.bindings.push_back(
+          {{m, n, 3, 0, 2, n, 1}, {2 * n + 4, all}, {}});  // stretched, every second
+      sample.bindings.push_back({{m, n, 1, 1, 0, n, 1}, {m + 1, all}, {}});  // one value per row
     }
     check_sample(sample, *backend);
   }
+}
+
+// x[i, k, j] to y[i, j, k]: tiles that end where an outer axis does.
+TEST(CpuBackend, BatchedTranspose) {
+  Build b;
+  const auto p = b.param(), q = b.param(), r = b.param(), area = b.param();
+  const int i = b.axis(p), j = b.axis(q), k = b.axis(r);
+  const int x = b.slot(DType::f32), y = b.slot(DType::f32);
+  const int value = b.load(x, Build::at({{i, area}, {j, Build::one()}, {k, q}}));
+  b.store(y, Build::at({{i, area}, {j, r}, {k, Build::one()}}), value);
+  Sample sample{.name = "batched_transpose", .program = b.finish(map_schedule())};
+  for (const std::int64_t rows : {2, 7, 16, 40}) {
+    const std::int64_t area_of = rows * 300, all = 5 * area_of;
+    sample.bindings.push_back({{5, rows, 300, area_of}, {all, all}, {}});
+  }
+  const auto backend = make_cpu_backend();
+  check_sample(sample, *backend);
+  const ThreadCount three(3);
+  check_sample(sample, *backend);
 }
 
 // Sums over windows of a padded row: masks with steps other than one, in Lanes and Rows.
@@ -196,14 +229,16 @@ TEST(CpuBackend, MaskedWindows) {
   const auto backend = make_cpu_backend();
   for (const int lanes : {1, 32}) {
     Build b;
-    const auto outputs = b.param(), window = b.param(), step = b.param(), pad = b.param(), length = b.param();
+    const auto outputs = b.param(), window = b.param(), step = b.param(), pad = b.param(),
+               length = b.param();
     const int i = b.axis(outputs), r = b.red(window);
     const int x = b.slot(DType::f32), y = b.slot(DType::f32), z = b.slot(DType::f32);
     const auto here = Build::at({{i, step}, {r, ProgramBuilder::Int::literal(-1)}}, pad);
     const int value = b.load(x, here, {{here, length}}, 0.25);
     b.store(y, Build::at({{i, Build::one()}}), b.reduce(ReduceOp::Sum, value));
     b.store(z, Build::at({{i, window}, {r, Build::one()}}), value, {{here, length}});
-    Sample sample{.name = "windows" + row_suffix(lanes, 0), .program = b.finish(row_schedule(lanes))};
+    Sample sample{.name = "windows" + row_suffix(lanes, 0),
+                  .program = b.finish(row_schedule(lanes))};
     for (const std::int64_t n : {1, 5, 40, 200}) {
       sample.bindings.push_back({{n, 7, 3, 4, 3 * n}, {3 * n, n, 7 * n}, {}});
       sample.bindings.push_back({{n, 150, 1, 20, n}, {n, n, 150 * n}, {}});
@@ -217,7 +252,8 @@ TEST(CpuBackend, DonatedMemory) {
   Build b;
   const int i = b.axis(b.param());
   const auto here = Build::at({{i, Build::one()}});
-  const int p = b.slot(DType::f32), q = b.slot(DType::f32), twice = b.slot(DType::f32), sum = b.slot(DType::f32);
+  const int p = b.slot(DType::f32), q = b.slot(DType::f32), twice = b.slot(DType::f32),
+            sum = b.slot(DType::f32);
   const int a = b.load(p, here), c = b.load(q, here);
   b.store(twice, here, b.op(Op::add, a, a));  // over p
   b.store(sum, here, b.op(Op::mul, a, c));    // over q
@@ -225,7 +261,8 @@ TEST(CpuBackend, DonatedMemory) {
   const auto backend = make_cpu_backend();
   for (const std::size_t n : {5, 128, 1000}) {
     std::vector<float> x(n), y(n);
-    for (std::size_t k = 0; k < n; ++k) x[k] = static_cast<float>(k), y[k] = static_cast<float>(k % 7);
+    for (std::size_t k = 0; k < n; ++k)
+      x[k] = static_cast<float>(k), y[k] = static_cast<float>(k % 7);
     OneKernel run(program);
     run.bind({static_cast<std::int64_t>(n)}, {x.data(), y.data(), x.data(), y.data()}, {});
     run.run(*backend);
@@ -268,7 +305,8 @@ TEST(CpuBackend, DeviceAndMemory) {
   EXPECT_FALSE(backend->take_error(0).has_value());
 }
 
-// --- scalar functions -------------------------------------------------------------------------------------
+// --- scalar functions
+// -------------------------------------------------------------------------------------
 
 using Wide = long double;
 
@@ -338,7 +376,8 @@ void check_functions() {
   };
   for (const Row& row : rows) {
     const double worst = worst_ulp<T>(row.op, row.exact, row.low, row.high);
-    EXPECT_LE(worst, 2.0) << kernel::info(row.op).name << " on [" << row.low << ", " << row.high << "]";
+    EXPECT_LE(worst, 2.0) << kernel::info(row.op).name << " on [" << row.low << ", " << row.high
+                          << "]";
   }
 }
 
@@ -350,20 +389,33 @@ template <class T>
 bool agree(T want, T got) {
   if (std::isnan(want)) return std::isnan(got);
   if (want == got) return std::signbit(want) == std::signbit(got);
-  return std::isfinite(want) && std::fabs(want - got) <= 3 * std::numeric_limits<T>::epsilon() * std::fabs(want);
+  return std::isfinite(want) &&
+         std::fabs(want - got) <= 3 * std::numeric_limits<T>::epsilon() * std::fabs(want);
 }
 
 template <class T>
 void check_special_values() {
   using Limits = std::numeric_limits<T>;
-  const std::vector<T> special = {T{0},           T{-0.0},           Limits::infinity(), -Limits::infinity(),
-                                  Limits::quiet_NaN(), Limits::denorm_min(), -Limits::denorm_min(), Limits::max(),
-                                  Limits::lowest(), T{1},            T{-1},              Limits::min() / 4,
-                                  T(1e-5),        T{-2},             T{0.5},             T{3}};
+  const std::vector<T> special = {T{0},
+                                  T{-0.0},
+                                  Limits::infinity(),
+                                  -Limits::infinity(),
+                                  Limits::quiet_NaN(),
+                                  Limits::denorm_min(),
+                                  -Limits::denorm_min(),
+                                  Limits::max(),
+                                  Limits::lowest(),
+                                  T{1},
+                                  T{-1},
+                                  Limits::min() / 4,
+                                  T(1e-5),
+                                  T{-2},
+                                  T{0.5},
+                                  T{3}};
   T in[64] = {}, other[64] = {}, out[64];
   std::copy(special.begin(), special.end(), in);
-  for (const Op op : {Op::neg, Op::abs, Op::sign, Op::exp, Op::expm1, Op::log, Op::log1p, Op::sqrt, Op::rsqrt,
-                      Op::sin, Op::cos, Op::tanh, Op::erf, Op::floor}) {
+  for (const Op op : {Op::neg, Op::abs, Op::sign, Op::exp, Op::expm1, Op::log, Op::log1p, Op::sqrt,
+                      Op::rsqrt, Op::sin, Op::cos, Op::tanh, Op::erf, Op::floor}) {
     cpu::simd().scalar(op, dtype_of<T>::value)(out, in, nullptr, nullptr, special.size());
     for (std::size_t k = 0; k < special.size(); ++k) {
       const T want = static_cast<T>(float_op(op, in[k], 0));
@@ -378,15 +430,17 @@ void check_special_values() {
       cpu::simd().scalar(op, dtype_of<T>::value)(out, in, other, nullptr, special.size());
       for (std::size_t k = 0; k < special.size(); ++k) {
         const T want = op == Op::pow ? std::pow(in[k], y) : static_cast<T>(float_op(op, in[k], y));
-        EXPECT_TRUE(agree(want, out[k]))
-            << kernel::info(op).name << "(" << in[k] << ", " << y << ") = " << out[k] << ", want " << want;
+        EXPECT_TRUE(agree(want, out[k])) << kernel::info(op).name << "(" << in[k] << ", " << y
+                                         << ") = " << out[k] << ", want " << want;
       }
     }
-    for (const Op op : {Op::lt, Op::le, Op::eq, Op::ne, Op::logical_and, Op::logical_or, Op::logical_not}) {
+    for (const Op op :
+         {Op::lt, Op::le, Op::eq, Op::ne, Op::logical_and, Op::logical_or, Op::logical_not}) {
       std::uint8_t truth[64];
       cpu::simd().scalar(op, dtype_of<T>::value)(truth, in, other, nullptr, special.size());
       for (std::size_t k = 0; k < special.size(); ++k) {
-        EXPECT_EQ(truth[k], truth_op(op, in[k], y)) << kernel::info(op).name << "(" << in[k] << ", " << y << ")";
+        EXPECT_EQ(truth[k], truth_op(op, in[k], y))
+            << kernel::info(op).name << "(" << in[k] << ", " << y << ")";
       }
     }
   }
@@ -441,7 +495,8 @@ TEST(CpuFunctions, HalfConversionsRoundToNearestEven) {
   }
 }
 
-// --- products ---------------------------------------------------------------------------------------------
+// --- products
+// ---------------------------------------------------------------------------------------------
 
 struct Product {
   plan::MatmulStep step;
@@ -449,8 +504,8 @@ struct Product {
 };
 
 // Rows `pad` elements apart more than they need to be; operands start at element `pad`.
-Product make_product(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch, bool ta,
-                     bool tb, std::int64_t pad, bool share_b) {
+Product make_product(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                     std::int64_t batch, bool ta, bool tb, std::int64_t pad, bool share_b) {
   Product result;
   plan::MatmulStep& s = result.step;
   s.dtype = dtype;
@@ -471,7 +526,8 @@ Product make_product(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k
   s.b = {BufferRef::Kind::Leaf, 1, 0};
   s.c = {BufferRef::Kind::Output, 0, 0};
   result.a_elements = pad + batch * s.stride_a + 1;
-  result.b_elements = pad + std::max<std::int64_t>(1, share_b ? 1 : batch) * (tb ? n : k) * s.ldb + 1;
+  result.b_elements =
+      pad + std::max<std::int64_t>(1, share_b ? 1 : batch) * (tb ? n : k) * s.ldb + 1;
   result.c_elements = batch * s.stride_c + 1;
   return result;
 }
@@ -480,17 +536,20 @@ template <class T>
 std::vector<T> random_values(std::uint64_t seed, std::int64_t count) {
   std::vector<T> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<T>(std::ldexp(static_cast<double>(kernel::philox(seed, i)[0]), -31) - 1);
+    values[i] =
+        static_cast<T>(std::ldexp(static_cast<double>(kernel::philox(seed, i)[0]), -31) - 1);
   }
   return values;
 }
 
 template <class T>
-std::vector<T> run_product(const Product& product, const std::vector<T>& a, const std::vector<T>& b) {
+std::vector<T> run_product(const Product& product, const std::vector<T>& a,
+                           const std::vector<T>& b) {
   plan::PlanSteps steps;
   steps.steps.emplace_back(product.step);
   std::vector<T> c(static_cast<std::size_t>(product.c_elements), T{7});
-  const std::vector<Address> leaves = {{const_cast<T*>(a.data()), 0}, {const_cast<T*>(b.data()), 0}};
+  const std::vector<Address> leaves = {{const_cast<T*>(a.data()), 0},
+                                       {const_cast<T*>(b.data()), 0}};
   const std::vector<Address> outputs = {{c.data(), 0}};
   make_cpu_backend()->prepare(0, steps)->run(leaves, outputs, {}, {});
   return c;
@@ -499,9 +558,11 @@ std::vector<T> run_product(const Product& product, const std::vector<T>& a, cons
 template <class T>
 void check_product(const Product& product) {
   const plan::MatmulStep& s = product.step;
-  const auto a = random_values<T>(1, product.a_elements), b = random_values<T>(2, product.b_elements);
+  const auto a = random_values<T>(1, product.a_elements),
+             b = random_values<T>(2, product.b_elements);
   const std::vector<T> c = run_product(product, a, b);
-  const double tolerance = (sizeof(T) == 4 ? 2e-6 : 1e-14) * std::sqrt(static_cast<double>(s.k) + 1);
+  const double tolerance =
+      (sizeof(T) == 4 ? 2e-6 : 1e-14) * std::sqrt(static_cast<double>(s.k) + 1);
   for (std::int64_t batch = 0; batch < s.batch; ++batch) {
     for (std::int64_t i = 0; i < s.m; ++i) {
       for (std::int64_t j = 0; j < s.n; ++j) {
@@ -509,12 +570,14 @@ void check_product(const Product& product) {
         for (std::int64_t p = 0; p < s.k; ++p) {
           const std::int64_t ia = s.transpose_a ? p * s.lda + i : i * s.lda + p;
           const std::int64_t ib = s.transpose_b ? j * s.ldb + p : p * s.ldb + j;
-          want += static_cast<double>(a[static_cast<std::size_t>(s.offset_a + batch * s.stride_a + ia)]) *
-                  static_cast<double>(b[static_cast<std::size_t>(s.offset_b + batch * s.stride_b + ib)]);
+          want += static_cast<double>(
+                      a[static_cast<std::size_t>(s.offset_a + batch * s.stride_a + ia)]) *
+                  static_cast<double>(
+                      b[static_cast<std::size_t>(s.offset_b + batch * s.stride_b + ib)]);
         }
         const T got = c[static_cast<std::size_t>(batch * s.stride_c + i * s.ldc + j)];
-        ASSERT_NEAR(got, want, tolerance) << s.m << " x " << s.n << " x " << s.k << " batch " << batch << " at "
-                                          << i << ", " << j;
+        ASSERT_NEAR(got, want, tolerance) << s.m << " x " << s.n << " x " << s.k << " batch "
+                                          << batch << " at " << i << ", " << j;
       }
     }
   }
@@ -546,7 +609,8 @@ TEST(CpuMatmul, MatchesTheReference) {
 
 TEST(CpuMatmul, GenericProductMatchesOneDnn) {
   const Product product = make_product(DType::f32, 130, 270, 520, 1, false, true, 0, false);
-  const auto a = random_values<float>(1, product.a_elements), b = random_values<float>(2, product.b_elements);
+  const auto a = random_values<float>(1, product.a_elements),
+             b = random_values<float>(2, product.b_elements);
   const std::vector<float> expected = run_product(product, a, b);
   std::vector<float> c(expected.size(), 7);
   cpu::make_generic_matmul(product.step)->run(a.data(), b.data(), c.data());
@@ -565,7 +629,8 @@ TEST(CpuMatmul, BitsDoNotDependOnTheThreadCount) {
                           {16, 16, 16, 100, false, true}};
   for (const Shape& s : shapes) {
     const Product product = make_product(DType::f32, s.m, s.n, s.k, s.batch, s.ta, s.tb, 0, false);
-    const auto a = random_values<float>(1, product.a_elements), b = random_values<float>(2, product.b_elements);
+    const auto a = random_values<float>(1, product.a_elements),
+               b = random_values<float>(2, product.b_elements);
     std::vector<std::vector<float>> results, generic;
     for (const int threads : {1, 2, 4}) {
       const ThreadCount count(threads);
@@ -580,7 +645,8 @@ TEST(CpuMatmul, BitsDoNotDependOnTheThreadCount) {
   }
 }
 
-// --- parallel loops ---------------------------------------------------------------------------------------
+// --- parallel loops
+// ---------------------------------------------------------------------------------------
 
 TEST(Parallel, CoversEveryIndexOnce) {
   for (const int threads : {1, 2, 4, 7}) {

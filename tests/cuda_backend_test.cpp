@@ -1,9 +1,10 @@
-// The CUDA backend through backend.h alone. Where there is no device, the refusals and the choice of
-// captured variants are tested, and the rest skips itself with the reason.
+// The CUDA backend through backend.h alone. Where there is no device, the refusals are tested,
+// and the rest skips itself with the reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +17,6 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cuda/variants.h"
 #include "core/backend_loader.h"
 #include "core/build_stamp.h"
 #include "core/counting.h"
@@ -29,7 +29,6 @@ namespace volta::testing {
 namespace {
 
 using Kind = plan::BufferRef::Kind;
-using cuda::VariantTable;
 
 constexpr plan::BufferRef leaf(std::uint32_t index) { return {Kind::Leaf, index, 0}; }
 constexpr plan::BufferRef output(std::uint32_t index) { return {Kind::Output, index, 0}; }
@@ -76,67 +75,9 @@ TEST(CudaLibrary, SaysWhyThereIsNoDevice) {
   if (loaded().backend != nullptr) GTEST_SKIP() << "there is a device";
   if (entry_point() == nullptr) GTEST_SKIP() << loaded().why;
   const std::string& why = loaded().why;
-  const bool names_cause = why.find("driver") != std::string::npos || why.find("NVRTC") != std::string::npos;
+  const bool names_cause =
+      why.find("driver") != std::string::npos || why.find("NVRTC") != std::string::npos;
   EXPECT_TRUE(names_cause) << why;
-}
-
-// Address vectors of two leaves, one output and an arena.
-class CudaVariants : public ::testing::Test {
- protected:
-  VariantTable::Choice choose(std::uint64_t a, std::uint64_t b, std::uint64_t out, std::uint64_t arena = 9000) {
-    const std::vector<std::uint64_t> addresses{a, b, out, arena};
-    return table_.choose(addresses);
-  }
-  using Action = VariantTable::Action;
-  VariantTable table_{{64, 64}, {8}, 512};
-};
-
-TEST_F(CudaVariants, KnownAddressesReplay) {
-  EXPECT_EQ(choose(1000, 2000, 3000).action, Action::Capture);
-  EXPECT_EQ(choose(1000, 2000, 3000).action, Action::Replay);
-  const auto other = choose(1000, 2000, 4000);
-  EXPECT_EQ(other.action, Action::Capture);
-  EXPECT_EQ(other.variant, 1u);
-  EXPECT_EQ(choose(1000, 2000, 3000).variant, 0u);
-}
-
-TEST_F(CudaVariants, WhatMovesBecomesVolatileAndAlternatingStateDoesNot) {
-  int captures = 0;
-  for (std::uint64_t n = 0; n < 100; ++n) {
-    const auto choice = choose(n % 2 == 0 ? 1000 : 2000, 5000, 10000 + 16 * n);
-    EXPECT_NE(choice.action, Action::Eager);
-    captures += choice.action == Action::Capture;
-  }
-  EXPECT_EQ(captures, 6);  // four, then one per half of the alternation
-  EXPECT_FALSE(table_.is_volatile(0));
-  EXPECT_FALSE(table_.is_volatile(1));
-  EXPECT_TRUE(table_.is_volatile(2));
-  EXPECT_FALSE(table_.is_volatile(3));
-}
-
-TEST_F(CudaVariants, CapturesAreBounded) {
-  int captures = 0;
-  for (std::uint64_t n = 0; n < 3000; ++n) {
-    // Each address moves in its own time.
-    const auto choice = choose(1000 + 100 * (n / 2 % 50), 100000 + 100 * (n / 100), 200000 + 16 * (n / 7 % 90),
-                               500000 + 1024 * (n / 1000));
-    EXPECT_NE(choice.action, Action::Eager);
-    captures += choice.action == Action::Capture;
-  }
-  EXPECT_LE(captures, static_cast<int>(VariantTable::kMaxVariants) * (VariantTable::kMaxRounds + 1));
-}
-
-TEST_F(CudaVariants, DonatedBuffersShareASlot) {
-  for (std::uint64_t n = 0; n < 5; ++n) choose(1000 * (n + 1), 90000, 1000 * (n + 1));
-  EXPECT_TRUE(table_.is_volatile(0));
-  EXPECT_TRUE(table_.is_volatile(2));
-  EXPECT_EQ(table_.slot(0), table_.slot(2));
-  EXPECT_FALSE(table_.is_volatile(1));
-  EXPECT_EQ(choose(7000, 90000, 7000).action, Action::Replay);
-  // Other aliasing than the slots were laid out for: right, if not fast.
-  EXPECT_EQ(choose(7000, 90000, 8000).action, Action::Eager);
-  EXPECT_EQ(choose(7000, 90000, 7032).action, Action::Eager);
-  EXPECT_EQ(choose(7000, 8000, 8000).action, Action::Eager);
 }
 
 // Memory of the device for one test, given back at its end.
@@ -186,7 +127,8 @@ class CudaBackend : public ::testing::Test {
 };
 
 // Runs a sample's bindings as one plan: every slot is an output, uploaded before each run.
-void run_sample(Backend& backend, const Sample& sample, const std::vector<SampleBinding>& bindings, int runs) {
+void run_sample(Backend& backend, const Sample& sample, const std::vector<SampleBinding>& bindings,
+                int runs) {
   Memory memory(backend);
   const auto program = std::make_shared<const kernel::Program>(sample.program);
   plan::KernelStep step{program, {}, sample.name};
@@ -200,7 +142,8 @@ void run_sample(Backend& backend, const Sample& sample, const std::vector<Sample
     args.insert(args.end(), binding.args.begin(), binding.args.end());
     initial.push_back(make_buffers(sample, binding));
     expected.push_back(initial.back());
-    run_reference(sample.program, binding.ints, pointers(expected.back()), binding.args.data(), &error);
+    run_reference(sample.program, binding.ints, pointers(expected.back()), binding.args.data(),
+                  &error);
     for (const Bytes& bytes : initial.back()) {
       bound.buffers.push_back(output(static_cast<std::uint32_t>(outputs.size())));
       outputs.push_back(memory.take(bytes.size()));
@@ -214,13 +157,15 @@ void run_sample(Backend& backend, const Sample& sample, const std::vector<Sample
   for (int run = 0; run < runs; ++run) {
     std::size_t n = 0;
     for (const auto& buffers : initial) {
-      for (const Bytes& bytes : buffers) backend.upload(0, outputs[n++], bytes.data(), bytes.size());
+      for (const Bytes& bytes : buffers)
+        backend.upload(0, outputs[n++], bytes.data(), bytes.size());
     }
     executable->run({}, outputs, {}, args);
     n = 0;
     for (std::size_t b = 0; b < bindings.size(); ++b) {
       std::vector<Bytes> actual;
-      for (const Bytes& bytes : initial[b]) actual.push_back(memory.get<std::byte>(outputs[n++], bytes.size()));
+      for (const Bytes& bytes : initial[b])
+        actual.push_back(memory.get<std::byte>(outputs[n++], bytes.size()));
       EXPECT_EQ(compare(sample, bindings[b], expected[b], actual), "") << "run " << run;
     }
     const auto taken = backend.take_error(0);
@@ -240,7 +185,8 @@ TEST_F(CudaBackend, SamplesMatchTheReferenceEagerAndReplayed) {
       run_sample(backend(), sample, sample.bindings, 4);
       continue;
     }
-    for (const SampleBinding& binding : sample.bindings) run_sample(backend(), sample, {binding}, 4);
+    for (const SampleBinding& binding : sample.bindings)
+      run_sample(backend(), sample, {binding}, 4);
   }
 }
 
@@ -273,16 +219,18 @@ TEST_F(CudaBackend, DevicesHaveNamesAndMemory) {
 }
 
 TEST_F(CudaBackend, NoMoreMemoryIsAnEmptyAddress) {
-  EXPECT_EQ(backend().allocate(0, std::size_t{1} << 50).base, nullptr);
+  EXPECT_EQ(backend().allocate(0, std::size_t{1} << 42).base, nullptr);
   const Address address = memory().take(100);  // and the device goes on
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address.base) % 256, 0u);
 }
 
 TEST_F(CudaBackend, CopiesOfAllSizesKeepEveryByte) {
-  for (const std::size_t size : {std::size_t{1}, std::size_t{4097}, std::size_t{1} << 20, (std::size_t{4} << 20) + 3,
-                                 std::size_t{9} << 20, (std::size_t{50} << 20) + 12345}) {
+  for (const std::size_t size :
+       {std::size_t{1}, std::size_t{4097}, std::size_t{1} << 20, (std::size_t{4} << 20) + 3,
+        std::size_t{9} << 20, (std::size_t{50} << 20) + 12345}) {
     std::vector<std::uint8_t> bytes(size);
-    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(i * 2654435761u >> 24);
+    for (std::size_t i = 0; i < size; ++i)
+      bytes[i] = static_cast<std::uint8_t>(i * 2654435761u >> 24);
     std::vector<std::uint8_t> source = bytes;
     const Address first = memory().take(size), second = memory().take(size);
     backend().upload(0, first, source.data(), size);
@@ -300,7 +248,8 @@ TEST_F(CudaBackend, ManySmallUploadsInARow) {
     backend().upload(0, {all.base, all.offset + n * kFloats * 4}, values.data(), kFloats * 4);
   }
   const auto values = memory().get<float>(all, kCount * kFloats);
-  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<float>(i / kFloats));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(values[i], static_cast<float>(i / kFloats));
 }
 
 TEST_F(CudaBackend, ThirdRunIsOneGraph) {
@@ -317,17 +266,17 @@ TEST_F(CudaBackend, ThirdRunIsOneGraph) {
 }
 
 TEST_F(CudaBackend, ArgumentsChangeFromRunToRunWithoutWaiting) {
-  constexpr int kRuns = 200;
-  const Address x = memory().put(std::vector<float>(1 << 16, 0));
-  const auto executable = backend().prepare(0, add_plan(1 << 16));
-  std::vector<Address> results;
-  for (int n = 0; n < kRuns; ++n) results.push_back(memory().take(4 << 16));
-  for (int n = 0; n < kRuns; ++n) {
-    executable->run(std::array{x}, std::array{results[static_cast<std::size_t>(n)]}, {}, arg(n / 2));
+  constexpr std::size_t kRuns = 200, kFloats = std::size_t{1} << 16;
+  const Address x = memory().put(std::vector<float>(kFloats, 0));
+  const auto executable = backend().prepare(0, add_plan(kFloats));
+  const auto value = [](std::size_t run) { return std::floor(static_cast<float>(run) * 0.5f); };
+  std::vector<Address> results(kRuns);
+  for (Address& result : results) result = memory().take(kFloats * 4);
+  for (std::size_t n = 0; n < kRuns; ++n) {
+    executable->run(std::array{x}, std::array{results[n]}, {}, arg(value(n)));
   }
-  for (int n = 0; n < kRuns; ++n) {
-    const auto values = memory().get<float>(results[static_cast<std::size_t>(n)], 1 << 16);
-    ASSERT_EQ(values, std::vector<float>(1 << 16, static_cast<float>(n / 2))) << n;
+  for (std::size_t n = 0; n < kRuns; ++n) {
+    ASSERT_EQ(memory().get<float>(results[n], kFloats), std::vector<float>(kFloats, value(n))) << n;
   }
 }
 
@@ -345,18 +294,22 @@ TEST_F(CudaBackend, AlternatingStateReplays) {
 
 TEST_F(CudaBackend, InputsAndOutputsThatAlwaysMoveReplayThroughSlots) {
   const auto executable = backend().prepare(0, add_plan(64));
-  std::vector<Address> inputs, outputs;
-  for (int n = 0; n < 30; ++n) {
-    inputs.push_back(memory().put(std::vector<float>(64, static_cast<float>(10 * n))));
-    outputs.push_back(memory().take(256));
+  std::vector<Address> inputs(30), outputs(30);
+  for (std::size_t n = 0; n < inputs.size(); ++n) {
+    inputs[n] = memory().put(std::vector<float>(64, static_cast<float>(10 * n)));
+    outputs[n] = memory().take(256);
   }
   const auto graphs = live_counters().graph_launches.load();
   for (std::size_t n = 0; n < inputs.size(); ++n) {
     executable->run(std::array{inputs[n]}, std::array{outputs[n]}, {}, arg(static_cast<double>(n)));
   }
   for (std::size_t n = 0; n < inputs.size(); ++n) {
-    EXPECT_EQ(memory().get<float>(outputs[n], 64), std::vector<float>(64, static_cast<float>(11 * n))) << n;
-    EXPECT_EQ(memory().get<float>(inputs[n], 64), std::vector<float>(64, static_cast<float>(10 * n))) << n;
+    EXPECT_EQ(memory().get<float>(outputs[n], 64),
+              std::vector<float>(64, static_cast<float>(11 * n)))
+        << n;
+    EXPECT_EQ(memory().get<float>(inputs[n], 64),
+              std::vector<float>(64, static_cast<float>(10 * n)))
+        << n;
   }
   EXPECT_EQ(live_counters().graph_launches.load() - graphs, 28u);
 }
@@ -391,8 +344,11 @@ TEST_F(CudaBackend, HorizontalTablesFollowTheAddresses) {
   b.store(y, here, b.op(kernel::ScalarOp::add, b.load(x, here), b.arg(DType::f32)));
   const auto program = std::make_shared<const kernel::Program>(b.finish(map_schedule(1, true)));
   plan::PlanSteps steps;
-  steps.steps = {plan::KernelStep{
-      program, {{{300}, {leaf(0), temp(256)}, 0}, {{0}, {leaf(0), temp(0)}, 0}, {{7}, {leaf(1), output(1)}, 1}}, "a"},
+  steps.steps = {plan::KernelStep{program,
+                                  {{{300}, {leaf(0), temp(256)}, 0},
+                                   {{0}, {leaf(0), temp(0)}, 0},
+                                   {{7}, {leaf(1), output(1)}, 1}},
+                                  "a"},
                  plan::KernelStep{program, {{{300}, {temp(256), output(0)}, 1}}, "b"}};
   steps.leaf_bytes = {1200, 28};
   steps.output_bytes = {1200, 28};
@@ -402,7 +358,8 @@ TEST_F(CudaBackend, HorizontalTablesFollowTheAddresses) {
   const std::vector<std::uint64_t> args{float_arg(1), float_arg(10)};
   for (int n = 0; n < 12; ++n) {
     const float base = static_cast<float>(n);
-    const std::array leaves{memory().put(std::vector<float>(300, base)), memory().put(std::vector<float>(7, base))};
+    const std::array leaves{memory().put(std::vector<float>(300, base)),
+                            memory().put(std::vector<float>(7, base))};
     const std::array outputs{memory().take(1200), memory().take(28)};
     const Address arena = memory().take(2048);
     executable->run(leaves, outputs, arena, args);
@@ -414,7 +371,8 @@ TEST_F(CudaBackend, HorizontalTablesFollowTheAddresses) {
 TEST_F(CudaBackend, ScalarsReadBackAreNeverStale) {
   const auto executable = backend().prepare(0, add_plan(1));
   const auto other = backend().prepare(0, add_plan(1));
-  const Address x = memory().put(std::vector<float>{1}), y = memory().take(4), z = memory().take(64);
+  const Address x = memory().put(std::vector<float>{1}), y = memory().take(4),
+                z = memory().take(64);
   const auto read = [&](Address address) { return memory().get<float>(address, 1)[0]; };
   for (int n = 0; n < 60; ++n) {
     const float value = static_cast<float>(1 + n);
@@ -442,7 +400,8 @@ TEST_F(CudaBackend, ScalarsReadBackAreNeverStale) {
         backend().upload(0, z, std::vector<float>(16, 7).data(), 64);
         EXPECT_EQ(read({z.base, z.offset + 32}), 7) << n;
         break;
-      default: break;
+      default:
+        break;
     }
   }
 }
@@ -466,12 +425,13 @@ TEST_F(CudaBackend, ThreadsRunPlansOfTheirOwn) {
   const auto work = [](int seed) {
     Memory memory(backend());
     const auto executable = backend().prepare(0, add_plan(100 + seed));
-    const auto count = static_cast<std::size_t>(100 + seed);
+    const std::size_t count = 100 + static_cast<std::size_t>(seed);
     const Address x = memory.put(std::vector<float>(count, static_cast<float>(seed)));
     const Address y = memory.take(count * 4);
     for (int n = 0; n < 50; ++n) {
       executable->run(std::array{x}, std::array{y}, {}, arg(n));
-      EXPECT_EQ(memory.get<float>(y, count), std::vector<float>(count, static_cast<float>(seed + n)));
+      EXPECT_EQ(memory.get<float>(y, count),
+                std::vector<float>(count, static_cast<float>(seed + n)));
     }
   };
   std::vector<std::jthread> threads;
@@ -483,7 +443,8 @@ struct Operand {
   std::vector<double> values;
   Address address;
 };
-Operand make_operand(Memory& memory, Backend& backend, DType dtype, std::int64_t elements, std::uint64_t seed) {
+Operand make_operand(Memory& memory, Backend& backend, DType dtype, std::int64_t elements,
+                     std::uint64_t seed) {
   Operand operand;
   Bytes bytes(static_cast<std::size_t>(elements) * size_of(dtype));
   for (std::int64_t e = 0; e < elements; ++e) {
@@ -497,21 +458,24 @@ Operand make_operand(Memory& memory, Backend& backend, DType dtype, std::int64_t
   return operand;
 }
 
-// Runs a product three times and compares it with sums in double. Strides are those of compact matrices, where
-// they are not given.
+// Runs a product three times and compares it with sums in double. Strides are those of compact
+// matrices, where they are not given.
 void check_matmul(Backend& backend, plan::MatmulStep step, double tolerance) {
   Memory memory(backend);
   if (step.lda == 0) step.lda = step.transpose_a ? step.m : step.k;
   if (step.ldb == 0) step.ldb = step.transpose_b ? step.k : step.n;
   if (step.ldc == 0) step.ldc = step.n;
   if (step.batch > 1 && step.stride_c == 0) step.stride_c = step.m * step.ldc;
-  const auto extent = [&](std::int64_t stride, std::int64_t rows, std::int64_t ld, std::int64_t offset) {
+  const auto extent = [&](std::int64_t stride, std::int64_t rows, std::int64_t ld,
+                          std::int64_t offset) {
     return offset + (step.batch - 1) * stride + rows * ld;
   };
-  const Operand a = make_operand(memory, backend, step.dtype,
-                                 extent(step.stride_a, step.transpose_a ? step.k : step.m, step.lda, step.offset_a), 1);
-  const Operand b = make_operand(memory, backend, step.dtype,
-                                 extent(step.stride_b, step.transpose_b ? step.n : step.k, step.ldb, step.offset_b), 2);
+  const Operand a = make_operand(
+      memory, backend, step.dtype,
+      extent(step.stride_a, step.transpose_a ? step.k : step.m, step.lda, step.offset_a), 1);
+  const Operand b = make_operand(
+      memory, backend, step.dtype,
+      extent(step.stride_b, step.transpose_b ? step.n : step.k, step.ldb, step.offset_b), 2);
   const std::int64_t elements = extent(step.stride_c, step.m, step.ldc, 0);
   step.a = leaf(0);
   step.b = leaf(1);
@@ -523,14 +487,16 @@ void check_matmul(Backend& backend, plan::MatmulStep step, double tolerance) {
   steps.output_bytes = {static_cast<std::uint64_t>(elements) * size_of(step.dtype)};
   const auto executable = backend.prepare(0, steps);
   const Address c = memory.take(steps.output_bytes[0]);
-  for (int run = 0; run < 3; ++run) executable->run(std::array{a.address, b.address}, std::array{c}, {}, {});
+  for (int run = 0; run < 3; ++run)
+    executable->run(std::array{a.address, b.address}, std::array{c}, {}, {});
   const Bytes bytes = memory.get<std::byte>(c, steps.output_bytes[0]);
   const auto at = [](const std::vector<double>& values, std::int64_t index) {
     return values[static_cast<std::size_t>(index)];
   };
   double worst = 0;
   for (std::int64_t batch = 0; batch < step.batch; ++batch) {
-    const std::int64_t base_a = step.offset_a + batch * step.stride_a, base_b = step.offset_b + batch * step.stride_b;
+    const std::int64_t base_a = step.offset_a + batch * step.stride_a,
+                       base_b = step.offset_b + batch * step.stride_b;
     for (std::int64_t i = 0; i < step.m; ++i) {
       for (std::int64_t j = 0; j < step.n; ++j) {
         double sum = 0;
@@ -538,28 +504,36 @@ void check_matmul(Backend& backend, plan::MatmulStep step, double tolerance) {
           sum += at(a.values, base_a + (step.transpose_a ? k * step.lda + i : i * step.lda + k)) *
                  at(b.values, base_b + (step.transpose_b ? j * step.ldb + k : k * step.ldb + j));
         }
-        const Value got = read_element(bytes.data(), batch * step.stride_c + i * step.ldc + j, step.dtype);
-        worst = std::fmax(worst, std::fabs(sum - (is_floating(step.dtype) ? got.f : static_cast<double>(got.i))));
+        const Value got =
+            read_element(bytes.data(), batch * step.stride_c + i * step.ldc + j, step.dtype);
+        worst = std::fmax(
+            worst, std::fabs(sum - (is_floating(step.dtype) ? got.f : static_cast<double>(got.i))));
       }
     }
   }
   EXPECT_LE(worst, tolerance * std::sqrt(static_cast<double>(std::max<std::int64_t>(step.k, 1))))
-      << name_of(step.dtype) << " " << step.transpose_a << step.transpose_b << " " << step.m << "x" << step.n << "x"
-      << step.k << " batch " << step.batch << " tf32 " << step.tf32;
+      << name_of(step.dtype) << " " << step.transpose_a << step.transpose_b << " " << step.m << "x"
+      << step.n << "x" << step.k << " batch " << step.batch << " tf32 " << step.tf32;
 }
 
 double matmul_tolerance(DType dtype) {
   switch (dtype) {
-    case DType::f16: return 1e-3;
-    case DType::bf16: return 8e-3;
-    case DType::f64: return 1e-14;
-    case DType::f32: return 1e-6;
-    default: return 0;
+    case DType::f16:
+      return 1e-3;
+    case DType::bf16:
+      return 8e-3;
+    case DType::f64:
+      return 1e-14;
+    case DType::f32:
+      return 4e-6;
+    default:
+      return 0;
   }
 }
 
 TEST_F(CudaBackend, ProductsOfEveryDTypeAndTranspose) {
-  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64}) {
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64}) {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         plan::MatmulStep step;
@@ -605,7 +579,7 @@ TEST_F(CudaBackend, SinglePrecisionIsTrueUnlessTf32IsAsked) {
   plan::MatmulStep step;
   step.m = step.n = 128;
   step.k = 1024;
-  check_matmul(backend(), step, 1e-6);
+  check_matmul(backend(), step, 4e-6);
   step.tf32 = true;
   check_matmul(backend(), step, 2e-3);
 }
@@ -624,7 +598,8 @@ TEST_F(CudaBackend, ProductsAreCountedAndReplayed) {
   const auto executable = backend().prepare(0, steps);
   std::vector<float> identity(64 * 64, 0);
   for (std::size_t i = 0; i < 64; ++i) identity[i * 65] = 2;
-  const Address x = memory().put(identity), y = memory().take(4 * 64 * 64), arena = memory().take(4 * 64 * 64);
+  const Address x = memory().put(identity), y = memory().take(4 * 64 * 64),
+                arena = memory().take(4 * 64 * 64);
   const auto& counters = live_counters();
   const auto calls = counters.library_calls.load() + counters.launches.load();
   for (int run = 0; run < 5; ++run) executable->run(std::array{x}, std::array{y}, arena, {});
@@ -646,18 +621,19 @@ TEST_F(CudaBackend, AfterAFaultEveryCallSaysThatTheDeviceIsLost) {
     };
     const Address memory = backend().allocate(0, 256);
     const auto executable = backend().prepare(0, add_plan(64));
-    const Address nowhere{reinterpret_cast<void*>(std::uintptr_t{256}), 0};
+    const Address nowhere{std::bit_cast<void*>(std::uintptr_t{256}), 0};
     const bool noticed = says_lost([&] {
       executable->run(std::array{nowhere}, std::array{memory}, {}, arg(1));
       backend().synchronize(0);
     });
     float value = 0;
-    const bool keeps_saying = says_lost([&] { backend().synchronize(0); }) &&
-                              says_lost([&] { backend().allocate(0, 256); }) &&
-                              says_lost([&] { backend().upload(0, memory, &value, 4); }) &&
-                              says_lost([&] { backend().download(0, &value, memory, 4); }) &&
-                              says_lost([&] { backend().prepare(0, add_plan(64)); }) &&
-                              says_lost([&] { executable->run(std::array{memory}, std::array{memory}, {}, arg(1)); });
+    const bool keeps_saying =
+        says_lost([&] { backend().synchronize(0); }) &&
+        says_lost([&] { backend().allocate(0, 256); }) &&
+        says_lost([&] { backend().upload(0, memory, &value, 4); }) &&
+        says_lost([&] { backend().download(0, &value, memory, 4); }) &&
+        says_lost([&] { backend().prepare(0, add_plan(64)); }) &&
+        says_lost([&] { executable->run(std::array{memory}, std::array{memory}, {}, arg(1)); });
     std::_Exit(noticed && keeps_saying ? 0 : 1);
   };
   EXPECT_EXIT(fault(), ::testing::ExitedWithCode(0), "");

@@ -172,7 +172,7 @@ void Grouper::mark_points() {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const Value& v = values_[i];
     const bool cheap = v.kind == ValueKind::Scalar || v.kind == ValueKind::Cast || v.is_view();
-    if (!grouping_.needed[i] || v.shape.numel() != 1 || !cheap) continue;
+    if (!grouping_.needed[i] || v.shape.rank() != 0 || !cheap) continue;
     int total = 1;
     for (const int in : v.in) {
       if (in < 0) continue;
@@ -355,7 +355,7 @@ void Grouper::form_groups() {
       // Groups that read the same buffer over the same space.
       for (std::size_t g = 0; g < loads_.size(); ++g) {
         const bool shares = std::any_of(loads.begin(), loads.end(), [&](int load) {
-          return at(load).shape.numel() > 1 &&
+          return at(load).shape.rank() > 0 &&
                  std::find(loads_[g].begin(), loads_[g].end(), load) != loads_[g].end();
         });
         if (shares) candidates.insert(static_cast<int>(g));
@@ -461,13 +461,15 @@ void Grouper::merge_points() {
   auto& groups = grouping_.groups;
   std::vector<bool> gone(groups.size(), false);
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].is_matmul || !groups[g].dims.empty() || !edges_[g].empty() || loads_[g].empty()) continue;
+    const bool scalars = std::all_of(groups[g].roots.begin(), groups[g].roots.end(),
+                                     [&](int root) { return at(root).shape.rank() == 0; });
+    if (!groups[g].dims.empty() || !scalars || !edges_[g].empty() || loads_[g].empty()) continue;
     const bool read = std::any_of(edges_.begin(), edges_.end(), [&](const auto& needs) {
       return std::find(needs.begin(), needs.end(), static_cast<int>(g)) != needs.end();
     });
     if (read) continue;
     for (std::size_t h = 0; h < groups.size(); ++h) {
-      if (h == g || gone[h] || groups[h].is_matmul || groups[h].dims.empty()) continue;
+      if (h == g || gone[h] || groups[h].is_matmul || loads_[h].size() <= loads_[g].size()) continue;
       const bool covers = std::all_of(loads_[g].begin(), loads_[g].end(), [&](int load) {
         return std::find(loads_[h].begin(), loads_[h].end(), load) != loads_[h].end();
       });

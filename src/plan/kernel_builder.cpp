@@ -41,6 +41,8 @@ class Builder {
       : values_(values), grouping_(grouping), number_(group), plan_id_(plan_id),
         group_(grouping.groups[static_cast<std::size_t>(group)]) {
     for (std::size_t d = 0; d < group_.dims.size(); ++d) pieces_.push_back({group_.dims[d]});
+    unit_ = group_.dims.empty() && std::any_of(group_.roots.begin(), group_.roots.end(),
+                                               [&](int root) { return at(root).shape.rank() > 0; });
   }
 
   KernelDraft build() {
@@ -49,6 +51,8 @@ class Builder {
       try {
         for (const int root : group_.roots) emit_root(root);
         for (const int root : group_.once) emit_once(root);
+        // Stores come last: what is updated in place has been read by then.
+        for (Draft& store : stores_) drafts_.push_back(std::move(store));
         break;
       } catch (const SplitAxis& request) {
         split_axis(request.split);
@@ -66,6 +70,7 @@ class Builder {
     roles_.clear();
     first_axis_.assign(group_.dims.size(), 0);
     drafts_.clear();
+    stores_.clear();
     memo_.clear();
     sizes_.clear();
     slots_.clear();
@@ -80,6 +85,10 @@ class Builder {
           roles_.push_back(reduced ? Role::Red : Role::Par);
         }
       }
+    }
+    if (unit_) {
+      extents_.push_back(1);
+      roles_.push_back(Role::Par);
     }
   }
 
@@ -120,6 +129,7 @@ class Builder {
       while (!whole && group_.reduced[dim]) ++dim;
       index.push_back(dim_index(dim++));
     }
+    if (unit_ && !index.empty()) index.back() = Linear::axis(1, 0);
     return index;
   }
 
@@ -151,7 +161,7 @@ class Builder {
     store.instr.a = value;
     store.instr.slot = slot_of(root, true);
     store.index = flatten(index, v.shape, extents_.size());
-    append(std::move(store));
+    stores_.push_back(std::move(store));
   }
 
   void emit_once(int root) {
@@ -162,7 +172,8 @@ class Builder {
     store.instr.dtype = v.dtype;
     store.instr.once = true;
     store.instr.slot = slot_of(root, true);
-    append(std::move(store));
+    store.index = Linear(extents_.size());
+    stores_.push_back(std::move(store));
   }
 
   int emit_reduce(int root) {
@@ -394,7 +405,7 @@ class Builder {
     for (std::size_t a = extents_.size(); a-- > 0;) {
       const bool last_reduced =
           roles_[a] == Role::Red && std::count(roles_.begin(), roles_.end(), Role::Red) == 1;
-      if (extents_[a] == 1 && !last_reduced) erase(a);
+      if (extents_[a] == 1 && !last_reduced && !unit_) erase(a);
     }
     for (std::size_t a = extents_.size(); a-- > 1;) {
       const std::size_t outer = a - 1, inner = a;
@@ -493,14 +504,18 @@ class Builder {
       if (slots_[s].read) result_.bytes_read += bytes;
       if (slots_[s].written) result_.bytes_written += bytes;
     }
-    std::uint64_t points = 1;
-    for (const std::int64_t extent : extents_) points *= static_cast<std::uint64_t>(extent);
+    std::uint64_t points = 1, rows = 1;
+    for (std::size_t a = 0; a < extents_.size(); ++a) {
+      points *= static_cast<std::uint64_t>(extents_[a]);
+      if (roles_[a] == Role::Par) rows *= static_cast<std::uint64_t>(extents_[a]);
+    }
     const kernel::Analysis analysis = kernel::analyze(result_.program);
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       const InstrKind kind = drafts_[i].instr.kind;
       const bool works = kind == InstrKind::Op || kind == InstrKind::Cast || kind == InstrKind::Reduce;
-      if (works && analysis.instrs[i].domain == Domain::Full) result_.operations += points;
-      if (works && kind == InstrKind::Reduce) result_.operations += points;
+      if (!works) continue;
+      const Domain domain = kind == InstrKind::Reduce ? Domain::Full : analysis.instrs[i].domain;
+      result_.operations += domain == Domain::Full ? points : domain == Domain::Par ? rows : 1;
     }
     for (const int root : group_.roots) append_labels(root, seen);
   }
@@ -534,11 +549,13 @@ class Builder {
   std::uint32_t plan_id_;
   const Group& group_;
 
+  // One element in a shape with axes keeps an axis: the kernel is the one for any number of elements.
+  bool unit_ = false;
   std::vector<std::vector<std::int64_t>> pieces_;  // per dim of the group: its axes' extents
   std::vector<std::size_t> first_axis_;            // per dim
   std::vector<std::int64_t> extents_;
   std::vector<Role> roles_;
-  std::vector<Draft> drafts_;
+  std::vector<Draft> drafts_, stores_;
   std::set<int> sizes_;
   std::map<Key, int> memo_;
   std::vector<kernel::Slot> slots_;

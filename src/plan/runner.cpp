@@ -63,9 +63,10 @@ DeviceState& state_of(DeviceEntry& entry) {
   return *state;
 }
 
-// A leaf may be overwritten if nobody but the batch (and its journal) will see its value again.
+// A leaf may be overwritten if nobody but the batch (and its journal) will see its value again. Scalars are
+// left alone: nothing is gained, and equal ones share a buffer at first.
 bool is_donatable(const Node& node) {
-  return node.buffer != nullptr && node.buffer->pool_owned &&
+  return node.shape.rank() > 0 && node.buffer != nullptr && node.buffer->pool_owned &&
          node.buffer->refs.load(std::memory_order_acquire) == 1 &&
          node.holders.load(std::memory_order_acquire) == 0 &&
          node.refs.load(std::memory_order_acquire) == 1 + node.journaled.load(std::memory_order_relaxed);

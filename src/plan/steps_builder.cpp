@@ -44,14 +44,16 @@ bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
 // One slot for both: the program says that it updates in place.
 void merge_slots(KernelDraft& kernel, int leaf, int output) {
   kernel.program.slots[static_cast<std::size_t>(leaf)].written = true;
-  for (Instr& instr : kernel.program.instrs) {
-    if (instr.kind == InstrKind::Store && instr.slot == output) {
-      // The index of the loads, word for word, so that the text shows them equal.
-      for (const Instr& load : kernel.program.instrs) {
-        if (load.kind == InstrKind::Load && load.slot == leaf) instr.index = load.index;
-      }
-      instr.slot = leaf;
-    }
+  auto& instrs = kernel.program.instrs;
+  const auto load = std::find_if(instrs.begin(), instrs.end(), [&](const Instr& instr) {
+    return instr.kind == InstrKind::Load && instr.slot == leaf;
+  });
+  for (Instr& instr : instrs) {
+    if (instr.kind != InstrKind::Store || instr.slot != output) continue;
+    instr.slot = leaf;
+    instr.index = load->index;  // word for word, so that the text shows them equal
+  }
+  for (Instr& instr : instrs) {
     const bool uses = instr.kind == InstrKind::Load || instr.kind == InstrKind::Store;
     if (uses && instr.slot > output) --instr.slot;
   }

@@ -48,8 +48,8 @@ Range range_of(std::int64_t n, int part, int parts) {
 
 #ifndef VOLTA_HAS_OPENMP
 
-// Workers wait for a loop, take parts of it until none is left, and wait again. One loop at a time: a second
-// caller runs its loop alone.
+// Workers wait for a loop, take parts of it until none is left, and wait again. One loop at a time:
+// a second caller runs its loop alone.
 class WorkerPool {
  public:
   static WorkerPool& instance() {

@@ -19,9 +19,9 @@ using RangeFn = void (*)(void* context, std::int64_t begin, std::int64_t end);
 VOLTA_BACKEND_API void run_ranges(std::int64_t n, std::int64_t grain, RangeFn fn, void* context);
 }  // namespace detail
 
-// Calls fn(begin, end) for ranges that together cover [0, n), from several threads when n > grain; a range has
-// at least `grain` elements, but for the last. Which ranges there are depends on the number of threads: results
-// must not. Nested calls run on the calling thread. `fn` must not throw.
+// Calls fn(begin, end) for ranges that together cover [0, n), from several threads when n > grain;
+// a range has at least `grain` elements, but for the last. Which ranges there are depends on the
+// number of threads: results must not. Nested calls run on the calling thread. `fn` must not throw.
 template <class Fn>
 void parallel_for(std::int64_t n, std::int64_t grain, Fn&& fn) {
   if (n <= 0) return;
@@ -32,7 +32,9 @@ void parallel_for(std::int64_t n, std::int64_t grain, Fn&& fn) {
   using Target = std::remove_reference_t<Fn>;
   detail::run_ranges(
       n, grain,
-      [](void* context, std::int64_t begin, std::int64_t end) { (*static_cast<Target*>(context))(begin, end); },
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        (*static_cast<Target*>(context))(begin, end);
+      },
       const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
 }
 

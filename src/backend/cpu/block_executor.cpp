@@ -1,4 +1,5 @@
-// Execution of a bound launch: for each unit, its sections block by block over registers in scratch memory.
+// Execution of a bound launch: for each unit, its sections block by block over registers in scratch
+// memory.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -7,6 +8,8 @@
 
 #include "backend/cpu/block_launch.h"
 #include "backend/cpu/reduction.h"
+#include "hwy/base.h"
+#include "hwy/cache_control.h"
 #include "kernel/philox.h"
 
 namespace volta::cpu {
@@ -20,7 +23,10 @@ constexpr std::size_t at(std::int64_t n) { return static_cast<std::size_t>(n); }
 struct Block {
   std::int64_t n = 1;
   std::int64_t position = 0;
-  int runs = 1;        // pieces within which every index is affine
+  int runs = 1;  // pieces within which every index is affine
+  // Turned launches: the band's column, this block's row in the band, and the rows if they are
+  // neighbours (0: they are not).
+  std::int64_t band = 0, band_row = 0, band_rows = 0;
   bool first = false;  // holds the first iteration point, in lane 0
 };
 
@@ -36,34 +42,45 @@ Interval valid_lanes(std::int64_t start, std::int64_t step, std::int64_t high, I
     start = high - 1 - start;
     step = -step;
   }
-  const auto ceil_div = [step](std::int64_t value) { return step == 1 ? value : (value + step - 1) / step; };
+  const auto ceil_div = [step](std::int64_t value) {
+    return step == 1 ? value : (value + step - 1) / step;
+  };
   const std::int64_t begin = start >= 0 ? 0 : ceil_div(-start);
   const std::int64_t end = start >= high ? 0 : ceil_div(high - start);
   return {std::max(lanes.begin, begin), std::min(lanes.end, end)};
 }
 
+// One converted number; like every kernel this touches a whole vector on both sides.
+template <class T>
+void put_number(void* out, DType dtype, T value) {
+  alignas(64) T vector[64 / sizeof(T)] = {value};
+  simd().cast[type_index(dtype_of<T>::value)][type_index(dtype)](out, vector, nullptr, nullptr, 1);
+}
+
 void put_constant(void* out, DType dtype, double value) {
-  const SimdTable& table = simd();
-  if (is_floating(dtype)) {
-    table.cast[type_index(DType::f64)][type_index(dtype)](out, &value, nullptr, nullptr, 1);
-  } else {
-    const std::int64_t integer = static_cast<std::int64_t>(value);
-    table.cast[type_index(DType::i64)][type_index(dtype)](out, &integer, nullptr, nullptr, 1);
-  }
+  if (is_floating(dtype)) return put_number(out, dtype, value);
+  put_number(out, dtype, static_cast<std::int64_t>(value));
 }
 
 std::int64_t read_integer(const void* from, std::int64_t lane, DType dtype) {
   switch (dtype) {
-    case DType::i32: return static_cast<const std::int32_t*>(from)[lane];
-    case DType::i64: return static_cast<const std::int64_t*>(from)[lane];
-    default: return static_cast<const std::uint8_t*>(from)[lane];
+    case DType::i32:
+      return static_cast<const std::int32_t*>(from)[lane];
+    case DType::i64:
+      return static_cast<const std::int64_t*>(from)[lane];
+    default:
+      return static_cast<const std::uint8_t*>(from)[lane];
   }
 }
 
 class Runner {
  public:
   Runner(const Launch& launch, const LaunchMemory& memory, std::byte* scratch)
-      : launch_(launch), program_(*launch.program), table_(simd()), memory_(memory), scratch_(scratch) {
+      : launch_(launch),
+        program_(*launch.program),
+        table_(simd()),
+        memory_(memory),
+        scratch_(scratch) {
     std::byte* next = scratch;
     const auto take = [&next](std::size_t bytes) {
       std::byte* taken = next;
@@ -80,7 +97,11 @@ class Runner {
           take((launch.affines.size() + 1) * at(kBlock + 1) * sizeof(std::int64_t)));
       run_at_ = run_lane_ + kBlock + 1;
     }
-    for (std::size_t n = 0; n < program_.registers.size(); ++n) values_[n] = home(static_cast<int>(n));
+    for (std::size_t n = 0; n < program_.registers.size(); ++n)
+      values_[n] = home(static_cast<int>(n));
+    for (const BoundSite& site : launch.sites) {
+      if (site.tile != 0) *reinterpret_cast<std::int64_t*>(scratch + site.tile) = -1;
+    }
     for (std::size_t n = 0; n < launch.affines.size(); ++n) {
       outer_at_[n] = launch.affines[n].base;
       vec_at_[n] = 0;
@@ -90,11 +111,17 @@ class Runner {
   void units(std::int64_t begin, std::int64_t end) {
     run_uniform(launch_.widest);
     switch (program_.mode) {
-      case Mode::Map: run_map(begin, end); break;
-      case Mode::Lanes: run_lanes(begin, end); break;
-      case Mode::Rows: run_rows(begin, end); break;
+      case Mode::Map:
+        run_map(begin, end);
+        break;
+      case Mode::Lanes:
+        run_lanes(begin, end);
+        break;
+      case Mode::Rows:
+        run_rows(begin, end);
+        break;
     }
-    if (launch_.streams) std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (launch_.streams) hwy::FlushStream();
   }
 
   void uniform_stores() {
@@ -115,7 +142,7 @@ class Runner {
     for (std::int64_t b = begin; b < end; ++b) {
       Block block = set_block(b);
       block.first = b == 0;
-      for (const Code& code : body) execute(code, block);
+      run_section(body, block);
     }
   }
 
@@ -124,7 +151,7 @@ class Runner {
       Block block = set_block(b);
       for (const Phase& phase : program_.phases) {
         block.first = b == 0;
-        for (const Code& code : phase.par) execute(code, block);
+        run_section(phase.par, block);
         const std::vector<Code>& body = launch_.keep ? phase.kept : phase.again;
         if (body.empty()) continue;
         if (run_product(phase, block)) continue;
@@ -134,7 +161,7 @@ class Runner {
           step_ = r;
           block.first = b == 0 && r == 0;
           place_kept(r * padded(launch_.widest));
-          for (const Code& code : body) execute(code, block);
+          run_section(body, block);
         }
         for (const int k : phase.reduces) finish_lanes(reduction(k), launch_.outer_points, block.n);
       }
@@ -149,9 +176,11 @@ class Runner {
     if (a.masks > 0 || b.masks > 0) return false;
     const BoundAffine& at_a = launch_.affines[at(a.affine)];
     const BoundAffine& at_b = launch_.affines[at(b.affine)];
-    const std::int64_t depth_a = launch_.coefficients[at_a.outer], depth_b = launch_.coefficients[at_b.outer];
+    const std::int64_t depth_a = launch_.coefficients[at_a.outer],
+                       depth_b = launch_.coefficients[at_b.outer];
     const bool dots = depth_a == 1 && depth_b == 1 && (at_a.step == 0 || at_b.step == 0);
-    if (!dots && !(at_a.step == 0 && at_b.step == 1) && !(at_a.step == 1 && at_b.step == 0)) return false;
+    if (!dots && !(at_a.step == 0 && at_b.step == 1) && !(at_a.step == 1 && at_b.step == 0))
+      return false;
     set_outer(0);
     const ReduceSite& reduce = program_.reduces[at(phase.reduces[0])];
     std::byte* out = static_cast<std::byte*>(values_[reduce.instr]);
@@ -180,7 +209,7 @@ class Runner {
     for (std::int64_t point = begin; point < end; ++point) {
       set_outer(point);
       for (const Phase& phase : program_.phases) {
-        for (const Code& code : phase.par) execute(code, {.first = point == 0});
+        run_section(phase.par, {.first = point == 0});
         for (const int value : phase.spread) splat(value, launch_.widest);
         const std::vector<Code>& body = launch_.keep ? phase.kept : phase.again;
         if (body.empty()) continue;
@@ -189,7 +218,7 @@ class Runner {
           Block block = set_block(b);
           block.first = point == 0 && b == 0;
           place_kept(block.position);
-          for (const Code& code : body) execute(code, block);
+          run_section(body, block);
         }
         for (const int k : phase.reduces) finish_row(reduction(k));
       }
@@ -198,7 +227,11 @@ class Runner {
 
   Reduction reduction(int k) const {
     const ReduceSite& site = program_.reduces[at(k)];
-    return {site.op, site.dtype, launch_.sum_levels, at(launch_.block) * sizeof(double), values_[at(site.instr)],
+    return {site.op,
+            site.dtype,
+            launch_.sum_levels,
+            at(launch_.block) * sizeof(double),
+            values_[at(site.instr)],
             scratch_ + launch_.accumulators + at(k) * launch_.accumulator_bytes};
   }
 
@@ -207,7 +240,8 @@ class Runner {
     if (!launch_.keep) return;
     for (std::size_t k = 0; k < program_.kept.size(); ++k) {
       const int value = program_.kept[k];
-      values_[value] = scratch_ + launch_.row_at[k] + at(position) * size_of(program_.program.instrs[at(value)].dtype);
+      values_[value] = scratch_ + launch_.row_at[k] +
+                       at(position) * size_of(program_.program.instrs[at(value)].dtype);
     }
   }
 
@@ -256,12 +290,16 @@ class Runner {
     const std::int64_t last = launch_.vec_extents.back();
     std::int64_t row = dims == 1 ? 0 : b / launch_.row_blocks;
     std::int64_t column = b - row * launch_.row_blocks;
-    if (launch_.turned) turn(b, row, column);
+    if (launch_.turned) turn(b, row, column, block);
     const std::int64_t start = column * launch_.block;
     block.n = std::min(launch_.block, last - start);
     block.position = row * last + start;
     std::int64_t digits[32];
     if (dims > 1) split(row, launch_.vec_extents, dims - 1, digits);
+    if (launch_.turned) {
+      const std::int64_t top = digits[dims - 2] - block.band_row;
+      if (top < 0 || top + block.band_rows > launch_.vec_extents[dims - 2]) block.band_rows = 0;
+    }
     for (std::size_t n = 0; n < launch_.affines.size(); ++n) {
       const BoundAffine& affine = launch_.affines[n];
       vec_at_[n] = affine.step * (affine.linear ? block.position : start);
@@ -271,16 +309,20 @@ class Runner {
   }
 
   // Block b in the order of bands: all rows of a band, then the next column.
-  void turn(std::int64_t b, std::int64_t& row, std::int64_t& column) const {
+  void turn(std::int64_t b, std::int64_t& row, std::int64_t& column, Block& block) const {
     const std::int64_t rows = launch_.vec_points / launch_.vec_extents.back();
     const std::int64_t band = b / (kBand * launch_.row_blocks);
     const std::int64_t height = std::min(kBand, rows - band * kBand);
     const std::int64_t within = b - band * kBand * launch_.row_blocks;
-    row = band * kBand + within % height;
     column = within / height;
+    block.band = band * launch_.row_blocks + column;
+    block.band_row = within % height;
+    block.band_rows = height;
+    row = band * kBand + block.band_row;
   }
 
-  // A block over several short rows: where each row's piece starts, and every index at those places.
+  // A block over several short rows: where each row's piece starts, and every index at those
+  // places.
   Block set_flat_block(std::int64_t b) {
     Block block;
     const std::size_t dims = launch_.vec_extents.size();
@@ -297,7 +339,8 @@ class Runner {
       for (std::size_t n = 0; n < launch_.affines.size(); ++n) {
         const BoundAffine& affine = launch_.affines[n];
         if (affine.linear) continue;
-        run_at_[n * at(kBlock) + at(block.runs)] = dot(affine.vec, digits, dims - 1) + affine.step * column;
+        run_at_[n * at(kBlock) + at(block.runs)] =
+            dot(affine.vec, digits, dims - 1) + affine.step * column;
       }
       ++block.runs;
     }
@@ -323,8 +366,8 @@ class Runner {
     return outer_at_[affine] + start;
   }
 
-  // Calls fn(lane, n, index) for each piece of the block within which the site's index is affine and its masks
-  // hold, and skipped(lane, n) for the lanes between.
+  // Calls fn(lane, n, index) for each piece of the block within which the site's index is affine
+  // and its masks hold, and skipped(lane, n) for the lanes between.
   template <class Fn, class Skipped>
   void each_run(const BoundSite& site, const Block& block, Fn&& fn, Skipped&& skipped) const {
     const int runs = site.linear ? 1 : block.runs;
@@ -342,7 +385,8 @@ class Runner {
       }
       if (valid.begin > 0) skipped(lane, valid.begin);
       const std::int64_t step = launch_.affines[at(site.affine)].step;
-      fn(lane + valid.begin, valid.end - valid.begin, index_at(site.affine, r, lane) + step * valid.begin);
+      fn(lane + valid.begin, valid.end - valid.begin,
+         index_at(site.affine, r, lane) + step * valid.begin);
       if (valid.end < n) skipped(lane + valid.end, n - valid.end);
     }
   }
@@ -351,37 +395,58 @@ class Runner {
     return site.masks == 0 && (site.linear || block.runs == 1);
   }
 
-  void execute(const Code& code, const Block& block) {
-    switch (code.kind) {
-      case CodeKind::Compute: return compute(code, block);
-      case CodeKind::Load: return load(code, block);
-      case CodeKind::Store: return store(code, block);
-      case CodeKind::Accumulate: return accumulate(code, block);
-      case CodeKind::Gather: return gather(code, block);
-      case CodeKind::Index: return index(code, block);
-      case CodeKind::Bounded: return bounded(code, block);
-      case CodeKind::Philox: return philox(code, block);
-      case CodeKind::Const:
-        return put_constant(values_[code.out], code.dtype, program_.program.instrs[at(code.out)].constant);
-      case CodeKind::Arg: return argument(code);
+  void run_section(const std::vector<Code>& section, const Block& block) {
+    for (const Code& code : section) {
+      if (code.kind == CodeKind::Compute) {
+        if (code.direct >= 0) place_direct(code, block);
+        code.fn(values_[code.out], values_[code.a], values_[code.b], values_[code.c], at(block.n));
+      } else {
+        execute(code, block);
+      }
     }
   }
 
-  void compute(const Code& code, const Block& block) {
-    if (code.direct >= 0) place_direct(code, block);
-    code.fn(values_[code.out], pointer(code.a), pointer(code.b), pointer(code.c), at(block.n));
+  void execute(const Code& code, const Block& block) {
+    switch (code.kind) {
+      case CodeKind::Compute:
+        return code.fn(values_[code.out], values_[code.a], values_[code.b], values_[code.c],
+                       at(block.n));
+      case CodeKind::Load:
+        return load(code, block);
+      case CodeKind::Store:
+        return store(code, block);
+      case CodeKind::Accumulate:
+        return accumulate(code, block);
+      case CodeKind::Gather:
+        return gather(code, block);
+      case CodeKind::Index:
+        return index(code, block);
+      case CodeKind::Bounded:
+        return bounded(code, block);
+      case CodeKind::Philox:
+        return philox(code, block);
+      case CodeKind::Const:
+        return put_constant(values_[code.out], code.dtype,
+                            program_.program.instrs[at(code.out)].constant);
+      case CodeKind::Arg:
+        return argument(code);
+    }
   }
-  std::byte* home(int value) const { return registers_ + program_.registers[at(value)] * widening_; }
-  const void* pointer(int value) const { return value < 0 ? nullptr : values_[value]; }
+
+  std::byte* home(int value) const {
+    return registers_ + program_.registers[at(value)] * widening_;
+  }
 
   void* memory_at(const BoundSite& site, std::int64_t index, DType dtype) const {
-    return static_cast<std::byte*>(memory_.slots[site.slot]) + index * static_cast<std::int64_t>(size_of(dtype));
+    return static_cast<std::byte*>(memory_.slots[site.slot]) +
+           index * static_cast<std::int64_t>(size_of(dtype));
   }
 
   // The result goes to its register, or to the memory of its Store where whole vectors fit.
   void place_direct(const Code& code, const Block& block) {
     const BoundSite& site = launch_.sites[at(code.direct)];
-    if (block.n % kPad == 0 && !site.stream && launch_.affines[at(site.affine)].step == 1 && simple(site, block)) {
+    if (block.n % kPad == 0 && !site.stream && launch_.affines[at(site.affine)].step == 1 &&
+        simple(site, block)) {
       values_[code.out] = memory_at(site, index_at(site.affine, 0, 0), code.dtype);
     } else {
       values_[code.out] = home(code.out);
@@ -396,10 +461,12 @@ class Runner {
     if (simple(site, block)) {
       const std::int64_t start = index_at(site.affine, 0, 0);
       void* from = memory_at(site, start, code.dtype);
-      if (step == 1 && code.may_alias && (block.n % kPad == 0 || start + padded(block.n) <= site.end)) {
+      if (step == 1 && code.may_alias &&
+          (block.n % kPad == 0 || start + padded(block.n) <= site.end)) {
         values_[code.out] = from;
         return;
       }
+      if (site.tile != 0 && block.band_rows > 0) return load_turned(code, site, block, from);
       values_[code.out] = to;
       if (step == 0) return table_.splat[size](to, from, nullptr, nullptr, at(block.n));
       return table_.load_strided[size](to, from, step, at(block.n));
@@ -409,19 +476,34 @@ class Runner {
     each_run(
         site, block,
         [&](std::int64_t lane, std::int64_t n, std::int64_t start) {
-          table_.load_strided[size](to + lane * bytes, memory_at(site, start, code.dtype), step, at(n));
+          table_.load_strided[size](to + lane * bytes, memory_at(site, start, code.dtype), step,
+                                    at(n));
         },
         [&](std::int64_t lane, std::int64_t n) { fill(code, to + lane * bytes, n); });
   }
 
+  // The block's row of a tile; the first block of a band to get here reads the whole of it.
+  void load_turned(const Code& code, const BoundSite& site, const Block& block, const void* from) {
+    std::int64_t* holds = reinterpret_cast<std::int64_t*>(scratch_ + site.tile);
+    std::byte* tile = scratch_ + site.tile + kTileHeader;
+    const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
+    if (*holds != block.band) {
+      *holds = block.band;
+      table_.load_turned[size_index(code.dtype)](
+          tile, static_cast<const std::byte*>(from) - block.band_row * bytes,
+          launch_.affines[at(site.affine)].step, at(block.n), at(block.band_rows));
+    }
+    values_[code.out] = tile + block.band_row * kBlock * bytes;
+  }
+
   // Lanes a mask excludes take the fill value.
-  void fill(const Code& code, std::byte* to, std::int64_t n) const {
-    alignas(8) std::byte value[8];
+  HWY_NOINLINE void fill(const Code& code, std::byte* to, std::int64_t n) const {
+    alignas(64) std::byte value[64];
     put_constant(value, code.dtype, program_.program.instrs[at(code.out)].constant);
     table_.load_strided[size_index(code.dtype)](to, value, 0, at(n));
   }
 
-  void gather(const Code& code, const Block& block) {
+  HWY_NOINLINE void gather(const Code& code, const Block& block) {
     const BoundSite& site = launch_.sites[at(code.site)];
     const std::int64_t step = launch_.affines[at(site.affine)].step;
     const DType index_dtype = program_.program.instrs[at(code.a)].dtype;
@@ -436,11 +518,12 @@ class Runner {
           // With one index for the run this is a row copy. Linear sites do not see where runs end.
           if (site.fixed_index && (block.runs == 1 || !site.linear)) {
             start += read_integer(indices, lane, index_dtype) * site.value_stride;
-            table_.load_strided[size](to + lane * bytes, memory_at(site, start, code.dtype), step, at(n));
+            table_.load_strided[size](to + lane * bytes, memory_at(site, start, code.dtype), step,
+                                      at(n));
           } else {
-            table_.gather[size][type_index(index_dtype)](to + lane * bytes, memory_at(site, start, code.dtype),
-                                                         step, indices + lane * index_bytes, site.value_stride,
-                                                         at(n));
+            table_.gather[size][type_index(index_dtype)](
+                to + lane * bytes, memory_at(site, start, code.dtype), step,
+                indices + lane * index_bytes, site.value_stride, at(n));
           }
         },
         [&](std::int64_t lane, std::int64_t n) { fill(code, to + lane * bytes, n); });
@@ -468,7 +551,8 @@ class Runner {
     each_run(
         site, block,
         [&](std::int64_t lane, std::int64_t n, std::int64_t start) {
-          table_.store_strided[size](memory_at(site, start, code.dtype), from + lane * bytes, step, at(n));
+          table_.store_strided[size](memory_at(site, start, code.dtype), from + lane * bytes, step,
+                                     at(n));
         },
         [](std::int64_t, std::int64_t) {});
   }
@@ -494,7 +578,7 @@ class Runner {
         },
         [](std::int64_t, std::int64_t) {});
   }
-  void index(const Code& code, const Block& block) {
+  HWY_NOINLINE void index(const Code& code, const Block& block) {
     if (code.dtype == DType::i32) return ramp<std::int32_t>(code, block);
     return ramp<std::int64_t>(code, block);
   }
@@ -512,11 +596,14 @@ class Runner {
       if (!inside) report(static_cast<std::int32_t>(instr.site.in(launch_.ints)), value, high);
     }
   }
-  void bounded(const Code& code, const Block& block) {
+  HWY_NOINLINE void bounded(const Code& code, const Block& block) {
     switch (code.dtype) {
-      case DType::i32: return clamp<std::int32_t>(code, block.n);
-      case DType::i64: return clamp<std::int64_t>(code, block.n);
-      default: return clamp<std::uint8_t>(code, block.n);
+      case DType::i32:
+        return clamp<std::int32_t>(code, block.n);
+      case DType::i64:
+        return clamp<std::int64_t>(code, block.n);
+      default:
+        return clamp<std::uint8_t>(code, block.n);
     }
   }
   // The first report wins.
@@ -528,7 +615,7 @@ class Runner {
     memory_.error->high = high;
   }
 
-  void philox(const Code& code, const Block& block) {
+  HWY_NOINLINE void philox(const Code& code, const Block& block) {
     const BoundSite& site = launch_.sites[at(code.site)];
     const std::int64_t step = launch_.affines[at(site.affine)].step;
     const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
@@ -559,8 +646,9 @@ class Runner {
 
   void argument(const Code& code) {
     const std::uint64_t word = memory_.args[program_.program.instrs[at(code.out)].slot];
-    const DType from = is_floating(code.dtype) ? DType::f64 : DType::i64;
-    table_.cast[type_index(from)][type_index(code.dtype)](values_[code.out], &word, nullptr, nullptr, 1);
+    if (is_floating(code.dtype))
+      return put_number(values_[code.out], code.dtype, std::bit_cast<double>(word));
+    put_number(values_[code.out], code.dtype, std::bit_cast<std::int64_t>(word));
   }
 
   const Launch& launch_;
@@ -580,8 +668,8 @@ class Runner {
 
 }  // namespace
 
-void run_units(const Launch& launch, const LaunchMemory& memory, std::byte* scratch, std::int64_t begin,
-               std::int64_t end) {
+void run_units(const Launch& launch, const LaunchMemory& memory, std::byte* scratch,
+               std::int64_t begin, std::int64_t end) {
   Runner(launch, memory, scratch).units(begin, end);
 }
 

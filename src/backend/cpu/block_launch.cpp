@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t at(int n) { return static_cast<std::size_t>(n); }
 // Rows of a last dimension at least this long get blocks of their own; shorter ones share blocks.
 constexpr std::int64_t kShortRow = 32;
-// Row values are kept between phases up to this many bytes per thread: half of a second-level cache.
+// Row values are kept between phases up to this many bytes per thread: half of a second-level
+// cache.
 constexpr std::size_t kKeptBytes = 512 * 1024;
 
 // Stores beyond this go around the caches.
@@ -39,10 +40,12 @@ class Binder {
   }
 
   Launch run() {
-    for (const kernel::Axis& axis : program_.program.axes) extents_.push_back(axis.extent.in(out_.ints));
+    for (const kernel::Axis& axis : program_.program.axes)
+      extents_.push_back(axis.extent.in(out_.ints));
     for (const int n : program_.sites) add_site(program_.program.instrs[at(n)]);
     const std::vector<int> vec = merge(program_.vec_begin, program_.vec_end, out_.vec_extents);
-    const std::vector<int> outer = merge(program_.outer_begin, program_.outer_end, out_.outer_extents);
+    const std::vector<int> outer =
+        merge(program_.outer_begin, program_.outer_end, out_.outer_extents);
     out_.vec_points = points(program_.vec_begin, program_.vec_end);
     out_.outer_points = points(program_.outer_begin, program_.outer_end);
     for (const Dense& dense : dense_) add_affine(dense, vec, outer);
@@ -84,16 +87,17 @@ class Binder {
     return product;
   }
 
-  // Dimensions of a range of axes: unit axes dropped, neighbours joined where every index allows it. Returns
-  // the axis whose coefficient stands for each dimension (its innermost).
+  // Dimensions of a range of axes: unit axes dropped, neighbours joined where every index allows
+  // it. Returns the axis whose coefficient stands for each dimension (its innermost).
   std::vector<int> merge(int begin, int end, std::vector<std::int64_t>& extents) const {
     std::vector<int> axes;
     for (int axis = begin; axis < end; ++axis) {
       const std::int64_t extent = extents_[at(axis)];
       if (extent == 1) continue;
-      const bool joins = !axes.empty() && std::all_of(dense_.begin(), dense_.end(), [&](const Dense& d) {
-        return d.coefficients[at(axes.back())] == d.coefficients[at(axis)] * extent;
-      });
+      const bool joins =
+          !axes.empty() && std::all_of(dense_.begin(), dense_.end(), [&](const Dense& d) {
+            return d.coefficients[at(axes.back())] == d.coefficients[at(axis)] * extent;
+          });
       if (joins) {
         axes.back() = axis;
         extents.back() *= extent;
@@ -140,14 +144,18 @@ class Binder {
       if (instr.kind == kernel::InstrKind::Load && instr.a >= 0) {
         site.fixed_index = (program_.dependence[at(instr.a)] & running) == 0;
       }
-      if (instr.kind == kernel::InstrKind::Store && instr.mask.empty() && !instr.once && site.linear &&
-          out_.affines[at(site.affine)].step == 1 && !program_.program.slots[at(instr.slot)].read) {
-        const std::int64_t size = static_cast<std::int64_t>(size_of(program_.program.slots[at(instr.slot)].dtype));
+      if (instr.kind == kernel::InstrKind::Store && instr.mask.empty() && !instr.once &&
+          site.linear && out_.affines[at(site.affine)].step == 1 &&
+          !program_.program.slots[at(instr.slot)].read) {
+        const std::int64_t size =
+            static_cast<std::int64_t>(size_of(program_.program.slots[at(instr.slot)].dtype));
         site.stream = out_.vec_points * size >= kStreamBytes ||
-                      (program_.mode == Mode::Rows && out_.vec_points * out_.outer_points * size >= kStreamBytes);
+                      (program_.mode == Mode::Rows &&
+                       out_.vec_points * out_.outer_points * size >= kStreamBytes);
         out_.streams |= site.stream;
       }
-      // Reading past a block is harmless inside what the launch reads anyway, unless somebody writes there.
+      // Reading past a block is harmless inside what the launch reads anyway, unless somebody
+      // writes there.
       if (instr.kind == kernel::InstrKind::Load && instr.a < 0 && instr.mask.empty() &&
           !program_.program.slots[at(instr.slot)].written) {
         const Dense& index = dense_[at(site.affine)];
@@ -173,8 +181,10 @@ class Binder {
       out_.row_blocks = (last + out_.block - 1) / out_.block;
       out_.blocks = out_.vec_points / last * out_.row_blocks;
       out_.widest = std::min(last, out_.block);
-      // A strided index walks a cache line per element: visit the rows that share those lines together.
-      out_.turned = program_.mode == Mode::Map && out_.vec_extents.size() > 1 && out_.row_blocks > 1 &&
+      // A strided index walks a cache line per element: visit the rows that share those lines
+      // together.
+      out_.turned = program_.mode == Mode::Map && out_.vec_extents.size() > 1 &&
+                    out_.row_blocks > 1 &&
                     std::any_of(out_.sites.begin(), out_.sites.end(), [&](const BoundSite& site) {
                       const std::int64_t step = out_.affines[at(site.affine)].step;
                       return site.slot >= 0 && (step > 1 || step < -1);
@@ -182,11 +192,12 @@ class Binder {
     }
     const bool rows = program_.mode == Mode::Rows;
     out_.units = rows ? out_.outer_points : out_.blocks;
-    out_.unit_work = std::max<std::int64_t>(1, rows ? out_.vec_points : out_.widest * out_.outer_points);
+    out_.unit_work =
+        std::max<std::int64_t>(1, rows ? out_.vec_points : out_.widest * out_.outer_points);
   }
 
-  // Columns: long rows are walked in wide pieces, which memory likes better. Lanes do not depend on each other,
-  // so the width may depend on the number of threads.
+  // Columns: long rows are walked in wide pieces, which memory likes better. Lanes do not depend on
+  // each other, so the width may depend on the number of threads.
   void widen_blocks(std::int64_t rows, std::int64_t last) {
     if (program_.mode != Mode::Lanes) return;
     std::int64_t factor = kWidest;
@@ -199,19 +210,30 @@ class Binder {
     out_.block = kBlock * factor;
   }
 
+  // A load whose fast axis is the row: a band of rows is read together, by cache lines.
+  bool turns(const BoundSite& site, const kernel::Instr& instr) const {
+    const BoundAffine& index = out_.affines[at(site.affine)];
+    const std::int64_t along_rows = out_.coefficients[index.vec + out_.vec_extents.size() - 2];
+    return instr.kind == kernel::InstrKind::Load && instr.a < 0 && site.masks == 0 &&
+           (index.step > 1 || index.step < -1) && along_rows == 1;
+  }
+
   void lay_out_scratch() {
-    // Pointers of values, offsets of affines (outer, vector), offsets per run, registers, accumulators, rows.
+    // Pointers of values, offsets of affines (outer, vector), offsets per run, registers,
+    // accumulators, rows.
     std::size_t bytes = aligned(program_.registers.size() * sizeof(void*));
     bytes += aligned(program_.register_bytes * at(out_.block / kBlock));
     bytes += 2 * aligned(out_.affines.size() * sizeof(std::int64_t));
-    if (out_.flat) bytes += aligned((out_.affines.size() + 1) * at(kBlock + 1) * sizeof(std::int64_t));
+    if (out_.flat)
+      bytes += aligned((out_.affines.size() + 1) * at(kBlock + 1) * sizeof(std::int64_t));
     out_.accumulators = bytes;
     if (program_.mode == Mode::Rows) {
       out_.accumulator_bytes = kRowReductionBytes;
     } else if (program_.mode == Mode::Lanes) {
-      out_.sum_levels = out_.outer_points <= 2 * kLaneRun
-                            ? 0
-                            : std::bit_width(static_cast<std::uint64_t>(out_.outer_points / kLaneRun));
+      out_.sum_levels =
+          out_.outer_points <= 2 * kLaneRun
+              ? 0
+              : std::bit_width(static_cast<std::uint64_t>(out_.outer_points / kLaneRun));
       out_.accumulator_bytes = at(out_.block) * sizeof(double) * at(out_.sum_levels + 1);
     }
     bytes += program_.reduces.size() * out_.accumulator_bytes;
@@ -226,6 +248,12 @@ class Binder {
     }
     out_.keep = kept <= kKeptBytes;
     if (out_.keep) bytes += kept;
+    for (std::size_t k = 0; out_.turned && k < out_.sites.size(); ++k) {
+      const kernel::Instr& instr = program_.program.instrs[at(program_.sites[k])];
+      if (!turns(out_.sites[k], instr)) continue;
+      out_.sites[k].tile = bytes;
+      bytes += kTileHeader + at(kBand * kBlock) * size_of(instr.dtype);
+    }
     out_.scratch_bytes = bytes + 1024;  // whole vectors past the last register
   }
 

@@ -30,7 +30,7 @@ class Compiler {
 
   BlockProgram run() {
     split_axes();
-    fuse_multiply_add();
+    fuse_pairs();
     find_uses();
     for (int n = 0; n < count_; ++n) codes_.push_back(code_of(n));
     sort_into_sections();
@@ -63,36 +63,37 @@ class Compiler {
     out_.outer_end = rows ? par : all;
   }
 
-  // a * b + c as one step where the product has no other use and is computed at the same place.
-  void fuse_multiply_add() {
+  // Two operations as one step where the first has no other use and is computed at the same place.
+  void fuse_pairs() {
     std::vector<int> uses(at(count_), 0);
     for (int n = 0; n < count_; ++n) {
       for (const int operand : {instr(n).a, instr(n).b, instr(n).c}) {
         if (operand >= 0 && live_[at(n)]) ++uses[at(operand)];
       }
     }
-    product_.assign(at(count_), -1);
+    first_.assign(at(count_), -1);
     for (int n = 0; n < count_; ++n) {
-      const Instr& add = instr(n);
-      if (!live_[at(n)] || add.kind != InstrKind::Op || add.op != ScalarOp::add) continue;
-      if (simd().multiply_add[type_index(add.dtype)] == nullptr) continue;
-      for (const int operand : {add.a, add.b}) {
-        const Instr& mul = instr(operand);
-        if (mul.kind == InstrKind::Op && mul.op == ScalarOp::mul && uses[at(operand)] == 1 &&
+      if (!live_[at(n)] || !pairs(n)) continue;
+      for (const int operand : {instr(n).a, instr(n).b}) {
+        if (pairs(operand) && first_[at(operand)] < 0 && uses[at(operand)] == 1 &&
             domain(operand) == domain(n) && phase(operand) == phase(n)) {
-          product_[at(n)] = operand;
+          first_[at(n)] = operand;
           live_[at(operand)] = false;
           break;
         }
       }
     }
   }
+  bool pairs(int n) const {
+    return is(n, InstrKind::Op) && pair_index(instr(n).op) >= 0 &&
+           (instr(n).dtype == DType::f32 || instr(n).dtype == DType::f64);
+  }
 
-  // Operands as executed: a fused addition takes those of its product.
+  // Operands as executed: the second of a pair takes those of the first.
   std::vector<int> operands(int n) const {
     const Instr& self = instr(n);
-    const int product = product_[at(n)];
-    if (product >= 0) return {instr(product).a, instr(product).b, product == self.a ? self.b : self.a};
+    const int first = first_[at(n)];
+    if (first >= 0) return {instr(first).a, instr(first).b, first == self.a ? self.b : self.a};
     std::vector<int> result;
     for (const int operand : {self.a, self.b, self.c}) {
       if (operand >= 0) result.push_back(operand);
@@ -120,25 +121,43 @@ class Compiler {
 
   Code code_of(int n) {
     const Instr& self = instr(n);
-    Code code{.kind = CodeKind::Compute, .dtype = self.dtype, .out = n, .a = self.a, .b = self.b, .c = self.c};
+    Code code{.kind = CodeKind::Compute,
+              .dtype = self.dtype,
+              .out = n,
+              .a = self.a,
+              .b = self.b,
+              .c = self.c};
     switch (self.kind) {
-      case InstrKind::Const: code.kind = CodeKind::Const; break;
-      case InstrKind::Arg: code.kind = CodeKind::Arg; break;
-      case InstrKind::Index: code.kind = CodeKind::Index; break;
-      case InstrKind::Bounded: code.kind = CodeKind::Bounded; break;
-      case InstrKind::Philox: code.kind = CodeKind::Philox; break;
-      case InstrKind::Load: code.kind = self.a < 0 ? CodeKind::Load : CodeKind::Gather; break;
+      case InstrKind::Const:
+        code.kind = CodeKind::Const;
+        break;
+      case InstrKind::Arg:
+        code.kind = CodeKind::Arg;
+        break;
+      case InstrKind::Index:
+        code.kind = CodeKind::Index;
+        break;
+      case InstrKind::Bounded:
+        code.kind = CodeKind::Bounded;
+        break;
+      case InstrKind::Philox:
+        code.kind = CodeKind::Philox;
+        break;
+      case InstrKind::Load:
+        code.kind = self.a < 0 ? CodeKind::Load : CodeKind::Gather;
+        break;
       case InstrKind::Store:
         code.kind = CodeKind::Store;
         code.dtype = instr(self.a).dtype;
         break;
       case InstrKind::Op:
-        if (product_[at(n)] >= 0) {
+        if (const int first = first_[at(n)]; first >= 0) {
           const std::vector<int> from = operands(n);
           code.a = from[0];
           code.b = from[1];
           code.c = from[2];
-          code.fn = simd().multiply_add[type_index(self.dtype)];
+          code.fn = simd().pair[pair_index(instr(first).op)][pair_index(self.op)]
+                               [first == self.a ? 0 : 1][type_index(self.dtype)];
         } else {
           const DType operand = instr(self.op == ScalarOp::where ? self.b : self.a).dtype;
           code.fn = simd().scalar(self.op, operand);
@@ -155,6 +174,11 @@ class Compiler {
         require(simd().find_best[0][type_index(code.dtype)] != nullptr, "reduce", code.dtype);
         out_.reduces.push_back({n, self.a, self.reduce, code.dtype});
         break;
+    }
+    if (code.kind == CodeKind::Compute) {
+      // Every kernel gets three addresses; those it does not look at are any.
+      if (code.b < 0) code.b = code.a;
+      if (code.c < 0) code.c = code.a;
     }
     const bool addressed = self.kind == InstrKind::Load || self.kind == InstrKind::Store ||
                            self.kind == InstrKind::Index || self.kind == InstrKind::Philox;
@@ -191,8 +215,8 @@ class Compiler {
     if (out_.mode == Mode::Lanes) find_products();
   }
 
-  // Row values by phase. Row stores all go to the last phase that has any: a row may be read again by a
-  // later phase, and the store may overwrite it.
+  // Row values by phase. Row stores all go to the last phase that has any: a row may be read again
+  // by a later phase, and the store may overwrite it.
   void sort_row_values() {
     int last = 0;
     for (int n = 0; n < count_; ++n) {
@@ -207,7 +231,8 @@ class Compiler {
       for (int n = 0; n < count_; ++n) {
         if (!live_[at(n)]) continue;
         const bool store = is(n, InstrKind::Store) && domain(n) == Domain::Full;
-        const bool ends = is(n, InstrKind::Reduce) || (is(n, InstrKind::Bounded) && domain(n) == Domain::Full);
+        const bool ends =
+            is(n, InstrKind::Reduce) || (is(n, InstrKind::Bounded) && domain(n) == Domain::Full);
         if (store ? p == last : ends && phase(n) == p) roots.push_back(n);
       }
       for (const int root : roots) {
@@ -231,7 +256,8 @@ class Compiler {
       const auto collect = [&](const std::vector<bool>& wanted, std::vector<Code>& section) {
         for (const bool stores : {false, true}) {
           for (int n = 0; n < count_; ++n) {
-            if (wanted[at(n)] && is(n, InstrKind::Store) == stores) section.push_back(codes_[at(n)]);
+            if (wanted[at(n)] && is(n, InstrKind::Store) == stores)
+              section.push_back(codes_[at(n)]);
           }
         }
       };
@@ -252,10 +278,12 @@ class Compiler {
       const std::vector<Code>& body = target.again;
       if (body.size() != 4 || target.kept.size() != 4 || target.reduces.size() != 1) continue;
       const ReduceSite& reduce = out_.reduces[at(target.reduces[0])];
-      if (reduce.op != kernel::ReduceOp::Sum || simd().product[type_index(reduce.dtype)] == nullptr) continue;
+      if (reduce.op != kernel::ReduceOp::Sum || simd().product[type_index(reduce.dtype)] == nullptr)
+        continue;
       const Instr& mul = instr(reduce.value);
       if (mul.kind != InstrKind::Op || mul.op != ScalarOp::mul || mul.a == mul.b) continue;
-      const bool loads = codes_[at(mul.a)].kind == CodeKind::Load && codes_[at(mul.b)].kind == CodeKind::Load;
+      const bool loads =
+          codes_[at(mul.a)].kind == CodeKind::Load && codes_[at(mul.b)].kind == CodeKind::Load;
       if (!loads || domain(mul.a) != Domain::Full || domain(mul.b) != Domain::Full) continue;
       target.product_a = codes_[at(mul.a)].site;
       target.product_b = codes_[at(mul.b)].site;
@@ -271,12 +299,13 @@ class Compiler {
         const std::vector<int> from = operands(m);
         needed = std::find(from.begin(), from.end(), n) != from.end();
       }
-      if (needed) out_.phases[at(phase(n) + (is(n, InstrKind::Reduce) ? 1 : 0))].spread.push_back(n);
+      if (needed)
+        out_.phases[at(phase(n) + (is(n, InstrKind::Reduce) ? 1 : 0))].spread.push_back(n);
     }
   }
 
-  // A result may be computed straight into the memory its Store names when nothing later in the section reads
-  // memory that the Store might overwrite.
+  // A result may be computed straight into the memory its Store names when nothing later in the
+  // section reads memory that the Store might overwrite.
   void choose_direct_stores() {
     for (Phase& target : out_.phases) {
       std::vector<std::vector<Code>*> sections = {&target.kept, &target.again};
@@ -287,7 +316,9 @@ class Compiler {
   void choose_direct_stores(std::vector<Code>& section) const {
     std::vector<bool> used(at(count_), false);
     for (const Code& store : section) {
-      if (store.kind != CodeKind::Store || used[at(store.a)] || instr(out_.sites[at(store.site)]).once) continue;
+      if (store.kind != CodeKind::Store || used[at(store.a)] ||
+          instr(out_.sites[at(store.site)]).once)
+        continue;
       used[at(store.a)] = true;
       const auto value = std::find_if(section.begin(), section.end(), [&](const Code& code) {
         return code.kind == CodeKind::Compute && code.out == store.a;
@@ -304,8 +335,8 @@ class Compiler {
     }
   }
 
-  // Registers by linear scan over the program's order, which every section keeps. Only arithmetic may write
-  // over an operand. What is stored lives to the end, where the stores are.
+  // Registers by linear scan over the program's order, which every section keeps. Only arithmetic
+  // may write over an operand. What is stored lives to the end, where the stores are.
   void assign_registers() {
     out_.registers.assign(at(count_), 0);
     std::vector<std::uint32_t> free[4];
@@ -313,7 +344,8 @@ class Compiler {
     std::vector<std::vector<int>> dying(at(count_));
     for (int n = 0; n < count_; ++n) {
       const bool scoped = live_[at(n)] && domain(n) == body && !is(n, InstrKind::Reduce);
-      if (scoped && last_use_[at(n)] >= 0 && !stored_[at(n)]) dying[at(last_use_[at(n)])].push_back(n);
+      if (scoped && last_use_[at(n)] >= 0 && !stored_[at(n)])
+        dying[at(last_use_[at(n)])].push_back(n);
     }
     const auto release = [&](int n) {
       for (const int value : dying[at(n)]) {
@@ -341,7 +373,7 @@ class Compiler {
   kernel::Analysis analysis_;
   int count_ = 0, stores_ = 0;
   std::vector<bool> live_, stored_;
-  std::vector<int> product_, last_use_;
+  std::vector<int> first_, last_use_;
   std::vector<Code> codes_;
 };
 

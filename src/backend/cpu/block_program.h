@@ -1,5 +1,6 @@
-// A kernel program prepared for execution block by block: instructions sorted into sections by what they vary
-// over and by phase, kernels chosen, registers assigned. Sizes are not known yet; see block_launch.h.
+// A kernel program prepared for execution block by block: instructions sorted into sections by what
+// they vary over and by phase, kernels chosen, registers assigned. Sizes are not known yet; see
+// block_launch.h.
 //
 // The vector axes are those a block runs along, the outer axes are looped over one point at a time:
 //   Map    vector: Par                 one section per block
@@ -17,17 +18,29 @@ namespace volta::cpu {
 
 enum class Mode : std::uint8_t { Map, Lanes, Rows };
 
-enum class CodeKind : std::uint8_t { Const, Arg, Compute, Load, Gather, Index, Bounded, Philox, Accumulate, Store };
+enum class CodeKind : std::uint8_t {
+  Const,
+  Arg,
+  Compute,
+  Load,
+  Gather,
+  Index,
+  Bounded,
+  Philox,
+  Accumulate,
+  Store
+};
 
 // One step of a section. Operands are value numbers (instructions of the program).
 struct Code {
   CodeKind kind;
-  DType dtype;                // of the result; Store, Accumulate: of the value
-  bool may_alias = false;     // Load: the value may stay where it is in memory
+  DType dtype;             // of the result; Store, Accumulate: of the value
+  bool may_alias = false;  // Load: the value may stay where it is in memory
   int out = -1, a = -1, b = -1, c = -1;
-  int site = -1;              // Load, Gather, Index, Philox, Store: its entry in `sites`; Accumulate: in `reduces`
-  int direct = -1;            // Compute: the site of a Store whose memory may take the result at once
-  ComputeFn fn = nullptr;     // Compute
+  int site =
+      -1;  // Load, Gather, Index, Philox, Store: its entry in `sites`; Accumulate: in `reduces`
+  int direct = -1;         // Compute: the site of a Store whose memory may take the result at once
+  ComputeFn fn = nullptr;  // Compute
 };
 
 struct Phase {
@@ -51,10 +64,10 @@ struct BlockProgram {
   kernel::Program program;
   Mode mode = Mode::Map;
   int vec_begin = 0, vec_end = 0, outer_begin = 0, outer_end = 0;  // ranges of axes
-  std::vector<Code> uniform;         // once per launch
-  std::vector<Code> uniform_stores;  // once, after everything else
+  std::vector<Code> uniform;                                       // once per launch
+  std::vector<Code> uniform_stores;                                // once, after everything else
   std::vector<Phase> phases;
-  std::vector<int> sites;                 // instructions with an address
+  std::vector<int> sites;  // instructions with an address
   std::vector<ReduceSite> reduces;
   std::vector<int> kept;                  // values of `Phase::kept` that live in row memory
   std::vector<std::uint64_t> dependence;  // per instruction: set of axes

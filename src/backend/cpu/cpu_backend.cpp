@@ -34,12 +34,14 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   std::string device_name(int) const override { return processor_name(); }
   bool device_is_gpu(int) const override { return false; }
   std::uint64_t device_memory(int) const override {
-    return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+    return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+           static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
   }
   bool supports(int, DType) const override { return true; }
 
   Address allocate(int, std::size_t bytes) override {
-    if (bytes > SIZE_MAX - kAlignment) return {};
+    // The system would promise more than there is, and end the process later.
+    if (bytes > device_memory(0)) return {};
     return {std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment), 0};
   }
   void release(int, Address memory) override { std::free(memory.base); }

@@ -1,5 +1,5 @@
-// Execution of plans on the CPU. Everything is bound when the plan is prepared; a run resolves addresses by
-// table and walks the steps.
+// Execution of plans on the CPU. Everything is bound when the plan is prepared; a run resolves
+// addresses by table and walks the steps.
 #include "backend/cpu/cpu_executable.h"
 
 #include <algorithm>
@@ -61,9 +61,12 @@ struct Addresses {
 
   void* operator()(const plan::BufferRef& ref) const {
     switch (ref.kind) {
-      case plan::BufferRef::Kind::Leaf: return leaves[ref.index].pointer();
-      case plan::BufferRef::Kind::Output: return outputs[ref.index].pointer();
-      case plan::BufferRef::Kind::Temp: break;
+      case plan::BufferRef::Kind::Leaf:
+        return leaves[ref.index].pointer();
+      case plan::BufferRef::Kind::Output:
+        return outputs[ref.index].pointer();
+      case plan::BufferRef::Kind::Temp:
+        break;
     }
     return static_cast<std::byte*>(arena.pointer()) + ref.offset;
   }
@@ -82,15 +85,16 @@ class CpuExecutable final : public Executable {
     }
   }
 
-  void run(std::span<const volta::Address> leaves, std::span<const volta::Address> outputs, volta::Address arena,
-           std::span<const std::uint64_t> args) override {
+  void run(std::span<const volta::Address> leaves, std::span<const volta::Address> outputs,
+           volta::Address arena, std::span<const std::uint64_t> args) override {
     const Addresses addresses{leaves, outputs, arena};
     // Workers read the table while the calling thread waits for them.
     static thread_local std::vector<void*> slots;
     if (slots.size() < most_slots_) slots.resize(most_slots_);
     for (const auto& step : steps_) {
       if (const auto* kernel = std::get_if<KernelLaunch>(&step)) {
-        for (std::size_t n = 0; n < kernel->buffers.size(); ++n) slots[n] = addresses(kernel->buffers[n]);
+        for (std::size_t n = 0; n < kernel->buffers.size(); ++n)
+          slots[n] = addresses(kernel->buffers[n]);
         launch(*kernel, slots.data(), args.data());
       } else {
         const MatmulLaunch& product = std::get<MatmulLaunch>(step);
@@ -119,7 +123,8 @@ class CpuExecutable final : public Executable {
       work += bound.units * bound.unit_work;
     }
     launch.first_unit.push_back(units);
-    launch.grain = std::max<std::int64_t>(1, units == 0 ? 1 : kSerialWork / std::max<std::int64_t>(1, work / units));
+    launch.grain = std::max<std::int64_t>(
+        1, units == 0 ? 1 : kSerialWork / std::max<std::int64_t>(1, work / units));
     most_slots_ = std::max(most_slots_, launch.buffers.size());
     ++launches_;
     steps_.emplace_back(std::move(launch));
@@ -140,28 +145,33 @@ class CpuExecutable final : public Executable {
 
   void launch(const KernelLaunch& kernel, void* const* slots, const std::uint64_t* args) const {
     const auto memory = [&](std::size_t segment) {
-      return LaunchMemory{slots + kernel.first_slots[segment], args + kernel.first_args[segment], &error_};
+      return LaunchMemory{slots + kernel.first_slots[segment], args + kernel.first_args[segment],
+                          &error_};
     };
-    platform::parallel_for(kernel.first_unit.back(), kernel.grain, [&](std::int64_t begin, std::int64_t end) {
-      std::byte* scratch = thread_scratch(kernel.scratch_bytes);
-      // The last segment that starts at or before `begin`.
-      std::size_t segment = 0;
-      if (kernel.segments.size() > 1) {
-        segment = static_cast<std::size_t>(
-            std::upper_bound(kernel.first_unit.begin(), kernel.first_unit.end() - 1, begin) -
-            kernel.first_unit.begin() - 1);
-      }
-      for (; begin < end; ++segment) {
-        const std::int64_t first = kernel.first_unit[segment];
-        const std::int64_t stop = std::min(end, kernel.first_unit[segment + 1]);
-        if (stop > begin) run_units(kernel.segments[segment], memory(segment), scratch, begin - first, stop - first);
-        begin = std::max(begin, stop);
-      }
-    });
+    platform::parallel_for(
+        kernel.first_unit.back(), kernel.grain, [&](std::int64_t begin, std::int64_t end) {
+          std::byte* scratch = thread_scratch(kernel.scratch_bytes);
+          // The last segment that starts at or before `begin`.
+          std::size_t segment = 0;
+          if (kernel.segments.size() > 1) {
+            segment = static_cast<std::size_t>(
+                std::upper_bound(kernel.first_unit.begin(), kernel.first_unit.end() - 1, begin) -
+                kernel.first_unit.begin() - 1);
+          }
+          for (; begin < end; ++segment) {
+            const std::int64_t first = kernel.first_unit[segment];
+            const std::int64_t stop = std::min(end, kernel.first_unit[segment + 1]);
+            if (stop > begin)
+              run_units(kernel.segments[segment], memory(segment), scratch, begin - first,
+                        stop - first);
+            begin = std::max(begin, stop);
+          }
+        });
     if (!kernel.uniform_stores) return;
     for (std::size_t segment = 0; segment < kernel.segments.size(); ++segment) {
       if (kernel.segments[segment].units == 0) continue;
-      run_uniform_stores(kernel.segments[segment], memory(segment), thread_scratch(kernel.scratch_bytes));
+      run_uniform_stores(kernel.segments[segment], memory(segment),
+                         thread_scratch(kernel.scratch_bytes));
     }
   }
 

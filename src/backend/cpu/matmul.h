@@ -1,5 +1,6 @@
-// Matrix products of the CPU backend: oneDNN for f32 where the build has it, else the generic packed product.
-// Everything is planned in advance; run() only takes addresses. Bits do not depend on the number of threads.
+// Matrix products of the CPU backend: oneDNN for f32 where the build has it, else the generic
+// packed product. Everything is planned in advance; run() only takes addresses. Bits do not depend
+// on the number of threads.
 #pragma once
 
 #include <memory>
@@ -20,8 +21,8 @@ VOLTA_BACKEND_API std::unique_ptr<Matmul> make_generic_matmul(const plan::Matmul
 // f32 only; null in a build without oneDNN.
 VOLTA_BACKEND_API std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& step);
 
-// The step with operands that every implementation takes: a batch of equal matrices one below the other, times
-// one shared matrix, becomes a single taller product.
+// The step with operands that every implementation takes: a batch of equal matrices one below the
+// other, times one shared matrix, becomes a single taller product.
 plan::MatmulStep fold_batch(plan::MatmulStep step);
 
 }  // namespace volta::cpu

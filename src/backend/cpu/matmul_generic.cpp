@@ -1,5 +1,5 @@
-// The packed matrix product. C is cut into tasks by shape alone; each task packs panels of A and B and adds up
-// blocks of K in order.
+// The packed matrix product. C is cut into tasks by shape alone; each task packs panels of A and B
+// and adds up blocks of K in order.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -25,17 +25,20 @@ class GenericMatmul final : public Matmul {
 
   void run(const void* a, const void* b, void* c) override {
     const std::int64_t rows = blocks(step_.m, kTaskRows), columns = blocks(step_.n, kTaskColumns);
-    const std::int64_t work = std::min(step_.m, kTaskRows) * std::min(step_.n, kTaskColumns) * step_.k;
-    const std::int64_t grain = std::max<std::int64_t>(1, kSerialWork / std::max<std::int64_t>(1, work));
-    platform::parallel_for(step_.batch * rows * columns, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t t = begin; t < end; ++t) {
-        const std::int64_t batch = t / (rows * columns), within = t % (rows * columns);
-        task(static_cast<const T*>(a) + step_.offset_a + batch * step_.stride_a,
-             static_cast<const T*>(b) + step_.offset_b + batch * step_.stride_b,
-             static_cast<T*>(c) + batch * step_.stride_c, within / columns * kTaskRows,
-             within % columns * kTaskColumns);
-      }
-    });
+    const std::int64_t work =
+        std::min(step_.m, kTaskRows) * std::min(step_.n, kTaskColumns) * step_.k;
+    const std::int64_t grain =
+        std::max<std::int64_t>(1, kSerialWork / std::max<std::int64_t>(1, work));
+    platform::parallel_for(
+        step_.batch * rows * columns, grain, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t t = begin; t < end; ++t) {
+            const std::int64_t batch = t / (rows * columns), within = t % (rows * columns);
+            task(static_cast<const T*>(a) + step_.offset_a + batch * step_.stride_a,
+                 static_cast<const T*>(b) + step_.offset_b + batch * step_.stride_b,
+                 static_cast<T*>(c) + batch * step_.stride_c, within / columns * kTaskRows,
+                 within % columns * kTaskColumns);
+          }
+        });
   }
 
  private:
@@ -44,7 +47,8 @@ class GenericMatmul final : public Matmul {
   void task(const T* a, const T* b, T* c, std::int64_t row, std::int64_t column) const {
     alignas(64) static thread_local T packed_a[kTaskRows * kDepth];
     alignas(64) static thread_local T packed_b[kTaskColumns * kDepth];
-    const std::int64_t m = std::min(kTaskRows, step_.m - row), n = std::min(kTaskColumns, step_.n - column);
+    const std::int64_t m = std::min(kTaskRows, step_.m - row),
+                       n = std::min(kTaskColumns, step_.n - column);
     if (step_.k == 0) {
       for (std::int64_t i = 0; i < m; ++i) std::fill_n(c + (row + i) * step_.ldc + column, n, T{0});
     }
@@ -54,16 +58,19 @@ class GenericMatmul final : public Matmul {
       pack_b(packed_b, b, k, column, depth, n);
       for (std::int64_t j = 0; j < n; j += kColumns) {
         for (std::int64_t i = 0; i < m; i += kGemmRows) {
-          tile_(c + (row + i) * step_.ldc + column + j, step_.ldc, packed_a + i * depth, packed_b + j * depth,
-                depth, std::min(kGemmRows, m - i), std::min(kColumns, n - j), k > 0);
+          tile_(c + (row + i) * step_.ldc + column + j, step_.ldc, packed_a + i * depth,
+                packed_b + j * depth, depth, std::min(kGemmRows, m - i), std::min(kColumns, n - j),
+                k > 0);
         }
       }
     }
   }
 
   // Panels of kGemmRows rows: [panel][k][row], missing rows zero.
-  void pack_a(T* to, const T* a, std::int64_t row, std::int64_t k, std::int64_t m, std::int64_t depth) const {
-    const std::int64_t row_step = step_.transpose_a ? 1 : step_.lda, k_step = step_.transpose_a ? step_.lda : 1;
+  void pack_a(T* to, const T* a, std::int64_t row, std::int64_t k, std::int64_t m,
+              std::int64_t depth) const {
+    const std::int64_t row_step = step_.transpose_a ? 1 : step_.lda,
+                       k_step = step_.transpose_a ? step_.lda : 1;
     for (std::int64_t i = 0; i < m; i += kGemmRows) {
       const std::int64_t height = std::min(kGemmRows, m - i);
       const T* from = a + (row + i) * row_step + k * k_step;
@@ -75,7 +82,8 @@ class GenericMatmul final : public Matmul {
   }
 
   // Panels of kColumns columns: [panel][k][column], missing columns zero.
-  void pack_b(T* to, const T* b, std::int64_t k, std::int64_t column, std::int64_t depth, std::int64_t n) const {
+  void pack_b(T* to, const T* b, std::int64_t k, std::int64_t column, std::int64_t depth,
+              std::int64_t n) const {
     for (std::int64_t j = 0; j < n; j += kColumns, to += kColumns * depth) {
       const std::int64_t width = std::min(kColumns, n - j);
       if (step_.transpose_b) {
@@ -101,8 +109,8 @@ class GenericMatmul final : public Matmul {
 }  // namespace
 
 plan::MatmulStep fold_batch(plan::MatmulStep step) {
-  const bool stacked = !step.transpose_a && step.stride_a == step.m * step.lda && step.stride_b == 0 &&
-                       step.stride_c == step.m * step.ldc;
+  const bool stacked = !step.transpose_a && step.stride_a == step.m * step.lda &&
+                       step.stride_b == 0 && step.stride_c == step.m * step.ldc;
   if (step.batch > 1 && stacked) {
     step.m *= step.batch;
     step.batch = 1;
@@ -112,7 +120,8 @@ plan::MatmulStep fold_batch(plan::MatmulStep step) {
 
 std::unique_ptr<Matmul> make_generic_matmul(const plan::MatmulStep& step) {
   const plan::MatmulStep folded = fold_batch(step);
-  if (step.dtype == DType::f64) return std::make_unique<GenericMatmul<double>>(folded, simd().gemm_f64);
+  if (step.dtype == DType::f64)
+    return std::make_unique<GenericMatmul<double>>(folded, simd().gemm_f64);
   return std::make_unique<GenericMatmul<float>>(folded, simd().gemm_f32);
 }
 

@@ -1,5 +1,6 @@
-// Matrix products through oneDNN. Left to its own threads it cuts sums by their number, so bits would change with
-// it. Here C is cut into tiles by shape alone, each tile is one single-threaded product, and Volta spreads them.
+// Matrix products through oneDNN. Left to its own threads it cuts sums by their number, so bits
+// would change with it. Here C is cut into tiles by shape alone, each tile is one single-threaded
+// product, and Volta spreads them.
 #include "backend/cpu/matmul.h"
 
 #ifdef VOLTA_HAS_ONEDNN
@@ -67,8 +68,8 @@ class OneDnnMatmul final : public Matmul {
     for (std::int64_t batch = 0; batch < step.batch; batch += group) {
       for (std::int64_t row = 0; row < step.m; row += rows) {
         for (std::int64_t column = 0; column < step.n; column += columns) {
-          add_tile(batch, row, column, std::min(group, step.batch - batch), std::min(rows, step.m - row),
-                   std::min(columns, step.n - column));
+          add_tile(batch, row, column, std::min(group, step.batch - batch),
+                   std::min(rows, step.m - row), std::min(columns, step.n - column));
         }
       }
     }
@@ -82,8 +83,9 @@ class OneDnnMatmul final : public Matmul {
     platform::parallel_for(static_cast<std::int64_t>(tiles_.size()), grain_,
                            [&](std::int64_t begin, std::int64_t end) {
                              for (std::int64_t n = begin; n < end; ++n) {
-                               run_tile(tiles_[static_cast<std::size_t>(n)], static_cast<const float*>(a),
-                                        static_cast<const float*>(b), static_cast<float*>(c));
+                               run_tile(tiles_[static_cast<std::size_t>(n)],
+                                        static_cast<const float*>(a), static_cast<const float*>(b),
+                                        static_cast<float*>(c));
                              }
                            });
   }
@@ -99,17 +101,21 @@ class OneDnnMatmul final : public Matmul {
   std::int64_t column_step_b() const { return step_.transpose_b ? step_.ldb : 1; }
 
   // A shared operand is a batch of one, which oneDNN broadcasts.
-  static Desc matrix(std::int64_t batch, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                     std::int64_t row_step, std::int64_t column_step) {
-    if (batch == 1) return {{rows, columns}, dnnl::memory::data_type::f32, Dims{row_step, column_step}};
+  static Desc matrix(std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                     std::int64_t stride, std::int64_t row_step, std::int64_t column_step) {
+    if (batch == 1)
+      return {{rows, columns}, dnnl::memory::data_type::f32, Dims{row_step, column_step}};
     if (stride == 0) {
-      return {{1, rows, columns}, dnnl::memory::data_type::f32, Dims{rows * columns, row_step, column_step}};
+      return {{1, rows, columns},
+              dnnl::memory::data_type::f32,
+              Dims{rows * columns, row_step, column_step}};
     }
-    return {{batch, rows, columns}, dnnl::memory::data_type::f32, Dims{stride, row_step, column_step}};
+    return {
+        {batch, rows, columns}, dnnl::memory::data_type::f32, Dims{stride, row_step, column_step}};
   }
 
-  void add_tile(std::int64_t batch, std::int64_t row, std::int64_t column, std::int64_t count, std::int64_t rows,
-                std::int64_t columns) {
+  void add_tile(std::int64_t batch, std::int64_t row, std::int64_t column, std::int64_t count,
+                std::int64_t rows, std::int64_t columns) {
     const plan::MatmulStep& s = step_;
     const Desc a = matrix(count, rows, s.k, s.stride_a, row_step_a(), depth_step_a());
     const Desc b = matrix(count, s.k, columns, s.stride_b, depth_step_b(), column_step_b());
@@ -146,8 +152,9 @@ std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& step) {
   try {
     return std::make_unique<OneDnnMatmul>(fold_batch(step));
   } catch (const dnnl::error& error) {
-    throw BackendError(fmt::format("matmul: oneDNN cannot prepare [{}, {}] x [{}, {}], batch {}: {}", step.m,
-                                   step.k, step.k, step.n, step.batch, error.what()));
+    throw BackendError(
+        fmt::format("matmul: oneDNN cannot prepare [{}, {}] x [{}, {}], batch {}: {}", step.m,
+                    step.k, step.k, step.n, step.batch, error.what()));
   }
 }
 

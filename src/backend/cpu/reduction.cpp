@@ -18,10 +18,14 @@ bool in_tree(const Reduction& r) { return r.op == ReduceOp::Sum && is_floating(r
 
 ComputeFn combine(const Reduction& r) {
   switch (r.op) {
-    case ReduceOp::Sum: return simd().scalar(ScalarOp::add, r.dtype);
-    case ReduceOp::Prod: return simd().scalar(ScalarOp::mul, r.dtype);
-    case ReduceOp::Max: return simd().scalar(ScalarOp::maximum, r.dtype);
-    default: return simd().scalar(ScalarOp::minimum, r.dtype);
+    case ReduceOp::Sum:
+      return simd().scalar(ScalarOp::add, r.dtype);
+    case ReduceOp::Prod:
+      return simd().scalar(ScalarOp::mul, r.dtype);
+    case ReduceOp::Max:
+      return simd().scalar(ScalarOp::maximum, r.dtype);
+    default:
+      return simd().scalar(ScalarOp::minimum, r.dtype);
   }
 }
 
@@ -29,10 +33,14 @@ template <class T>
 T identity_value(ReduceOp op) {
   using Limits = std::numeric_limits<T>;
   switch (op) {
-    case ReduceOp::Sum: return T{0};
-    case ReduceOp::Prod: return T{1};
-    case ReduceOp::Max: return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-    default: return Limits::has_infinity ? Limits::infinity() : Limits::max();
+    case ReduceOp::Sum:
+      return T{0};
+    case ReduceOp::Prod:
+      return T{1};
+    case ReduceOp::Max:
+      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    default:
+      return Limits::has_infinity ? Limits::infinity() : Limits::max();
   }
 }
 
@@ -41,22 +49,32 @@ void fill_identity(const Reduction& r, void* to, std::int64_t n) {
   alignas(8) std::byte value[8] = {};
   const auto put = [&value](auto v) { std::memcpy(value, &v, sizeof v); };
   switch (r.dtype) {
-    case DType::f32: put(identity_value<float>(r.op)); break;
-    case DType::f64: put(identity_value<double>(r.op)); break;
-    case DType::i32: put(identity_value<std::int32_t>(r.op)); break;
-    case DType::i64: put(identity_value<std::int64_t>(r.op)); break;
+    case DType::f32:
+      put(identity_value<float>(r.op));
+      break;
+    case DType::f64:
+      put(identity_value<double>(r.op));
+      break;
+    case DType::i32:
+      put(identity_value<std::int32_t>(r.op));
+      break;
+    case DType::i64:
+      put(identity_value<std::int64_t>(r.op));
+      break;
     case DType::boolean:
       put(static_cast<std::uint8_t>(r.op == ReduceOp::Prod || r.op == ReduceOp::Min ? 1 : 0));
       break;
-    default: put(identity_value<std::uint8_t>(r.op)); break;
+    default:
+      put(identity_value<std::uint8_t>(r.op));
+      break;
   }
   simd().splat[size_index(r.dtype)](to, value, nullptr, nullptr, at(n));
 }
 
-// Adds partial sum number `count` (from 0) to a tree whose levels lie `bytes` apart: as in binary counting,
-// full levels are carried upwards.
-void push(const Reduction& r, std::byte* levels, std::size_t bytes, const void* partial, std::int64_t count,
-          std::int64_t n) {
+// Adds partial sum number `count` (from 0) to a tree whose levels lie `bytes` apart: as in binary
+// counting, full levels are carried upwards.
+void push(const Reduction& r, std::byte* levels, std::size_t bytes, const void* partial,
+          std::int64_t count, std::int64_t n) {
   const ComputeFn add = combine(r);
   int level = 0;
   const void* carry = partial;
@@ -69,8 +87,8 @@ void push(const Reduction& r, std::byte* levels, std::size_t bytes, const void* 
 }
 
 // total += all levels in use after `count` pushes, lowest first.
-void collect(const Reduction& r, const std::byte* levels, std::size_t bytes, void* total, std::int64_t count,
-             std::int64_t n) {
+void collect(const Reduction& r, const std::byte* levels, std::size_t bytes, void* total,
+             std::int64_t count, std::int64_t n) {
   const ComputeFn add = combine(r);
   for (int level = 0; count >> level != 0; ++level) {
     if ((count >> level & 1) != 0) add(total, total, levels + at(level) * bytes, nullptr, at(n));
@@ -92,10 +110,11 @@ void begin_lanes(const Reduction& r, std::int64_t lanes) {
   }
 }
 
-void accumulate_lanes(const Reduction& r, const void* values, std::int64_t step, std::int64_t lanes) {
+void accumulate_lanes(const Reduction& r, const void* values, std::int64_t step,
+                      std::int64_t lanes) {
   if (is_arg(r.op)) {
-    simd().track_best[best_index(r.op)][type_index(r.dtype)](r.state, static_cast<std::int64_t*>(r.result),
-                                                             values, step, at(lanes));
+    simd().track_best[best_index(r.op)][type_index(r.dtype)](
+        r.state, static_cast<std::int64_t*>(r.result), values, step, at(lanes));
     return;
   }
   combine(r)(r.result, r.result, values, nullptr, at(lanes));
@@ -106,7 +125,8 @@ void accumulate_lanes(const Reduction& r, const void* values, std::int64_t step,
 }
 
 void finish_lanes(const Reduction& r, std::int64_t steps, std::int64_t lanes) {
-  if (in_tree(r) && r.levels > 0) collect(r, r.state, r.level_bytes, r.result, steps / kLaneRun, lanes);
+  if (in_tree(r) && r.levels > 0)
+    collect(r, r.state, r.level_bytes, r.result, steps / kLaneRun, lanes);
 }
 
 void begin_row(const Reduction& r) {
@@ -143,7 +163,8 @@ void accumulate_row(const Reduction& r, const void* values, std::int64_t positio
 void finish_row(const Reduction& r) {
   if (is_arg(r.op)) return;
   std::int64_t width = static_cast<std::int64_t>(kFoldBytes / size_of(r.dtype));
-  if (in_tree(r)) collect(r, r.state + kFoldBytes, kFoldBytes, r.state, counter(r) / kRowRun, width);
+  if (in_tree(r))
+    collect(r, r.state + kFoldBytes, kFoldBytes, r.state, counter(r) / kRowRun, width);
   const ComputeFn fn = combine(r);
   for (width /= 2; width > 0; width /= 2) {
     fn(r.state, r.state, r.state + at(width) * size_of(r.dtype), nullptr, at(width));

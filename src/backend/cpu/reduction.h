@@ -1,5 +1,5 @@
-// The state of one Reduce while its elements come in, block by block. The order of combination is a function of
-// the sizes alone: floats are summed in short runs whose sums join a pairwise tree.
+// The state of one Reduce while its elements come in, block by block. The order of combination is a
+// function of the sizes alone: floats are summed in short runs whose sums join a pairwise tree.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +18,23 @@ inline constexpr std::size_t kRowReductionBytes = 40 * kFoldBytes;
 
 struct Reduction {
   kernel::ReduceOp op;
-  DType dtype;        // of the values
-  int levels;         // Lanes: levels of the tree in `state`; 0: sums are added up in order
+  DType dtype;              // of the values
+  int levels;               // Lanes: levels of the tree in `state`; 0: sums are added up in order
   std::size_t level_bytes;  // Lanes: size of a level
-  void* result;       // register of the Reduce
+  void* result;             // register of the Reduce
   std::byte* state;
 };
 
 // Lanes: one reduction per lane; `step` counts the Red points.
 void begin_lanes(const Reduction& reduction, std::int64_t lanes);
-void accumulate_lanes(const Reduction& reduction, const void* values, std::int64_t step, std::int64_t lanes);
+void accumulate_lanes(const Reduction& reduction, const void* values, std::int64_t step,
+                      std::int64_t lanes);
 void finish_lanes(const Reduction& reduction, std::int64_t steps, std::int64_t lanes);
 
 // Rows: n elements of one row, the first of them at `position`; the result goes to lane 0.
 void begin_row(const Reduction& reduction);
-void accumulate_row(const Reduction& reduction, const void* values, std::int64_t position, std::int64_t n);
+void accumulate_row(const Reduction& reduction, const void* values, std::int64_t position,
+                    std::int64_t n);
 void finish_row(const Reduction& reduction);
 
 }  // namespace volta::cpu

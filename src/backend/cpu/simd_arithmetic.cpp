@@ -1,4 +1,5 @@
-// Arithmetic, comparisons and selection over blocks, for every instruction set Highway can dispatch to.
+// Arithmetic, comparisons and selection over blocks, for every instruction set Highway can dispatch
+// to.
 #include <cstdint>
 #include <type_traits>
 
@@ -32,7 +33,8 @@ void unary_loop(void* out, const void* a, const void*, const void*, std::size_t 
   const Tag<T> d;
   const T* x = static_cast<const T*>(a);
   T* z = static_cast<T*>(out);
-  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) hn::StoreU(F::vector(d, hn::LoadU(d, x + i)), d, z + i);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d))
+    hn::StoreU(F::vector(d, hn::LoadU(d, x + i)), d, z + i);
 }
 
 template <class T, class F>
@@ -103,8 +105,9 @@ void where_loop(void* out, const void* a, const void* b, const void* c, std::siz
   const T* y = static_cast<const T*>(c);
   T* z = static_cast<T*>(out);
   for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
-    hn::StoreU(hn::IfThenElse(load_mask(d, condition + i), hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d,
-               z + i);
+    hn::StoreU(
+        hn::IfThenElse(load_mask(d, condition + i), hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d,
+        z + i);
   }
 }
 
@@ -117,81 +120,102 @@ void where_scalar(void* out, const void* a, const void* b, const void* c, std::s
   for (std::size_t i = 0; i < n; ++i) z[i] = condition[i] != 0 ? x[i] : y[i];
 }
 
-template <class T>
-void multiply_add_loop(void* out, const void* a, const void* b, const void* c, std::size_t n) {
-  const Tag<T> d;
-  const T* x = static_cast<const T*>(a);
-  const T* y = static_cast<const T*>(b);
-  const T* w = static_cast<const T*>(c);
-  T* z = static_cast<T*>(out);
-  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), hn::LoadU(d, w + i)), d, z + i);
-  }
-}
-
 // Integer arithmetic wraps.
 template <class T>
 using Wrap = std::make_unsigned_t<T>;
 
 struct Neg {
   template <class D, class V>
-  static HWY_INLINE V vector(D, V a) { return hn::Neg(a); }
+  static HWY_INLINE V vector(D, V a) {
+    return hn::Neg(a);
+  }
   template <class T>
-  static T scalar(T a, T) { return static_cast<T>(0 - static_cast<Wrap<T>>(a)); }
+  static T scalar(T a, T) {
+    return static_cast<T>(0 - static_cast<Wrap<T>>(a));
+  }
 };
 struct Abs {
   template <class D, class V>
-  static HWY_INLINE V vector(D, V a) { return hn::Abs(a); }
+  static HWY_INLINE V vector(D, V a) {
+    return hn::Abs(a);
+  }
   template <class T>
-  static T scalar(T a, T) { return a < 0 ? static_cast<T>(0 - static_cast<Wrap<T>>(a)) : a; }
+  static T scalar(T a, T) {
+    return a < 0 ? static_cast<T>(0 - static_cast<Wrap<T>>(a)) : a;
+  }
 };
 struct Sign {
   template <class D, class V>
   static HWY_INLINE V vector(D d, V a) {
     using T = hn::TFromD<D>;
     const V zero = hn::Zero(d), one = hn::Set(d, T{1});
-    return hn::Sub(hn::IfThenElseZero(hn::Gt(a, zero), one), hn::IfThenElseZero(hn::Lt(a, zero), one));
+    return hn::Sub(hn::IfThenElseZero(hn::Gt(a, zero), one),
+                   hn::IfThenElseZero(hn::Lt(a, zero), one));
   }
   template <class T>
-  static T scalar(T a, T) { return static_cast<T>((a > 0) - (a < 0)); }
+  static T scalar(T a, T) {
+    return static_cast<T>((a > 0) - (a < 0));
+  }
 };
 struct Identity {
   template <class T>
-  static T scalar(T a, T) { return a; }
+  static T scalar(T a, T) {
+    return a;
+  }
 };
 struct Sqrt {
   template <class D, class V>
-  static HWY_INLINE V vector(D, V a) { return hn::Sqrt(a); }
+  static HWY_INLINE V vector(D, V a) {
+    return hn::Sqrt(a);
+  }
 };
 struct Rsqrt {
   template <class D, class V>
-  static HWY_INLINE V vector(D d, V a) { return hn::Div(hn::Set(d, hn::TFromD<D>{1}), hn::Sqrt(a)); }
+  static HWY_INLINE V vector(D d, V a) {
+    return hn::Div(hn::Set(d, hn::TFromD<D>{1}), hn::Sqrt(a));
+  }
 };
 struct Floor {
   template <class D, class V>
-  static HWY_INLINE V vector(D, V a) { return hn::Floor(a); }
+  static HWY_INLINE V vector(D, V a) {
+    return hn::CopySign(hn::Floor(a), a);  // some targets lose the sign of -0
+  }
 };
 struct Add {
   template <class D, class V>
-  static HWY_INLINE V vector(D, V a, V b) { return hn::Add(a, b); }
+  static HWY_INLINE V vector(D, V a, V b) {
+    return hn::Add(a, b);
+  }
   template <class T>
-  static T scalar(T a, T b) { return static_cast<T>(static_cast<Wrap<T>>(a) + static_cast<Wrap<T>>(b)); }
+  static T scalar(T a, T b) {
+    return static_cast<T>(static_cast<Wrap<T>>(a) + static_cast<Wrap<T>>(b));
+  }
 };
 struct Sub {
   template <class D, class V>
-  static HWY_INLINE V vector(D, V a, V b) { return hn::Sub(a, b); }
+  static HWY_INLINE V vector(D, V a, V b) {
+    return hn::Sub(a, b);
+  }
   template <class T>
-  static T scalar(T a, T b) { return static_cast<T>(static_cast<Wrap<T>>(a) - static_cast<Wrap<T>>(b)); }
+  static T scalar(T a, T b) {
+    return static_cast<T>(static_cast<Wrap<T>>(a) - static_cast<Wrap<T>>(b));
+  }
 };
 struct Mul {
   template <class D, class V>
-  static HWY_INLINE V vector(D, V a, V b) { return hn::Mul(a, b); }
+  static HWY_INLINE V vector(D, V a, V b) {
+    return hn::Mul(a, b);
+  }
   template <class T>
-  static T scalar(T a, T b) { return static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<T>>(b)); }
+  static T scalar(T a, T b) {
+    return static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<T>>(b));
+  }
 };
 struct Div {
   template <class D, class V>
-  static HWY_INLINE V vector(D, V a, V b) { return hn::Div(a, b); }
+  static HWY_INLINE V vector(D, V a, V b) {
+    return hn::Div(a, b);
+  }
 };
 // (a != a || a > b) ? a : b, so that a NaN on either side is the result.
 struct Maximum {
@@ -204,7 +228,9 @@ struct Maximum {
     }
   }
   template <class T>
-  static T scalar(T a, T b) { return a > b ? a : b; }
+  static T scalar(T a, T b) {
+    return a > b ? a : b;
+  }
 };
 struct Minimum {
   template <class D, class V>
@@ -216,15 +242,21 @@ struct Minimum {
     }
   }
   template <class T>
-  static T scalar(T a, T b) { return a < b ? a : b; }
+  static T scalar(T a, T b) {
+    return a < b ? a : b;
+  }
 };
 struct LogicalNot {
   template <class D, class V>
-  static HWY_INLINE auto mask(D d, V a, V) { return hn::Eq(a, hn::Zero(d)); }
+  static HWY_INLINE auto mask(D d, V a, V) {
+    return hn::Eq(a, hn::Zero(d));
+  }
 };
 struct Lt {
   template <class D, class V>
-  static HWY_INLINE auto mask(D, V a, V b) { return hn::Lt(a, b); }
+  static HWY_INLINE auto mask(D, V a, V b) {
+    return hn::Lt(a, b);
+  }
 };
 struct Le {
   template <class D, class V>
@@ -238,11 +270,15 @@ struct Le {
 };
 struct Eq {
   template <class D, class V>
-  static HWY_INLINE auto mask(D, V a, V b) { return hn::Eq(a, b); }
+  static HWY_INLINE auto mask(D, V a, V b) {
+    return hn::Eq(a, b);
+  }
 };
 struct Ne {
   template <class D, class V>
-  static HWY_INLINE auto mask(D, V a, V b) { return differ(a, b); }
+  static HWY_INLINE auto mask(D, V a, V b) {
+    return differ(a, b);
+  }
 };
 struct LogicalAnd {
   template <class D, class V>
@@ -261,16 +297,64 @@ struct LogicalOr {
 // Arithmetic on bool is arithmetic of 0 and 1 converted back: a + b is "or", a - b is "differ".
 struct BoolOr {
   template <class T>
-  static T scalar(T a, T b) { return static_cast<T>((a | b) != 0); }
+  static T scalar(T a, T b) {
+    return static_cast<T>((a | b) != 0);
+  }
 };
 struct BoolDiffer {
   template <class T>
-  static T scalar(T a, T b) { return static_cast<T>((a != 0) != (b != 0)); }
+  static T scalar(T a, T b) {
+    return static_cast<T>((a != 0) != (b != 0));
+  }
 };
+
+// Second of First and a third operand, in one pass. Products are added and subtracted fused.
+template <class T, class First, class Second, bool kRight>
+void pair_loop(void* out, const void* a, const void* b, const void* c, std::size_t n) {
+  const Tag<T> d;
+  const T* x = static_cast<const T*>(a);
+  const T* y = static_cast<const T*>(b);
+  const T* w = static_cast<const T*>(c);
+  T* z = static_cast<T*>(out);
+  constexpr bool product = std::is_same_v<First, Mul>;
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
+    const auto p = hn::LoadU(d, x + i), q = hn::LoadU(d, y + i), r = hn::LoadU(d, w + i);
+    if constexpr (product && std::is_same_v<Second, Add>) {
+      hn::StoreU(hn::MulAdd(p, q, r), d, z + i);
+    } else if constexpr (product && std::is_same_v<Second, Sub>) {
+      hn::StoreU(kRight ? hn::NegMulAdd(p, q, r) : hn::MulSub(p, q, r), d, z + i);
+    } else {
+      const auto first = First::vector(d, p, q);
+      hn::StoreU(kRight ? Second::vector(d, r, first) : Second::vector(d, first, r), d, z + i);
+    }
+  }
+}
+
+template <class T, class First, class... Seconds>
+void fill_pairs_of(SimdTable& table, ScalarOp first, DType dtype) {
+  ComputeFn(&row)[kPairOps][2][kDTypeCount] = table.pair[pair_index(first)];
+  int second = 0;
+  ((row[second][0][type_index(dtype)] = pair_loop<T, First, Seconds, false>,
+    row[second++][1][type_index(dtype)] = pair_loop<T, First, Seconds, true>),
+   ...);
+}
+
+// In the order of pair_index.
+template <class T>
+void fill_pairs(SimdTable& table, DType dtype) {
+  fill_pairs_of<T, Add, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::add, dtype);
+  fill_pairs_of<T, Sub, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::sub, dtype);
+  fill_pairs_of<T, Mul, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::mul, dtype);
+  fill_pairs_of<T, Div, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::div, dtype);
+  fill_pairs_of<T, Maximum, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::maximum, dtype);
+  fill_pairs_of<T, Minimum, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::minimum, dtype);
+}
 
 template <class T>
 void fill_shared(SimdTable& table, DType dtype) {
-  const auto set = [&](ScalarOp op, ComputeFn fn) { table.op[static_cast<int>(op)][type_index(dtype)] = fn; };
+  const auto set = [&](ScalarOp op, ComputeFn fn) {
+    table.op[static_cast<int>(op)][type_index(dtype)] = fn;
+  };
   set(ScalarOp::logical_not, compare_loop<T, LogicalNot>);
   set(ScalarOp::lt, compare_loop<T, Lt>);
   set(ScalarOp::le, compare_loop<T, Le>);
@@ -283,7 +367,9 @@ void fill_shared(SimdTable& table, DType dtype) {
 
 template <class T>
 void fill_float(SimdTable& table, DType dtype) {
-  const auto set = [&](ScalarOp op, ComputeFn fn) { table.op[static_cast<int>(op)][type_index(dtype)] = fn; };
+  const auto set = [&](ScalarOp op, ComputeFn fn) {
+    table.op[static_cast<int>(op)][type_index(dtype)] = fn;
+  };
   fill_shared<T>(table, dtype);
   set(ScalarOp::neg, unary_loop<T, Neg>);
   set(ScalarOp::abs, unary_loop<T, Abs>);
@@ -297,12 +383,14 @@ void fill_float(SimdTable& table, DType dtype) {
   set(ScalarOp::div, binary_loop<T, Div>);
   set(ScalarOp::maximum, binary_loop<T, Maximum>);
   set(ScalarOp::minimum, binary_loop<T, Minimum>);
-  table.multiply_add[type_index(dtype)] = multiply_add_loop<T>;
+  fill_pairs<T>(table, dtype);
 }
 
 template <class T>
 void fill_integer(SimdTable& table, DType dtype) {
-  const auto set = [&](ScalarOp op, ComputeFn fn) { table.op[static_cast<int>(op)][type_index(dtype)] = fn; };
+  const auto set = [&](ScalarOp op, ComputeFn fn) {
+    table.op[static_cast<int>(op)][type_index(dtype)] = fn;
+  };
   fill_shared<T>(table, dtype);
   set(ScalarOp::neg, scalar_loop<T, Neg>);
   set(ScalarOp::sign, scalar_loop<T, Sign>);
@@ -326,7 +414,8 @@ void fill(SimdTable& table) {
   fill_integer<std::int64_t>(table, DType::i64);
   fill_integer<std::uint8_t>(table, DType::u8);
   fill_integer<std::uint8_t>(table, DType::boolean);
-  table.op[static_cast<int>(ScalarOp::add)][type_index(DType::boolean)] = scalar_loop<std::uint8_t, BoolOr>;
+  table.op[static_cast<int>(ScalarOp::add)][type_index(DType::boolean)] =
+      scalar_loop<std::uint8_t, BoolOr>;
   table.op[static_cast<int>(ScalarOp::sub)][type_index(DType::boolean)] =
       scalar_loop<std::uint8_t, BoolDiffer>;
   table.op[static_cast<int>(ScalarOp::neg)][type_index(DType::boolean)] =

@@ -1,5 +1,6 @@
-// Conversions between element types over blocks. Halves round to nearest even everywhere; floats become
-// integers by truncation, with the machine's "indefinite" value where the result does not fit.
+// Conversions between element types over blocks. Halves round to nearest even everywhere; floats
+// become integers by truncation, with the machine's "indefinite" value where the result does not
+// fit.
 #include <bit>
 #include <cstdint>
 #include <type_traits>
@@ -17,16 +18,25 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Storage types as C++ types; bool is a byte that holds 0 or 1.
-struct Half { std::uint16_t bits; };
-struct Brain { std::uint16_t bits; };
-struct Bool { std::uint8_t value; };
+struct Half {
+  std::uint16_t bits;
+};
+struct Brain {
+  std::uint16_t bits;
+};
+struct Bool {
+  std::uint8_t value;
+};
 
-HWY_INLINE float widen(Brain x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
+HWY_INLINE float widen(Brain x) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
+}
 
 HWY_INLINE float widen(Half x) {
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000u) << 16;
   const std::uint32_t magnitude = x.bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  if (magnitude >= 0x7c00u)
+    return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
   if (magnitude < 0x400u) {  // zero or subnormal: exact in f32
     const float value = static_cast<float>(magnitude) * 0x1p-24f;
     return sign != 0 ? -value : value;
@@ -49,7 +59,8 @@ HWY_INLINE Half to_half(float value) {
   if (magnitude < 0x38800000u) {
     // Subnormal: adding 0.5 aligns the last bit of the half with the last bit of the float.
     const float aligned = std::bit_cast<float>(magnitude) + 0.5f;
-    return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(aligned) - 0x3f000000u))};
+    return {
+        static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(aligned) - 0x3f000000u))};
   }
   const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23);
   return {static_cast<std::uint16_t>(sign | rounded >> 13)};
@@ -113,7 +124,8 @@ void demote_loop(void* out, const void* a, const void*, const void*, std::size_t
   const hn::Rebind<To, decltype(d)> to;
   const From* x = static_cast<const From*>(a);
   To* z = static_cast<To*>(out);
-  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) hn::StoreU(hn::DemoteTo(to, hn::LoadU(d, x + i)), to, z + i);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d))
+    hn::StoreU(hn::DemoteTo(to, hn::LoadU(d, x + i)), to, z + i);
 }
 
 void i32_to_f32(void* out, const void* a, const void*, const void*, std::size_t n) {
@@ -121,7 +133,8 @@ void i32_to_f32(void* out, const void* a, const void*, const void*, std::size_t 
   const hn::RebindToSigned<decltype(d)> di;
   const std::int32_t* x = static_cast<const std::int32_t*>(a);
   float* z = static_cast<float*>(out);
-  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) hn::StoreU(hn::ConvertTo(d, hn::LoadU(di, x + i)), d, z + i);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d))
+    hn::StoreU(hn::ConvertTo(d, hn::LoadU(di, x + i)), d, z + i);
 }
 
 void byte_to_f32(void* out, const void* a, const void*, const void*, std::size_t n) {
@@ -189,7 +202,9 @@ void fill(SimdTable& table) {
     table.cast[type_index(from)][type_index(to)] = fn;
   };
   set(DType::f32, DType::f64, promote_loop<float, double>);
+#if HWY_TARGET != HWY_SCALAR  // whose conversion saturates infinities
   set(DType::f64, DType::f32, demote_loop<double, float>);
+#endif
   set(DType::i32, DType::i64, promote_loop<std::int32_t, std::int64_t>);
   set(DType::i32, DType::f32, i32_to_f32);
   set(DType::u8, DType::f32, byte_to_f32);

@@ -1,6 +1,6 @@
-// Transcendental functions over blocks, within 2 ulp. exp and log are Highway's with the ends of the range put
-// right; the others are written here. What has no vector form (erf and pow of f64, huge angles) calls libm
-// lane by lane.
+// Transcendental functions over blocks, within 2 ulp. exp and log are Highway's with the ends of
+// the range put right; the others are written here. What has no vector form (erf and pow of f64,
+// huge angles) calls libm lane by lane.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/simd_functions.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+
 #include "hwy/contrib/math/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,7 +27,8 @@ HWY_INLINE V polynomial(D, V, V acc) {
 }
 template <class D, class V, class... Rest>
 HWY_INLINE V polynomial(D d, V x, V acc, double next, Rest... rest) {
-  return polynomial(d, x, hn::MulAdd(acc, x, hn::Set(d, static_cast<hn::TFromD<D>>(next))), rest...);
+  return polynomial(d, x, hn::MulAdd(acc, x, hn::Set(d, static_cast<hn::TFromD<D>>(next))),
+                    rest...);
 }
 
 template <class D, class V>
@@ -66,7 +68,8 @@ HWY_INLINE V logarithm(D d, V x) {
   return result;
 }
 
-// log(1 + x) = log(u) + (x - (u - 1)) / u with u = 1 + x rounded; the last term repairs the rounding.
+// log(1 + x) = log(u) + (x - (u - 1)) / u with u = 1 + x rounded; the last term repairs the
+// rounding.
 template <class D, class V>
 HWY_INLINE V logarithm_1p(D d, V x) {
   using T = hn::TFromD<D>;
@@ -97,14 +100,18 @@ template <class D, class V>
 HWY_INLINE V exponential_m1(D d, V x) {
   using T = hn::TFromD<D>;
   constexpr bool single = sizeof(T) == 4;
-  const V low = constant(d, x, single ? -18.0 : -40.0), high = constant(d, x, single ? 87.0 : 700.0);
+  const V low = constant(d, x, single ? -18.0 : -40.0),
+          high = constant(d, x, single ? 87.0 : 700.0);
   const V bounded = hn::Min(hn::Max(x, low), high);
   const V q = hn::Round(hn::Mul(bounded, constant(d, x, 1.4426950408889634)));
-  V r = hn::NegMulAdd(q, constant(d, x, single ? 0.693145751953125 : 6.93147180369123816490e-01), bounded);
-  r = hn::NegMulAdd(q, constant(d, x, single ? 1.42860682030941723e-6 : 1.90821492927058770002e-10), r);
+  V r = hn::NegMulAdd(q, constant(d, x, single ? 0.693145751953125 : 6.93147180369123816490e-01),
+                      bounded);
+  r = hn::NegMulAdd(q, constant(d, x, single ? 1.42860682030941723e-6 : 1.90821492927058770002e-10),
+                    r);
   V p;
   if constexpr (single) {
-    p = polynomial(d, r, constant(d, r, 1.0 / 40320), 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5);
+    p = polynomial(d, r, constant(d, r, 1.0 / 40320), 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
+                   1.0 / 6, 0.5);
   } else {
     p = polynomial(d, r, constant(d, r, 1.0 / 87178291200), 1.0 / 6227020800, 1.0 / 479001600,
                    1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720,
@@ -119,7 +126,8 @@ HWY_INLINE V exponential_m1(D d, V x) {
   return hn::IfThenElse(hn::Or(is_nan(x), hn::Eq(x, hn::Zero(d))), x, result);
 }
 
-// x + x^3 P(x^2) for small x, where the quotient would lose a bit; y / (y + 2) with y = e^2x - 1 elsewhere.
+// x + x^3 P(x^2) for small x, where the quotient would lose a bit; y / (y + 2) with y = e^2x - 1
+// elsewhere.
 template <class D, class V>
 HWY_INLINE V hyperbolic_tangent(D d, V x) {
   using T = hn::TFromD<D>;
@@ -129,21 +137,23 @@ HWY_INLINE V hyperbolic_tangent(D d, V x) {
   const V quotient = hn::Div(y, hn::Add(y, hn::Set(d, T{2})));
   V p;
   if constexpr (sizeof(T) == 4) {
-    p = polynomial(d, z, constant(d, z, 0.0022695016841623541), -0.0083231870582787752, 0.021762502907359264,
-                   -0.053958461627452201, 0.13333300146188914, -0.33333333149374506);
+    p = polynomial(d, z, constant(d, z, 0.0022695016841623541), -0.0083231870582787752,
+                   0.021762502907359264, -0.053958461627452201, 0.13333300146188914,
+                   -0.33333333149374506);
   } else {
     p = polynomial(d, z, constant(d, z, 6.3543408148597184e-06), -3.0929125473864671e-05,
                    9.2327497080853704e-05, -0.00023746756598223251, 0.00058962214868720603,
                    -0.0014557676940659455, 0.003592120760870841, -0.0088632350243061063,
-                   0.021869488515352347, -0.053968253967810541, 0.13333333333332961, -0.33333333333333331);
+                   0.021869488515352347, -0.053968253967810541, 0.13333333333332961,
+                   -0.33333333333333331);
   }
   const V small = hn::MulAdd(hn::Mul(z, magnitude), p, magnitude);
   const V result = hn::IfThenElse(hn::Lt(magnitude, constant(d, x, 0.63)), small, quotient);
   return hn::IfThenElse(is_nan(x), x, hn::CopySign(result, x));
 }
 
-// sin (shift 0) or cos (shift 1) of moderate angles: x = q pi/2 + r + tail, pi/2 in three parts of 33 bits so
-// that every product with q is exact.
+// sin (shift 0) or cos (shift 1) of moderate angles: x = q pi/2 + r + tail, pi/2 in three parts of
+// 33 bits so that every product with q is exact.
 inline constexpr double kLargestAngle = 1e5;
 template <class D, class V>
 HWY_INLINE V sine(D d, V x, double shift) {
@@ -154,62 +164,78 @@ HWY_INLINE V sine(D d, V x, double shift) {
   r = hn::Sub(r1, third);
   const V tail = hn::Sub(hn::Sub(r1, r), third);
   const V z = hn::Mul(r, r);
-  const V s = polynomial(d, z, hn::Set(d, 1.0 / 355687428096000), -1.0 / 1307674368000, 1.0 / 6227020800,
-                         -1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6);
+  const V s =
+      polynomial(d, z, hn::Set(d, 1.0 / 355687428096000), -1.0 / 1307674368000, 1.0 / 6227020800,
+                 -1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6);
   const V sin_r = hn::Add(r, hn::MulAdd(hn::Mul(z, r), s, tail));
-  const V c = polynomial(d, z, hn::Set(d, -1.0 / 6402373705728000), 1.0 / 20922789888000, -1.0 / 87178291200,
-                         1.0 / 479001600, -1.0 / 3628800, 1.0 / 40320, -1.0 / 720, 1.0 / 24);
+  const V c = polynomial(d, z, hn::Set(d, -1.0 / 6402373705728000), 1.0 / 20922789888000,
+                         -1.0 / 87178291200, 1.0 / 479001600, -1.0 / 3628800, 1.0 / 40320,
+                         -1.0 / 720, 1.0 / 24);
   const V one = hn::Set(d, 1.0), half_z = hn::Mul(z, hn::Set(d, 0.5));
   const V w = hn::Sub(one, half_z);
   const V rest = hn::Sub(hn::Sub(one, w), half_z);
   const V cos_r = hn::Add(w, hn::Add(rest, hn::NegMulAdd(r, tail, hn::Mul(hn::Mul(z, z), c))));
   // Quadrant modulo 4, still as a float.
   const V quadrant = hn::Add(q, hn::Set(d, shift));
-  const V turn = hn::NegMulAdd(hn::Floor(hn::Mul(quadrant, hn::Set(d, 0.25))), hn::Set(d, 4.0), quadrant);
+  const V turn =
+      hn::NegMulAdd(hn::Floor(hn::Mul(quadrant, hn::Set(d, 0.25))), hn::Set(d, 4.0), quadrant);
   const auto odd = hn::Or(hn::Eq(turn, one), hn::Eq(turn, hn::Set(d, 3.0)));
   const V value = hn::IfThenElse(odd, cos_r, sin_r);
   return hn::IfThenElse(hn::Ge(turn, hn::Set(d, 2.0)), hn::Neg(value), value);
 }
 
-// erf of f32: x + x P(x^2) below 1, 1 - exp(-Q(|x|)) up to 4, 1 beyond. P and Q interpolate at Chebyshev nodes.
+// erf of f32: x + x P(x^2) below 1, 1 - exp(-Q(|x|)) up to 4, 1 beyond. P and Q interpolate at
+// Chebyshev nodes.
 template <class D, class V>
 HWY_INLINE V error_function(D d, V x) {
   const V magnitude = hn::Min(hn::Abs(x), hn::Set(d, 4.0f));
   const V z = hn::Mul(magnitude, magnitude);
   const V small = polynomial(d, z, hn::Set(d, 7.875875050e-05f), -8.016864283e-04, 5.189087423e-03,
                              -2.685421201e-02, 1.128359472e-01, -3.761262667e-01, 1.283791660e-01);
-  const V q = polynomial(d, magnitude, hn::Set(d, -1.637151416e-06f), 4.605804271e-05, -5.968056258e-04,
-                         4.759596294e-03, -2.642113601e-02, 1.100800830e-01, 6.318260516e-01, 1.130233435e+00,
-                         -3.201380501e-04);
+  const V q = polynomial(d, magnitude, hn::Set(d, -1.637151416e-06f), 4.605804271e-05,
+                         -5.968056258e-04, 4.759596294e-03, -2.642113601e-02, 1.100800830e-01,
+                         6.318260516e-01, 1.130233435e+00, -3.201380501e-04);
   const V large = hn::Sub(hn::Set(d, 1.0f), hn::Exp(d, hn::Neg(q)));
-  const V result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 1.0f)), hn::MulAdd(magnitude, small, magnitude),
-                                  large);
+  const V result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 1.0f)),
+                                  hn::MulAdd(magnitude, small, magnitude), large);
   return hn::IfThenElse(is_nan(x), x, hn::CopySign(result, x));
 }
 
 struct Exp {
   template <class D, class V>
-  static HWY_INLINE V apply(D d, V x) { return exponential(d, x); }
+  static HWY_INLINE V apply(D d, V x) {
+    return exponential(d, x);
+  }
 };
 struct Expm1 {
   template <class D, class V>
-  static HWY_INLINE V apply(D d, V x) { return exponential_m1(d, x); }
+  static HWY_INLINE V apply(D d, V x) {
+    return exponential_m1(d, x);
+  }
 };
 struct Log {
   template <class D, class V>
-  static HWY_INLINE V apply(D d, V x) { return logarithm(d, x); }
+  static HWY_INLINE V apply(D d, V x) {
+    return logarithm(d, x);
+  }
 };
 struct Log1p {
   template <class D, class V>
-  static HWY_INLINE V apply(D d, V x) { return logarithm_1p(d, x); }
+  static HWY_INLINE V apply(D d, V x) {
+    return logarithm_1p(d, x);
+  }
 };
 struct Tanh {
   template <class D, class V>
-  static HWY_INLINE V apply(D d, V x) { return hyperbolic_tangent(d, x); }
+  static HWY_INLINE V apply(D d, V x) {
+    return hyperbolic_tangent(d, x);
+  }
 };
 struct Erf {
   template <class D, class V>
-  static HWY_INLINE V apply(D d, V x) { return error_function(d, x); }
+  static HWY_INLINE V apply(D d, V x) {
+    return error_function(d, x);
+  }
 };
 
 template <class T, class F>
@@ -217,7 +243,8 @@ void function_loop(void* out, const void* a, const void*, const void*, std::size
   const hn::ScalableTag<T> d;
   const T* x = static_cast<const T*>(a);
   T* z = static_cast<T*>(out);
-  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) hn::StoreU(F::apply(d, hn::LoadU(d, x + i)), d, z + i);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d))
+    hn::StoreU(F::apply(d, hn::LoadU(d, x + i)), d, z + i);
 }
 
 // Both in double: f32 results come out correctly rounded nearly always.
@@ -271,6 +298,16 @@ void pow_f64(void* out, const void* a, const void* b, const void*, std::size_t n
   for (std::size_t i = 0; i < n; ++i) z[i] = std::pow(x[i], y[i]);
 }
 
+// The scalar target's own conversion saturates infinities.
+template <class D, class V>
+HWY_INLINE hn::Vec<D> narrow(D d, V x) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(d, static_cast<float>(hn::GetLane(x)));
+#else
+  return hn::DemoteTo(d, x);
+#endif
+}
+
 // e^(y log x) in double where x is positive and finite; the rest through libm.
 void pow_f32(void* out, const void* a, const void* b, const void*, std::size_t n) {
   const hn::ScalableTag<double> d;
@@ -285,7 +322,7 @@ void pow_f32(void* out, const void* a, const void* b, const void*, std::size_t n
   for (std::size_t i = 0; i < n; i += lanes) {
     const auto base = hn::LoadU(df, x + i), power = hn::LoadU(df, y + i);
     const auto wide = hn::PromoteTo(d, base), exponent = hn::PromoteTo(d, power);
-    auto value = hn::DemoteTo(df, exponential(d, hn::Mul(exponent, logarithm(d, wide))));
+    auto value = narrow(df, exponential(d, hn::Mul(exponent, logarithm(d, wide))));
     const auto top = hn::Set(d, static_cast<double>(std::numeric_limits<float>::max()));
     const auto plain = hn::And(hn::And(hn::Gt(wide, hn::Zero(d)), hn::Le(wide, top)),
                                hn::Le(hn::Abs(exponent), top));
@@ -306,7 +343,9 @@ void pow_f32(void* out, const void* a, const void* b, const void*, std::size_t n
 
 template <class T>
 void fill_type(SimdTable& table, DType dtype) {
-  const auto set = [&](ScalarOp op, ComputeFn fn) { table.op[static_cast<int>(op)][type_index(dtype)] = fn; };
+  const auto set = [&](ScalarOp op, ComputeFn fn) {
+    table.op[static_cast<int>(op)][type_index(dtype)] = fn;
+  };
   set(ScalarOp::exp, function_loop<T, Exp>);
   set(ScalarOp::expm1, function_loop<T, Expm1>);
   set(ScalarOp::log, function_loop<T, Log>);

@@ -43,6 +43,16 @@ void load_strided(void* out, const void* base, std::int64_t stride, std::size_t 
 }
 
 template <class U>
+void load_turned(void* out, const void* base, std::int64_t stride, std::size_t n,
+                 std::size_t rows) {
+  U* z = static_cast<U*>(out);
+  const U* x = static_cast<const U*>(base);
+  for (std::size_t i = 0; i < n; ++i, x += stride) {
+    for (std::size_t r = 0; r < rows; ++r) z[r * static_cast<std::size_t>(kBlock) + i] = x[r];
+  }
+}
+
+template <class U>
 void store_strided(void* base, const void* values, std::int64_t stride, std::size_t n) {
   const U* x = static_cast<const U*>(values);
   U* z = static_cast<U*>(base);
@@ -57,17 +67,19 @@ void stream(void* to, const void* from, std::size_t n_bytes) {
   const hn::ScalableTag<std::uint32_t> d;
   const std::uint32_t* x = static_cast<const std::uint32_t*>(from);
   std::uint32_t* z = static_cast<std::uint32_t*>(to);
-  for (std::size_t i = 0; i < n_bytes / 4; i += hn::Lanes(d)) hn::Stream(hn::LoadU(d, x + i), d, z + i);
+  for (std::size_t i = 0; i < n_bytes / 4; i += hn::Lanes(d))
+    hn::Stream(hn::LoadU(d, x + i), d, z + i);
 }
 
 template <class U, class I>
-void gather(void* out, const void* base, std::int64_t stride, const void* index, std::int64_t value_stride,
-            std::size_t n) {
+void gather(void* out, const void* base, std::int64_t stride, const void* index,
+            std::int64_t value_stride, std::size_t n) {
   U* z = static_cast<U*>(out);
   const U* x = static_cast<const U*>(base);
   const I* at = static_cast<const I*>(index);
   for (std::size_t i = 0; i < n; ++i) {
-    z[i] = x[static_cast<std::int64_t>(i) * stride + static_cast<std::int64_t>(at[i]) * value_stride];
+    z[i] =
+        x[static_cast<std::int64_t>(i) * stride + static_cast<std::int64_t>(at[i]) * value_stride];
   }
 }
 
@@ -77,14 +89,17 @@ template <class D, class V>
 HWY_INLINE void multiply_wide(D d, V a, V b, V& high, V& low) {
   const hn::RepartitionToWide<D> wide;
   const auto even = hn::BitCast(d, hn::MulEven(a, b));
-  const auto odd = hn::BitCast(d, hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))),
-                                              hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, b)))));
+  const auto odd =
+      hn::BitCast(d, hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))),
+                                 hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, b)))));
   high = hn::OddEven(odd, hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, even))));
   low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(hn::BitCast(wide, odd))), even);
 }
 
-// As many vectors of Philox blocks as fit and carry nothing inside a vector; returns the blocks done.
-std::size_t philox_vectors(std::uint32_t* out, std::uint64_t seed, std::uint64_t counter, std::size_t blocks) {
+// As many vectors of Philox blocks as fit and carry nothing inside a vector; returns the blocks
+// done.
+std::size_t philox_vectors(std::uint32_t* out, std::uint64_t seed, std::uint64_t counter,
+                           std::size_t blocks) {
   using D = hn::ScalableTag<std::uint32_t>;
   const D d;
   const std::size_t lanes = hn::Lanes(d);
@@ -96,7 +111,8 @@ std::size_t philox_vectors(std::uint32_t* out, std::uint64_t seed, std::uint64_t
     auto c0 = hn::Add(hn::Set(d, low), hn::Iota(d, 0));
     auto c1 = hn::Set(d, static_cast<std::uint32_t>(first >> 32));
     auto c2 = hn::Zero(d), c3 = hn::Zero(d);
-    std::uint32_t k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
+    std::uint32_t k0 = static_cast<std::uint32_t>(seed),
+                  k1 = static_cast<std::uint32_t>(seed >> 32);
     const auto m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
     for (int round = 0; round < 10; ++round) {
       auto high0 = c0, low0 = c0, high1 = c2, low1 = c2;
@@ -118,7 +134,8 @@ std::size_t philox_vectors(std::uint32_t*, std::uint64_t, std::uint64_t, std::si
 #endif
 
 // Words of `blocks` consecutive Philox blocks, four per block, in order.
-void philox_words(std::uint32_t* out, std::uint64_t seed, std::uint64_t counter, std::size_t blocks) {
+void philox_words(std::uint32_t* out, std::uint64_t seed, std::uint64_t counter,
+                  std::size_t blocks) {
   std::size_t i = philox_vectors(out, seed, counter, blocks);
   for (; i < blocks; ++i) {
     const auto words = kernel::philox(seed, counter + i);
@@ -144,7 +161,8 @@ void convert_words(std::int64_t* out, const std::uint32_t* words, std::size_t n)
 }
 
 template <class T>
-void philox_block(void* out, std::uint64_t seed, std::uint64_t offset, std::uint64_t first, std::size_t n) {
+void philox_block(void* out, std::uint64_t seed, std::uint64_t offset, std::uint64_t first,
+                  std::size_t n) {
   alignas(64) std::uint32_t words[kBlock + 4 + kPad];
   const std::size_t skip = first % 4;
   philox_words(words, seed, offset + first / 4, (skip + n + 3) / 4);
@@ -156,6 +174,7 @@ void fill_size(SimdTable& table, int size) {
   table.splat[size] = splat<U>;
   table.load_strided[size] = load_strided<U>;
   table.store_strided[size] = store_strided<U>;
+  table.load_turned[size] = load_turned<U>;
   table.gather[size][type_index(DType::i32)] = gather<U, std::int32_t>;
   table.gather[size][type_index(DType::i64)] = gather<U, std::int64_t>;
   table.gather[size][type_index(DType::u8)] = gather<U, std::uint8_t>;

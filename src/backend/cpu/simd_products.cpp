@@ -1,5 +1,5 @@
-// Products: the micro-kernel of the generic matrix product (a tile of kGemmRows x kGemmColumns in registers),
-// and small products inside kernels, one row of the result at a time.
+// Products: the micro-kernel of the generic matrix product (a tile of kGemmRows x kGemmColumns in
+// registers), and small products inside kernels, one row of the result at a time.
 #include <algorithm>
 #include <cstdint>
 
@@ -53,8 +53,8 @@ HWY_INLINE void tile_columns(T* out, const T* a, const T* b, std::int64_t depth,
 }
 
 template <class T>
-void gemm_tile(void* c, std::int64_t ldc, const void* a, const void* b, std::int64_t depth, std::int64_t rows,
-               std::int64_t columns, bool accumulate) {
+void gemm_tile(void* c, std::int64_t ldc, const void* a, const void* b, std::int64_t depth,
+               std::int64_t rows, std::int64_t columns, bool accumulate) {
   const hn::ScalableTag<T> d;
   alignas(64) T tile[kGemmRows * kGemmColumns<T>];
   const std::int64_t step = 2 * static_cast<std::int64_t>(hn::Lanes(d));
@@ -78,8 +78,8 @@ constexpr std::int64_t kRun = 256;
 
 // kVectors vectors of the row from column i.
 template <int kVectors, class D, class T>
-HWY_INLINE void product_columns(D d, T* out, const T* a, std::int64_t a_step, const T* b, std::int64_t b_step,
-                                std::int64_t depth) {
+HWY_INLINE void product_columns(D d, T* out, const T* a, std::int64_t a_step, const T* b,
+                                std::int64_t b_step, std::int64_t depth) {
   const std::size_t lanes = hn::Lanes(d);
   auto t0 = hn::Zero(d), t1 = t0, t2 = t0, t3 = t0;
   for (std::int64_t first = 0; first < depth; first += kRun) {
@@ -119,11 +119,14 @@ void product(void* out, const void* a, std::int64_t a_step, const void* b, std::
   const T* x = static_cast<const T*>(a);
   const T* y = static_cast<const T*>(b);
   std::size_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) product_columns<4>(d, z + i, x, a_step, y + i, b_step, depth);
-  for (; i + 2 * lanes <= n; i += 2 * lanes) product_columns<2>(d, z + i, x, a_step, y + i, b_step, depth);
+  for (; i + 4 * lanes <= n; i += 4 * lanes)
+    product_columns<4>(d, z + i, x, a_step, y + i, b_step, depth);
+  for (; i + 2 * lanes <= n; i += 2 * lanes)
+    product_columns<2>(d, z + i, x, a_step, y + i, b_step, depth);
   for (; i + lanes <= n; i += lanes) product_columns<1>(d, z + i, x, a_step, y + i, b_step, depth);
   const std::size_t few = hn::Lanes(narrow);
-  for (; i + 2 * few <= n; i += 2 * few) product_columns<2>(narrow, z + i, x, a_step, y + i, b_step, depth);
+  for (; i + 2 * few <= n; i += 2 * few)
+    product_columns<2>(narrow, z + i, x, a_step, y + i, b_step, depth);
   for (; i + few <= n; i += few) product_columns<1>(narrow, z + i, x, a_step, y + i, b_step, depth);
   for (; i < n; ++i) product_columns<1>(one, z + i, x, a_step, y + i, b_step, depth);
 }
@@ -138,14 +141,16 @@ HWY_INLINE T dot(const T* x, const T* y, std::int64_t depth) {
     s0 = hn::MulAdd(hn::LoadU(d, x + k), hn::LoadU(d, y + k), s0);
     s1 = hn::MulAdd(hn::LoadU(d, x + k + lanes), hn::LoadU(d, y + k + lanes), s1);
   }
-  for (; k + lanes <= depth; k += lanes) s0 = hn::MulAdd(hn::LoadU(d, x + k), hn::LoadU(d, y + k), s0);
+  for (; k + lanes <= depth; k += lanes)
+    s0 = hn::MulAdd(hn::LoadU(d, x + k), hn::LoadU(d, y + k), s0);
   T sum = 0;
   for (; k < depth; ++k) sum += x[k] * y[k];
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1))) + sum;
 }
 
 template <class T>
-void dots(void* out, const void* a, const void* b, std::int64_t b_stride, std::int64_t depth, std::size_t n) {
+void dots(void* out, const void* a, const void* b, std::int64_t b_stride, std::int64_t depth,
+          std::size_t n) {
   T* z = static_cast<T*>(out);
   const T* y = static_cast<const T*>(b);
   for (std::size_t i = 0; i < n; ++i, y += b_stride) z[i] = dot(static_cast<const T*>(a), y, depth);

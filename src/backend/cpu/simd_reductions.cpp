@@ -1,5 +1,5 @@
-// Reductions of blocks. The lanes of a fold are fixed by the element size, so that sums do not depend on the
-// vector width of the machine.
+// Reductions of blocks. The lanes of a fold are fixed by the element size, so that sums do not
+// depend on the vector width of the machine.
 #include <cstdint>
 #include <type_traits>
 
@@ -18,7 +18,9 @@ using kernel::ReduceOp;
 
 struct Sum {
   template <class V>
-  static HWY_INLINE V vector(V a, V b) { return hn::Add(a, b); }
+  static HWY_INLINE V vector(V a, V b) {
+    return hn::Add(a, b);
+  }
   template <class T>
   static T scalar(T a, T b) {
     using U = std::make_unsigned_t<T>;
@@ -27,7 +29,9 @@ struct Sum {
 };
 struct Prod {
   template <class V>
-  static HWY_INLINE V vector(V a, V b) { return hn::Mul(a, b); }
+  static HWY_INLINE V vector(V a, V b) {
+    return hn::Mul(a, b);
+  }
   template <class T>
   static T scalar(T a, T b) {
     using U = std::make_unsigned_t<T>;
@@ -40,7 +44,9 @@ struct Max {
     return hn::IfThenElse(hn::Or(hn::Not(hn::Eq(a, a)), hn::Gt(a, b)), a, b);
   }
   template <class T>
-  static T scalar(T a, T b) { return a > b ? a : b; }
+  static T scalar(T a, T b) {
+    return a > b ? a : b;
+  }
 };
 struct Min {
   template <class V>
@@ -48,7 +54,9 @@ struct Min {
     return hn::IfThenElse(hn::Or(hn::Not(hn::Eq(a, a)), hn::Lt(a, b)), a, b);
   }
   template <class T>
-  static T scalar(T a, T b) { return a < b ? a : b; }
+  static T scalar(T a, T b) {
+    return a < b ? a : b;
+  }
 };
 
 template <class T, class F>
@@ -87,7 +95,8 @@ void fold_integer(void* lanes, const void* values, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) acc[i % width] = F::scalar(acc[i % width], x[i]);
 }
 
-// Whether a challenger takes the place of the best so far. NaN beats everything; the first one stays.
+// Whether a challenger takes the place of the best so far. NaN beats everything; the first one
+// stays.
 template <class T, bool kMax>
 HWY_INLINE bool beats(T challenger, T best) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -108,7 +117,8 @@ std::size_t find_best(const void* values, std::size_t n) {
 }
 
 template <class T, bool kMax>
-void track_best(void* best, std::int64_t* position, const void* values, std::int64_t at, std::size_t n) {
+void track_best(void* best, std::int64_t* position, const void* values, std::int64_t at,
+                std::size_t n) {
   T* winner = static_cast<T*>(best);
   const T* x = static_cast<const T*>(values);
   for (std::size_t i = 0; i < n; ++i) {
@@ -145,7 +155,8 @@ void fill(SimdTable& table) {
   fill_type<std::int64_t>(table, DType::i64);
   fill_type<std::uint8_t>(table, DType::u8);
   fill_type<std::uint8_t>(table, DType::boolean);
-  table.fold[0][type_index(DType::boolean)] = fold_integer<std::uint8_t, Max>;  // a sum of bools is "any"
+  table.fold[0][type_index(DType::boolean)] =
+      fold_integer<std::uint8_t, Max>;  // a sum of bools is "any"
 }
 
 }  // namespace

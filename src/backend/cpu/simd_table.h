@@ -1,5 +1,5 @@
-// The SIMD kernels behind the CPU executor: one table of function pointers, filled for the best instruction
-// set of the machine at first use. A kernel is a tight loop over one block of values.
+// The SIMD kernels behind the CPU executor: one table of function pointers, filled for the best
+// instruction set of the machine at first use. A kernel is a tight loop over one block of values.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace volta::cpu {
 
-// Elements per block. Measured: 128 keeps the registers of an eight-op chain in the first-level cache.
+// Elements per block. Measured: 128 keeps the registers of an eight-op chain in the first-level
+// cache.
 inline constexpr std::int64_t kBlock = 128;
 // Kernels read and write whole vectors: up to the next multiple of kPad elements past n.
 inline constexpr std::int64_t kPad = 64;
@@ -33,37 +34,65 @@ using GatherFn = void (*)(void* out, const void* base, std::int64_t stride, cons
 // Position of the first element that is best (NaN beats all).
 using FindBestFn = std::size_t (*)(const void* values, std::size_t n);
 // best[i], position[i] = values[i], at where values[i] beats best[i].
-using TrackBestFn = void (*)(void* best, std::int64_t* position, const void* values, std::int64_t at,
-                             std::size_t n);
+using TrackBestFn = void (*)(void* best, std::int64_t* position, const void* values,
+                             std::int64_t at, std::size_t n);
 // out[i] = word of element first + i, converted to the dtype of the entry.
 using PhiloxFn = void (*)(void* out, std::uint64_t seed, std::uint64_t offset, std::uint64_t first,
                           std::size_t n);
 // out[i] = sum over k of a[k * a_step] * b[k * b_step + i]
-using ProductFn = void (*)(void* out, const void* a, std::int64_t a_step, const void* b, std::int64_t b_step,
-                           std::int64_t depth, std::size_t n);
+using ProductFn = void (*)(void* out, const void* a, std::int64_t a_step, const void* b,
+                           std::int64_t b_step, std::int64_t depth, std::size_t n);
 // out[i] = sum over k of a[k] * b[i * b_stride + k]
-using DotsFn = void (*)(void* out, const void* a, const void* b, std::int64_t b_stride, std::int64_t depth,
-                        std::size_t n);
+using DotsFn = void (*)(void* out, const void* a, const void* b, std::int64_t b_stride,
+                        std::int64_t depth, std::size_t n);
 // Copies around the cache; `to` is aligned to 64 bytes and n_bytes is a multiple of 64.
 using StreamFn = void (*)(void* to, const void* from, std::size_t n_bytes);
-// c[rows, columns] (row stride ldc) (+)= packed a (depth x kGemmRows) * packed b (depth x kGemmColumns).
-using GemmTileFn = void (*)(void* c, std::int64_t ldc, const void* a, const void* b, std::int64_t depth,
-                            std::int64_t rows, std::int64_t columns, bool accumulate);
+// c[rows, columns] (row stride ldc) (+)= packed a (depth x kGemmRows) * packed b (depth x
+// kGemmColumns).
+using GemmTileFn = void (*)(void* c, std::int64_t ldc, const void* a, const void* b,
+                            std::int64_t depth, std::int64_t rows, std::int64_t columns,
+                            bool accumulate);
 inline constexpr std::int64_t kGemmRows = 6;
 // Columns of a tile: two vectors of 64 bytes.
 template <class T>
 inline constexpr std::int64_t kGemmColumns = 128 / static_cast<std::int64_t>(sizeof(T));
 
+// The operations that can be joined two by two; -1 for the others.
+inline constexpr int kPairOps = 6;
+constexpr int pair_index(kernel::ScalarOp op) {
+  switch (op) {
+    case kernel::ScalarOp::add:
+      return 0;
+    case kernel::ScalarOp::sub:
+      return 1;
+    case kernel::ScalarOp::mul:
+      return 2;
+    case kernel::ScalarOp::div:
+      return 3;
+    case kernel::ScalarOp::maximum:
+      return 4;
+    case kernel::ScalarOp::minimum:
+      return 5;
+    default:
+      return -1;
+  }
+}
+
 struct SimdTable {
   // By dtype of the operands (where: of the second and third).
   ComputeFn op[kernel::kScalarOpCount][kDTypeCount] = {};
-  ComputeFn multiply_add[kDTypeCount] = {};  // a * b + c
+  // Two operations in one pass: second(first(a, b), c), or second(c, first(a, b)) where the last
+  // index is 1. Of f32 and f64; by pair_index of the operations.
+  ComputeFn pair[kPairOps][kPairOps][2][kDTypeCount] = {};
   ComputeFn cast[kDTypeCount][kDTypeCount] = {};  // from, to
   ComputeFn splat[4] = {};                        // by log2 of the element size: out[i] = a[0]
   FoldFn fold[4][kDTypeCount] = {};               // Sum, Prod, Max, Min
   StridedLoadFn load_strided[4] = {};             // by log2 of the element size
   StridedStoreFn store_strided[4] = {};
-  GatherFn gather[4][kDTypeCount] = {};  // by log2 of the element size, dtype of the index
+  // out[r * kBlock + i] = base[i * stride + r] for r < rows: a tile turned over.
+  void (*load_turned[4])(void* out, const void* base, std::int64_t stride, std::size_t n,
+                         std::size_t rows) = {};
+  GatherFn gather[4][kDTypeCount] = {};       // by log2 of the element size, dtype of the index
   FindBestFn find_best[2][kDTypeCount] = {};  // max, min
   TrackBestFn track_best[2][kDTypeCount] = {};
   PhiloxFn philox[kDTypeCount] = {};
@@ -84,10 +113,14 @@ VOLTA_BACKEND_API const SimdTable& simd();
 // log2 of an element size, the index of tables by size.
 constexpr int size_index(DType t) {
   switch (size_of(t)) {
-    case 1: return 0;
-    case 2: return 1;
-    case 4: return 2;
-    default: return 3;
+    case 1:
+      return 0;
+    case 2:
+      return 1;
+    case 4:
+      return 2;
+    default:
+      return 3;
   }
 }
 constexpr int type_index(DType t) { return static_cast<int>(t); }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -27,13 +28,15 @@ CUdeviceptr pointer(const Address& address) {
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(std::unique_ptr<Libraries> libraries)
-      : libraries_(std::move(libraries)), devices_(static_cast<std::size_t>(libraries_->device_count)) {}
+      : libraries_(std::move(libraries)),
+        devices_(static_cast<std::size_t>(libraries_->device_count)) {}
 
   int device_count() const override { return libraries_->device_count; }
 
   std::string device_name(int device) const override {
     std::array<char, 256> name{};
-    check(driver().cuDeviceGetName(name.data(), static_cast<int>(name.size()), handle(device)), device);
+    check(driver().cuDeviceGetName(name.data(), static_cast<int>(name.size()), handle(device)),
+          device);
     return name.data();
   }
 
@@ -48,10 +51,12 @@ class CudaBackend final : public Backend {
   bool supports(int, DType) const override { return true; }
 
   Address allocate(int device, std::size_t bytes) override {
-    return {reinterpret_cast<void*>(this->device(device)->allocate(bytes)), 0};
+    return {std::bit_cast<void*>(this->device(device)->allocate(bytes)), 0};
   }
 
-  void release(int device, Address memory) override { this->device(device)->release(pointer(memory)); }
+  void release(int device, Address memory) override {
+    this->device(device)->release(pointer(memory));
+  }
 
   void upload(int device, Address destination, const void* source, std::size_t bytes) override {
     this->device(device)->upload(pointer(destination), source, bytes);
@@ -108,7 +113,8 @@ class CudaBackend final : public Backend {
 }  // namespace
 }  // namespace volta::cuda
 
-extern "C" VOLTA_BACKEND_API volta::Backend* volta_create_backend(const char* stamp, const char** why) {
+extern "C" VOLTA_BACKEND_API volta::Backend* volta_create_backend(const char* stamp,
+                                                                  const char** why) {
   static thread_local std::string reason;  // outlives the call
   const auto refuse = [why](std::string text) {
     reason = std::move(text);
@@ -116,8 +122,9 @@ extern "C" VOLTA_BACKEND_API volta::Backend* volta_create_backend(const char* st
     return nullptr;
   };
   if (std::strcmp(stamp, volta::kBuildStamp) != 0) {
-    return refuse(fmt::format("the CUDA backend is of another build: its stamp is {}, the library's {}",
-                              volta::kBuildStamp, stamp));
+    return refuse(
+        fmt::format("the CUDA backend is of another build: its stamp is {}, the library's {}",
+                    volta::kBuildStamp, stamp));
   }
   auto libraries = std::make_unique<volta::cuda::Libraries>();
   std::string missing;

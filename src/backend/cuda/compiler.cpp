@@ -25,9 +25,10 @@ class NvrtcProgram {
  public:
   NvrtcProgram(const Nvrtc& nvrtc, const kernel::KernelSource& source) : nvrtc_(nvrtc) {
     const std::string file = source.name + ".cu";
-    check(nvrtc,
-          nvrtc.nvrtcCreateProgram(&program_, source.text.c_str(), file.c_str(), 0, nullptr, nullptr),
-          "taking a kernel's source");
+    check(
+        nvrtc,
+        nvrtc.nvrtcCreateProgram(&program_, source.text.c_str(), file.c_str(), 0, nullptr, nullptr),
+        "taking a kernel's source");
   }
   ~NvrtcProgram() { nvrtc_.nvrtcDestroyProgram(&program_); }
   NvrtcProgram(const NvrtcProgram&) = delete;
@@ -38,7 +39,8 @@ class NvrtcProgram {
     std::size_t size = 0;
     check(nvrtc_, nvrtc_.nvrtcGetProgramLogSize(program_, &size), "reading the log's size");
     std::string text(size, '\0');
-    if (size > 0) check(nvrtc_, nvrtc_.nvrtcGetProgramLog(program_, text.data()), "reading the log");
+    if (size > 0)
+      check(nvrtc_, nvrtc_.nvrtcGetProgramLog(program_, text.data()), "reading the log");
     while (!text.empty() && (text.back() == '\0' || text.back() == '\n')) text.pop_back();
     return text;
   }
@@ -82,7 +84,8 @@ std::string Compiler::compile(const kernel::KernelSource& source) const {
       nvrtc_.nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
   if (status != NVRTC_SUCCESS) {
     throw BackendError(fmt::format("NVRTC: kernel {} does not compile for {}: {}\n{}", source.name,
-                                   architecture_, nvrtc_.nvrtcGetErrorString(status), program.log()));
+                                   architecture_, nvrtc_.nvrtcGetErrorString(status),
+                                   program.log()));
   }
   std::size_t size = 0;
   check(nvrtc_,

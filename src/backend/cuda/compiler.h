@@ -10,15 +10,16 @@ namespace volta::cuda {
 
 class Compiler {
  public:
-  // For devices of a compute capability, such as 90. Throws BackendError when NVRTC cannot compile for it.
+  // For devices of a compute capability, such as 90. Throws BackendError when NVRTC cannot compile
+  // for it.
   Compiler(const Libraries& libraries, int compute_capability);
 
   struct Binary {
     std::string bytes;
     bool cached = false;  // taken from the disk cache
   };
-  // The binary from the disk cache, or compiled and stored there. Safe to call from several threads. Throws
-  // BackendError with the compiler's log.
+  // The binary from the disk cache, or compiled and stored there. Safe to call from several
+  // threads. Throws BackendError with the compiler's log.
   Binary binary(const kernel::KernelSource& source) const;
 
  private:

@@ -32,8 +32,10 @@ bool is_fault(CUresult status) {
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_EXTERNAL_DEVICE:
-    case CUDA_ERROR_UNKNOWN: return true;
-    default: return status == kContained;
+    case CUDA_ERROR_UNKNOWN:
+      return true;
+    default:
+      return status == kContained;
   }
 }
 
@@ -84,7 +86,8 @@ void Context::mark_lost(const std::string& reason) const {
 }
 
 void Context::ensure_alive() const {
-  if (!lost()) [[likely]] return;
+  if (!lost()) [[likely]]
+    return;
   const std::lock_guard lock(lost_mutex_);
   throw BackendError(fmt::format("{} is lost: {}", name_, lost_reason_));
 }
@@ -110,7 +113,8 @@ ContextScope::~ContextScope() {
 DeviceMemory::DeviceMemory(const Context& context, std::size_t bytes)
     : DeviceMemory(try_allocate(context, bytes)) {
   if (address_ == 0) {
-    throw OutOfMemory(fmt::format("{}: no memory for {} bytes of a plan's own", context.name(), bytes));
+    throw OutOfMemory(
+        fmt::format("{}: no memory for {} bytes of a plan's own", context.name(), bytes));
   }
 }
 
@@ -150,7 +154,8 @@ void DeviceMemory::reset() noexcept {
 PinnedMemory::PinnedMemory(const Context& context, std::size_t bytes) : context_(&context) {
   const ContextScope scope(context);
   const Driver& cu = context.driver();
-  context.check(cu.cuMemHostAlloc(&host_, bytes, CU_MEMHOSTALLOC_DEVICEMAP), "allocating pinned memory");
+  context.check(cu.cuMemHostAlloc(&host_, bytes, CU_MEMHOSTALLOC_DEVICEMAP),
+                "allocating pinned memory");
   const CUresult status = cu.cuMemHostGetDevicePointer(&device_, host_, 0);
   if (status != CUDA_SUCCESS) {
     cu.cuMemFreeHost(std::exchange(host_, nullptr));
@@ -182,7 +187,8 @@ void PinnedMemory::reset() noexcept {
 
 Stream::Stream(const Context& context) : context_(context) {
   const ContextScope scope(context);
-  context.check(context.driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "creating a stream");
+  context.check(context.driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING),
+                "creating a stream");
 }
 
 Stream::~Stream() {
@@ -192,7 +198,8 @@ Stream::~Stream() {
 
 Event::Event(const Context& context) : context_(&context) {
   const ContextScope scope(context);
-  context.check(context.driver().cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "creating an event");
+  context.check(context.driver().cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING),
+                "creating an event");
 }
 
 Event::~Event() {
@@ -205,7 +212,8 @@ Event::Event(Event&& other) noexcept
     : context_(other.context_), event_(std::exchange(other.event_, nullptr)) {}
 
 void Event::record() const {
-  context_->check(context_->driver().cuEventRecord(event_, context_->stream()), "recording an event");
+  context_->check(context_->driver().cuEventRecord(event_, context_->stream()),
+                  "recording an event");
 }
 
 void Event::wait() const {

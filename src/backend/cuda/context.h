@@ -1,5 +1,5 @@
-// One device's primary context and its compute stream, the checking of every status, and what becomes of a
-// device after a fault: it is lost, and every later call says so.
+// One device's primary context and its compute stream, the checking of every status, and what
+// becomes of a device after a fault: it is lost, and every later call says so.
 #pragma once
 
 #include <atomic>
@@ -26,10 +26,11 @@ class Context {
   CUstream stream() const { return stream_; }
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
 
-  // Throws BackendError for a status that is not success, naming what was being done. A fault of the device
-  // makes it lost.
+  // Throws BackendError for a status that is not success, naming what was being done. A fault of
+  // the device makes it lost.
   void check(CUresult status, const char* doing) const {
-    if (status != CUDA_SUCCESS) [[unlikely]] fail(status, doing);
+    if (status != CUDA_SUCCESS) [[unlikely]]
+      fail(status, doing);
   }
   // Throws BackendError if the device is lost.
   void ensure_alive() const;

@@ -30,11 +30,15 @@ void Device::upload(CUdeviceptr destination, const void* source, std::size_t byt
   context_.ensure_alive();
   if (bytes == 0) return;
   const ContextScope scope(context_);
-  {
-    const std::lock_guard lock(submission_);
-    scalars_.written(destination, bytes);
-  }
+  // Before, should the upload fail halfway; after, should another thread's run come between.
+  forget_scalars(destination, bytes);
   staging_.upload(destination, source, bytes);
+  forget_scalars(destination, bytes);
+}
+
+void Device::forget_scalars(CUdeviceptr address, std::size_t bytes) {
+  const std::lock_guard lock(submission_);
+  scalars_.written(address, bytes);
 }
 
 void Device::download(void* destination, CUdeviceptr source, std::size_t bytes) {
@@ -45,7 +49,8 @@ void Device::download(void* destination, CUdeviceptr source, std::size_t bytes) 
   staging_.download(destination, source, bytes);
 }
 
-// Takes a scalar from its mirror, if it has one. Either way the output counts as observed from now on.
+// Takes a scalar from its mirror, if it has one. Either way the output counts as observed from now
+// on.
 bool Device::read_mirror(void* destination, CUdeviceptr source, std::size_t bytes) {
   std::optional<ScalarTable::Found> found;
   {
@@ -86,7 +91,8 @@ std::optional<kernel::ErrorRecord> Device::take_error() {
   auto& record = *static_cast<kernel::ErrorRecord*>(error_.host());
   std::atomic_ref claimed(record.claimed);
   if (claimed.load(std::memory_order_acquire) == 0) return std::nullopt;
-  // The kernel that claimed the record may still be filling it: a mirrored scalar does not wait for all.
+  // The kernel that claimed the record may still be filling it: a mirrored scalar does not wait for
+  // all.
   synchronize();
   const kernel::ErrorRecord taken = record;
   record = {};

@@ -1,5 +1,5 @@
-// Everything of one CUDA device: context, staging, kernels, products, the error record, and the scalars
-// written lately. Made on first use.
+// Everything of one CUDA device: context, staging, kernels, products, the error record, and the
+// scalars written lately. Made on first use.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +39,7 @@ class Device {
   std::mutex& submission() { return submission_; }
 
  private:
+  void forget_scalars(CUdeviceptr address, std::size_t bytes);
   bool read_mirror(void* destination, CUdeviceptr source, std::size_t bytes);
 
   const Context context_;  // first: the others use it to their end

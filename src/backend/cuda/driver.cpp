@@ -16,8 +16,8 @@
 namespace volta::cuda {
 namespace {
 
-// Where libraries are looked for besides the system's own search: the folders the user names (the nvidia
-// wheels' parent folder will do), then the toolkit's usual places.
+// Where libraries are looked for besides the system's own search: the folders the user names (the
+// nvidia wheels' parent folder will do), then the toolkit's usual places.
 std::vector<std::string> library_folders() {
   std::vector<std::string> folders;
   const std::string named = platform::environment("VOLTA_CUDA_LIBS").value_or("");
@@ -38,7 +38,8 @@ std::vector<std::string> library_folders() {
 }
 
 // The first of `names` that opens. Newest names first, folder by folder.
-void* open_first(const std::vector<std::string>& folders, std::initializer_list<const char*> names) {
+void* open_first(const std::vector<std::string>& folders,
+                 std::initializer_list<const char*> names) {
   for (const std::string& folder : folders) {
     for (const char* name : names) {
       const std::string path = folder.empty() ? name : folder + "/" + name;
@@ -89,7 +90,8 @@ bool open_driver(Libraries& libraries, std::string* why) {
     *why = "the CUDA driver does not start: " + describe(driver, status);
     return false;
   }
-  if (const CUresult status = driver.cuDeviceGetCount(&libraries.device_count); status != CUDA_SUCCESS) {
+  if (const CUresult status = driver.cuDeviceGetCount(&libraries.device_count);
+      status != CUDA_SUCCESS) {
     *why = "the CUDA driver cannot count its devices: " + describe(driver, status);
     return false;
   }
@@ -101,7 +103,8 @@ bool open_nvrtc(Libraries& libraries, const std::vector<std::string>& folders, s
   void* library = open_first(folders, {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
   if (library == nullptr) {
     *why =
-        "NVRTC (libnvrtc.so) was not found, so kernels cannot be compiled; install the CUDA toolkit or name "
+        "NVRTC (libnvrtc.so) was not found, so kernels cannot be compiled; install the CUDA "
+        "toolkit or name "
         "its folder in VOLTA_CUDA_LIBS";
     return false;
   }

@@ -1,5 +1,6 @@
-// The CUDA libraries as tables of function pointers. Nothing is linked: the driver, NVRTC and cuBLASLt are
-// opened one by one at run time. Members carry the versioned names, since cuda.h maps the plain ones to them.
+// The CUDA libraries as tables of function pointers. Nothing is linked: the driver, NVRTC and
+// cuBLASLt are opened one by one at run time. Members carry the versioned names, since cuda.h maps
+// the plain ones to them.
 #pragma once
 
 #include <cublasLt.h>
@@ -66,22 +67,23 @@ namespace volta::cuda {
   X(nvrtcGetPTXSize)                  \
   X(nvrtcGetPTX)
 
-#define VOLTA_CUDA_CUBLASLT_FUNCTIONS(X) \
-  X(cublasLtCreate)                      \
-  X(cublasLtDestroy)                     \
-  X(cublasLtGetStatusString)             \
-  X(cublasLtMatmulDescCreate)            \
-  X(cublasLtMatmulDescDestroy)           \
-  X(cublasLtMatmulDescSetAttribute)      \
-  X(cublasLtMatrixLayoutCreate)          \
-  X(cublasLtMatrixLayoutDestroy)         \
-  X(cublasLtMatrixLayoutSetAttribute)    \
-  X(cublasLtMatmulPreferenceCreate)      \
-  X(cublasLtMatmulPreferenceDestroy)     \
+#define VOLTA_CUDA_CUBLASLT_FUNCTIONS(X)  \
+  X(cublasLtCreate)                       \
+  X(cublasLtDestroy)                      \
+  X(cublasLtGetStatusString)              \
+  X(cublasLtMatmulDescCreate)             \
+  X(cublasLtMatmulDescDestroy)            \
+  X(cublasLtMatmulDescSetAttribute)       \
+  X(cublasLtMatrixLayoutCreate)           \
+  X(cublasLtMatrixLayoutDestroy)          \
+  X(cublasLtMatrixLayoutSetAttribute)     \
+  X(cublasLtMatmulPreferenceCreate)       \
+  X(cublasLtMatmulPreferenceDestroy)      \
   X(cublasLtMatmulPreferenceSetAttribute) \
-  X(cublasLtMatmulAlgoGetHeuristic)      \
+  X(cublasLtMatmulAlgoGetHeuristic)       \
   X(cublasLtMatmul)
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the argument is a member's name
 #define VOLTA_CUDA_MEMBER(name) decltype(&::name) name = nullptr;
 struct Driver {
   VOLTA_CUDA_DRIVER_FUNCTIONS(VOLTA_CUDA_MEMBER)
@@ -105,8 +107,8 @@ struct Libraries {
   int device_count = 0;
 };
 
-// Opens the libraries and initialises the driver. False, with the reason in *why, when the driver, a device
-// or NVRTC is missing; without cuBLASLt products take the generic lowering.
+// Opens the libraries and initialises the driver. False, with the reason in *why, when the driver,
+// a device or NVRTC is missing; without cuBLASLt products take the generic lowering.
 bool open_libraries(Libraries& libraries, std::string* why);
 
 // "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)"

@@ -51,8 +51,8 @@ CudaExecutable::~CudaExecutable() {
   for (const Event& event : finished_) event.wait_quietly();
 }
 
-void CudaExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
-                         std::span<const std::uint64_t> args) {
+void CudaExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
+                         Address arena, std::span<const std::uint64_t> args) {
   context_.ensure_alive();
   const std::lock_guard lock(mutex_);
   const ContextScope scope(context_);
@@ -77,12 +77,12 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
   ++runs_;
 }
 
-void CudaExecutable::set_addresses(std::span<const Address> leaves, std::span<const Address> outputs,
-                                   Address arena) {
+void CudaExecutable::set_addresses(std::span<const Address> leaves,
+                                   std::span<const Address> outputs, Address arena) {
   if (leaves.size() != leaf_bytes_.size() || outputs.size() != output_bytes_.size()) {
     throw BackendError(fmt::format("{}: a plan of {} leaves and {} outputs was given {} and {}",
-                                   context_.name(), leaf_bytes_.size(), output_bytes_.size(), leaves.size(),
-                                   outputs.size()));
+                                   context_.name(), leaf_bytes_.size(), output_bytes_.size(),
+                                   leaves.size(), outputs.size()));
   }
   const auto add = [&](const Address& address) {
     addresses_.push_back(reinterpret_cast<std::uintptr_t>(address.base) + address.offset);
@@ -95,8 +95,8 @@ void CudaExecutable::set_addresses(std::span<const Address> leaves, std::span<co
 
 void CudaExecutable::send_args(std::span<const std::uint64_t> args) {
   if (args.size() < arg_words_) {
-    throw BackendError(fmt::format("{}: a plan with {} argument words was given {}", context_.name(),
-                                   arg_words_, args.size()));
+    throw BackendError(fmt::format("{}: a plan with {} argument words was given {}",
+                                   context_.name(), arg_words_, args.size()));
   }
   args = args.first(arg_words_);
   if (std::equal(args.begin(), args.end(), last_args_.begin(), last_args_.end())) return;
@@ -104,22 +104,25 @@ void CudaExecutable::send_args(std::span<const std::uint64_t> args) {
   char* block = static_cast<char*>(arg_blocks_.host()) + next_arg_block_ * bytes;
   std::memcpy(block, args.data(), bytes);
   last_args_.clear();
-  context_.check(context_.driver().cuMemcpyHtoDAsync(args_.address(), block, bytes, context_.stream()),
-                 "sending arguments");
+  context_.check(
+      context_.driver().cuMemcpyHtoDAsync(args_.address(), block, bytes, context_.stream()),
+      "sending arguments");
   last_args_.assign(args.begin(), args.end());
   next_arg_block_ = (next_arg_block_ + 1) % kArgBlocks;
 }
 
 Bound CudaExecutable::bound(const std::vector<std::uint64_t>& addresses) const {
   const std::span<const std::uint64_t> all(addresses);
-  return {all.first(leaf_bytes_.size()), all.subspan(leaf_bytes_.size(), output_bytes_.size()), all.back()};
+  return {all.first(leaf_bytes_.size()), all.subspan(leaf_bytes_.size(), output_bytes_.size()),
+          all.back()};
 }
 
 LaunchPlace CudaExecutable::place(const DeviceMemory& tables, CUstream stream) const {
   return {tables.address(), args_.address(), device_->error_record(), stream};
 }
 
-void CudaExecutable::upload_tables(const DeviceMemory& tables, const std::vector<std::uint64_t>& rows) const {
+void CudaExecutable::upload_tables(const DeviceMemory& tables,
+                                   const std::vector<std::uint64_t>& rows) const {
   device_->staging().upload(tables.address(), rows.data(), rows.size() * sizeof(std::uint64_t));
 }
 
@@ -158,8 +161,8 @@ bool CudaExecutable::capture(std::size_t index) {
     variants_.clear();
     slots_ = {};
     replay_off_ = true;
-    log(LogLevel::warning,
-        fmt::format("{}: a plan is run step by step, its capture failed: {}", context_.name(), error.what()));
+    log(LogLevel::warning, fmt::format("{}: a plan is run step by step, its capture failed: {}",
+                                       context_.name(), error.what()));
     return false;
   }
 }
@@ -230,9 +233,10 @@ void CudaExecutable::copy_in() const {
   if (!slots_) return;
   for (std::size_t i = 0; i < leaf_bytes_.size(); ++i) {
     if (!table_.is_volatile(i)) continue;
-    context_.check(context_.driver().cuMemcpyDtoDAsync(slots_.address() + table_.slot(i), addresses_[i],
-                                                       leaf_bytes_[i], context_.stream()),
-                   "copying an input into its slot");
+    context_.check(
+        context_.driver().cuMemcpyDtoDAsync(slots_.address() + table_.slot(i), addresses_[i],
+                                            leaf_bytes_[i], context_.stream()),
+        "copying an input into its slot");
   }
 }
 
@@ -241,10 +245,10 @@ void CudaExecutable::copy_out() const {
   for (std::size_t i = 0; i < output_bytes_.size(); ++i) {
     const std::size_t index = output_index(i);
     if (!table_.is_volatile(index)) continue;
-    context_.check(
-        context_.driver().cuMemcpyDtoDAsync(addresses_[index], slots_.address() + table_.slot(index),
-                                            output_bytes_[i], context_.stream()),
-        "copying an output from its slot");
+    context_.check(context_.driver().cuMemcpyDtoDAsync(addresses_[index],
+                                                       slots_.address() + table_.slot(index),
+                                                       output_bytes_[i], context_.stream()),
+                   "copying an output from its slot");
   }
 }
 
@@ -256,8 +260,9 @@ void CudaExecutable::note_writes(const Variant* variant) {
   }
   for (std::size_t i = 0; i < scalars_.size(); ++i) {
     if (scalars_[i] == nullptr) continue;
-    const bool mirrored = variant != nullptr && std::find(variant->mirrored.begin(), variant->mirrored.end(),
-                                                          i) != variant->mirrored.end();
+    const bool mirrored =
+        variant != nullptr &&
+        std::find(variant->mirrored.begin(), variant->mirrored.end(), i) != variant->mirrored.end();
     scalars.produced(addresses_[output_index(i)], output_bytes_[i], scalars_[i],
                      mirrored ? scalars_[i]->mirror->issue() : 0);
   }

@@ -37,7 +37,8 @@ class CudaExecutable final : public Executable {
     std::uint64_t launches = 0, library_calls = 0;
   };
 
-  void set_addresses(std::span<const Address> leaves, std::span<const Address> outputs, Address arena);
+  void set_addresses(std::span<const Address> leaves, std::span<const Address> outputs,
+                     Address arena);
   // Sends the argument block if it differs from the last one sent.
   void send_args(std::span<const std::uint64_t> args);
   Bound bound(const std::vector<std::uint64_t>& addresses) const;
@@ -68,7 +69,7 @@ class CudaExecutable final : public Executable {
   std::mutex mutex_;
   std::uint64_t runs_ = 0;
   bool replay_off_ = false;
-  std::array<Event, 2> finished_;  // run n ends with event n % 2
+  std::array<Event, 2> finished_;         // run n ends with event n % 2
   std::vector<std::uint64_t> addresses_;  // of this run: leaves, outputs, arena
 
   const std::size_t arg_words_;

@@ -9,7 +9,8 @@ Graph::Graph(const Context& context, CUstream stream, const std::function<void()
     : context_(&context) {
   const Driver& cu = context.driver();
   // Thread-local: what other threads do meanwhile (allocating, loading) does not end the capture.
-  context.check(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "beginning a capture");
+  context.check(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                "beginning a capture");
   CUgraph captured = nullptr;
   try {
     body();
@@ -37,7 +38,8 @@ Graph& Graph::operator=(Graph&& other) noexcept {
 }
 
 void Graph::launch() const {
-  context_->check(context_->driver().cuGraphLaunch(graph_, context_->stream()), "launching a graph");
+  context_->check(context_->driver().cuGraphLaunch(graph_, context_->stream()),
+                  "launching a graph");
 }
 
 void Graph::reset() noexcept {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <optional>
 
@@ -49,21 +50,27 @@ struct Types {
 
 std::optional<Types> types_of(const plan::MatmulStep& step) {
   switch (step.dtype) {
-    case DType::f16: return Types{CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case DType::bf16: return Types{CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DType::f16:
+      return Types{CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DType::bf16:
+      return Types{CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
     case DType::f32:
-      return Types{CUDA_R_32F, CUDA_R_32F, step.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
-    case DType::f64: return Types{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
-    default: return std::nullopt;
+      return Types{CUDA_R_32F, CUDA_R_32F,
+                   step.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+    case DType::f64:
+      return Types{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    default:
+      return std::nullopt;
   }
 }
 
-// A column-major matrix as the library wants it described; nothing when its leading dimension says that
-// columns overlap.
+// A column-major matrix as the library wants it described; nothing when its leading dimension says
+// that columns overlap.
 struct Layout {
   std::int64_t rows, columns, ld, stride;
 };
-std::optional<Layout> layout(std::int64_t rows, std::int64_t columns, std::int64_t ld, std::int64_t stride) {
+std::optional<Layout> layout(std::int64_t rows, std::int64_t columns, std::int64_t ld,
+                             std::int64_t stride) {
   if (columns > 1 && ld < rows) return std::nullopt;
   return Layout{rows, columns, std::max(ld, rows), stride};
 }
@@ -82,8 +89,9 @@ bool MatmulLibrary::start() {
   if (handle_ != nullptr) return true;
   const Libraries& libraries = context_.libraries();
   if (!libraries.has_cublas) {
-    log_once("cuda.no_cublaslt", LogLevel::warning,
-             libraries.cublas_missing + "; matrix products on CUDA run as generated kernels, slowly");
+    log_once(
+        "cuda.no_cublaslt", LogLevel::warning,
+        libraries.cublas_missing + "; matrix products on CUDA run as generated kernels, slowly");
     return false;
   }
   if (!workspace_) workspace_ = DeviceMemory::try_allocate(context_, kWorkspaceBytes);
@@ -110,7 +118,8 @@ void MatmulLibrary::check(cublasStatus_t status, const char* doing) const {
                                  context_.libraries().cublas.cublasLtGetStatusString(status)));
 }
 
-std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& step, Alignment aligned) {
+std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& step,
+                                                      Alignment aligned) {
   const Key key{static_cast<std::int64_t>(step.dtype),
                 step.transpose_a,
                 step.transpose_b,
@@ -135,12 +144,13 @@ std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& st
   return products_[key] = plan(step, aligned);
 }
 
-std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step, Alignment aligned) const {
+std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
+                                                   Alignment aligned) const {
   const auto types = types_of(step);
-  const auto first = layout(step.transpose_b ? step.k : step.n, step.transpose_b ? step.n : step.k, step.ldb,
-                            step.stride_b);
-  const auto second = layout(step.transpose_a ? step.m : step.k, step.transpose_a ? step.k : step.m, step.lda,
-                             step.stride_a);
+  const auto first = layout(step.transpose_b ? step.k : step.n, step.transpose_b ? step.n : step.k,
+                            step.ldb, step.stride_b);
+  const auto second = layout(step.transpose_a ? step.m : step.k, step.transpose_a ? step.k : step.m,
+                             step.lda, step.stride_a);
   const auto result = layout(step.n, step.m, step.ldc, step.stride_c);
   const bool countable = step.batch <= std::numeric_limits<std::int32_t>::max();
   if (!types || !first || !second || !result || step.k == 0 || !countable) return nullptr;
@@ -152,23 +162,25 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
         "describing a product");
   const auto transpose = [&](cublasLtMatmulDescAttributes_t attribute, bool value) {
     const std::int32_t operation = value ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(library.cublasLtMatmulDescSetAttribute(product->operation, attribute, &operation, sizeof operation),
+    check(library.cublasLtMatmulDescSetAttribute(product->operation, attribute, &operation,
+                                                 sizeof operation),
           "describing a product");
   };
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, step.transpose_b);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, step.transpose_a);
 
   const auto describe_matrix = [&](cublasLtMatrixLayout_t& matrix, const Layout& of) {
-    check(library.cublasLtMatrixLayoutCreate(&matrix, types->data, static_cast<std::uint64_t>(of.rows),
+    check(library.cublasLtMatrixLayoutCreate(&matrix, types->data,
+                                             static_cast<std::uint64_t>(of.rows),
                                              static_cast<std::uint64_t>(of.columns), of.ld),
           "describing a matrix");
     if (step.batch == 1) return;
     const std::int32_t batch = static_cast<std::int32_t>(step.batch);
-    check(library.cublasLtMatrixLayoutSetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
-                                                   sizeof batch),
+    check(library.cublasLtMatrixLayoutSetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                   &batch, sizeof batch),
           "describing a matrix");
-    check(library.cublasLtMatrixLayoutSetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                                   &of.stride, sizeof of.stride),
+    check(library.cublasLtMatrixLayoutSetAttribute(
+              matrix, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &of.stride, sizeof of.stride),
           "describing a matrix");
   };
   describe_matrix(product->first, *first);
@@ -177,7 +189,8 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
 
   check(library.cublasLtMatmulPreferenceCreate(&product->preference), "stating a preference");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    check(library.cublasLtMatmulPreferenceSetAttribute(product->preference, attribute, &value, sizeof value),
+    check(library.cublasLtMatmulPreferenceSetAttribute(product->preference, attribute, &value,
+                                                       sizeof value),
           "stating a preference");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
@@ -194,9 +207,11 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   cublasLtMatmulHeuristicResult_t choice{};
   int found = 0;
   const cublasStatus_t status = library.cublasLtMatmulAlgoGetHeuristic(
-      handle_, product->operation, product->first, product->second, product->result, product->result,
-      product->preference, 1, &choice, &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return nullptr;
+      handle_, product->operation, product->first, product->second, product->result,
+      product->result, product->preference, 1, &choice, &found);
+  const bool refused =
+      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+  if (refused) return nullptr;
   check(status, "choosing an algorithm");
   if (found == 0 || choice.state != CUBLAS_STATUS_SUCCESS) return nullptr;
   product->algorithm = choice.algo;
@@ -209,11 +224,11 @@ void MatmulLibrary::run(const Product& product, CUdeviceptr a, CUdeviceptr b, CU
   const double one_double = 1, zero_double = 0;
   const void* alpha = product.is_double ? static_cast<const void*>(&one_double) : &one;
   const void* beta = product.is_double ? static_cast<const void*>(&zero_double) : &zero;
-  const auto pointer = [](CUdeviceptr address) { return reinterpret_cast<void*>(address); };
+  const auto pointer = [](CUdeviceptr address) { return std::bit_cast<void*>(address); };
   check(context_.libraries().cublas.cublasLtMatmul(
-            handle_, product.operation, alpha, pointer(b), product.first, pointer(a), product.second, beta,
-            pointer(c), product.result, pointer(c), product.result, &product.algorithm,
-            pointer(workspace_.address()), workspace_bytes_, stream),
+            handle_, product.operation, alpha, pointer(b), product.first, pointer(a),
+            product.second, beta, pointer(c), product.result, pointer(c), product.result,
+            &product.algorithm, pointer(workspace_.address()), workspace_bytes_, stream),
         "running a product");
 }
 

@@ -28,11 +28,12 @@ class MatmulLibrary {
   MatmulLibrary(const MatmulLibrary&) = delete;
   MatmulLibrary& operator=(const MatmulLibrary&) = delete;
 
-  // How to run the product; null when the library does not take it, or when there is none (said once, as a
-  // warning). The library is started by the first product. The context is current.
+  // How to run the product; null when the library does not take it, or when there is none (said
+  // once, as a warning). The library is started by the first product. The context is current.
   std::shared_ptr<const Product> product(const plan::MatmulStep& step, Alignment alignment);
   // Enqueues it; the addresses include the operands' offsets.
-  void run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream) const;
+  void run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
+           CUstream stream) const;
 
  private:
   using Key = std::array<std::int64_t, 17>;

@@ -10,7 +10,6 @@
 
 #include "core/counting.h"
 
-
 namespace volta::cuda {
 namespace {
 
@@ -58,7 +57,8 @@ std::vector<CUfunction> Modules::functions(const std::vector<kernel::KernelSourc
   std::vector<const kernel::KernelSource*> missing;
   std::unordered_set<std::string_view> seen;
   for (const kernel::KernelSource& source : sources) {
-    if (!loaded_.contains(source.text) && seen.insert(source.text).second) missing.push_back(&source);
+    if (!loaded_.contains(source.text) && seen.insert(source.text).second)
+      missing.push_back(&source);
   }
   std::vector<Compiler::Binary> binaries(missing.size());
   compile_all(compiler_, missing, binaries);
@@ -87,7 +87,8 @@ Modules::Loaded Modules::load(const kernel::KernelSource& source, const std::str
   const Driver& cu = context_.driver();
   Loaded loaded;
   context_.check(cu.cuModuleLoadData(&loaded.module, binary.data()), "loading a kernel");
-  const CUresult status = cu.cuModuleGetFunction(&loaded.function, loaded.module, source.name.c_str());
+  const CUresult status =
+      cu.cuModuleGetFunction(&loaded.function, loaded.module, source.name.c_str());
   if (status != CUDA_SUCCESS) {
     cu.cuModuleUnload(loaded.module);
     context_.check(status, "finding a kernel in its module");

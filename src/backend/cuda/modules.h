@@ -19,8 +19,8 @@ class Modules {
   Modules(const Modules&) = delete;
   Modules& operator=(const Modules&) = delete;
 
-  // The functions of a plan's kernels, in order. The missing ones are compiled, several at a time, and
-  // counted. The context is current. Throws BackendError with the compiler's words.
+  // The functions of a plan's kernels, in order. The missing ones are compiled, several at a time,
+  // and counted. The context is current. Throws BackendError with the compiler's words.
   std::vector<CUfunction> functions(const std::vector<kernel::KernelSource>& sources);
   // The function of a kernel that is the backend's own: not counted.
   CUfunction own_function(const kernel::KernelSource& source);

@@ -104,7 +104,8 @@ void ScalarTable::produced(CUdeviceptr address, std::uint64_t bytes,
   set_range();
 }
 
-std::optional<ScalarTable::Found> ScalarTable::find(CUdeviceptr address, std::uint64_t bytes) const {
+std::optional<ScalarTable::Found> ScalarTable::find(CUdeviceptr address,
+                                                    std::uint64_t bytes) const {
   for (const Entry& entry : entries_) {
     if (entry.address == address && bytes <= entry.bytes) return entry.found;
   }

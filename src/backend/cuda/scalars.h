@@ -1,6 +1,7 @@
-// Reading a scalar back without waiting for everything behind it. An output of at most 8 bytes that was
-// downloaded after a run is mirrored by later captures: a tiny kernel right after its last write puts value
-// and sequence number into host memory, and the next download waits for that number alone.
+// Reading a scalar back without waiting for everything behind it. An output of at most 8 bytes that
+// was downloaded after a run is mirrored by later captures: a tiny kernel right after its last
+// write puts value and sequence number into host memory, and the next download waits for that
+// number alone.
 #pragma once
 
 #include <array>
@@ -26,8 +27,8 @@ class Mirror {
   // The context is current; `function` is mirror_kernel's.
   Mirror(const Context& context, CUfunction function);
 
-  // Enqueues the mirroring of `bytes` at `source`. Counts as issued only once `issued` is called, since a
-  // captured mirror is issued by each launch of its graph.
+  // Enqueues the mirroring of `bytes` at `source`. Counts as issued only once `issued` is called,
+  // since a captured mirror is issued by each launch of its graph.
   void enqueue(CUdeviceptr source, std::uint64_t bytes, CUstream stream) const;
   std::uint64_t issue() { return ++issued_; }
 
@@ -55,8 +56,8 @@ struct ScalarOutput {
   std::unique_ptr<Mirror> mirror;
 };
 
-// Where the device's scalars lie that executables wrote last and nobody overwrote since. Guarded by the
-// device's submission lock.
+// Where the device's scalars lie that executables wrote last and nobody overwrote since. Guarded by
+// the device's submission lock.
 class ScalarTable {
  public:
   struct Found {

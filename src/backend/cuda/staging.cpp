@@ -10,7 +10,8 @@ namespace volta::cuda {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
-// Uploads up to kLargeBytes are cut finer, so that even one of a few MiB overlaps copying and transfer.
+// Uploads up to kLargeBytes are cut finer, so that even one of a few MiB overlaps copying and
+// transfer.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kLargeBytes = 2 * kBlockBytes;
 // One thread copies at about 10 GB/s; a PCIe 5 link takes five times that.
@@ -97,8 +98,8 @@ void Staging::upload_chunks(CUdeviceptr destination, const char* source, std::si
     block.event.wait();
     const std::size_t size = std::min(kBlockBytes, bytes - done);
     std::memcpy(block.memory.host(), source + done, size);
-    context_.check(context_.driver().cuMemcpyHtoDAsync(destination + done, block.memory.host(), size,
-                                                       context_.stream()),
+    context_.check(context_.driver().cuMemcpyHtoDAsync(destination + done, block.memory.host(),
+                                                       size, context_.stream()),
                    "copying to the device");
     block.event.record();
   }
@@ -122,10 +123,10 @@ void Staging::download_chunks(char* destination, CUdeviceptr source, std::size_t
   const auto fetch = [&](std::size_t done) {
     if (done >= bytes) return;
     const Block& block = block_of(done);
-    context_.check(context_.driver().cuMemcpyDtoHAsync(block.memory.host(), source + done,
-                                                       std::min(kBlockBytes, bytes - done),
-                                                       context_.stream()),
-                   "copying from the device");
+    context_.check(
+        context_.driver().cuMemcpyDtoHAsync(block.memory.host(), source + done,
+                                            std::min(kBlockBytes, bytes - done), context_.stream()),
+        "copying from the device");
     block.event.record();
   };
   for (std::size_t ahead = 0; ahead < kBlocksPerWorker; ++ahead) fetch(first + ahead * step);

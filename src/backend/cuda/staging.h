@@ -1,6 +1,6 @@
-// Copies between pageable host memory and the device, through pinned blocks. Small uploads fill a block one
-// after another; large copies are cut into chunks that several threads move between the caller's memory and
-// the blocks while earlier chunks are on the bus.
+// Copies between pageable host memory and the device, through pinned blocks. Small uploads fill a
+// block one after another; large copies are cut into chunks that several threads move between the
+// caller's memory and the blocks while earlier chunks are on the bus.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ class Staging {
  public:
   explicit Staging(const Context& context) : context_(context) {}
 
-  // The context is current. upload returns when `source` has been read, download when `destination` is
-  // complete; both in the order of the compute stream.
+  // The context is current. upload returns when `source` has been read, download when `destination`
+  // is complete; both in the order of the compute stream.
   void upload(CUdeviceptr destination, const void* source, std::size_t bytes);
   void download(void* destination, CUdeviceptr source, std::size_t bytes);
 

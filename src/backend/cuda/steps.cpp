@@ -26,13 +26,15 @@ unsigned grid_size(std::int64_t blocks, const std::string& label) {
 }
 
 // The integers as the kernel's parameter struct: all int, or all long long.
-std::vector<std::byte> pack(const std::vector<std::int64_t>& ints, bool wide, const std::string& label) {
+std::vector<std::byte> pack(const std::vector<std::int64_t>& ints, bool wide,
+                            const std::string& label) {
   const std::size_t width = wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
   std::vector<std::byte> packed(ints.size() * width);
   for (std::size_t i = 0; i < ints.size(); ++i) {
     const std::int32_t narrow = static_cast<std::int32_t>(ints[i]);
     if (!wide && narrow != ints[i]) {
-      throw BackendError(fmt::format("{}: {} does not fit the kernel's 32-bit indices", label, ints[i]));
+      throw BackendError(
+          fmt::format("{}: {} does not fit the kernel's 32-bit indices", label, ints[i]));
     }
     const void* source = wide ? static_cast<const void*>(&ints[i]) : &narrow;
     std::memcpy(packed.data() + i * width, source, width);
@@ -40,13 +42,18 @@ std::vector<std::byte> pack(const std::vector<std::int64_t>& ints, bool wide, co
   return packed;
 }
 
-bool is_empty(const plan::MatmulStep& step) { return step.m == 0 || step.n == 0 || step.batch == 0; }
+bool is_empty(const plan::MatmulStep& step) {
+  return step.m == 0 || step.n == 0 || step.batch == 0;
+}
 
 }  // namespace
 
 PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLibrary& matmuls,
                              const plan::PlanSteps& steps)
-    : context_(context), modules_(modules), matmuls_(matmuls), last_writers_(steps.output_bytes.size()) {
+    : context_(context),
+      modules_(modules),
+      matmuls_(matmuls),
+      last_writers_(steps.output_bytes.size()) {
   std::vector<kernel::KernelSource> sources;
   const auto writes = [&](const plan::BufferRef& buffer) {
     if (buffer.kind == plan::BufferRef::Kind::Output) last_writers_[buffer.index] = steps_.size();
@@ -139,9 +146,9 @@ void PreparedSteps::bind(const Bound& bound) {
     auto* product = std::get_if<ProductStep>(&step);
     if (product == nullptr || is_empty(product->step)) continue;
     const plan::MatmulStep& matmul = product->step;
-    const Alignment alignment = alignment_of(operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
-                                             operand(bound[matmul.b], matmul.offset_b, matmul.dtype),
-                                             bound[matmul.c]);
+    const Alignment alignment =
+        alignment_of(operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
+                     operand(bound[matmul.b], matmul.offset_b, matmul.dtype), bound[matmul.c]);
     if (alignment == product->alignment) continue;
     product->product = matmuls_.product(matmul, alignment);
     product->alignment = alignment;
@@ -180,10 +187,12 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
   }
   const plan::MatmulStep& matmul = product.step;
   matmuls_.run(*product.product, operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
-               operand(bound[matmul.b], matmul.offset_b, matmul.dtype), bound[matmul.c], place.stream);
+               operand(bound[matmul.b], matmul.offset_b, matmul.dtype), bound[matmul.c],
+               place.stream);
 }
 
-void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound, const LaunchPlace& place) const {
+void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,
+                                 const LaunchPlace& place) const {
   if (launch.blocks == 0) return;
   if (launch.horizontal) {
     issue_horizontal(launch, place);
@@ -199,9 +208,10 @@ void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound, const
   for (CUdeviceptr& address : addresses) parameters.push_back(&address);
   // The driver only reads parameters.
   if (!launch.ints.empty()) parameters.push_back(const_cast<std::byte*>(launch.ints.data()));
-  context_.check(context_.driver().cuLaunchKernel(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                                                  0, place.stream, parameters.data(), nullptr),
-                 "launching a kernel");
+  context_.check(
+      context_.driver().cuLaunchKernel(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
+                                       0, place.stream, parameters.data(), nullptr),
+      "launching a kernel");
 }
 
 void PreparedSteps::issue_horizontal(const Launch& launch, const LaunchPlace& place) const {
@@ -212,9 +222,10 @@ void PreparedSteps::issue_horizontal(const Launch& launch, const LaunchPlace& pl
   std::size_t count = 2;
   if (launch.has_args) parameters[count++] = &args;
   if (launch.has_error) parameters[count++] = &error;
-  context_.check(context_.driver().cuLaunchKernel(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                                                  0, place.stream, parameters.data(), nullptr),
-                 "launching a kernel");
+  context_.check(
+      context_.driver().cuLaunchKernel(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
+                                       0, place.stream, parameters.data(), nullptr),
+      "launching a kernel");
 }
 
 }  // namespace volta::cuda

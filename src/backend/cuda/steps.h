@@ -1,5 +1,5 @@
-// A plan's steps made ready: kernels compiled, products planned, parameters laid out. `issue` enqueues one
-// step for given addresses, on the compute stream or into a capture.
+// A plan's steps made ready: kernels compiled, products planned, parameters laid out. `issue`
+// enqueues one step for given addresses, on the compute stream or into a capture.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,12 @@ struct Bound {
 
   CUdeviceptr operator[](const plan::BufferRef& buffer) const {
     switch (buffer.kind) {
-      case plan::BufferRef::Kind::Leaf: return leaves[buffer.index];
-      case plan::BufferRef::Kind::Output: return outputs[buffer.index];
-      case plan::BufferRef::Kind::Temp: break;
+      case plan::BufferRef::Kind::Leaf:
+        return leaves[buffer.index];
+      case plan::BufferRef::Kind::Output:
+        return outputs[buffer.index];
+      case plan::BufferRef::Kind::Temp:
+        break;
     }
     return arena + buffer.offset;
   }

@@ -1,7 +1,7 @@
-// Which captured form of a plan serves a run. Addresses are baked into a captured graph, so a plan keeps a
-// few variants by address vector. When there are more vectors than variants, the addresses that move become
-// volatile: the graph uses a fixed slot in their place, with copies around it. Captures are thus bounded
-// whatever the caller does: at most kMaxVariants * (kMaxRounds + 1).
+// Which captured form of a plan serves a run. Addresses are baked into a captured graph, so a plan
+// keeps a few variants by address vector. When there are more vectors than variants, the addresses
+// that move become volatile: the graph uses a fixed slot in their place, with copies around it.
+// Captures are thus bounded whatever the caller does: at most kMaxVariants * (kMaxRounds + 1).
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ class VariantTable {
   enum class Action { Replay, Capture, Eager };
   struct Choice {
     Action action;
-    std::size_t variant = 0;  // Capture: 0 means that all earlier variants are void and slots have changed
+    std::size_t variant =
+        0;  // Capture: 0 means that all earlier variants are void and slots have changed
   };
 
   // An address vector is the leaves, then the outputs, then the arena.
@@ -60,7 +61,8 @@ class VariantTable {
 
   std::size_t arena() const { return bytes_.size() - 1; }
   bool is_volatile(std::size_t index) const { return slots_[index] != kNoSlot; }
-  // Bytes into the slot memory, for a volatile index. A leaf and an output at one address share a slot.
+  // Bytes into the slot memory, for a volatile index. A leaf and an output at one address share a
+  // slot.
   std::size_t slot(std::size_t index) const { return slots_[index]; }
   std::size_t slot_bytes() const { return slot_bytes_; }
 
@@ -74,8 +76,9 @@ class VariantTable {
     }
   }
 
-  // Calls body(members, aliased, same) for each chain of overlapping buffers, the arena left out, until it
-  // returns false. aliased: there are several and one is written; same: all are at one address.
+  // Calls body(members, aliased, same) for each chain of overlapping buffers, the arena left out,
+  // until it returns false. aliased: there are several and one is written; same: all are at one
+  // address.
   template <class Body>
   void for_overlaps(std::span<const std::uint64_t> addresses, Body body) {
     // Mostly sorted already, from the run before.
@@ -113,12 +116,13 @@ class VariantTable {
     return fits;
   }
 
-  // Marks what moved and lays the slots out anew. False when buffers overlap in a way slots cannot keep.
+  // Marks what moved and lays the slots out anew. False when buffers overlap in a way slots cannot
+  // keep.
   bool widen(std::span<const std::uint64_t> addresses) {
     std::vector<char> moving(bytes_.size(), 0);
     for (std::size_t i = 0; i < bytes_.size(); ++i) moving[i] = is_volatile(i) ? 1 : 0;
-    // First only what took three places or more: state that alternates between two buffers keeps its
-    // variants. Then everything that ever moved, at last everything.
+    // First only what took three places or more: state that alternates between two buffers keeps
+    // its variants. Then everything that ever moved, at last everything.
     if (rounds_ >= kMaxRounds - 1) {
       for (std::size_t i = 0; i < bytes_.size(); ++i) moving[i] = bytes_[i] > 0 ? 1 : 0;
     } else if (rounds_ > 0 || !mark_moving(addresses, 3, moving)) {
@@ -133,7 +137,8 @@ class VariantTable {
     };
     bool possible = true;
     for_overlaps(addresses, [&](std::span<const std::size_t> members, bool aliased, bool same) {
-      const bool any = std::any_of(members.begin(), members.end(), [&](auto i) { return moving[i] != 0; });
+      const bool any =
+          std::any_of(members.begin(), members.end(), [&](auto i) { return moving[i] != 0; });
       if (!any) return true;
       if (!aliased) {
         for (const std::size_t i : members) {
