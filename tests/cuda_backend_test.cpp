@@ -248,8 +248,11 @@ TEST_F(CudaBackend, ManySmallUploadsInARow) {
     backend().upload(0, {all.base, all.offset + n * kFloats * 4}, values.data(), kFloats * 4);
   }
   const auto values = memory().get<float>(all, kCount * kFloats);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    ASSERT_EQ(values[i], static_cast<float>(i / kFloats));
+  for (std::size_t n = 0; n < kCount; ++n) {
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(n * kFloats);
+    const float expected = static_cast<float>(n);
+    ASSERT_TRUE(std::all_of(first, first + kFloats, [=](float v) { return v == expected; })) << n;
+  }
 }
 
 TEST_F(CudaBackend, ThirdRunIsOneGraph) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 
+#include "kernel/observer.h"
 #include "plan/steps_builder.h"
 
 namespace volta::plan {
@@ -181,6 +182,7 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
     }
     kernel.program = std::make_shared<const kernel::Program>(std::move(step.segments.front().program));
     kernel::validate(*kernel.program);
+    kernel::report_program(*kernel.program);
     plan->steps.steps.emplace_back(std::move(kernel));
   }
   plan->steps.arg_words = static_cast<std::uint32_t>(plan->arg_map.size());

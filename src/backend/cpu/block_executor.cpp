@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "backend/cpu/block_launch.h"
 #include "backend/cpu/reduction.h"
 #include "hwy/base.h"
 #include "hwy/cache_control.h"
-#include "kernel/philox.h"
 
 namespace volta::cpu {
 namespace {

@@ -3,7 +3,9 @@
 #include "backend/cpu/cpu_executable.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <variant>
 #include <vector>
 

@@ -1,8 +1,6 @@
 // The packed matrix product. C is cut into tasks by shape alone; each task packs panels of A and B
 // and adds up blocks of K in order.
 #include <algorithm>
-#include <cstring>
-#include <vector>
 
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/simd_table.h"

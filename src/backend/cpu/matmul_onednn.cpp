@@ -57,7 +57,7 @@ struct Tile {
 class OneDnnMatmul final : public Matmul {
  public:
   explicit OneDnnMatmul(const plan::MatmulStep& step) : step_(step) {
-    const OneThread alone;
+    [[maybe_unused]] const OneThread alone;
     std::int64_t rows = step.m, columns = step.n;
     while (rows * columns * step.k > kTileWork && std::max(rows, columns) > kShortSide) {
       std::int64_t& longer = rows >= columns ? rows : columns;
@@ -79,7 +79,7 @@ class OneDnnMatmul final : public Matmul {
   void run(const void* a, const void* b, void* c) override {
     // Addresses live in the memory objects: one run at a time.
     const std::lock_guard<std::mutex> lock(mutex_);
-    const OneThread alone;
+    [[maybe_unused]] const OneThread alone;
     platform::parallel_for(static_cast<std::int64_t>(tiles_.size()), grain_,
                            [&](std::int64_t begin, std::int64_t end) {
                              for (std::int64_t n = begin; n < end; ++n) {
