@@ -216,7 +216,7 @@ TEST(EarlyObservation, NoProductOrReductionRunsTwice) {
 
 TEST(Donation, AnUpdateKeepsItsBufferAndAllocatesNothing) {
   Xor net;
-  for (int i = 0; i < 3; ++i) net.step();
+  for (int i = 0; i < 6; ++i) net.step();
   const auto before = memory_stats(test_device());
   for (int i = 0; i < 20; ++i) net.step();
   synchronize(test_device());

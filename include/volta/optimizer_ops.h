@@ -12,9 +12,9 @@ struct SgdUpdate {
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;
 };
-// momentum: one buffer per parameter (ignored and may be empty when update.momentum == 0).
+// momentum: one buffer per parameter (ignored and may be empty when options.momentum == 0).
 VOLTA_API void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
-                        const SgdUpdate& update, Place place = Place::here());
+                        const SgdUpdate& options, Place place = Place::here());
 
 struct AdamUpdate {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -22,7 +22,7 @@ struct AdamUpdate {
 };
 // first, second: moments of each parameter's shape; steps: one f32 scalar tensor per parameter.
 VOLTA_API void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
-                         std::span<Tensor> second, std::span<Tensor> steps, const AdamUpdate& update,
+                         std::span<Tensor> second, std::span<Tensor> steps, const AdamUpdate& options,
                          Place place = Place::here());
 
 }  // namespace volta

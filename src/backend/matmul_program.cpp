@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "kernel/observer.h"
+
 namespace volta {
 namespace {
 
@@ -67,6 +69,7 @@ class Builder {
     program_->schedule.index64 = needs_index64(step_);
     program_->int_params = static_cast<int>(ints_.size());
     kernel::validate(*program_);
+    kernel::report_program(*program_);
     return {.program = program_,
             .segments = {{.ints = std::move(ints_),
                           .buffers = {step_.a, step_.b, step_.c},

@@ -32,13 +32,13 @@ TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::
   bool any = false;
   for (const Tensor& input : inputs) any = any || wants_gradient(input);
   if (!any) return {};
-  auto tape = std::make_unique<Tape>();
+  const TapeRef tape = TapeRef::adopt(new_tape());
   tape->op = id;
   tape->sequence = next_tape_sequence();
   tape->place = place;
   tape->shape = outputs[0]->shape;
   tape->dtype = outputs[0]->dtype;
-  tape->attrs.assign(attrs.begin(), attrs.end());
+  for (const std::int64_t attr : attrs) tape->attrs.push_back(attr);
   tape->edges.resize(inputs.size());
   tape->saved.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -54,19 +54,17 @@ TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::
         edge.leaf = inputs[i];
       }
     }
-    if ((op.saves >> i & 1) != 0 && i < 30) tape->saved[i] = variable->node;
+    if (i < 30 && (op.saves >> i & 1) != 0) tape->saved[i] = variable->node;
   }
   if ((op.saves & kSavesOutput) != 0) tape->output = Held(outputs[0]);
   if ((op.saves & kSavesAuxiliary) != 0) {
-    for (std::size_t i = 1; i < outputs.size(); ++i) tape->auxiliary.emplace_back(outputs[i]);
+    for (std::size_t i = 1; i < outputs.size(); ++i) tape->auxiliary.push_back(Held(outputs[i]));
   }
-  TapeRef ref(tape.get());
-  release(tape.release());  // the reference it was born with
-  return ref;
+  return tape;
 }
 
 Tensor make_tensor(Node* node, TapeRef tape) {
-  auto* variable = new Variable;
+  Variable* variable = new_variable();
   variable->node = Held::adopt(node);
   variable->tape = std::move(tape);
   return TensorAccess::wrap(variable);

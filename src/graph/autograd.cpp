@@ -73,7 +73,8 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
       throw ArgumentError("backward: the tensor has no history (no input required a gradient, or it was recorded "
                           "under NoGrad)");
     }
-    variable->grad = variable->grad.defined() ? added(variable->grad, gradient, place) : gradient;
+    const NoGrad no_grad;
+    variable->grad = variable->grad.defined() ? added(variable->grad, gradient, place) : gradient.detach();
     return;
   }
   const std::vector<Tape*> tapes = reachable(variable->tape.get());
@@ -136,7 +137,7 @@ Tensor copy_to_device(const Tensor& x, Device device, Place place) {
   }
   Variable* source = TensorAccess::variable(x);
   if (!grad_mode() || !(source->requires_grad || source->tape) || !is_floating(x.dtype())) return copy;
-  auto tape = std::make_unique<Tape>();
+  TapeRef tape = TapeRef::adopt(new_tape());
   tape->op = OpId::to_device;
   tape->place = place;
   tape->shape = x.shape();
@@ -153,8 +154,7 @@ Tensor copy_to_device(const Tensor& x, Device device, Place place) {
   } else {
     edge.leaf = x;
   }
-  TensorAccess::variable(copy)->tape = TapeRef(tape.get());
-  release(tape.release());
+  TensorAccess::variable(copy)->tape = std::move(tape);
   return copy;
 }
 

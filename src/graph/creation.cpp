@@ -178,7 +178,8 @@ Tensor uniform(const Shape& shape, double low, double high, TensorOptions option
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options, Place place) {
-  if (low >= high || high - low > std::int64_t{1} << 32) {
+  const std::uint64_t length = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  if (low >= high || length > std::uint64_t{1} << 32) {
     throw ArgumentError(fmt::format("randint: [{}, {}) is empty or longer than 2^32", low, high));
   }
   const Device device = options.device.value_or(Device::cpu());

@@ -56,6 +56,11 @@ void relu(Lowering& l) {
   const Expr x = l.in(0);
   l.out(l.binary(ScalarOp::maximum, x, literal(l, 0, x)));
 }
+// gradient, output
+void relu_grad(Lowering& l) {
+  const Expr g = l.in(0), zero = literal(l, 0, g);
+  l.out(l.where(l.binary(ScalarOp::le, l.in(1), zero), zero, g));
+}
 void gelu(Lowering& l) {
   const Expr x = l.in(0);
   const Expr cdf = (literal(l, 1, x) + l.unary(ScalarOp::erf, x * literal(l, std::numbers::sqrt2 / 2, x)));

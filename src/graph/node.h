@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/inline_vector.h"
 #include "graph/op.h"
 #include "volta/device.h"
 #include "volta/dtype.h"
@@ -26,6 +27,8 @@ struct DeviceEntry;
 namespace volta::graph {
 
 struct Segment;
+struct Tape;
+struct Variable;
 
 // Device memory shared by the nodes whose value lies in it.
 struct Buffer {
@@ -34,6 +37,7 @@ struct Buffer {
   Address address;
   std::size_t bytes = 0;
   bool pool_owned = true;
+  bool kept = false;  // one reference is a plan's, which uses the memory again when nobody else does
   std::function<void()> deleter;  // of foreign memory
 };
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes);
@@ -56,7 +60,7 @@ struct Node {
   std::uint8_t attrs_count = 0;
   std::uint32_t inputs_count = 0;
   std::uint32_t index = 0;      // position in the segment
-  std::atomic<std::uint32_t> journaled{0};  // references that only serve to undo a failed step
+  std::atomic<std::uint32_t> journaled{0};  // holders that only serve to undo a failed step
   DeviceEntry* entry = nullptr;
   std::atomic<Segment*> segment{nullptr};  // while recorded and not yet submitted
   Shape shape;
@@ -77,6 +81,9 @@ struct Node {
 };
 
 Node* new_node();
+Tape* new_tape();       // with one reference
+Variable* new_variable();  // with one reference
+void release(Variable* variable) noexcept;
 void retain(Node* node);
 void release(Node* node) noexcept;
 // Holders are references that also keep the value wanted: a pending node without holders is not stored.
@@ -103,6 +110,12 @@ class NodeRefT {
   Node* get() const { return node_; }
   Node* operator->() const { return node_; }
   explicit operator bool() const { return node_ != nullptr; }
+  // Gives the reference to the caller.
+  Node* leave() {
+    Node* node = node_;
+    node_ = nullptr;
+    return node;
+  }
   // Takes over a reference the caller already has.
   static NodeRefT adopt(Node* node) {
     NodeRefT ref;
@@ -118,8 +131,6 @@ class NodeRefT {
 using NodeRef = NodeRefT<false>;
 using Held = NodeRefT<true>;
 
-// One recorded operation that gradients flow through. Holds only what its row in the table saves.
-struct Tape;
 void retain(Tape* tape);
 void release(Tape* tape) noexcept;
 
@@ -140,6 +151,12 @@ class TapeRef {
   }
   Tape* get() const { return tape_; }
   Tape* operator->() const { return tape_; }
+  // Takes over a reference the caller already has.
+  static TapeRef adopt(Tape* tape) {
+    TapeRef ref;
+    ref.tape_ = tape;
+    return ref;
+  }
   Tape* take() {
     Tape* tape = tape_;
     tape_ = nullptr;
@@ -169,6 +186,7 @@ struct Edge {
   Device device;
 };
 
+// One recorded operation that gradients flow through. Holds only what its row in the table saves.
 struct Tape {
   std::atomic<std::uint32_t> refs{1};
   OpId op = OpId::constant;
@@ -178,12 +196,13 @@ struct Tape {
   Place place;
   Shape shape;
   DType dtype = DType::f32;
-  std::vector<Edge> edges;
-  std::vector<Held> saved;      // per input; empty where not saved
+  InlineVector<Edge, 4> edges;
+  InlineVector<Held, 4> saved;  // per input; empty where not saved
   Held output;
-  std::vector<Held> auxiliary;
-  std::vector<std::int64_t> attrs;
+  InlineVector<Held, 2> auxiliary;
+  InlineVector<std::int64_t, 4> attrs;
   Tensor gradient;              // during a backward pass
+  Tape* next_dead = nullptr;    // while a chain of records is freed
 };
 
 // The library's way into Tensor.

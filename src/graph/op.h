@@ -38,7 +38,7 @@ enum class OpId : std::uint8_t {
   output,   // (number): one result of an operation with several
   to_device,
   // Composed: one recorded node, expanded into primitives when a plan is built.
-  relu, gelu, sigmoid, silu, square, reciprocal,
+  relu, relu_grad, gelu, sigmoid, silu, square, reciprocal,
   mean,           // (axes...)
   sum_to,         // sums a broadcast gradient back to the node's shape
   softmax,        // (axis)

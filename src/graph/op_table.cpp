@@ -65,6 +65,7 @@ std::array<Op, kOps> make_table() {
   row(OpId::to_device, "to", kSavesNothing, vjp::to_device);
   // Composed.
   row(OpId::relu, "relu", kSavesOutput, vjp::relu, expand::relu);
+  row(OpId::relu_grad, "relu_grad", kSavesInput1, vjp::relu_grad, expand::relu_grad);
   row(OpId::gelu, "gelu", kSavesInput0, vjp::gelu, expand::gelu);
   row(OpId::sigmoid, "sigmoid", kSavesOutput, vjp::sigmoid, expand::sigmoid);
   row(OpId::silu, "silu", kSavesInput0, vjp::silu, expand::silu);

@@ -65,6 +65,25 @@ void prepare(OpId op, const Operand& a, const Operand& b, Tensor sides[2]) {
   }
 }
 
+// Two constants make a constant: the scale of a mean's gradient takes no kernel and no node.
+Tensor fold(OpId op, const Tensor sides[2], const Shape& shape) {
+  const Node *a = node_of(sides[0]), *b = node_of(sides[1]);
+  if (grad_mode() && (sides[0].requires_grad() || sides[1].requires_grad())) return {};
+  if (a->state.load(std::memory_order_acquire) != NodeState::Constant ||
+      b->state.load(std::memory_order_acquire) != NodeState::Constant || !is_floating(a->dtype)) {
+    return {};
+  }
+  double result = 0;
+  switch (op) {
+    case OpId::add: result = a->value + b->value; break;
+    case OpId::sub: result = a->value - b->value; break;
+    case OpId::mul: result = a->value * b->value; break;
+    case OpId::div: result = a->value / b->value; break;
+    default: return {};
+  }
+  return filled(shape, result, a->dtype, sides[0].device());
+}
+
 }  // namespace
 
 Tensor binary(OpId op, const Operand& a, const Operand& b) {
@@ -74,6 +93,9 @@ Tensor binary(OpId op, const Operand& a, const Operand& b) {
   const DType dtype = compares(op) || is_logical(op) ? DType::boolean : sides[0].dtype();
   const Shape& left = sides[0].shape();
   const Shape& right = sides[1].shape();
+  if (left == right || left.rank() == 0 || right.rank() == 0) {
+    if (Tensor folded = fold(op, sides, left.rank() == 0 ? right : left); folded.defined()) return folded;
+  }
   if (left == right || right.rank() == 0) return apply(op, {sides, 2}, {}, left, dtype, a.place());
   return apply(op, {sides, 2}, {}, broadcast_shapes(shown_name(op), left, right), dtype, a.place());
 }
@@ -111,8 +133,19 @@ VOLTA_BINARY(ne)
 VOLTA_BINARY(logical_and)
 VOLTA_BINARY(logical_or)
 #undef VOLTA_BINARY
-Tensor gt(const Operand& a, const Operand& b) { return graph::binary(OpId::lt, b, a); }
-Tensor ge(const Operand& a, const Operand& b) { return graph::binary(OpId::le, b, a); }
+
+namespace {
+// Greater is less with the sides exchanged; a mistake is named as it was written.
+Tensor exchanged(const char* name, OpId op, const Operand& a, const Operand& b) {
+  if (!a.is_scalar()) graph::require_defined(name, a.tensor(), "the left operand");
+  if (!b.is_scalar()) graph::require_defined(name, b.tensor(), "the right operand");
+  if (!a.is_scalar() && !b.is_scalar()) broadcast_shapes(name, a.tensor().shape(), b.tensor().shape());
+  return graph::binary(op, b, a);
+}
+}  // namespace
+
+Tensor gt(const Operand& a, const Operand& b) { return exchanged("gt", OpId::lt, a, b); }
+Tensor ge(const Operand& a, const Operand& b) { return exchanged("ge", OpId::le, a, b); }
 
 Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
 Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); }
@@ -127,11 +160,11 @@ Tensor operator-(const Tensor& a) { return neg(a); }
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   graph::require_defined("where", condition, "the condition");
   if (condition.dtype() != DType::boolean) graph::throw_dtype("where", condition.dtype(), "a bool condition");
+  if (!a.is_scalar()) graph::require_defined("where", a.tensor(), "the first choice");
+  if (!b.is_scalar()) graph::require_defined("where", b.tensor(), "the second choice");
   const Place place = a.place();
   DType dtype = DType::f32;
   if (!a.is_scalar() && !b.is_scalar()) {
-    graph::require_defined("where", a.tensor(), "the first choice");
-    graph::require_defined("where", b.tensor(), "the second choice");
     dtype = promote(a.tensor().dtype(), b.tensor().dtype());
   } else if (!a.is_scalar()) {
     dtype = graph::dtype_beside(a.tensor().dtype(), b.scalar());

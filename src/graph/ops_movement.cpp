@@ -144,7 +144,11 @@ Tensor pad(const Tensor& x, std::span<const std::int64_t> before, std::span<cons
     if (before[i] < 0 || after[i] < 0) {
       throw ShapeError(fmt::format("pad: negative amount on axis {} of {}", i, to_string(x.shape())));
     }
-    sizes.push_back(before[i] + x.shape()[static_cast<int>(i)] + after[i]);
+    std::int64_t size = x.shape()[static_cast<int>(i)];
+    if (__builtin_add_overflow(size, before[i], &size) || __builtin_add_overflow(size, after[i], &size)) {
+      throw ShapeError(fmt::format("pad: axis {} of {} grows past 2^63 - 1", i, to_string(x.shape())));
+    }
+    sizes.push_back(size);
   }
   const Shape shape(sizes);
   attrs.insert(attrs.end(), shape.begin(), shape.end());

@@ -40,13 +40,17 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight
                                  to_string(x.shape())));
   }
   for (const Tensor* p : {&weight, &bias}) {
-    if (p->defined() && p->shape() != normalized) {
-      throw ShapeError(fmt::format("layer_norm: weight or bias {} is not {}", to_string(p->shape()),
-                                   to_string(normalized)));
+    if (!p->defined()) continue;
+    const char* which = p == &weight ? "weight" : "bias";
+    if (p->shape() != normalized) {
+      throw ShapeError(fmt::format("layer_norm: {} {} is not {}", which, to_string(p->shape()), to_string(normalized)));
+    }
+    if (p->dtype() != x.dtype()) {
+      throw DTypeError(fmt::format("layer_norm: input is {}, {} is {}", name_of(x.dtype()), which, name_of(p->dtype())));
     }
   }
   if (bias.defined() && !weight.defined()) throw ArgumentError("layer_norm: bias without weight");
-  if (!(eps > 0)) throw ArgumentError(fmt::format("layer_norm: eps {} is not positive", eps));
+  if (!(eps >= 0)) throw ArgumentError(fmt::format("layer_norm: eps {} is negative", eps));
   std::vector<Tensor> inputs{x, graph::number(eps, x.dtype(), x.device())};
   if (weight.defined()) inputs.push_back(weight);
   if (bias.defined()) inputs.push_back(bias);

@@ -86,8 +86,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place p
   if (bias.defined() && bias.shape() != Shape{sw[0]}) {
     throw ShapeError(fmt::format("linear: bias {} does not fit weight {}", to_string(bias.shape()), to_string(sw)));
   }
-  if (weight.dtype() != x.dtype() || (bias.defined() && bias.dtype() != x.dtype())) {
+  if (weight.dtype() != x.dtype()) {
     throw DTypeError(fmt::format("linear: input is {}, weight is {}", name_of(x.dtype()), name_of(weight.dtype())));
+  }
+  if (bias.defined() && bias.dtype() != x.dtype()) {
+    throw DTypeError(fmt::format("linear: input is {}, bias is {}", name_of(x.dtype()), name_of(bias.dtype())));
   }
   Tensor inputs[3] = {x, weight, bias};
   const std::size_t count = bias.defined() ? 3 : 2;

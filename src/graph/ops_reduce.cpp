@@ -95,6 +95,7 @@ Tensor Tensor::max(std::int64_t axis, bool keepdim, Place place) const {
 
 Tensor Tensor::argmax(Place place) const {
   graph::require_defined("argmax", *this);
+  require_elements("argmax", *this, every_axis(*this));
   const Tensor flat = graph::reshape_to(*this, Shape{numel()}, place);
   return flat.argmax(0, false, place);
 }

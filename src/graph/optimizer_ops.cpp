@@ -2,15 +2,16 @@
 // plan with the rest of the step.
 #include "volta/optimizer_ops.h"
 
+#include <algorithm>
 #include <cmath>
-#include <map>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "core/registry.h"
 #include "graph/apply.h"
 #include "graph/segment.h"
-#include "volta/autograd.h"
 #include "volta/error.h"
 
 namespace volta {
@@ -19,122 +20,149 @@ using graph::OpId;
 
 namespace {
 
-// Numbers of parameters that have a gradient, per device and dtype.
-using Sets = std::map<std::pair<DeviceEntry*, DType>, std::vector<std::size_t>>;
+// One update being recorded: inputs as nodes, results to be assigned. Kept per thread, so that a step in a
+// steady state allocates nothing.
+struct Update {
+  std::vector<graph::Node*> inputs, outputs;
+  std::vector<Shape> shapes;
+  std::vector<DType> dtypes;
+  std::vector<std::size_t> chosen;  // numbers of the parameters
 
-Sets with_gradients(const char* op, std::span<const Tensor> parameters) {
-  Sets sets;
+  void clear() {
+    inputs.clear();
+    shapes.clear();
+    dtypes.clear();
+    chosen.clear();
+  }
+  void input(const char* op, const Tensor& tensor, const char* what) {
+    graph::require_defined(op, tensor, what);
+    inputs.push_back(graph::node_of(tensor));
+  }
+  void output(const Shape& shape, DType dtype) {
+    shapes.push_back(shape);
+    dtypes.push_back(dtype);
+  }
+  // Appends the numbers of the formula; they live until the update is recorded.
+  void record(OpId op, std::initializer_list<double> numbers, std::span<const std::int64_t> attrs, DType dtype,
+              DeviceEntry& entry, Place place) {
+    const std::size_t first = inputs.size();
+    for (const double value : numbers) {
+      inputs.push_back(graph::make_constant(value, 0, Shape{}, dtype, entry));
+    }
+    outputs.resize(shapes.size());
+    graph::record_multi(op, inputs, attrs, shapes, dtypes, entry, place, outputs);
+    for (std::size_t i = first; i < inputs.size(); ++i) graph::unhold(inputs[i]);
+  }
+};
+Update& update_of_thread() {
+  thread_local Update update;
+  return update;
+}
+
+// Where the parameters with gradients live: usually one device and dtype.
+using Where = std::pair<DeviceEntry*, DType>;
+std::vector<Where> places(const char* op, std::span<const Tensor> parameters) {
+  std::vector<Where> found;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     graph::require_defined(op, parameters[i], "a parameter");
-    const Tensor g = parameters[i].grad();
+    const Tensor& g = graph::TensorAccess::variable(parameters[i])->grad;
     if (!g.defined()) continue;
-    if (g.shape() != parameters[i].shape() || g.dtype() != parameters[i].dtype() ||
-        g.device() != parameters[i].device()) {
+    const graph::Node *p = graph::node_of(parameters[i]), *d = graph::node_of(g);
+    if (d->shape != p->shape || d->dtype != p->dtype || d->entry != p->entry) {
       throw ArgumentError(fmt::format("{}: the gradient of parameter {} is {} {} on {}, the parameter {} {} on {}", op, i,
-                                      name_of(g.dtype()), to_string(g.shape()), to_string(g.device()),
-                                      name_of(parameters[i].dtype()), to_string(parameters[i].shape()),
-                                      to_string(parameters[i].device())));
+                                      name_of(d->dtype), to_string(d->shape), to_string(d->entry->device),
+                                      name_of(p->dtype), to_string(p->shape), to_string(p->entry->device)));
     }
-    sets[{&graph::entry_of(parameters[i]), g.dtype()}].push_back(i);
+    const Where where{p->entry, p->dtype};
+    if (std::find(found.begin(), found.end(), where) == found.end()) found.push_back(where);
   }
-  return sets;
+  return found;
 }
 
-void put(const Tensor& variable, const Tensor& value) {
-  graph::assign_node(variable, graph::TensorAccess::variable(value)->node);
-}
-
-void submit_all(const Sets& sets) {
-  for (const auto& [where, numbers] : sets) graph::submit(*where.first);
+bool lives_at(const Tensor& parameter, const Where& where) {
+  const graph::Variable* variable = graph::TensorAccess::variable(parameter);
+  return variable->grad.defined() && variable->node->entry == where.first && variable->node->dtype == where.second;
 }
 
 }  // namespace
 
-void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum, const SgdUpdate& update,
+void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum, const SgdUpdate& options,
               Place place) {
-  const NoGrad no_grad;
-  const bool uses_momentum = update.momentum != 0;
+  const bool uses_momentum = options.momentum != 0;
   if (uses_momentum && momentum.size() != parameters.size()) {
     throw ArgumentError(fmt::format("sgd: {} momentum buffers for {} parameters", momentum.size(), parameters.size()));
   }
-  const Sets sets = with_gradients("sgd", parameters);
-  for (const auto& [where, numbers] : sets) {
+  const std::vector<Where> where = places("sgd", parameters);
+  Update& update = update_of_thread();
+  for (const Where& here : where) {
     // A parameter's first momentum is its gradient; those parameters are a node of their own.
     for (const bool first : {true, false}) {
-      std::vector<std::size_t> chosen;
-      for (const std::size_t i : numbers) {
-        if ((uses_momentum && !momentum[i].defined()) == first) chosen.push_back(i);
+      update.clear();
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        if (!lives_at(parameters[i], here) || (uses_momentum && !momentum[i].defined()) != first) continue;
+        update.chosen.push_back(i);
+        update.input("sgd", parameters[i], "a parameter");
+        update.input("sgd", graph::TensorAccess::variable(parameters[i])->grad, "a gradient");
+        if (uses_momentum && !first) update.input("sgd", momentum[i], "a momentum buffer");
+        for (int k = 0; k < (uses_momentum ? 2 : 1); ++k) update.output(parameters[i].shape(), here.second);
       }
-      if (chosen.empty()) continue;
-      std::vector<Tensor> inputs;
-      std::vector<Shape> shapes;
-      for (const std::size_t i : chosen) {
-        inputs.push_back(parameters[i]);
-        inputs.push_back(parameters[i].grad());
-        if (uses_momentum && !first) inputs.push_back(momentum[i]);
-        shapes.insert(shapes.end(), uses_momentum ? 2 : 1, parameters[i].shape());
-      }
-      for (const double value : {update.lr, update.momentum, 1 - update.dampening, update.weight_decay}) {
-        inputs.push_back(graph::number(value, where.second, where.first->device));
-      }
-      const std::int64_t attrs[] = {static_cast<std::int64_t>(chosen.size()), uses_momentum, update.nesterov,
-                                    update.weight_decay != 0, first};
-      const std::vector<DType> dtypes(shapes.size(), where.second);
-      const auto results = graph::apply_multi(OpId::sgd, inputs, attrs, shapes, dtypes, place);
-      for (std::size_t k = 0; k < chosen.size(); ++k) {
-        const std::size_t i = chosen[k];
-        put(parameters[i], results[(uses_momentum ? 2 : 1) * k]);
+      if (update.chosen.empty()) continue;
+      const std::int64_t attrs[] = {static_cast<std::int64_t>(update.chosen.size()), uses_momentum, options.nesterov,
+                                    options.weight_decay != 0, first};
+      update.record(OpId::sgd, {options.lr, options.momentum, 1 - options.dampening, options.weight_decay}, attrs,
+                    here.second, *here.first, place);
+      std::size_t next = 0;
+      for (const std::size_t i : update.chosen) {
+        graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]));
         if (!uses_momentum) continue;
+        graph::Held buffer = graph::Held::adopt(update.outputs[next++]);
         if (first) {
-          momentum[i] = results[2 * k + 1];
+          momentum[i] = graph::TensorAccess::from_node(buffer.get());
         } else {
-          put(momentum[i], results[2 * k + 1]);
+          graph::assign_node(momentum[i], std::move(buffer));
         }
       }
     }
   }
-  submit_all(sets);
+  for (const Where& here : where) graph::submit(*here.first);
 }
 
 void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first, std::span<Tensor> second,
-               std::span<Tensor> steps, const AdamUpdate& update, Place place) {
-  const NoGrad no_grad;
+               std::span<Tensor> steps, const AdamUpdate& options, Place place) {
   if (first.size() != parameters.size() || second.size() != parameters.size() || steps.size() != parameters.size()) {
     throw ArgumentError(fmt::format("adam: state for {}, {} and {} of {} parameters", first.size(), second.size(),
                                     steps.size(), parameters.size()));
   }
-  const Sets sets = with_gradients("adam", parameters);
-  for (const auto& [where, numbers] : sets) {
-    std::vector<Tensor> inputs;
-    std::vector<Shape> shapes;
-    std::vector<DType> dtypes;
-    inputs.reserve(5 * numbers.size() + 8);
-    for (const std::size_t i : numbers) {
-      for (const Tensor& tensor : {parameters[i], parameters[i].grad(), first[i], second[i], steps[i]}) {
-        graph::require_defined("adam", tensor, "a state");
-        inputs.push_back(tensor);
+  const std::vector<Where> where = places("adam", parameters);
+  Update& update = update_of_thread();
+  for (const Where& here : where) {
+    update.clear();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (!lives_at(parameters[i], here)) continue;
+      update.chosen.push_back(i);
+      update.input("adam", parameters[i], "a parameter");
+      update.input("adam", graph::TensorAccess::variable(parameters[i])->grad, "a gradient");
+      update.input("adam", first[i], "a first moment");
+      update.input("adam", second[i], "a second moment");
+      update.input("adam", steps[i], "a step count");
+      for (int k = 0; k < 3; ++k) update.output(parameters[i].shape(), here.second);
+      update.output(Shape{}, DType::f32);
+    }
+    const std::int64_t decay = options.weight_decay == 0 ? 0 : options.decoupled ? 2 : 1;
+    const std::int64_t attrs[] = {static_cast<std::int64_t>(update.chosen.size()), decay};
+    update.record(OpId::adam,
+                  {options.lr, 1 - options.beta1, options.beta2, 1 - options.beta2, options.eps,
+                   options.weight_decay, std::log(options.beta1), std::log(options.beta2)},
+                  attrs, here.second, *here.first, place);
+    std::size_t next = 0;
+    for (const std::size_t i : update.chosen) {
+      for (const Tensor* variable : {&parameters[i], &std::as_const(first[i]), &std::as_const(second[i]),
+                                     &std::as_const(steps[i])}) {
+        graph::assign_node(*variable, graph::Held::adopt(update.outputs[next++]));
       }
-      shapes.insert(shapes.end(), 3, parameters[i].shape());
-      shapes.push_back(Shape{});
-      dtypes.insert(dtypes.end(), 3, where.second);
-      dtypes.push_back(DType::f32);
-    }
-    for (const double value : {update.lr, 1 - update.beta1, update.beta2, 1 - update.beta2, update.eps,
-                               update.weight_decay, std::log(update.beta1), std::log(update.beta2)}) {
-      inputs.push_back(graph::number(value, where.second, where.first->device));
-    }
-    const std::int64_t decay = update.weight_decay == 0 ? 0 : update.decoupled ? 2 : 1;
-    const std::int64_t attrs[] = {static_cast<std::int64_t>(numbers.size()), decay};
-    const auto results = graph::apply_multi(OpId::adam, inputs, attrs, shapes, dtypes, place);
-    for (std::size_t k = 0; k < numbers.size(); ++k) {
-      const std::size_t i = numbers[k];
-      put(parameters[i], results[4 * k]);
-      put(first[i], results[4 * k + 1]);
-      put(second[i], results[4 * k + 2]);
-      put(steps[i], results[4 * k + 3]);
     }
   }
-  submit_all(sets);
+  for (const Where& here : where) graph::submit(*here.first);
 }
 
 }  // namespace volta

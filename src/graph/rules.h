@@ -39,6 +39,7 @@ void gather(Vjp&);
 void matmul(Vjp&);
 void to_device(Vjp&);
 void relu(Vjp&);
+void relu_grad(Vjp&);
 void gelu(Vjp&);
 void sigmoid(Vjp&);
 void silu(Vjp&);
@@ -58,6 +59,7 @@ void scatter_rows(Vjp&);
 
 namespace expand {
 void relu(plan::Lowering&);
+void relu_grad(plan::Lowering&);
 void gelu(plan::Lowering&);
 void sigmoid(plan::Lowering&);
 void silu(plan::Lowering&);

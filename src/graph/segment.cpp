@@ -102,13 +102,30 @@ void give_to_caller(Segment& segment, Node* node) {
   segment.batch.live ^= live_word(node->index);
 }
 
-// Another thread's pending input is computed before this thread uses it.
-void settle_inputs(std::span<Node* const> inputs, const Segment& segment) {
+// An input that is not ready to be used in this segment: another thread's, or one being submitted, or failed.
+Node* unsettled(std::span<Node* const> inputs, const Segment& segment) {
   for (Node* input : inputs) {
     const NodeState state = input->state.load(std::memory_order_acquire);
     if (state == NodeState::Computed || state == NodeState::Constant) continue;
     if (state == NodeState::Pending && input->segment.load(std::memory_order_acquire) == &segment) continue;
-    ensure_computed(input);
+    return input;
+  }
+  return nullptr;
+}
+
+// Locks the segment with all inputs usable: those of other threads are computed first.
+std::unique_lock<SpinLock> lock_for(Segment& segment, std::span<Node* const> inputs) {
+  for (;;) {
+    std::unique_lock lock(segment.lock);
+    if (segment.batch.nodes.size() >= kNodeLimit) {
+      lock.unlock();
+      plan::submit_segment(segment);
+      continue;
+    }
+    Node* waiting = unsettled(inputs, segment);
+    if (waiting == nullptr) return lock;
+    lock.unlock();
+    ensure_computed(waiting);
   }
 }
 
@@ -182,8 +199,10 @@ std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
 }
 
 void Batch::reset() {
-  for (auto& entry : journal) {
-    if (entry.previous) entry.previous->journaled.fetch_sub(1, std::memory_order_relaxed);
+  for (const JournalEntry& entry : journal) {
+    entry.previous->journaled.fetch_sub(1, std::memory_order_relaxed);
+    unhold(entry.previous);
+    release(entry.variable);
   }
   journal.clear();
   for (Node* node : nodes) release(node);
@@ -225,9 +244,7 @@ bool is_key_literal(double value) {
 Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs, const Shape& shape,
              DType dtype, DeviceEntry& entry, Place place) {
   Segment& segment = current_segment(entry);
-  if (segment.batch.nodes.size() >= kNodeLimit) plan::submit_segment(segment);
-  settle_inputs(inputs, segment);
-  const std::lock_guard guard(segment.lock);
+  const auto lock = lock_for(segment, inputs);
   Node* node = append_operation(segment, op, inputs, attrs, shape, dtype, place);
   give_to_caller(segment, node);
   count(live_counters().nodes_recorded);
@@ -238,9 +255,7 @@ void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::i
                   std::span<const Shape> shapes, std::span<const DType> dtypes, DeviceEntry& entry,
                   Place place, std::span<Node*> outputs) {
   Segment& segment = current_segment(entry);
-  if (segment.batch.nodes.size() >= kNodeLimit) plan::submit_segment(segment);
-  settle_inputs(inputs, segment);
-  const std::lock_guard guard(segment.lock);
+  const auto lock = lock_for(segment, inputs);
   Batch& batch = segment.batch;
   Node* parent = append_operation(segment, op, inputs, attrs, shapes[0], dtypes[0], place);
   // The results follow their operation directly; which there are follows from it, so the key needs no more.
@@ -281,7 +296,9 @@ void assign_node(const Tensor& variable, Held node) {
   if (committed && node->state.load(std::memory_order_acquire) == NodeState::Pending) {
     Segment& segment = current_segment(*node->entry);
     previous->journaled.fetch_add(1, std::memory_order_relaxed);
-    segment.batch.journal.push_back({variable, NodeRef(previous)});
+    target->refs.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard guard(segment.lock);
+    segment.batch.journal.push_back({target, target->node.leave()});
   }
   target->node = std::move(node);
 }

@@ -59,8 +59,8 @@ struct Site {
 
 // An assignment that a failed submit undoes: the variable and the node it had.
 struct JournalEntry {
-  Tensor variable;
-  NodeRef previous;
+  Variable* variable;  // one reference
+  Node* previous;      // the variable's former holding reference
 };
 
 // Everything recorded between two submits.

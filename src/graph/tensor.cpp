@@ -31,7 +31,7 @@ using graph::Variable;
 namespace {
 
 void drop(Variable* variable) noexcept {
-  if (variable != nullptr && variable->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete variable;
+  if (variable != nullptr) graph::release(variable);
 }
 
 // A new value for every handle. History comes along unless gradients are off.
@@ -96,12 +96,15 @@ void Tensor::item_into(DType dtype, void* value) const {
   }
   const auto bytes = graph::observe(node_of(*this));
   graph::convert(bytes.data(), this->dtype(), value, dtype, 1);
-  if (dtype == DType::f64 || dtype == DType::f32) return;  // floats may round
-  double before = 0, after = 0;
-  graph::convert(bytes.data(), this->dtype(), &before, DType::f64, 1);
-  graph::convert(value, dtype, &after, DType::f64, 1);
-  if (before != after) {
-    throw DTypeError(fmt::format("item: {} is not exact as {}", before, name_of(dtype)));
+  const auto require_same = [&](auto before, auto after) {
+    graph::convert(bytes.data(), this->dtype(), &before, dtype_of<decltype(before)>::value, 1);
+    graph::convert(value, dtype, &after, dtype_of<decltype(after)>::value, 1);
+    if (before != after) throw DTypeError(fmt::format("item: {} is not exact as {}", before, name_of(dtype)));
+  };
+  if (!is_floating(this->dtype())) {
+    require_same(std::int64_t{0}, std::int64_t{0});
+  } else if (!is_floating(dtype)) {  // floats may round to floats
+    require_same(0.0, 0.0);
   }
 }
 

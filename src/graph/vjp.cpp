@@ -139,7 +139,12 @@ void matmul(Vjp& v) {
 }
 void to_device(Vjp& v) { v.give(0, v.gradient().to(v.device(0), v.place())); }
 
-void relu(Vjp& v) { v.give(0, volta::where(v.output().le(0), 0, v.gradient())); }
+void relu(Vjp& v) {
+  v.give(0, apply(OpId::relu_grad, {v.gradient(), v.output()}, {}, v.shape(0), v.dtype(0), v.place()));
+}
+void relu_grad(Vjp& v) {
+  v.give(0, apply(OpId::relu_grad, {v.gradient(), v.input(1)}, {}, v.shape(0), v.dtype(0), v.place()));
+}
 void gelu(Vjp& v) {
   const Tensor x = v.input(0);
   const Tensor cdf = ((x * (std::numbers::sqrt2 / 2)).erf() + 1) * 0.5;

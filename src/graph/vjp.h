@@ -28,7 +28,7 @@ class Vjp {
   DType dtype(int input) const { return tape_.edges[static_cast<std::size_t>(input)].dtype; }
   Device device(int input) const { return tape_.edges[static_cast<std::size_t>(input)].device; }
   const Shape& output_shape() const { return tape_.shape; }
-  std::span<const std::int64_t> attrs() const { return tape_.attrs; }
+  std::span<const std::int64_t> attrs() const { return tape_.attrs.span(); }
   std::int64_t attr(int i) const { return tape_.attrs[static_cast<std::size_t>(i)]; }
   Place place() const { return tape_.place; }
 
@@ -38,12 +38,12 @@ class Vjp {
   }
   // Gradients may have the broadcast shape: they are summed back to the input's.
   void give(int input, Tensor gradient) { results_[static_cast<std::size_t>(input)] = std::move(gradient); }
-  std::vector<Tensor>& results() { return results_; }
+  InlineVector<Tensor, 4>& results() { return results_; }
 
  private:
   const Tape& tape_;
   Tensor gradient_;
-  std::vector<Tensor> results_;
+  InlineVector<Tensor, 4> results_;
 };
 
 }  // namespace volta::graph

@@ -90,10 +90,12 @@ Grouping Grouper::run() {
   mark_stored();
   mark_points();
   limit_size();
-  for (int round = 0; round < 4; ++round) {
+  // Each round stores one more value that several groups would compute; bounded, since planning time is too.
+  constexpr int kMaxRounds = 32;
+  for (int round = 0; round < kMaxRounds; ++round) {
     form_groups();
     const std::vector<bool> before = grouping_.stored;
-    if (round < 3) share_or_recompute();
+    if (round + 1 < kMaxRounds) share_or_recompute();
     if (before == grouping_.stored) break;
   }
   merge_points();
@@ -533,7 +535,11 @@ MatrixView Grouper::matrix_view(const std::vector<Value>& values, const std::vec
   IndexMap index;
   for (std::size_t d = 0; d < axes; ++d) index.push_back(Linear::axis(axes, d));
   const Value* v = &values[static_cast<std::size_t>(id)];
-  while (!stored[static_cast<std::size_t>(id)] && v->kind != ValueKind::Leaf) {
+  const auto in_memory = [&](int value) {
+    const std::size_t i = static_cast<std::size_t>(value);
+    return stored[i] || values[i].kind == ValueKind::Leaf;
+  };
+  while (!in_memory(reshape_base(values, id))) {
     if (!v->is_view()) return {};
     std::vector<LinearBound> bounds;
     std::optional<AxisSplit> split;
@@ -544,9 +550,10 @@ MatrixView Grouper::matrix_view(const std::vector<Value>& values, const std::vec
     id = v->in[0];
     v = &values[static_cast<std::size_t>(id)];
   }
+  // A reshape of memory needs no following: the element number is the same.
   const Linear address = flatten(index, v->shape, axes);
   MatrixView view;
-  view.base = id;
+  view.base = reshape_base(values, id);
   view.offset = address.offset;
   const std::size_t row = axes - 2, column = axes - 1;
   const std::int64_t rows = extents[row], columns = extents[column];

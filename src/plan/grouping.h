@@ -84,6 +84,6 @@ class Grouper {
 
 // Whether a value that `users` kernels would compute for themselves is better computed once and stored:
 // by bytes of memory traffic.
-bool better_stored(std::int64_t value_bytes, std::int64_t operand_bytes, int users);
+VOLTA_BACKEND_API bool better_stored(std::int64_t value_bytes, std::int64_t operand_bytes, int users);
 
 }  // namespace volta::plan

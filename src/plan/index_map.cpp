@@ -129,7 +129,7 @@ Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes) {
   std::int64_t stride = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
     number.add(index[static_cast<std::size_t>(d)], stride);
-    stride *= shape[d];
+    stride *= std::max<std::int64_t>(shape[d], 1);  // of an empty shape too, every axis counts
   }
   return number;
 }

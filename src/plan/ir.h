@@ -121,7 +121,7 @@ class Lowering {
 };
 
 // Into how many chunks a reduction is cut; 1: not at all.
-std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost, bool wide_device);
+VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost, bool wide_device);
 
 // Products up to this many multiplications are reduce kernels, so that they fuse.
 inline constexpr std::int64_t kSmallProduct = std::int64_t{1} << 16;

@@ -7,11 +7,11 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 namespace volta::plan {
 
 using kernel::Affine;
-using kernel::Bound;
 using kernel::Domain;
 using kernel::Instr;
 using kernel::InstrKind;
@@ -37,8 +37,8 @@ struct SplitAxis {
 
 class Builder {
  public:
-  Builder(const std::vector<Value>& values, const Grouping& grouping, int group, std::uint32_t plan_id)
-      : values_(values), grouping_(grouping), number_(group), plan_id_(plan_id),
+  Builder(const std::vector<Value>& values, const Grouping& grouping, int group, std::int32_t first_site)
+      : values_(values), grouping_(grouping), number_(group), first_site_(first_site),
         group_(grouping.groups[static_cast<std::size_t>(group)]) {
     for (std::size_t d = 0; d < group_.dims.size(); ++d) pieces_.push_back({group_.dims[d]});
     unit_ = group_.dims.empty() && std::any_of(group_.roots.begin(), group_.roots.end(),
@@ -293,7 +293,7 @@ class Builder {
         draft.instr.a = emit(v.in[0], index, mask);
         draft.instr.dtype = v.dtype;
         draft.high = v.attrs[0];
-        draft.site = static_cast<std::int64_t>(plan_id_) << 8 | v.number;
+        draft.site = std::int64_t{first_site_} + v.number;
         return append(std::move(draft));
       }
       case ValueKind::Scalar: {
@@ -546,7 +546,7 @@ class Builder {
   const std::vector<Value>& values_;
   const Grouping& grouping_;
   int number_;
-  std::uint32_t plan_id_;
+  std::int32_t first_site_;
   const Group& group_;
 
   // One element in a shape with axes keeps an axis: the kernel is the one for any number of elements.
@@ -567,8 +567,8 @@ class Builder {
 }  // namespace
 
 KernelDraft build_kernel(const std::vector<Value>& values, const Grouping& grouping, int group,
-                         std::uint32_t plan_id) {
-  return Builder(values, grouping, group, plan_id).build();
+                         std::int32_t first_site) {
+  return Builder(values, grouping, group, first_site).build();
 }
 
 }  // namespace volta::plan

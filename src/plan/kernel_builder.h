@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,6 +29,6 @@ struct NeedsStore {
 
 // Throws NeedsStore.
 KernelDraft build_kernel(const std::vector<Value>& values, const Grouping& grouping, int group,
-                         std::uint32_t plan_id);
+                         std::int32_t first_site);
 
 }  // namespace volta::plan

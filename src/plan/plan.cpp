@@ -13,7 +13,14 @@ namespace {
 
 std::uint32_t next_plan_id() {
   static std::atomic<std::uint32_t> id{1};
-  return id.fetch_add(1, std::memory_order_relaxed) & 0x7FFFFF;  // error sites carry it in 31 bits
+  return id.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Numbers for the places where a plan checks indices; they wrap after 2^30, long after the plan is gone.
+std::int32_t take_sites(std::size_t count) {
+  static std::atomic<std::uint32_t> next{0};
+  return static_cast<std::int32_t>(next.fetch_add(static_cast<std::uint32_t>(count), std::memory_order_relaxed) &
+                                   0x3FFFFFFF);
 }
 
 StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping, int id) {
@@ -50,7 +57,7 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
 // Groups and their kernels. A group that turns out not to be expressible names the value that has to lie in
 // memory, and grouping starts again.
 std::vector<StepDraft> draft_steps(const std::vector<Value>& values, const std::vector<int>& outputs,
-                                   std::uint32_t plan_id) {
+                                   std::int32_t first_site) {
   std::vector<bool> must_store(values.size(), false);
   for (;;) {
     const Grouping grouping = Grouper(values, outputs, must_store).run();
@@ -61,7 +68,7 @@ std::vector<StepDraft> draft_steps(const std::vector<Value>& values, const std::
         if (grouping.groups[g].is_matmul) {
           step = matmul_step(values, grouping, grouping.groups[g].roots.front());
         } else {
-          step.segments.push_back(build_kernel(values, grouping, static_cast<int>(g), plan_id));
+          step.segments.push_back(build_kernel(values, grouping, static_cast<int>(g), first_site));
         }
         step.collect();
         steps.push_back(std::move(step));
@@ -109,10 +116,21 @@ void explain_step(const StepDraft& step, const std::vector<Value>& values, Expla
 
 }  // namespace
 
+Plan::~Plan() {
+  for (const auto& pair : kept) {
+    for (graph::Buffer* buffer : pair) {
+      if (buffer == nullptr) continue;
+      buffer->kept = false;
+      graph::release(buffer);
+    }
+  }
+}
+
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
                                  bool wide_device, const graph::Node* only) {
   auto plan = std::make_unique<Plan>();
   plan->steps.id = next_plan_id();
+  plan->first_site = take_sites(batch.sites.size());
   const Lowering lowering(batch, wide_device);
   const std::vector<Value>& values = lowering.values;
 
@@ -140,10 +158,10 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
     plan->results.push_back({node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
   }
 
-  std::vector<StepDraft> steps = draft_steps(values, held_values, plan->steps.id);
+  std::vector<StepDraft> steps = draft_steps(values, held_values, plan->first_site);
   std::vector<int> donor(values.size(), -1);
   donate(steps, values, donatable, output_values, leaf_kept, donor);
-  steps = merge_horizontally(std::move(steps), donor, values);
+  steps = merge_horizontally(std::move(steps));
   for (const int value : output_values) plan->donor.push_back(donor[static_cast<std::size_t>(value)]);
 
   std::vector<std::int64_t> offset(values.size(), -1);
@@ -187,6 +205,7 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
   }
   plan->steps.arg_words = static_cast<std::uint32_t>(plan->arg_map.size());
   plan->explanation.arena_bytes = plan->steps.arena_bytes;
+  plan->kept.resize(plan->steps.output_bytes.size());
   return plan;
 }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -44,7 +46,7 @@ struct DeviceState {
   DeviceEntry& entry;
   std::list<Entry> plans;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
-  std::unordered_map<std::uint32_t, std::vector<graph::Site>> sites;  // plan id -> checked places
+  std::map<std::int32_t, std::vector<graph::Site>> sites;  // first site of a plan -> its latest places
   Buffer* arena = nullptr;
   std::vector<std::unique_ptr<Batch>> spare;
   // Reused between runs: a steady-state step allocates nothing.
@@ -67,8 +69,8 @@ DeviceState& state_of(DeviceEntry& entry) {
 // left alone: nothing is gained, and equal ones share a buffer at first.
 bool is_donatable(const Node& node) {
   return node.shape.rank() > 0 && node.buffer != nullptr && node.buffer->pool_owned &&
-         node.buffer->refs.load(std::memory_order_acquire) == 1 &&
-         node.holders.load(std::memory_order_acquire) == 0 &&
+         node.buffer->refs.load(std::memory_order_acquire) == 1u + (node.buffer->kept ? 1u : 0u) &&
+         node.holders.load(std::memory_order_acquire) == node.journaled.load(std::memory_order_relaxed) &&
          node.refs.load(std::memory_order_acquire) == 1 + node.journaled.load(std::memory_order_relaxed);
 }
 
@@ -95,6 +97,28 @@ void ensure_arena(DeviceState& state, std::uint64_t bytes) {
   state.arena = larger;
 }
 
+// Memory of an output. Small ones are kept by the plan, two each (a state that moves between two buffers
+// finds both again), so that a repeated step asks the pool for nothing and finds its addresses unchanged.
+Buffer* output_buffer(DeviceEntry& entry, Plan& plan, std::size_t output) {
+  const std::uint64_t bytes = plan.steps.output_bytes[output];
+  if (bytes > kMaxKeptBytes) return graph::allocate_buffer(entry, bytes);
+  auto& kept = plan.kept[output];
+  for (Buffer* buffer : kept) {
+    if (buffer == nullptr || buffer->refs.load(std::memory_order_acquire) != 1) continue;
+    buffer->refs.fetch_add(1, std::memory_order_relaxed);
+    return buffer;
+  }
+  Buffer* fresh = graph::allocate_buffer(entry, bytes);
+  fresh->kept = true;
+  fresh->refs.fetch_add(1, std::memory_order_relaxed);
+  if (kept[0] != nullptr) {
+    kept[0]->kept = false;
+    graph::release(kept[0]);
+  }
+  kept[0] = std::exchange(kept[1], fresh);  // the older of the two goes first
+  return fresh;
+}
+
 // Memory first, then the launches: if memory runs out nothing has happened.
 void execute(DeviceState& state, Plan& plan, Batch& batch) {
   ensure_arena(state, plan.steps.arena_bytes);
@@ -109,7 +133,7 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
         buffer = batch.leaves[static_cast<std::size_t>(plan.donor[i])].node->buffer;
         buffer->refs.fetch_add(1, std::memory_order_relaxed);
       } else {
-        buffer = graph::allocate_buffer(state.entry, plan.steps.output_bytes[i]);
+        buffer = output_buffer(state.entry, plan, i);
       }
       state.buffers.push_back(buffer);
       state.outputs.push_back(buffer->address);
@@ -141,17 +165,17 @@ Plan& find_or_build(DeviceState& state, Batch& batch) {
   if (const auto found = state.by_key.find(key); found != state.by_key.end()) {
     state.plans.splice(state.plans.begin(), state.plans, found->second);
     Plan& plan = *found->second->plan;
-    if (!batch.sites.empty()) state.sites[plan.steps.id] = batch.sites;
+    if (!batch.sites.empty()) state.sites[plan.first_site] = batch.sites;
     return plan;
   }
   auto plan = build_plan(batch, state.donatable, !state.entry.device.is_cpu());
   count(live_counters().plans_built);
   plan->executable = state.entry.backend.prepare(state.entry.index, plan->steps);
-  if (!batch.sites.empty()) state.sites[plan->steps.id] = batch.sites;
+  if (!batch.sites.empty()) state.sites[plan->first_site] = batch.sites;
   state.plans.push_front({key, std::move(plan)});
   state.by_key[key] = state.plans.begin();
   if (state.plans.size() > kMaxPlans) {
-    state.sites.erase(state.plans.back().plan->steps.id);
+    state.sites.erase(state.plans.back().plan->first_site);
     state.by_key.erase(state.plans.back().key);
     state.plans.pop_back();
   }
@@ -161,9 +185,9 @@ Plan& find_or_build(DeviceState& state, Batch& batch) {
 // Parameters get their last good node back, and whoever still looks at a node of the batch is told why.
 void fail(Batch& batch, const std::exception_ptr& error) {
   for (auto it = batch.journal.rbegin(); it != batch.journal.rend(); ++it) {
-    graph::Variable* variable = graph::TensorAccess::variable(it->variable);
+    graph::Variable* variable = it->variable;
     if (variable->node->state.load(std::memory_order_acquire) == NodeState::Computed) continue;
-    variable->node = graph::Held(it->previous.get());
+    variable->node = graph::Held(it->previous);
   }
   for (Node* node : batch.nodes) {
     if (node->state.load(std::memory_order_relaxed) != NodeState::Pending) continue;
@@ -200,7 +224,6 @@ void submit_segment(Segment& segment, Node* observed) {
   DeviceEntry& entry = *segment.entry;
   const std::lock_guard device_guard(entry.lock);
   DeviceState& state = state_of(entry);
-  if (segment.batch.empty()) return;
   std::unique_ptr<Batch> batch = take_batch(state, segment);
   if (batch->live == 0) return give_back(state, std::move(batch));
   try {
@@ -228,6 +251,7 @@ void submit_segment(Segment& segment, Node* observed) {
 
 Explanation explain_segment(Segment& segment) {
   const std::lock_guard device_guard(segment.entry->lock);
+  const std::lock_guard guard(segment.lock);
   if (segment.batch.live == 0) return {};
   std::vector<bool> donatable;
   key_of(segment.batch, donatable);
@@ -253,12 +277,14 @@ void check_device_error(DeviceEntry& entry) {
   const auto record = entry.backend.take_error(entry.index);
   if (!record) return;
   const auto& sites = plan::state_of(entry).sites;
-  const auto plan = sites.find(static_cast<std::uint32_t>(record->site) >> 8);
-  const std::size_t number = static_cast<std::size_t>(record->site) & 0xFF;
-  std::string where = "gather";
-  if (plan != sites.end() && number < plan->second.size()) {
-    const Site& site = plan->second[number];
-    where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file, site.place.line);
+  std::string where = "index";
+  if (auto plan = sites.upper_bound(record->site); plan != sites.begin()) {
+    --plan;
+    const auto number = static_cast<std::size_t>(record->site - plan->first);
+    if (number < plan->second.size()) {
+      const Site& site = plan->second[number];
+      where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file, site.place.line);
+    }
   }
   throw IndexError(fmt::format("{}: index {} is out of range [0, {})", where, record->index, record->high));
 }

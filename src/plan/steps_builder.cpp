@@ -29,7 +29,10 @@ bool same_index(const Affine& a, const Affine& b, const std::vector<std::int64_t
 // Whether the kernel may write the buffer of slot `leaf` in place of slot `output`: every read of an
 // element is by the thread that writes it, before it does.
 bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
-  if (kernel.program.schedule.kind != kernel::ScheduleKind::Map) return false;
+  // With several lanes to a row, all of them read what the first one writes; and an element of a row may be
+  // read again in a later phase.
+  const bool row = kernel.program.schedule.kind == kernel::ScheduleKind::Row;
+  if (row && kernel.program.schedule.lanes > 1) return false;
   const Instr* store = nullptr;
   for (const Instr& instr : kernel.program.instrs) {
     if (instr.kind == InstrKind::Store && instr.slot == output) store = &instr;
@@ -37,7 +40,10 @@ bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
   if (store == nullptr || store->once || !store->mask.empty()) return false;
   return std::all_of(kernel.program.instrs.begin(), kernel.program.instrs.end(), [&](const Instr& instr) {
     if (instr.kind != InstrKind::Load || instr.slot != leaf) return true;
-    return instr.a < 0 && instr.mask.empty() && same_index(instr.index, store->index, kernel.ints);
+    const bool along_row = std::any_of(instr.index.terms.begin(), instr.index.terms.end(), [&](const kernel::Term& t) {
+      return kernel.program.axes[static_cast<std::size_t>(t.axis)].role == kernel::Role::Red;
+    });
+    return instr.a < 0 && instr.mask.empty() && !along_row && same_index(instr.index, store->index, kernel.ints);
   });
 }
 
@@ -157,14 +163,12 @@ void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values,
         output = -1;  // slots were renumbered
         break;
       }
-      if (output == -1) continue;
     }
     steps[s].collect();
   }
 }
 
-std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const std::vector<int>&,
-                                          const std::vector<Value>&) {
+std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps) {
   std::map<std::string, std::vector<std::size_t>> by_text;
   for (std::size_t s = 0; s < steps.size(); ++s) {
     if (!steps[s].segments.empty()) by_text[kernel::to_text(steps[s].segments.front().program)].push_back(s);
@@ -199,7 +203,7 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const st
     merged.push_back(std::move(target));
     for (StepDraft& step : after) merged.push_back(std::move(step));
     // Step numbers changed: start over with what is left to merge.
-    return merge_horizontally(std::move(merged), {}, {});
+    return merge_horizontally(std::move(merged));
   }
   return steps;
 }

@@ -25,8 +25,7 @@ void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values,
             const std::vector<bool>& leaf_kept, std::vector<int>& donor_of_value);
 
 // Merges kernels with equal programs that do not need each other into one launch.
-std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const std::vector<int>& donor_of_value,
-                                          const std::vector<Value>& values);
+std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps);
 
 // Offsets of temporaries in the arena: per value, -1 for none. Returns the arena's size.
 std::uint64_t place_temporaries(const std::vector<StepDraft>& steps, const std::vector<Value>& values,

@@ -1,0 +1,103 @@
+// Memory for small objects of one type that come and go by the thousand: a free list per thread, no locks on
+// the usual path. A thread that ends gives its list to the global one; nothing is returned to the system.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace volta {
+
+template <class T>
+class Slab {
+ public:
+  template <class... Args>
+  static T* make(Args&&... args) {
+    return new (take()) T(std::forward<Args>(args)...);
+  }
+  static void destroy(T* object) noexcept {
+    object->~T();
+    give(object);
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 64;
+
+  struct Cell {
+    Cell* next;
+  };
+  static_assert(sizeof(T) >= sizeof(Cell));
+
+  struct Global {
+    std::mutex mutex;
+    Cell* free = nullptr;
+  };
+  static Global& global() {
+    static auto* g = new Global;  // outlives every object with static storage
+    return *g;
+  }
+
+  // The thread's list; `ended` once the thread is past its own clean-up.
+  struct Local {
+    Cell* free = nullptr;
+    bool registered = false, ended = false;
+  };
+  static Local& local() {
+    static constinit thread_local Local list;
+    return list;
+  }
+  struct Guard {
+    ~Guard() {
+      Local& list = local();
+      list.ended = true;
+      while (Cell* cell = list.free) {
+        list.free = cell->next;
+        give_global(cell);
+      }
+    }
+  };
+
+  static void* take() {
+    Local& list = local();
+    if (list.free == nullptr) return refill(list);
+    Cell* cell = list.free;
+    list.free = cell->next;
+    return cell;
+  }
+
+  static void* refill(Local& list) {
+    if (!list.registered && !list.ended) {
+      list.registered = true;
+      thread_local Guard guard;
+    }
+    {
+      Global& g = global();
+      const std::lock_guard lock(g.mutex);
+      if (Cell* cell = g.free) {
+        g.free = cell->next;
+        return cell;
+      }
+    }
+    auto* block = static_cast<std::byte*>(::operator new(sizeof(T) * kBlock, std::align_val_t{alignof(T)}));
+    for (std::size_t i = 1; i < kBlock; ++i) give(block + i * sizeof(T));
+    return block;
+  }
+
+  static void give(void* memory) noexcept {
+    Local& list = local();
+    auto* cell = new (memory) Cell;
+    if (list.ended) return give_global(cell);
+    cell->next = list.free;
+    list.free = cell;
+  }
+  static void give_global(Cell* cell) noexcept {
+    Global& g = global();
+    const std::lock_guard lock(g.mutex);
+    cell->next = g.free;
+    g.free = cell;
+  }
+};
+
+}  // namespace volta

@@ -1,0 +1,91 @@
+// Every kernel program the run generates is also compiled by NVRTC, GPU or not, where a toolkit is present
+// and VOLTA_TEST_NVRTC=1 asks for it; the two counts must match.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernel/emit.h"
+#include "kernel/observer.h"
+#include "nvrtc_compile.h"
+#include "test_device.h"
+#include "volta/counters.h"
+#include "volta/volta.h"
+
+namespace volta::testing {
+namespace {
+
+constexpr const char* kArchitecture = "sm_90";
+
+class EveryProgram : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    const char* asked = std::getenv("VOLTA_TEST_NVRTC");
+    active_ = asked != nullptr && std::string(asked) == "1";
+    if (!active_) return;
+    kernel::set_program_observer([this](const kernel::Program& program) { programs_.push_back(program); });
+  }
+
+  void TearDown() override {
+    const Counters total = counters();
+    std::printf("distinct kernels on %s: %llu\n", to_string(test_device()).c_str(),
+                static_cast<unsigned long long>(total.compilations + total.kernels_loaded));
+    if (!active_) return;
+    kernel::set_program_observer({});
+    const Nvrtc nvrtc;
+    if (!nvrtc.present()) {
+      std::printf("programs: %zu, NVRTC is not here\n", programs_.size());
+      return;
+    }
+    std::atomic<std::size_t> next{0}, compiled{0};
+    std::vector<std::string> problems(programs_.size());
+    const auto work = [&] {
+      for (std::size_t i = next++; i < programs_.size(); i = next++) {
+        try {
+          nvrtc.compile(kernel::emit(programs_[i], kernel::Dialect::Cuda).text, kArchitecture);
+          ++compiled;
+        } catch (const std::exception& error) {
+          problems[i] = error.what();
+        }
+      }
+    };
+    std::thread other(work);
+    work();
+    other.join();
+    std::printf("programs: %zu, compiled by NVRTC: %zu\n", programs_.size(), compiled.load());
+    for (const std::string& problem : problems) {
+      if (!problem.empty()) ADD_FAILURE() << problem;
+    }
+  }
+
+ private:
+  bool active_ = false;
+  std::vector<kernel::Program> programs_;
+};
+
+// GoogleTest owns it.
+const ::testing::Environment* const every_program = ::testing::AddGlobalTestEnvironment(new EveryProgram);
+
+TEST(Programs, AnObserverSeesEachTextOnce) {
+  if (std::getenv("VOLTA_TEST_NVRTC") != nullptr) GTEST_SKIP() << "the observer is in use";
+  const TensorOptions here{.device = test_device()};
+  const Tensor a = rand({9, 5}, here).eval(), b = rand({300, 7}, here).eval();
+  std::vector<std::string> texts;
+  kernel::set_program_observer([&](const kernel::Program& program) { texts.push_back(kernel::to_text(program)); });
+  (a * 3.25 - 0.125).eval();
+  ASSERT_EQ(texts.size(), 1u);
+  (b * 4.5 - 7.25).eval();  // another size, other numbers: the same program
+  EXPECT_EQ(texts.size(), 1u);
+  (b / 4.5).eval();
+  EXPECT_EQ(texts.size(), 2u);
+  kernel::set_program_observer({});
+  (b * 4.5 / 3.5).eval();
+  EXPECT_EQ(texts.size(), 2u);
+}
+
+}  // namespace
+}  // namespace volta::testing
