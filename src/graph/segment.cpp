@@ -174,6 +174,15 @@ void* Bump::take(std::size_t bytes) {
   return memory;
 }
 
+std::uint32_t Batch::find_leaf(const Node* node) const {
+  if (leaf_table.empty()) return kNoLeaf;
+  std::size_t at = (reinterpret_cast<std::uintptr_t>(node) >> 5) & (leaf_table.size() - 1);
+  for (; leaf_table[at].first != nullptr; at = (at + 1) & (leaf_table.size() - 1)) {
+    if (leaf_table[at].first == node) return leaf_table[at].second;
+  }
+  return kNoLeaf;
+}
+
 std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
   if (leaf_table.size() < 2 * leaves.size() + 16) {
     std::vector<std::pair<Node*, std::uint32_t>> larger(std::bit_ceil(4 * leaves.size() + 32));
@@ -298,6 +307,9 @@ void assign_node(const Tensor& variable, Held node) {
     previous->journaled.fetch_add(1, std::memory_order_relaxed);
     target->refs.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard guard(segment.lock);
+    // Which value replaces which leaf decides whose buffer it takes over.
+    segment.batch.hash.mix(std::uint64_t{node->index} << 32 | 0xA5);
+    segment.batch.hash.mix(segment.batch.find_leaf(previous));
     segment.batch.journal.push_back({target, target->node.leave()});
   }
   target->node = std::move(node);

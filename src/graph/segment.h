@@ -77,7 +77,9 @@ struct Batch {
   // Open addressing: computed node -> leaf number.
   std::vector<std::pair<Node*, std::uint32_t>> leaf_table;
 
-  std::uint32_t leaf_number(Node* node, bool& fresh);
+  static constexpr std::uint32_t kNoLeaf = ~0u;
+  std::uint32_t find_leaf(const Node* node) const;
+  std::uint32_t leaf_number(Node* node, bool& fresh);  // adds the leaf if it is new
   void reset();  // drops every reference
   bool empty() const { return nodes.empty(); }
 };

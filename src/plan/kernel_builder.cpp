@@ -134,7 +134,7 @@ class Builder {
   }
 
   int append(Draft draft) {
-    if (draft.index.coefficient.empty()) draft.index = Linear(extents_.size());
+    draft.index.coefficient.resize(extents_.size());  // those without an index, too
     drafts_.push_back(std::move(draft));
     return static_cast<int>(drafts_.size()) - 1;
   }

@@ -81,6 +81,21 @@ std::vector<StepDraft> draft_steps(const std::vector<Value>& values, const std::
   }
 }
 
+// Which leaf's variable each new value was assigned to.
+std::map<int, int> predecessors(const graph::Batch& batch, const Lowering& lowering) {
+  std::map<const graph::Node*, int> leaf_number;
+  for (std::size_t i = 0; i < batch.leaves.size(); ++i) leaf_number[batch.leaves[i].node] = static_cast<int>(i);
+  std::map<int, int> result;
+  for (const graph::JournalEntry& entry : batch.journal) {
+    const graph::Node* now = entry.variable->node.get();
+    const auto before = leaf_number.find(entry.previous);
+    const bool here = now->index < batch.nodes.size() && batch.nodes[now->index] == now;
+    if (before == leaf_number.end() || !here) continue;
+    result[reshape_base(lowering.values, lowering.node_values[now->index])] = before->second;
+  }
+  return result;
+}
+
 const char* schedule_name(const KernelDraft& kernel) {
   if (kernel.program.schedule.kind == kernel::ScheduleKind::Map) return "map";
   return kernel.program.schedule.lanes == 1 ? "rows, one lane each" : "rows";
@@ -159,10 +174,13 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
   }
 
   std::vector<StepDraft> steps = draft_steps(values, held_values, plan->first_site);
-  std::vector<int> donor(values.size(), -1);
-  donate(steps, values, donatable, output_values, leaf_kept, donor);
+  std::vector<bool> free_leaf = donatable;
+  for (std::size_t i = 0; i < free_leaf.size(); ++i) free_leaf[i] = free_leaf[i] && !leaf_kept[i];
+  const std::map<int, int> predecessor = predecessors(batch, lowering);
+  Donation donation{free_leaf, is_output, predecessor, {}};
+  donate(steps, values, donation);
   steps = merge_horizontally(std::move(steps));
-  for (const int value : output_values) plan->donor.push_back(donor[static_cast<std::size_t>(value)]);
+  for (const int value : output_values) plan->donor.push_back(donation.donor[static_cast<std::size_t>(value)]);
 
   std::vector<std::int64_t> offset(values.size(), -1);
   plan->steps.arena_bytes = place_temporaries(steps, values, is_output, offset);

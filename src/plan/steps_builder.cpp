@@ -129,39 +129,54 @@ void StepDraft::collect() {
   }
 }
 
-void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values,
-            const std::vector<bool>& donatable, const std::vector<int>& output_values,
-            const std::vector<bool>& leaf_kept, std::vector<int>& donor_of_value) {
-  std::map<int, std::size_t> last_read;  // leaf value -> step
-  std::set<int> outputs(output_values.begin(), output_values.end());
+namespace {
+
+// Tries to write output slot `output` of the kernel into the buffer of one of its leaves.
+bool donate_slot(KernelDraft& kernel, int output, std::size_t step, const std::vector<Value>& values,
+                 const std::map<int, std::size_t>& last_read, const std::set<int>& reserved, bool any,
+                 Donation& donation) {
+  const int value = kernel.slot_values[static_cast<std::size_t>(output)];
+  const Value& to = values[static_cast<std::size_t>(value)];
+  const auto own = donation.predecessor.find(value);
+  for (int leaf = 0; leaf < static_cast<int>(kernel.slot_values.size()); ++leaf) {
+    const kernel::Slot& slot = kernel.program.slots[static_cast<std::size_t>(leaf)];
+    const int source = kernel.slot_values[static_cast<std::size_t>(leaf)];
+    const Value& from = values[static_cast<std::size_t>(source)];
+    if (from.kind != ValueKind::Leaf || slot.written || from.dtype != to.dtype ||
+        from.shape.numel() != to.shape.numel()) {
+      continue;
+    }
+    const bool is_own = own != donation.predecessor.end() && own->second == from.number;
+    if (!is_own && (!any || reserved.count(from.number) != 0)) continue;
+    if (!donation.donatable[static_cast<std::size_t>(from.number)] || last_read.at(source) != step) continue;
+    if (!overwrites_in_place(kernel, leaf, output)) continue;
+    donation.donor[static_cast<std::size_t>(value)] = from.number;
+    merge_slots(kernel, leaf, output);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Donation& donation) {
+  donation.donor.assign(values.size(), -1);
+  std::map<int, std::size_t> last_read;  // value -> step
+  std::set<int> reserved;                // leaves that a successor should have
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (const int value : steps[s].reads) last_read[value] = s;
   }
+  for (const auto& [value, leaf] : donation.predecessor) reserved.insert(leaf);
   for (std::size_t s = 0; s < steps.size(); ++s) {
     if (steps[s].segments.empty()) continue;
     KernelDraft& kernel = steps[s].segments.front();
-    for (int output = 0; output < static_cast<int>(kernel.slot_values.size()); ++output) {
-      const int value = kernel.slot_values[static_cast<std::size_t>(output)];
-      if (!kernel.program.slots[static_cast<std::size_t>(output)].written || outputs.count(value) == 0 ||
-          values[static_cast<std::size_t>(value)].kind == ValueKind::Leaf) {
-        continue;
-      }
-      for (int leaf = 0; leaf < static_cast<int>(kernel.slot_values.size()); ++leaf) {
-        const kernel::Slot& slot = kernel.program.slots[static_cast<std::size_t>(leaf)];
-        const int source = kernel.slot_values[static_cast<std::size_t>(leaf)];
-        const Value& from = values[static_cast<std::size_t>(source)];
-        const Value& to = values[static_cast<std::size_t>(value)];
-        if (from.kind != ValueKind::Leaf || slot.written || from.dtype != to.dtype ||
-            from.shape.numel() != to.shape.numel()) {
-          continue;
-        }
-        const std::size_t number = static_cast<std::size_t>(from.number);
-        if (!donatable[number] || leaf_kept[number] || last_read[source] != s) continue;
-        if (!overwrites_in_place(kernel, leaf, output)) continue;
-        donor_of_value[static_cast<std::size_t>(value)] = from.number;
-        merge_slots(kernel, leaf, output);
-        output = -1;  // slots were renumbered
-        break;
+    for (const bool any : {false, true}) {
+      for (int output = 0; output < static_cast<int>(kernel.slot_values.size()); ++output) {
+        const std::size_t value = static_cast<std::size_t>(kernel.slot_values[static_cast<std::size_t>(output)]);
+        const bool written = kernel.program.slots[static_cast<std::size_t>(output)].written;
+        if (!written || !donation.is_output[value] || values[value].kind == ValueKind::Leaf) continue;
+        // A donation renumbers the slots: look at them from the start.
+        if (donate_slot(kernel, output, s, values, last_read, reserved, any, donation)) output = -1;
       }
     }
     steps[s].collect();

@@ -1,6 +1,7 @@
 // The second half of planning: steps merged side by side, buffers donated, temporaries laid out.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "plan/grouping.h"
@@ -19,10 +20,15 @@ struct StepDraft {
   void collect();
 };
 
-// Lets outputs take over the buffers of leaves that nobody needs afterwards: donor[output value] = leaf.
-void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values,
-            const std::vector<bool>& donatable, const std::vector<int>& output_values,
-            const std::vector<bool>& leaf_kept, std::vector<int>& donor_of_value);
+// Lets outputs take over the buffers of leaves that nobody needs afterwards. A variable's new value takes its
+// old one's buffer if it can, so that state stays where it is.
+struct Donation {
+  const std::vector<bool>& donatable;        // per leaf
+  const std::vector<bool>& is_output;        // per value
+  const std::map<int, int>& predecessor;     // output value -> leaf whose variable it was assigned to
+  std::vector<int> donor;                    // result, per value: a leaf, or -1
+};
+void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Donation& donation);
 
 // Merges kernels with equal programs that do not need each other into one launch.
 std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps);
