@@ -19,6 +19,9 @@ target_include_directories(volta
   PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
   PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
 
+# Calls inside the library stay inside it, and its few thread-local variables are found without a call.
+target_compile_options(volta PRIVATE -fno-semantic-interposition -ftls-model=initial-exec)
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)

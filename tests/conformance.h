@@ -1,5 +1,5 @@
-// What the conformance suite is made of: host arrays in double precision, reference operations as plain
-// loops over them, and runners that count what an operation moves and hands to the CPU.
+// What the conformance suite is made of: host arrays in double precision, reference operations as
+// plain loops over them, and runners that count what an operation moves and hands to the CPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -36,12 +37,18 @@ inline double rounded(double value, int bits, int least, double largest) {
 
 inline double in_dtype(double value, DType dtype) {
   switch (dtype) {
-    case DType::f16: return rounded(value, 11, -14, 65504);
-    case DType::bf16: return rounded(value, 8, -126, 0x1.FEp127);
-    case DType::f32: return static_cast<double>(static_cast<float>(value));
-    case DType::f64: return value;
-    case DType::boolean: return value != 0 ? 1 : 0;
-    default: return std::trunc(value);
+    case DType::f16:
+      return rounded(value, 11, -14, 65504);
+    case DType::bf16:
+      return rounded(value, 8, -126, 0x1.FEp127);
+    case DType::f32:
+      return static_cast<double>(static_cast<float>(value));
+    case DType::f64:
+      return value;
+    case DType::boolean:
+      return value != 0 ? 1 : 0;
+    default:
+      return std::trunc(value);
   }
 }
 
@@ -51,7 +58,8 @@ struct Array {
   DType dtype = DType::f32;
 
   Array() = default;
-  Array(Shape s, std::vector<double> v, DType t = DType::f32) : shape(s), values(std::move(v)), dtype(t) {
+  Array(Shape s, std::vector<double> v, DType t = DType::f32)
+      : shape(s), values(std::move(v)), dtype(t) {
     for (double& value : values) value = in_dtype(value, t);
   }
   Array as(DType t) const { return {shape, values, t}; }
@@ -129,7 +137,8 @@ inline Shape joined(const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
   Index sizes(static_cast<std::size_t>(rank));
   for (int i = 0; i < rank; ++i) {
-    const std::int64_t x = i < a.rank() ? a[a.rank() - 1 - i] : 1, y = i < b.rank() ? b[b.rank() - 1 - i] : 1;
+    const std::int64_t x = i < a.rank() ? a[a.rank() - 1 - i] : 1,
+                       y = i < b.rank() ? b[b.rank() - 1 - i] : 1;
     sizes[static_cast<std::size_t>(rank - 1 - i)] = x == 1 ? y : x;
   }
   return Shape(sizes);
@@ -137,7 +146,8 @@ inline Shape joined(const Shape& a, const Shape& b) {
 
 template <class F>
 Array combined(const Array& a, const Array& b, F f) {
-  return made(joined(a.shape, b.shape), a.dtype, [&](const Index& i) { return f(at(a, i), at(b, i)); });
+  return made(joined(a.shape, b.shape), a.dtype,
+              [&](const Index& i) { return f(at(a, i), at(b, i)); });
 }
 
 inline Array permuted(const Array& x, const Index& order) {
@@ -187,7 +197,9 @@ Array folded(const Array& x, const std::vector<int>& axes, bool keepdim, Fold fo
   return result;
 }
 
-inline double total(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+inline double total(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
 inline double largest(const std::vector<double>& values) {
   double result = -kInf;
   for (const double value : values) {
@@ -208,20 +220,30 @@ struct Tolerance {
 // A formula that is wrong cannot meet these; rounding does.
 inline Tolerance exact_in(DType dtype) {
   switch (dtype) {
-    case DType::f16: return {1e-3, 1e-7};
-    case DType::bf16: return {8e-3, 0};
-    case DType::f32: return {1e-6, 0};
-    case DType::f64: return {1e-15, 0};
-    default: return {0, 0};
+    case DType::f16:
+      return {1e-3, 1e-7};
+    case DType::bf16:
+      return {8e-3, 0};
+    case DType::f32:
+      return {1e-6, 0};
+    case DType::f64:
+      return {1e-15, 0};
+    default:
+      return {0, 0};
   }
 }
 inline Tolerance close_in(DType dtype, double magnitude = 1) {
   switch (dtype) {
-    case DType::f16: return {4e-3, 2e-3 * magnitude};
-    case DType::bf16: return {3e-2, 2e-2 * magnitude};
-    case DType::f32: return {1e-5, 1e-6 * magnitude};
-    case DType::f64: return {1e-12, 1e-13 * magnitude};
-    default: return {0, 0};
+    case DType::f16:
+      return {4e-3, 2e-3 * magnitude};
+    case DType::bf16:
+      return {3e-2, 2e-2 * magnitude};
+    case DType::f32:
+      return {1e-5, 1e-6 * magnitude};
+    case DType::f64:
+      return {1e-12, 1e-13 * magnitude};
+    default:
+      return {0, 0};
   }
 }
 
@@ -243,12 +265,20 @@ inline void expect_close(const Array& actual, const Array& expected, Tolerance t
 
 // ---- Running on the device.
 
+// Where a compiler takes a third of a second for a kernel, the cases that differ only in
+// combination are left to VOLTA_TEST_FULL=1 (make test-full) and to the other devices.
+inline bool thorough() {
+  static const bool full = std::getenv("VOLTA_TEST_FULL") != nullptr;
+  return full || test_device().type() != DeviceType::opencl;
+}
+
 inline bool has(DType dtype) { return test_device().supports(dtype); }
 // What gradients are checked in.
 inline DType widest() { return has(DType::f64) ? DType::f64 : DType::f32; }
 
 inline Tensor upload(const Array& a, bool requires_grad = false) {
-  return from_vector(a.values, a.shape, {.dtype = a.dtype, .device = test_device(), .requires_grad = requires_grad});
+  return from_vector(a.values, a.shape,
+                     {.dtype = a.dtype, .device = test_device(), .requires_grad = requires_grad});
 }
 inline Array download(const Tensor& t) { return {t.shape(), t.to_vector<double>(), t.dtype()}; }
 
@@ -291,8 +321,8 @@ inline Array run(const std::vector<Array>& inputs, const Function& function) {
   return values;
 }
 
-inline void expect_result(const std::vector<Array>& inputs, const Function& function, const Array& expected,
-                          Tolerance tolerance) {
+inline void expect_result(const std::vector<Array>& inputs, const Function& function,
+                          const Array& expected, Tolerance tolerance) {
   const Array actual = run(inputs, function);
   EXPECT_EQ(actual.dtype, expected.dtype);
   expect_close(actual, expected, tolerance);
@@ -305,8 +335,8 @@ inline void expect_gradients(std::vector<Array> inputs, const Function& function
     input = input.as(widest());
     tensors.push_back(upload(input));
   }
-  const CheckOptions options =
-      widest() == DType::f64 ? CheckOptions{.eps = 1e-6, .tol = 1e-7} : CheckOptions{.eps = 1e-2, .tol = 4e-3};
+  const CheckOptions options = widest() == DType::f64 ? CheckOptions{.eps = 1e-6, .tol = 1e-7}
+                                                      : CheckOptions{.eps = 1e-2, .tol = 4e-3};
   const std::uint64_t fallbacks = counters().fallbacks;
   const CheckReport report = check_gradients(function, tensors, options);
   EXPECT_TRUE(report.passed) << report.message;

@@ -12,7 +12,9 @@ Array product_of(const Array& first, const Array& second) {
   if (b.shape.rank() == 1) b.shape = Shape{b.shape[0], 1};
   const int ra = a.shape.rank(), rb = b.shape.rank();
   const std::int64_t m = a.shape[ra - 2], k = a.shape[ra - 1], n = b.shape[rb - 1];
-  const auto batch_of = [](const Shape& s) { return Shape(s.sizes().first(static_cast<std::size_t>(s.rank() - 2))); };
+  const auto batch_of = [](const Shape& s) {
+    return Shape(s.sizes().first(static_cast<std::size_t>(s.rank() - 2)));
+  };
   const Shape batch = joined(batch_of(a.shape), batch_of(b.shape));
   Index sizes(batch.begin(), batch.end());
   sizes.insert(sizes.end(), {m, n});
@@ -44,14 +46,30 @@ TEST(Conformance, Matmul) {
   struct Pair {
     Shape a, b;
   };
-  for (const Pair& p : std::initializer_list<Pair>{
-           {{7}, {7}},          {{5, 7}, {7}},         {{7}, {7, 3}},           {{5, 7}, {7, 3}},
-           {{1, 1}, {1, 1}},    {{1, 9}, {9, 1}},      {{9, 1}, {1, 9}},        {{33, 65}, {65, 31}},
-           {{4, 5, 7}, {7, 3}}, {{4, 5, 7}, {4, 7, 3}}, {{5, 7}, {4, 7, 3}},     {{4, 1, 5, 7}, {3, 7, 2}},
-           {{4, 5, 7}, {7}},    {{7}, {4, 7, 3}},      {{1, 5, 7}, {6, 7, 3}},  {{6, 5, 7}, {1, 7, 3}},
-           // Past the size where the library takes over.
-           {{64, 65}, {65, 66}}, {{128, 300}, {300, 70}}, {{3, 40, 50}, {3, 50, 60}}, {{3, 40, 50}, {50, 60}},
-           {{2, 1, 40, 50}, {3, 50, 60}}, {{1, 5000}, {5000, 40}}, {{40, 5000}, {5000}}}) {
+  for (const Pair& p : std::initializer_list<Pair>{{{7}, {7}},
+                                                   {{5, 7}, {7}},
+                                                   {{7}, {7, 3}},
+                                                   {{5, 7}, {7, 3}},
+                                                   {{1, 1}, {1, 1}},
+                                                   {{1, 9}, {9, 1}},
+                                                   {{9, 1}, {1, 9}},
+                                                   {{33, 65}, {65, 31}},
+                                                   {{4, 5, 7}, {7, 3}},
+                                                   {{4, 5, 7}, {4, 7, 3}},
+                                                   {{5, 7}, {4, 7, 3}},
+                                                   {{4, 1, 5, 7}, {3, 7, 2}},
+                                                   {{4, 5, 7}, {7}},
+                                                   {{7}, {4, 7, 3}},
+                                                   {{1, 5, 7}, {6, 7, 3}},
+                                                   {{6, 5, 7}, {1, 7, 3}},
+                                                   // Past the size where the library takes over.
+                                                   {{64, 65}, {65, 66}},
+                                                   {{128, 300}, {300, 70}},
+                                                   {{3, 40, 50}, {3, 50, 60}},
+                                                   {{3, 40, 50}, {50, 60}},
+                                                   {{2, 1, 40, 50}, {3, 50, 60}},
+                                                   {{1, 5000}, {5000, 40}},
+                                                   {{40, 5000}, {5000}}}) {
     expect_product(numbers(p.a, -1, 1), numbers(p.b, -1, 1, DType::f32, 0.71));
   }
 }
@@ -68,41 +86,55 @@ TEST(Conformance, MatmulOfViews) {
   for (const std::int64_t n : {6, 70}) {  // a kernel, then the library
     const Array a = numbers({n, n + 2}, -1, 1), b = numbers({n, n + 2}, -1, 1, DType::f32, 0.71);
     const Tolerance tolerance = close_in(DType::f32, 4);
-    expect_result({a, b}, [](const auto& in) { return in[0].matmul(in[1].t()); }, product_of(a, permuted(b, {1, 0})), tolerance);
-    expect_result({a, b}, [](const auto& in) { return in[0].t().matmul(in[1]); }, product_of(permuted(a, {1, 0}), b), tolerance);
-    expect_result({a, b}, [](const auto& in) { return in[0].narrow(1, 1, 4).matmul(in[1].narrow(1, 2, 4).t()); },
-                  product_of(narrowed(a, 1, 1, 4), permuted(narrowed(b, 1, 2, 4), {1, 0})), tolerance);
+    expect_result(
+        {a, b}, [](const auto& in) { return in[0].matmul(in[1].t()); },
+        product_of(a, permuted(b, {1, 0})), tolerance);
+    expect_result(
+        {a, b}, [](const auto& in) { return in[0].t().matmul(in[1]); },
+        product_of(permuted(a, {1, 0}), b), tolerance);
+    expect_result(
+        {a, b},
+        [](const auto& in) { return in[0].narrow(1, 1, 4).matmul(in[1].narrow(1, 2, 4).t()); },
+        product_of(narrowed(a, 1, 1, 4), permuted(narrowed(b, 1, 2, 4), {1, 0})), tolerance);
     const Array row = numbers({1, n}, -1, 1);
-    expect_result({row, b}, [&](const auto& in) { return in[0].expand({n, n}).matmul(in[1]); },
-                  product_of(expanded(row, {n, n}), b), tolerance);
+    expect_result(
+        {row, b}, [&](const auto& in) { return in[0].expand({n, n}).matmul(in[1]); },
+        product_of(expanded(row, {n, n}), b), tolerance);
     const Array batch = numbers({3, n, n + 2}, -1, 1);
-    expect_result({batch}, [](const auto& in) { return in[0].matmul(in[0].transpose(1, 2)); },
-                  product_of(batch, permuted(batch, {0, 2, 1})), tolerance);
-    expect_result({batch}, [](const auto& in) { return in[0].permute({1, 0, 2}).matmul(in[0].permute({1, 2, 0})); },
-                  product_of(permuted(batch, {1, 0, 2}), permuted(batch, {1, 2, 0})), tolerance);
+    expect_result(
+        {batch}, [](const auto& in) { return in[0].matmul(in[0].transpose(1, 2)); },
+        product_of(batch, permuted(batch, {0, 2, 1})), tolerance);
+    expect_result(
+        {batch},
+        [](const auto& in) { return in[0].permute({1, 0, 2}).matmul(in[0].permute({1, 2, 0})); },
+        product_of(permuted(batch, {1, 0, 2}), permuted(batch, {1, 2, 0})), tolerance);
     // Operands that are themselves computed, results that are used further.
-    expect_result({a, b}, [](const auto& in) { return (in[0] * 2).matmul((in[1] + 1).t()).relu(); },
-                  mapped(product_of(mapped(a, [](double v) { return v * 2; }),
-                                    permuted(mapped(b, [](double v) { return v + 1; }), {1, 0})),
-                         [](double v) { return std::max(v, 0.0); }),
-                  close_in(DType::f32, 40));
+    expect_result(
+        {a, b}, [](const auto& in) { return (in[0] * 2).matmul((in[1] + 1).t()).relu(); },
+        mapped(product_of(mapped(a, [](double v) { return v * 2; }),
+                          permuted(mapped(b, [](double v) { return v + 1; }), {1, 0})),
+               [](double v) { return std::max(v, 0.0); }),
+        close_in(DType::f32, 40));
   }
 }
 
 TEST(Conformance, MatmulOfOtherDtypes) {
   if (has(DType::f64)) {
     for (const std::int64_t n : {5, 60}) {
-      expect_product(numbers({n, n + 3}, -1, 1, DType::f64), numbers({n + 3, n}, -1, 1, DType::f64, 0.71));
+      expect_product(numbers({n, n + 3}, -1, 1, DType::f64),
+                     numbers({n + 3, n}, -1, 1, DType::f64, 0.71));
     }
   }
   for (const DType dtype : {DType::i32, DType::i64}) {
-    for (const std::int64_t n : {5, 50}) {
+    for (const std::int64_t n : {50, 5}) {
+      if (n == 5 && !thorough()) continue;
       expect_product(integers({n, n + 3}, -9, 9, dtype), integers({n + 3, n}, -9, 9, dtype, 2));
     }
   }
   for (const DType dtype : {DType::f16, DType::bf16}) {
     if (!has(dtype)) continue;
-    for (const std::int64_t n : {5, 50}) {
+    for (const std::int64_t n : {50, 5}) {
+      if (n == 5 && !thorough()) continue;
       const Array a = integers({n, n}, -2, 2, dtype), b = integers({n, n}, -2, 2, dtype, 2);
       const Array sums = product_of(a, b);
       Array expected = sums;
@@ -125,9 +157,16 @@ TEST(Conformance, MatmulGradients) {
   struct Pair {
     Shape a, b;
   };
-  for (const Pair& p : std::initializer_list<Pair>{{{3}, {3}}, {{2, 3}, {3}}, {{3}, {3, 2}}, {{2, 3}, {3, 4}},
-                                                   {{2, 2, 3}, {3, 2}}, {{2, 2, 3}, {2, 3, 2}}, {{2, 3}, {2, 3, 2}},
-                                                   {{2, 1, 2, 3}, {2, 3, 2}}}) {
+  std::vector<Pair> pairs{{{2, 3}, {3, 4}}, {{2, 1, 2, 3}, {2, 3, 2}}};
+  if (thorough()) {
+    pairs.insert(pairs.end(), {{{3}, {3}},
+                               {{2, 3}, {3}},
+                               {{3}, {3, 2}},
+                               {{2, 2, 3}, {3, 2}},
+                               {{2, 2, 3}, {2, 3, 2}},
+                               {{2, 3}, {2, 3, 2}}});
+  }
+  for (const Pair& p : pairs) {
     SCOPED_TRACE(to_string(p.a) + " x " + to_string(p.b));
     expect_gradients({numbers(p.a), numbers(p.b, -2, 2, DType::f32, 0.71)}, kProduct);
   }
@@ -137,7 +176,8 @@ TEST(Conformance, MatmulGradients) {
 
 // Gradients of products the library does, against products of the reference.
 TEST(Conformance, LargeMatmulGradients) {
-  const Array a = numbers({50, 60}, -1, 1), b = numbers({60, 40}, -1, 1, DType::f32, 0.71), g = numbers({50, 40}, -1, 1);
+  const Array a = numbers({50, 60}, -1, 1), b = numbers({60, 40}, -1, 1, DType::f32, 0.71),
+              g = numbers({50, 40}, -1, 1);
   Tensor x = upload(a, true), y = upload(b, true);
   x.matmul(y).backward(upload(g));
   expect_close(download(x.grad()), product_of(g, permuted(b, {1, 0})), close_in(DType::f32, 4));
@@ -157,23 +197,32 @@ TEST(Conformance, Linear) {
     Shape x;
     std::int64_t out;
   };
-  for (const Sizes& s : std::initializer_list<Sizes>{{{4, 2}, 8}, {{2}, 8}, {{3, 4, 2}, 8}, {{1, 2}, 1}, {{130, 50}, 70},
-                                                     {{5, 26, 50}, 70}, {{0, 2}, 8}}) {
-    const Array x = numbers(s.x, -1, 1), w = numbers({s.out, s.x[s.x.rank() - 1]}, -1, 1, DType::f32, 0.2),
+  for (const Sizes& s : std::initializer_list<Sizes>{{{4, 2}, 8},
+                                                     {{2}, 8},
+                                                     {{3, 4, 2}, 8},
+                                                     {{1, 2}, 1},
+                                                     {{130, 50}, 70},
+                                                     {{5, 26, 50}, 70},
+                                                     {{0, 2}, 8}}) {
+    const Array x = numbers(s.x, -1, 1),
+                w = numbers({s.out, s.x[s.x.rank() - 1]}, -1, 1, DType::f32, 0.2),
                 b = numbers({s.out}, -1, 1, DType::f32, 0.6);
-    expect_result({x, w, b}, [](const auto& in) { return linear(in[0], in[1], in[2]); }, reference(x, w, &b),
-                  close_in(DType::f32, 4));
-    expect_result({x, w}, [](const auto& in) { return linear(in[0], in[1]); }, reference(x, w, nullptr),
-                  close_in(DType::f32, 4));
+    expect_result(
+        {x, w, b}, [](const auto& in) { return linear(in[0], in[1], in[2]); }, reference(x, w, &b),
+        close_in(DType::f32, 4));
+    expect_result(
+        {x, w}, [](const auto& in) { return linear(in[0], in[1]); }, reference(x, w, nullptr),
+        close_in(DType::f32, 4));
   }
 }
 
 TEST(Conformance, LinearGradients) {
   expect_gradients({numbers({3, 2}), numbers({4, 2}), numbers({4})},
                    [](const auto& in) { return linear(in[0], in[1], in[2]); });
-  expect_gradients({numbers({2, 2, 2}), numbers({3, 2})}, [](const auto& in) { return linear(in[0], in[1]); });
-  const Array x = numbers({130, 50}, -1, 1), w = numbers({70, 50}, -1, 1, DType::f32, 0.2), b = numbers({70}, -1, 1),
-              g = numbers({130, 70}, -1, 1, DType::f32, 0.4);
+  expect_gradients({numbers({2, 2, 2}), numbers({3, 2})},
+                   [](const auto& in) { return linear(in[0], in[1]); });
+  const Array x = numbers({130, 50}, -1, 1), w = numbers({70, 50}, -1, 1, DType::f32, 0.2),
+              b = numbers({70}, -1, 1), g = numbers({130, 70}, -1, 1, DType::f32, 0.4);
   Tensor tx = upload(x, true), tw = upload(w, true), tb = upload(b, true);
   linear(tx, tw, tb).backward(upload(g));
   expect_close(download(tx.grad()), product_of(g, w), close_in(DType::f32, 4));
@@ -195,26 +244,33 @@ TEST(Conformance, Embedding) {
   const Array weight = numbers({11, 5});
   for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{7}, Shape{3, 4}, Shape{1001}}) {
     for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
+      if (!thorough() && dtype != DType::i64 && shape != Shape{7}) continue;
       const Array ids = integers(shape, 0, 10, dtype);
-      expect_result({weight, ids}, [](const auto& in) { return embedding(in[0], in[1]); }, rows_of(weight, ids), {});
+      expect_result({weight, ids}, [](const auto& in) { return embedding(in[0], in[1]); },
+                    rows_of(weight, ids), {});
     }
   }
   const Array ids = integers({3, 4}, 0, 4, DType::i64);
   expect_result({weight, ids}, [](const auto& in) { return embedding(in[0].t(), in[1].t()) * 2; },
-                mapped(rows_of(permuted(weight, {1, 0}), permuted(ids, {1, 0})), [](double v) { return v * 2; }), {});
+                mapped(rows_of(permuted(weight, {1, 0}), permuted(ids, {1, 0})),
+                       [](double v) { return v * 2; }),
+                {});
 }
 
 TEST(Conformance, EmbeddingGradient) {
   const Tensor ids = upload(Array({2, 3}, {4, 0, 4, 1, 4, 0}, DType::i64));
-  expect_gradients({numbers({5, 2})}, [&](const auto& in) { return embedding(in[0], ids).square(); });
+  expect_gradients({numbers({5, 2})},
+                   [&](const auto& in) { return embedding(in[0], ids).square(); });
   // Many rows, each used often.
-  const Array weight = numbers({11, 5}), many = integers({1001}, 0, 9, DType::i64), g = numbers({1001, 5}, -1, 1);
+  const Array weight = numbers({11, 5}), many = integers({1001}, 0, 9, DType::i64),
+              g = numbers({1001, 5}, -1, 1);
   Tensor w = upload(weight, true);
   embedding(w, upload(many)).backward(upload(g));
   const Array expected = made({11, 5}, DType::f32, [&](const Index& i) {
     double sum = 0;
     for (std::int64_t k = 0; k < 1001; ++k) {
-      if (many.values[static_cast<std::size_t>(k)] == static_cast<double>(i[0])) sum += at(g, Index{k, i[1]});
+      if (many.values[static_cast<std::size_t>(k)] == static_cast<double>(i[0]))
+        sum += at(g, Index{k, i[1]});
     }
     return sum;
   });
@@ -226,8 +282,11 @@ TEST(Conformance, EmbeddingGradient) {
 Array normalised(const Array& x, int axes, double eps) {
   std::vector<int> last;
   for (int i = x.shape.rank() - axes; i < x.shape.rank(); ++i) last.push_back(i);
-  const auto mean = [](const std::vector<double>& v) { return total(v) / static_cast<double>(v.size()); };
-  const Array centred = combined(x, folded(x, last, true, mean), [](double a, double b) { return a - b; });
+  const auto mean = [](const std::vector<double>& v) {
+    return total(v) / static_cast<double>(v.size());
+  };
+  const Array centred =
+      combined(x, folded(x, last, true, mean), [](double a, double b) { return a - b; });
   const Array variance = folded(mapped(centred, [](double v) { return v * v; }), last, true, mean);
   return combined(centred, variance, [&](double d, double v) { return d / std::sqrt(v + eps); });
 }
@@ -236,26 +295,39 @@ TEST(Conformance, LayerNorm) {
   struct Sizes {
     Shape x, normalized;
   };
-  for (const Sizes& s : std::initializer_list<Sizes>{{{4, 7}, {7}}, {{7}, {7}}, {{2, 3, 5}, {3, 5}}, {{2, 3, 5}, {5}},
-                                                     {{3, 1000}, {1000}}, {{2, 5000}, {5000}}, {{0, 7}, {7}}, {{300, 5}, {5}}}) {
+  for (const Sizes& s : std::initializer_list<Sizes>{{{4, 7}, {7}},
+                                                     {{7}, {7}},
+                                                     {{2, 3, 5}, {3, 5}},
+                                                     {{2, 3, 5}, {5}},
+                                                     {{3, 1000}, {1000}},
+                                                     {{2, 5000}, {5000}},
+                                                     {{0, 7}, {7}},
+                                                     {{300, 5}, {5}}}) {
     SCOPED_TRACE(to_string(s.x));
-    const Array x = numbers(s.x, 3, 5), w = numbers(s.normalized, 0.5, 2), b = numbers(s.normalized, -1, 1);
+    const Array x = numbers(s.x, 3, 5), w = numbers(s.normalized, 0.5, 2),
+                b = numbers(s.normalized, -1, 1);
     const Array plain = normalised(x, s.normalized.rank(), 1e-5);
     const auto times = [](double a, double c) { return a * c; };
     const auto plus = [](double a, double c) { return a + c; };
     // Means of 4 with deviations of 0.6: the difference loses a digit.
     const Tolerance tolerance{2e-5, 1e-5};
-    expect_result({x, w, b}, [&](const auto& in) { return layer_norm(in[0], s.normalized, in[1], in[2]); },
-                  combined(combined(plain, w, times), b, plus), tolerance);
-    expect_result({x, w}, [&](const auto& in) { return layer_norm(in[0], s.normalized, in[1]); },
-                  combined(plain, w, times), tolerance);
-    expect_result({x}, [&](const auto& in) { return layer_norm(in[0], s.normalized); }, plain, tolerance);
+    expect_result(
+        {x, w, b}, [&](const auto& in) { return layer_norm(in[0], s.normalized, in[1], in[2]); },
+        combined(combined(plain, w, times), b, plus), tolerance);
+    if (!thorough() && s.x != Shape{4, 7}) continue;
+    expect_result(
+        {x, w}, [&](const auto& in) { return layer_norm(in[0], s.normalized, in[1]); },
+        combined(plain, w, times), tolerance);
+    expect_result(
+        {x}, [&](const auto& in) { return layer_norm(in[0], s.normalized); }, plain, tolerance);
   }
   const Array x = numbers({4, 7});
-  expect_result({x}, [](const auto& in) { return layer_norm(in[0], {7}, {}, {}, 0.5); }, normalised(x, 1, 0.5),
-                close_in(DType::f32));
-  expect_result({x}, [](const auto& in) { return layer_norm(in[0].t(), {4}); }, normalised(permuted(x, {1, 0}), 1, 1e-5),
-                close_in(DType::f32));
+  expect_result(
+      {x}, [](const auto& in) { return layer_norm(in[0], {7}, {}, {}, 0.5); },
+      normalised(x, 1, 0.5), close_in(DType::f32));
+  expect_result(
+      {x}, [](const auto& in) { return layer_norm(in[0].t(), {4}); },
+      normalised(permuted(x, {1, 0}), 1, 1e-5), close_in(DType::f32));
 }
 
 TEST(Conformance, LayerNormGradients) {
@@ -263,7 +335,8 @@ TEST(Conformance, LayerNormGradients) {
                    [](const auto& in) { return layer_norm(in[0], {4}, in[1], in[2]); });
   expect_gradients({numbers({2, 2, 3}), numbers({2, 3}, 0.5, 2)},
                    [](const auto& in) { return layer_norm(in[0], {2, 3}, in[1]); });
-  expect_gradients({numbers({3, 4})}, [](const auto& in) { return layer_norm(in[0], {4}); });
+  if (thorough())
+    expect_gradients({numbers({3, 4})}, [](const auto& in) { return layer_norm(in[0], {4}); });
 }
 
 // ---- Dropout.
@@ -286,15 +359,18 @@ TEST(Conformance, Dropout) {
   EXPECT_NE(run({x}, [](const auto& in) { return dropout(in[0], 0.3); }).values, y.values);
   EXPECT_EQ(run({x}, [](const auto& in) { return dropout(in[0], 0.3, false); }).values, x.values);
   EXPECT_EQ(run({x}, [](const auto& in) { return dropout(in[0], 0); }).values, x.values);
-  EXPECT_EQ(run({x}, [](const auto& in) { return dropout(in[0], 1); }).values, std::vector<double>(100'003, 0));
-  EXPECT_EQ(run({numbers({0})}, [](const auto& in) { return dropout(in[0], 0.5); }).values.size(), 0u);
+  EXPECT_EQ(run({x}, [](const auto& in) { return dropout(in[0], 1); }).values,
+            std::vector<double>(100'003, 0));
+  EXPECT_EQ(run({numbers({0})}, [](const auto& in) { return dropout(in[0], 0.5); }).values.size(),
+            0u);
 }
 
 TEST(Conformance, DropoutIsTheSameOnEveryDevice) {
   const Array x = numbers({1001}, 1, 2);
   const auto draw = [&](Device device) {
     manual_seed(13);
-    return dropout(from_vector(x.values, {.dtype = DType::f32, .device = device}), 0.4).to_vector<float>();
+    return dropout(from_vector(x.values, {.dtype = DType::f32, .device = device}), 0.4)
+        .to_vector<float>();
   };
   EXPECT_EQ(draw(test_device()), draw(Device::cpu()));
 }
@@ -310,42 +386,59 @@ TEST(Conformance, DropoutGradient) {
 
 TEST(Conformance, MseLoss) {
   for (const Shape& shape : {Shape{}, Shape{4, 1}, Shape{5, 13}, Shape{100'003}}) {
+    if (!thorough() && shape == Shape{4, 1}) continue;
     const Array a = numbers(shape), b = numbers(shape, -2, 2, DType::f32, 0.7);
     const Array squares = combined(a, b, [](double x, double y) { return (x - y) * (x - y); });
     const double sum = total(squares.values);
     const auto check = [&](Reduction reduction, const Array& expected) {
-      expect_result({a, b}, [&](const auto& in) { return mse_loss(in[0], in[1], {.reduction = reduction}); }, expected,
-                    close_in(DType::f32));
+      expect_result(
+          {a, b}, [&](const auto& in) { return mse_loss(in[0], in[1], {.reduction = reduction}); },
+          expected, close_in(DType::f32));
     };
     check(Reduction::none, squares);
-    check(Reduction::sum, Array({}, {sum}));
+    if (thorough() || shape.rank() == 1) check(Reduction::sum, Array({}, {sum}));
     check(Reduction::mean, Array({}, {sum / static_cast<double>(shape.numel())}));
   }
   const Array whole = integers({4}, 0, 3, DType::i64);
-  expect_result({numbers({4}), whole}, [](const auto& in) { return mse_loss(in[0], in[1], {.reduction = Reduction::none}); },
-                combined(numbers({4}), whole, [](double x, double y) { return (x - y) * (x - y); }), close_in(DType::f32));
-  expect_result({numbers({0}), numbers({0})}, [](const auto& in) { return mse_loss(in[0], in[1]); }, Array({}, {kNan}), {});
+  expect_result(
+      {numbers({4}), whole},
+      [](const auto& in) { return mse_loss(in[0], in[1], {.reduction = Reduction::none}); },
+      combined(numbers({4}), whole, [](double x, double y) { return (x - y) * (x - y); }),
+      close_in(DType::f32));
+  expect_result({numbers({0}), numbers({0})}, [](const auto& in) { return mse_loss(in[0], in[1]); },
+                Array({}, {kNan}), {});
 }
 
 Array entropy_of(const Array& logits, const Array& labels) {
   return made({logits.shape[0]}, logits.dtype, [&](const Index& i) {
     double top = -kInf, sum = 0;
-    for (std::int64_t c = 0; c < logits.shape[1]; ++c) top = std::max(top, at(logits, Index{i[0], c}));
-    for (std::int64_t c = 0; c < logits.shape[1]; ++c) sum += std::exp(at(logits, Index{i[0], c}) - top);
+    for (std::int64_t c = 0; c < logits.shape[1]; ++c)
+      top = std::max(top, at(logits, Index{i[0], c}));
+    for (std::int64_t c = 0; c < logits.shape[1]; ++c)
+      sum += std::exp(at(logits, Index{i[0], c}) - top);
     return std::log(sum) + top - at(logits, Index{i[0], static_cast<std::int64_t>(at(labels, i))});
   });
 }
 
 TEST(Conformance, CrossEntropy) {
   for (const Shape& shape : {Shape{1, 1}, Shape{3, 5}, Shape{64, 10}, Shape{7, 3000}}) {
+    if (!thorough() && shape.numel() == 1) continue;
     for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
       const Array logits = numbers(shape, -9, 9),
-                  labels = integers({shape[0]}, 0, static_cast<int>(std::min<std::int64_t>(shape[1] - 1, 200)), dtype);
+                  labels =
+                      integers({shape[0]}, 0,
+                               static_cast<int>(std::min<std::int64_t>(shape[1] - 1, 200)), dtype);
       const Array each = entropy_of(logits, labels);
       const double sum = total(each.values);
       const auto check = [&](Reduction reduction, const Array& expected) {
-        expect_result({logits, labels}, [&](const auto& in) { return cross_entropy(in[0], in[1], {.reduction = reduction}); },
-                      expected, close_in(DType::f32, 10));
+        if (!thorough() && (dtype != DType::i64 || reduction == Reduction::sum) &&
+            shape != Shape{3, 5})
+          return;
+        if (!thorough() && dtype != DType::i64 && reduction != Reduction::mean) return;
+        expect_result(
+            {logits, labels},
+            [&](const auto& in) { return cross_entropy(in[0], in[1], {.reduction = reduction}); },
+            expected, close_in(DType::f32, 10));
       };
       check(Reduction::none, each);
       check(Reduction::sum, Array({}, {sum}));
@@ -354,24 +447,32 @@ TEST(Conformance, CrossEntropy) {
   }
   // Large logits do not overflow; a masked class costs nothing.
   const Array wild({2, 3}, {1e4, 0, -1e4, 1, -kInf, 2}), labels({2}, {1, 0}, DType::i64);
-  expect_result({wild, labels}, [](const auto& in) { return cross_entropy(in[0], in[1], {.reduction = Reduction::none}); },
-                entropy_of(wild, labels), close_in(DType::f32));
+  expect_result(
+      {wild, labels},
+      [](const auto& in) { return cross_entropy(in[0], in[1], {.reduction = Reduction::none}); },
+      entropy_of(wild, labels), close_in(DType::f32));
 }
 
 TEST(Conformance, LossGradients) {
   const Tensor labels = upload(Array({3}, {2, 0, 3}, DType::i64));
   for (const Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
-    expect_gradients({numbers({3, 4}), numbers({3, 4}, -2, 2, DType::f32, 0.7)},
-                     [&](const auto& in) { return mse_loss(in[0], in[1], {.reduction = reduction}); });
-    expect_gradients({numbers({3, 4})}, [&](const auto& in) { return cross_entropy(in[0], labels, {.reduction = reduction}); });
+    if (reduction != Reduction::mean && !thorough()) continue;
+    expect_gradients(
+        {numbers({3, 4}), numbers({3, 4}, -2, 2, DType::f32, 0.7)},
+        [&](const auto& in) { return mse_loss(in[0], in[1], {.reduction = reduction}); });
+    expect_gradients({numbers({3, 4})}, [&](const auto& in) {
+      return cross_entropy(in[0], labels, {.reduction = reduction});
+    });
   }
 }
 
 // ---- Several operations at once: what networks are.
 
 TEST(Conformance, AttentionByHand) {
-  const Array q = numbers({2, 3, 4}), k = numbers({2, 5, 4}, -2, 2, DType::f32, 0.3), v = numbers({2, 5, 3}, -2, 2, DType::f32, 0.6);
-  const Array scores = mapped(product_of(q, permuted(k, {0, 2, 1})), [](double s) { return s / 2; });
+  const Array q = numbers({2, 3, 4}), k = numbers({2, 5, 4}, -2, 2, DType::f32, 0.3),
+              v = numbers({2, 5, 3}, -2, 2, DType::f32, 0.6);
+  const Array scores =
+      mapped(product_of(q, permuted(k, {0, 2, 1})), [](double s) { return s / 2; });
   const Array weights = [&] {
     const Array e = mapped(scores, [](double s) { return std::exp(s); });
     return combined(e, folded(e, {2}, true, total), [](double a, double b) { return a / b; });
@@ -380,11 +481,13 @@ TEST(Conformance, AttentionByHand) {
     return softmax(in[0].matmul(in[1].transpose(1, 2)) / 2, -1).matmul(in[2]);
   };
   expect_result({q, k, v}, f, product_of(weights, v), close_in(DType::f32, 4));
-  expect_gradients({q, k, v}, f);
+  if (thorough()) expect_gradients({q, k, v}, f);
 }
 
 TEST(Conformance, ATransformerBlockByHand) {
-  expect_gradients({numbers({2, 3, 4}), numbers({4}, 0.5, 2), numbers({4}), numbers({6, 4}), numbers({6}), numbers({4, 6})},
+  if (!thorough()) GTEST_SKIP() << "its parts are covered";
+  expect_gradients({numbers({2, 3, 4}), numbers({4}, 0.5, 2), numbers({4}), numbers({6, 4}),
+                    numbers({6}), numbers({4, 6})},
                    [](const auto& in) {
                      const Tensor h = layer_norm(in[0], {4}, in[1], in[2]);
                      return in[0] + linear(linear(h, in[3], in[4]).gelu(), in[5]);

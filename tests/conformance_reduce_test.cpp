@@ -12,17 +12,27 @@ struct Axes {
 
 const std::vector<Axes>& patterns() {
   static const std::vector<Axes> all{
-      {{7}, {0}},           {{100'003}, {0}},    {{5, 13}, {0}},       {{5, 13}, {1}},       {{5, 13}, {0, 1}},
-      {{300, 70}, {0}},     {{70, 300}, {1}},    {{2, 3000}, {1}},     {{3, 5, 7}, {0}},     {{3, 5, 7}, {1}},
-      {{3, 5, 7}, {2}},     {{3, 5, 7}, {0, 2}}, {{3, 5, 7}, {0, 1}},  {{3, 5, 7}, {1, 2}},  {{3, 5, 7}, {0, 1, 2}},
-      {{4, 1}, {1}},        {{1, 4}, {0}},       {{1}, {0}},
+      {{7}, {0}},          {{100'003}, {0}},    {{5, 13}, {0}},         {{5, 13}, {1}},
+      {{5, 13}, {0, 1}},   {{300, 70}, {0}},    {{70, 300}, {1}},       {{2, 3000}, {1}},
+      {{3, 5, 7}, {0}},    {{3, 5, 7}, {1}},    {{3, 5, 7}, {2}},       {{3, 5, 7}, {0, 2}},
+      {{3, 5, 7}, {0, 1}}, {{3, 5, 7}, {1, 2}}, {{3, 5, 7}, {0, 1, 2}}, {{4, 1}, {1}},
+      {{1, 4}, {0}},       {{1}, {0}},
   };
   return all;
 }
 
+// Those that differ in schedule from the ones before them.
+std::vector<Axes> fewer_patterns() {
+  if (thorough()) return patterns();
+  return {{{7}, {0}},       {{100'003}, {0}}, {{5, 13}, {0}}, {{300, 70}, {0}},
+          {{70, 300}, {1}}, {{3, 5, 7}, {1}}, {{1}, {0}}};
+}
+
 Index wide(const std::vector<int>& axes) { return Index(axes.begin(), axes.end()); }
 
-double mean_of(const std::vector<double>& values) { return total(values) / static_cast<double>(values.size()); }
+double mean_of(const std::vector<double>& values) {
+  return total(values) / static_cast<double>(values.size());
+}
 double place_of_largest(const std::vector<double>& values) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < values.size(); ++i) {
@@ -37,46 +47,65 @@ TEST(Conformance, Sum) {
     SCOPED_TRACE(to_string(p.shape) + " over " + std::to_string(p.axes[0]));
     const Array x = numbers(p.shape, -1, 2);
     for (const bool keepdim : {false, true}) {
-      expect_result({x}, [&](const auto& in) { return in[0].sum(wide(p.axes), keepdim); },
-                    folded(x, p.axes, keepdim, total), close_in(DType::f32));
+      expect_result(
+          {x}, [&](const auto& in) { return in[0].sum(wide(p.axes), keepdim); },
+          folded(x, p.axes, keepdim, total), close_in(DType::f32));
     }
   }
   const Array x = numbers({3, 5, 7});
-  expect_result({x}, [](const auto& in) { return in[0].sum(); }, folded(x, {0, 1, 2}, false, total), close_in(DType::f32));
-  expect_result({x}, [](const auto& in) { return in[0].sum(-1); }, folded(x, {2}, false, total), close_in(DType::f32));
-  expect_result({x}, [](const auto& in) { return in[0].sum({-1, 0}, true); }, folded(x, {0, 2}, true, total),
-                close_in(DType::f32));
+  expect_result(
+      {x}, [](const auto& in) { return in[0].sum(); }, folded(x, {0, 1, 2}, false, total),
+      close_in(DType::f32));
+  expect_result(
+      {x}, [](const auto& in) { return in[0].sum(-1); }, folded(x, {2}, false, total),
+      close_in(DType::f32));
+  expect_result(
+      {x}, [](const auto& in) { return in[0].sum({-1, 0}, true); }, folded(x, {0, 2}, true, total),
+      close_in(DType::f32));
 }
 
 TEST(Conformance, SumOfNothingAndOfScalars) {
   expect_result({Array({}, {3})}, [](const auto& in) { return in[0].sum(); }, Array({}, {3}), {});
   expect_result({numbers({0})}, [](const auto& in) { return in[0].sum(); }, Array({}, {0}), {});
-  expect_result({numbers({3, 0})}, [](const auto& in) { return in[0].sum(1); }, Array({3}, {0, 0, 0}), {});
+  expect_result({numbers({3, 0})}, [](const auto& in) { return in[0].sum(1); },
+                Array({3}, {0, 0, 0}), {});
   expect_result({numbers({3, 0})}, [](const auto& in) { return in[0].sum(0); }, numbers({0}), {});
   expect_result({numbers({0})}, [](const auto& in) { return in[0].mean(); }, Array({}, {kNan}), {});
-  expect_result({numbers({4})}, [](const auto& in) { return in[0].sum(std::initializer_list<std::int64_t>{}); },
+  expect_result({numbers({4})},
+                [](const auto& in) { return in[0].sum(std::initializer_list<std::int64_t>{}); },
                 numbers({4}), {});
 }
 
 TEST(Conformance, SumOfViews) {
   const Array x = numbers({6, 9, 4});
-  expect_result({x}, [](const auto& in) { return in[0].permute({2, 0, 1}).sum(2); },
-                folded(permuted(x, {2, 0, 1}), {2}, false, total), close_in(DType::f32));
-  expect_result({x}, [](const auto& in) { return in[0].narrow(1, 2, 5).sum(1); },
-                folded(narrowed(x, 1, 2, 5), {1}, false, total), close_in(DType::f32));
-  expect_result({numbers({5, 1})}, [](const auto& in) { return in[0].expand({5, 300}).sum(1); },
-                folded(expanded(numbers({5, 1}), {5, 300}), {1}, false, total), close_in(DType::f32));
-  expect_result({x}, [](const auto& in) { return in[0].square().sum(2) + 1; },
-                mapped(folded(x, {2}, false, [](const auto& v) { return std::inner_product(v.begin(), v.end(), v.begin(), 0.0); }),
-                       [](double s) { return s + 1; }),
-                close_in(DType::f32));
+  expect_result(
+      {x}, [](const auto& in) { return in[0].permute({2, 0, 1}).sum(2); },
+      folded(permuted(x, {2, 0, 1}), {2}, false, total), close_in(DType::f32));
+  expect_result(
+      {x}, [](const auto& in) { return in[0].narrow(1, 2, 5).sum(1); },
+      folded(narrowed(x, 1, 2, 5), {1}, false, total), close_in(DType::f32));
+  expect_result(
+      {numbers({5, 1})}, [](const auto& in) { return in[0].expand({5, 300}).sum(1); },
+      folded(expanded(numbers({5, 1}), {5, 300}), {1}, false, total), close_in(DType::f32));
+  expect_result(
+      {x}, [](const auto& in) { return in[0].square().sum(2) + 1; },
+      mapped(folded(x, {2}, false,
+                    [](const auto& v) {
+                      return std::inner_product(v.begin(), v.end(), v.begin(), 0.0);
+                    }),
+             [](double s) { return s + 1; }),
+      close_in(DType::f32));
 }
 
 TEST(Conformance, SumOfOtherDtypes) {
-  for (const DType dtype : {DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean, DType::f16, DType::bf16}) {
-    if (!has(dtype)) continue;
+  for (const DType dtype :
+       {DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean, DType::f16, DType::bf16}) {
+    if (!has(dtype) ||
+        (!thorough() && (dtype == DType::i32 || dtype == DType::u8 || dtype == DType::bf16)))
+      continue;
     const Array x = integers({13, 40}, 0, dtype == DType::boolean ? 1 : 3, dtype);
-    for (const int axis : {0, 1}) {
+    for (const int axis : {1, 0}) {
+      if (axis == 0 && !thorough()) continue;
       Array expected = folded(x, {axis}, false, total);
       expected.dtype = is_floating(dtype) ? dtype : DType::i64;
       expect_result({x}, [&](const auto& in) { return in[0].sum(axis); }, expected, {});
@@ -84,46 +113,59 @@ TEST(Conformance, SumOfOtherDtypes) {
   }
   if (has(DType::f64)) {
     const Array x = numbers({300, 70}, -1, 2, DType::f64);
-    expect_result({x}, [](const auto& in) { return in[0].sum(1); }, folded(x, {1}, false, total), close_in(DType::f64));
+    expect_result(
+        {x}, [](const auto& in) { return in[0].sum(1); }, folded(x, {1}, false, total),
+        close_in(DType::f64));
   }
   if (has(DType::f16)) {
     // Accumulated wider than stored: 5000 ones and more do not stop at 2048.
     const Array x({5000}, std::vector<double>(5000, 1), DType::f16);
-    expect_result({x}, [](const auto& in) { return in[0].sum(); }, Array({}, {5000}, DType::f16), {});
+    expect_result({x}, [](const auto& in) { return in[0].sum(); }, Array({}, {5000}, DType::f16),
+                  {});
   }
 }
 
 TEST(Conformance, LongSumsKeepTheirPrecision) {
   // Trees, not chains: a chain of f32 errs here by 1e-4 and more.
   const Array x({1'000'000}, std::vector<double>(1'000'000, 0.1));
-  expect_result({x}, [](const auto& in) { return in[0].sum(); }, folded(x, {0}, false, total), Tolerance{2e-6, 0});
+  expect_result(
+      {x}, [](const auto& in) { return in[0].sum(); }, folded(x, {0}, false, total),
+      Tolerance{2e-6, 0});
 }
 
 TEST(Conformance, Mean) {
-  for (const Axes& p : patterns()) {
+  for (const Axes& p : fewer_patterns()) {
     if (p.axes.size() != 1) continue;
     const Array x = numbers(p.shape, -1, 2);
-    expect_result({x}, [&](const auto& in) { return in[0].mean(p.axes[0], true); }, folded(x, p.axes, true, mean_of),
-                  close_in(DType::f32));
+    expect_result(
+        {x}, [&](const auto& in) { return in[0].mean(p.axes[0], true); },
+        folded(x, p.axes, true, mean_of), close_in(DType::f32));
   }
   const Array x = numbers({3, 5, 7});
-  expect_result({x}, [](const auto& in) { return in[0].mean(); }, folded(x, {0, 1, 2}, false, mean_of), close_in(DType::f32));
+  expect_result(
+      {x}, [](const auto& in) { return in[0].mean(); }, folded(x, {0, 1, 2}, false, mean_of),
+      close_in(DType::f32));
 }
 
 TEST(Conformance, Max) {
-  for (const Axes& p : patterns()) {
+  for (const Axes& p : fewer_patterns()) {
     const Array x = numbers(p.shape, -3, -1);
     if (p.axes.size() == 1) {
-      expect_result({x}, [&](const auto& in) { return in[0].max(p.axes[0]); }, folded(x, p.axes, false, largest), {});
-      expect_result({x}, [&](const auto& in) { return in[0].max(p.axes[0], true); }, folded(x, p.axes, true, largest), {});
+      expect_result({x}, [&](const auto& in) { return in[0].max(p.axes[0]); },
+                    folded(x, p.axes, false, largest), {});
+      expect_result({x}, [&](const auto& in) { return in[0].max(p.axes[0], true); },
+                    folded(x, p.axes, true, largest), {});
     } else if (static_cast<int>(p.axes.size()) == p.shape.rank()) {
-      expect_result({x}, [](const auto& in) { return in[0].max(); }, folded(x, p.axes, false, largest), {});
+      expect_result({x}, [](const auto& in) { return in[0].max(); },
+                    folded(x, p.axes, false, largest), {});
     }
   }
   const Array special({3, 3}, {-kInf, -kInf, -kInf, 1, kNan, 2, kInf, 0, 1});
-  expect_result({special}, [](const auto& in) { return in[0].max(1); }, Array({3}, {-kInf, kNan, kInf}), {});
+  expect_result({special}, [](const auto& in) { return in[0].max(1); },
+                Array({3}, {-kInf, kNan, kInf}), {});
   const Array i = integers({5, 13}, -9, 9, DType::i64);
-  expect_result({i}, [](const auto& in) { return in[0].max(1); }, folded(i, {1}, false, largest), {});
+  expect_result({i}, [](const auto& in) { return in[0].max(1); }, folded(i, {1}, false, largest),
+                {});
 }
 
 TEST(Conformance, ArgMax) {
@@ -135,7 +177,7 @@ TEST(Conformance, ArgMax) {
     expected.dtype = DType::i64;
     expect_result({x}, [&](const auto& in) { return in[0].argmax(axis, true); }, expected, {});
   };
-  for (const Axes& p : patterns()) {
+  for (const Axes& p : fewer_patterns()) {
     if (p.axes.size() == 1) check(numbers(p.shape), p.axes[0]);
   }
   // The first of several, and NaN before everything.
@@ -151,30 +193,45 @@ TEST(Conformance, ArgMax) {
 Array softmax_of(const Array& x, int axis, bool logarithm) {
   const Array top = folded(x, {axis}, true, largest);
   const Array shifted = combined(x, top, [](double a, double b) { return a - b; });
-  const Array sum = folded(mapped(shifted, [](double v) { return std::exp(v); }), {axis}, true, total);
-  return combined(shifted, sum, [&](double v, double s) { return logarithm ? v - std::log(s) : std::exp(v) / s; });
+  const Array sum =
+      folded(mapped(shifted, [](double v) { return std::exp(v); }), {axis}, true, total);
+  return combined(shifted, sum, [&](double v, double s) {
+    return logarithm ? v - std::log(s) : std::exp(v) / s;
+  });
 }
 
 TEST(Conformance, Softmax) {
   for (const bool logarithm : {false, true}) {
-    for (const Axes& p : patterns()) {
+    for (const Axes& p : fewer_patterns()) {
       if (p.axes.size() != 1 || p.shape.numel() > 50'000) continue;
+      if (!thorough() && p.shape.rank() != (logarithm ? 2 : 3) && p.shape[0] != 70) continue;
       const Array x = numbers(p.shape, -8, 8);
       const int axis = p.axes[0];
-      expect_result({x}, [&](const auto& in) { return logarithm ? log_softmax(in[0], axis) : softmax(in[0], axis); },
-                    softmax_of(x, axis, logarithm), close_in(DType::f32, logarithm ? 10 : 0.01));
+      expect_result(
+          {x},
+          [&](const auto& in) {
+            return logarithm ? log_softmax(in[0], axis) : softmax(in[0], axis);
+          },
+          softmax_of(x, axis, logarithm), close_in(DType::f32, logarithm ? 10 : 0.01));
     }
-    const Array x = numbers({4, 3}, 0, 10'000);  // exp of these overflows unless the largest is taken out
-    expect_result({x}, [&](const auto& in) { return logarithm ? in[0].log_softmax(-1) : in[0].softmax(-1); },
-                  softmax_of(x, 1, logarithm), close_in(DType::f32, 100));
+    const Array x =
+        numbers({4, 3}, 0, 10'000);  // exp of these overflows unless the largest is taken out
+    expect_result(
+        {x}, [&](const auto& in) { return logarithm ? in[0].log_softmax(-1) : in[0].softmax(-1); },
+        softmax_of(x, 1, logarithm), close_in(DType::f32, 100));
     const Array masked({2, 3}, {0, -kInf, 1, -kInf, -kInf, -kInf});
-    expect_result({masked}, [&](const auto& in) { return logarithm ? log_softmax(in[0], 1) : softmax(in[0], 1); },
-                  softmax_of(masked, 1, logarithm), close_in(DType::f32));
-    expect_result({numbers({0, 3})}, [&](const auto& in) { return softmax(in[0], 1); }, numbers({0, 3}), {});
+    expect_result(
+        {masked},
+        [&](const auto& in) { return logarithm ? log_softmax(in[0], 1) : softmax(in[0], 1); },
+        softmax_of(masked, 1, logarithm), close_in(DType::f32));
+    expect_result({numbers({0, 3})}, [&](const auto& in) { return softmax(in[0], 1); },
+                  numbers({0, 3}), {});
     if (has(DType::f64)) {
       const Array wide = numbers({5, 13}, -8, 8, DType::f64);
-      expect_result({wide}, [&](const auto& in) { return logarithm ? log_softmax(in[0], 1) : softmax(in[0], 1); },
-                    softmax_of(wide, 1, logarithm), close_in(DType::f64));
+      expect_result(
+          {wide},
+          [&](const auto& in) { return logarithm ? log_softmax(in[0], 1) : softmax(in[0], 1); },
+          softmax_of(wide, 1, logarithm), close_in(DType::f64));
     }
   }
 }
@@ -182,15 +239,18 @@ TEST(Conformance, Softmax) {
 // ---- Gradients.
 
 TEST(Conformance, SumAndMeanGradients) {
-  expect_gradients({numbers({3, 4})}, [](const auto& in) { return in[0].square().sum(0); });
-  expect_gradients({numbers({3, 4})}, [](const auto& in) { return in[0].square().sum(1, true) * in[0]; });
+  if (thorough()) {
+    expect_gradients({numbers({3, 4})}, [](const auto& in) { return in[0].square().sum(0); });
+    expect_gradients({numbers({3, 4})}, [](const auto& in) { return in[0].square().mean(); });
+  }
+  expect_gradients({numbers({3, 4})},
+                   [](const auto& in) { return in[0].square().sum(1, true) * in[0]; });
   expect_gradients({numbers({2, 3, 2})}, [](const auto& in) { return in[0].exp().sum({0, 2}); });
-  expect_gradients({numbers({3, 4})}, [](const auto& in) { return in[0].square().mean(); });
   expect_gradients({numbers({3, 4})}, [](const auto& in) { return in[0].square().mean(1); });
 }
 
 TEST(Conformance, MaxGradients) {
-  expect_gradients({numbers({3, 4})}, [](const auto& in) { return in[0].max(1); });
+  if (thorough()) expect_gradients({numbers({3, 4})}, [](const auto& in) { return in[0].max(1); });
   expect_gradients({numbers({3, 4})}, [](const auto& in) { return in[0].max(0, true) * in[0]; });
   expect_gradients({numbers({7})}, [](const auto& in) { return in[0].max(); });
   Tensor x = upload(Array({2, 3}, {1, 5, 5, 2, 2, 2}), true);
@@ -203,7 +263,9 @@ TEST(Conformance, SoftmaxGradients) {
     expect_gradients({numbers({3, 4})}, [&](const auto& in) { return softmax(in[0], axis); });
     expect_gradients({numbers({3, 4})}, [&](const auto& in) { return log_softmax(in[0], axis); });
   }
-  expect_gradients({numbers({2, 3, 2})}, [](const auto& in) { return softmax(in[0], 1) * in[0]; });
+  if (thorough())
+    expect_gradients({numbers({2, 3, 2})},
+                     [](const auto& in) { return softmax(in[0], 1) * in[0]; });
 }
 
 }  // namespace

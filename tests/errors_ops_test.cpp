@@ -1,5 +1,5 @@
-// Mistakes in calls of operations: each is refused at the call, in words that name the operation and what
-// the caller passed.
+// Mistakes in calls of operations: each is refused at the call, in words that name the operation
+// and what the caller passed.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -16,35 +16,69 @@ namespace {
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
 
 Tensor f32(const Shape& shape) { return ones(shape, {.device = test_device()}); }
-Tensor of(DType dtype, const Shape& shape) { return ones(shape, {.dtype = dtype, .device = test_device()}); }
+Tensor of(DType dtype, const Shape& shape) {
+  return ones(shape, {.dtype = dtype, .device = test_device()});
+}
 const Tensor none;
 
 // ---- Undefined tensors, one of each operation.
 
 TEST(Errors, UndefinedOperandsOfUnaryOperations) {
   using Op = Tensor (*)(const Tensor&, Place);
-  const std::pair<const char*, Op> ops[] = {
-      {"neg", neg},     {"abs", abs},   {"sign", sign}, {"exp", exp},     {"expm1", expm1}, {"log", log},
-      {"log1p", log1p}, {"sqrt", sqrt}, {"rsqrt", rsqrt}, {"square", square}, {"reciprocal", reciprocal}, {"sin", sin},
-      {"cos", cos},     {"tanh", tanh}, {"sigmoid", sigmoid}, {"erf", erf}, {"floor", floor}, {"relu", relu},
-      {"gelu", gelu},   {"silu", silu}, {"logical_not", logical_not}};
+  const std::pair<const char*, Op> ops[] = {{"neg", neg},
+                                            {"abs", abs},
+                                            {"sign", sign},
+                                            {"exp", exp},
+                                            {"expm1", expm1},
+                                            {"log", log},
+                                            {"log1p", log1p},
+                                            {"sqrt", sqrt},
+                                            {"rsqrt", rsqrt},
+                                            {"square", square},
+                                            {"reciprocal", reciprocal},
+                                            {"sin", sin},
+                                            {"cos", cos},
+                                            {"tanh", tanh},
+                                            {"sigmoid", sigmoid},
+                                            {"erf", erf},
+                                            {"floor", floor},
+                                            {"relu", relu},
+                                            {"gelu", gelu},
+                                            {"silu", silu},
+                                            {"logical_not", logical_not}};
   for (const auto& [name, op] : ops) {
-    expect<ArgumentError>([&] { op(none, Place::here()); }, std::string(name) + ": the input is not a tensor");
+    expect<ArgumentError>([&] { op(none, Place::here()); },
+                          std::string(name) + ": the input is not a tensor");
   }
 }
 
 TEST(Errors, UndefinedOperandsOfBinaryOperations) {
   using Op = Tensor (*)(const Operand&, const Operand&);
-  const std::pair<const char*, Op> ops[] = {
-      {"add", add}, {"sub", sub}, {"mul", mul}, {"div", div}, {"pow", pow}, {"maximum", maximum}, {"minimum", minimum},
-      {"lt", lt},   {"le", le},   {"gt", gt},   {"ge", ge},   {"eq", eq},   {"ne", ne}, {"logical_and", logical_and},
-      {"logical_or", logical_or}};
+  const std::pair<const char*, Op> ops[] = {{"add", add},
+                                            {"sub", sub},
+                                            {"mul", mul},
+                                            {"div", div},
+                                            {"pow", pow},
+                                            {"maximum", maximum},
+                                            {"minimum", minimum},
+                                            {"lt", lt},
+                                            {"le", le},
+                                            {"gt", gt},
+                                            {"ge", ge},
+                                            {"eq", eq},
+                                            {"ne", ne},
+                                            {"logical_and", logical_and},
+                                            {"logical_or", logical_or}};
   const Tensor x = f32({2});
   for (const auto& [name, op] : ops) {
-    expect<ArgumentError>([&] { op(none, x); }, std::string(name) + ": the left operand is not a tensor");
-    expect<ArgumentError>([&] { op(x, none); }, std::string(name) + ": the right operand is not a tensor");
-    expect<ArgumentError>([&] { op(none, 1); }, std::string(name) + ": the left operand is not a tensor");
-    expect<ShapeError>([&] { op(f32({2, 3}), f32({4})); }, std::string(name) + ": shapes [2, 3] and [4] do not broadcast");
+    expect<ArgumentError>([&] { op(none, x); },
+                          std::string(name) + ": the left operand is not a tensor");
+    expect<ArgumentError>([&] { op(x, none); },
+                          std::string(name) + ": the right operand is not a tensor");
+    expect<ArgumentError>([&] { op(none, 1); },
+                          std::string(name) + ": the left operand is not a tensor");
+    expect<ShapeError>([&] { op(f32({2, 3}), f32({4})); },
+                       std::string(name) + ": shapes [2, 3] and [4] do not broadcast");
   }
 }
 
@@ -65,7 +99,8 @@ TEST(Errors, UndefinedElsewhere) {
   expect<ArgumentError>([&] { dropout(none, 0.5); }, "dropout: the input is not a tensor");
   expect<ArgumentError>([&] { mse_loss(none, x); }, "mse_loss: the input is not a tensor");
   expect<ArgumentError>([&] { mse_loss(x, none); }, "mse_loss: the target is not a tensor");
-  expect<ArgumentError>([&] { cross_entropy(none, x); }, "cross_entropy: the input is not a tensor");
+  expect<ArgumentError>([&] { cross_entropy(none, x); },
+                        "cross_entropy: the input is not a tensor");
   expect<ArgumentError>([&] { cross_entropy(x, none); }, "cross_entropy: labels is not a tensor");
   expect<ArgumentError>([&] { softmax(none, 0); }, "softmax: the input is not a tensor");
   expect<ArgumentError>([&] { log_softmax(none, 0); }, "log_softmax: the input is not a tensor");
@@ -98,8 +133,10 @@ TEST(Errors, DtypesOfElementwiseOperations) {
 
 TEST(Errors, ShapesOfElementwiseOperations) {
   const Tensor flags = of(DType::boolean, {2});
-  expect<ShapeError>([&] { where(flags, f32({3}), f32({3})); }, "where: shapes [2] and [3] do not broadcast");
-  expect<ShapeError>([&] { where(flags, f32({2}), f32({3})); }, "where: shapes [2] and [3] do not broadcast");
+  expect<ShapeError>([&] { where(flags, f32({3}), f32({3})); },
+                     "where: shapes [2] and [3] do not broadcast");
+  expect<ShapeError>([&] { where(flags, f32({2}), f32({3})); },
+                     "where: shapes [2] and [3] do not broadcast");
   Tensor x = f32({2});
   expect<ShapeError>([&] { x += f32({3}); }, "add: shapes [2] and [3] do not broadcast");
   expect<ShapeError>([&] { x += f32({3, 2}); }, "+=: [3, 2] does not fit into [2] in place");
@@ -127,12 +164,17 @@ TEST(Errors, Reshape) {
 
 TEST(Errors, PermuteAndTranspose) {
   const Tensor x = f32({2, 3, 4});
-  expect<ShapeError>([&] { x.permute({0, 1}); }, "permute: [0, 1] does not name each axis of [2, 3, 4] once");
-  expect<ShapeError>([&] { x.permute({0, 1, 1}); }, "permute: [0, 1, 1] does not name each axis of [2, 3, 4] once");
-  expect<ShapeError>([&] { x.permute({0, 1, -2}); }, "permute: [0, 1, -2] does not name each axis of [2, 3, 4] once");
-  expect<ShapeError>([&] { x.permute({0, 1, 3}); }, "permute: axis 3 is out of range for [2, 3, 4]");
+  expect<ShapeError>([&] { x.permute({0, 1}); },
+                     "permute: [0, 1] does not name each axis of [2, 3, 4] once");
+  expect<ShapeError>([&] { x.permute({0, 1, 1}); },
+                     "permute: [0, 1, 1] does not name each axis of [2, 3, 4] once");
+  expect<ShapeError>([&] { x.permute({0, 1, -2}); },
+                     "permute: [0, 1, -2] does not name each axis of [2, 3, 4] once");
+  expect<ShapeError>([&] { x.permute({0, 1, 3}); },
+                     "permute: axis 3 is out of range for [2, 3, 4]");
   expect<ShapeError>([&] { x.transpose(0, 3); }, "transpose: axis 3 is out of range for [2, 3, 4]");
-  expect<ShapeError>([&] { x.transpose(-4, 0); }, "transpose: axis -4 is out of range for [2, 3, 4]");
+  expect<ShapeError>([&] { x.transpose(-4, 0); },
+                     "transpose: axis -4 is out of range for [2, 3, 4]");
   expect<ShapeError>([&] { x.t(); }, "t: expected at most 2 axes, got [2, 3, 4]");
 }
 
@@ -143,11 +185,14 @@ TEST(Errors, ExpandSqueezeNarrowPad) {
   expect<ShapeError>([&] { x.squeeze(2); }, "squeeze: axis 2 is out of range for [2, 3]");
   expect<ShapeError>([&] { x.unsqueeze(3); }, "unsqueeze: axis 3 is out of range for [2, 3]");
   expect<ShapeError>([&] { x.unsqueeze(-4); }, "unsqueeze: axis -4 is out of range for [2, 3]");
-  expect<ShapeError>([&] { f32({1, 1, 1, 1, 1, 1, 1, 1}).unsqueeze(0); }, "shape: 9 axes, at most 8");
+  expect<ShapeError>([&] { f32({1, 1, 1, 1, 1, 1, 1, 1}).unsqueeze(0); },
+                     "shape: 9 axes, at most 8");
   expect<ShapeError>([&] { x.narrow(2, 0, 1); }, "narrow: axis 2 is out of range for [2, 3]");
   expect<ShapeError>([&] { x.narrow(1, 2, 2); }, "narrow: [2, 2 + 2) is outside axis 1 of [2, 3]");
-  expect<ShapeError>([&] { x.narrow(1, -1, 2); }, "narrow: [-1, -1 + 2) is outside axis 1 of [2, 3]");
-  expect<ShapeError>([&] { x.narrow(-1, 0, -1); }, "narrow: [0, 0 + -1) is outside axis -1 of [2, 3]");
+  expect<ShapeError>([&] { x.narrow(1, -1, 2); },
+                     "narrow: [-1, -1 + 2) is outside axis 1 of [2, 3]");
+  expect<ShapeError>([&] { x.narrow(-1, 0, -1); },
+                     "narrow: [0, 0 + -1) is outside axis -1 of [2, 3]");
   expect<ShapeError>([&] { x.narrow(1, 1, kHuge); },
                      "narrow: [1, 1 + 9223372036854775807) is outside axis 1 of [2, 3]");
   const std::vector<std::int64_t> one{1}, two{1, 1}, negative{0, -1}, huge{0, kHuge};
@@ -173,9 +218,12 @@ TEST(Errors, Reductions) {
   expect<ShapeError>([&] { x.argmax(2); }, "argmax: axis 2 is out of range for [2, 3]");
   expect<ShapeError>([&] { softmax(x, 2); }, "softmax: axis 2 is out of range for [2, 3]");
   expect<ShapeError>([&] { softmax(f32({}), 0); }, "softmax: axis 0 is out of range for []");
-  expect<DTypeError>([&] { softmax(whole, 0); }, "softmax: expected a floating-point tensor, got i64");
-  expect<ShapeError>([&] { log_softmax(x, -3); }, "log_softmax: axis -3 is out of range for [2, 3]");
-  expect<DTypeError>([&] { log_softmax(whole, 0); }, "log_softmax: expected a floating-point tensor, got i64");
+  expect<DTypeError>([&] { softmax(whole, 0); },
+                     "softmax: expected a floating-point tensor, got i64");
+  expect<ShapeError>([&] { log_softmax(x, -3); },
+                     "log_softmax: axis -3 is out of range for [2, 3]");
+  expect<DTypeError>([&] { log_softmax(whole, 0); },
+                     "log_softmax: expected a floating-point tensor, got i64");
 }
 
 // ---- Products.
@@ -184,44 +232,63 @@ TEST(Errors, Products) {
   const Tensor x = f32({2, 3});
   expect<ShapeError>([&] { matmul(x, x); }, "matmul: inner dimensions differ: [2, 3] x [2, 3]");
   expect<ShapeError>([&] { matmul(x, f32({2})); }, "matmul: inner dimensions differ: [2, 3] x [2]");
-  expect<ShapeError>([&] { matmul(f32({2}), f32({3})); }, "matmul: inner dimensions differ: [2] x [3]");
-  expect<ShapeError>([&] { matmul(f32({}), x); }, "matmul: both operands need at least one axis: [] x [2, 3]");
-  expect<ShapeError>([&] { matmul(f32({4, 2, 3}), f32({5, 3, 2})); }, "matmul: shapes [4] and [5] do not broadcast");
+  expect<ShapeError>([&] { matmul(f32({2}), f32({3})); },
+                     "matmul: inner dimensions differ: [2] x [3]");
+  expect<ShapeError>([&] { matmul(f32({}), x); },
+                     "matmul: both operands need at least one axis: [] x [2, 3]");
+  expect<ShapeError>([&] { matmul(f32({4, 2, 3}), f32({5, 3, 2})); },
+                     "matmul: shapes [4] and [5] do not broadcast");
   expect<DTypeError>([&] { matmul(of(DType::boolean, {2, 3}), of(DType::boolean, {3, 2})); },
                      "matmul: expected numbers, got bool");
-  expect<ShapeError>([&] { linear(x, f32({4, 2})); }, "linear: input [2, 3] does not fit weight [4, 2]");
+  expect<ShapeError>([&] { linear(x, f32({4, 2})); },
+                     "linear: input [2, 3] does not fit weight [4, 2]");
   expect<ShapeError>([&] { linear(x, f32({3})); }, "linear: input [2, 3] does not fit weight [3]");
-  expect<ShapeError>([&] { linear(f32({}), f32({4, 2})); }, "linear: input [] does not fit weight [4, 2]");
-  expect<ShapeError>([&] { linear(x, f32({4, 3}), f32({3})); }, "linear: bias [3] does not fit weight [4, 3]");
+  expect<ShapeError>([&] { linear(f32({}), f32({4, 2})); },
+                     "linear: input [] does not fit weight [4, 2]");
+  expect<ShapeError>([&] { linear(x, f32({4, 3}), f32({3})); },
+                     "linear: bias [3] does not fit weight [4, 3]");
   expect<DTypeError>([&] { linear(of(DType::i64, {2, 3}), f32({4, 3})); },
                      "linear: expected a floating-point tensor, got i64");
-  expect<DTypeError>([&] { linear(x, of(DType::i32, {4, 3})); }, "linear: input is f32, weight is i32");
-  expect<DTypeError>([&] { linear(x, f32({4, 3}), of(DType::i32, {4})); }, "linear: input is f32, bias is i32");
+  expect<DTypeError>([&] { linear(x, of(DType::i32, {4, 3})); },
+                     "linear: input is f32, weight is i32");
+  expect<DTypeError>([&] { linear(x, f32({4, 3}), of(DType::i32, {4})); },
+                     "linear: input is f32, bias is i32");
 }
 
 // ---- Networks.
 
 TEST(Errors, Embedding) {
   const Tensor weight = f32({5, 2});
-  expect<ShapeError>([&] { embedding(f32({5}), of(DType::i64, {2})); }, "embedding: weight [5] needs 2 axes");
-  expect<DTypeError>([&] { embedding(weight, f32({2})); }, "embedding: expected integer ids, got f32");
-  expect<DTypeError>([&] { embedding(weight, of(DType::boolean, {2})); }, "embedding: expected integer ids, got bool");
+  expect<ShapeError>([&] { embedding(f32({0, 2}), of(DType::i64, {2})); },
+                     "embedding: weight [0, 2] has no rows");
+  expect<ShapeError>([&] { embedding(f32({5}), of(DType::i64, {2})); },
+                     "embedding: weight [5] needs 2 axes");
+  expect<DTypeError>([&] { embedding(weight, f32({2})); },
+                     "embedding: expected integer ids, got f32");
+  expect<DTypeError>([&] { embedding(weight, of(DType::boolean, {2})); },
+                     "embedding: expected integer ids, got bool");
   expect<ShapeError>([&] { embedding(weight, of(DType::i64, {1, 1, 1, 1, 1, 1, 1, 1})); },
                      "embedding: ids [1, 1, 1, 1, 1, 1, 1, 1] have too many axes");
 }
 
 TEST(Errors, LayerNorm) {
   const Tensor x = f32({2, 3});
-  expect<ShapeError>([&] { layer_norm(x, {2}); }, "layer_norm: [2] are not the last sizes of [2, 3]");
+  expect<ShapeError>([&] { layer_norm(x, {2}); },
+                     "layer_norm: [2] are not the last sizes of [2, 3]");
   expect<ShapeError>([&] { layer_norm(x, {}); }, "layer_norm: [] are not the last sizes of [2, 3]");
-  expect<ShapeError>([&] { layer_norm(x, {4, 2, 3}); }, "layer_norm: [4, 2, 3] are not the last sizes of [2, 3]");
+  expect<ShapeError>([&] { layer_norm(x, {4, 2, 3}); },
+                     "layer_norm: [4, 2, 3] are not the last sizes of [2, 3]");
   expect<ShapeError>([&] { layer_norm(x, {3}, f32({2})); }, "layer_norm: weight [2] is not [3]");
-  expect<ShapeError>([&] { layer_norm(x, {3}, f32({3}), f32({1})); }, "layer_norm: bias [1] is not [3]");
-  expect<DTypeError>([&] { layer_norm(x, {3}, of(DType::i32, {3})); }, "layer_norm: input is f32, weight is i32");
-  expect<DTypeError>([&] { layer_norm(x, {3}, f32({3}), of(DType::i64, {3})); }, "layer_norm: input is f32, bias is i64");
+  expect<ShapeError>([&] { layer_norm(x, {3}, f32({3}), f32({1})); },
+                     "layer_norm: bias [1] is not [3]");
+  expect<DTypeError>([&] { layer_norm(x, {3}, of(DType::i32, {3})); },
+                     "layer_norm: input is f32, weight is i32");
+  expect<DTypeError>([&] { layer_norm(x, {3}, f32({3}), of(DType::i64, {3})); },
+                     "layer_norm: input is f32, bias is i64");
   expect<DTypeError>([&] { layer_norm(of(DType::i64, {2, 3}), {3}); },
                      "layer_norm: expected a floating-point tensor, got i64");
-  expect<ArgumentError>([&] { layer_norm(x, {3}, {}, f32({3})); }, "layer_norm: bias without weight");
+  expect<ArgumentError>([&] { layer_norm(x, {3}, {}, f32({3})); },
+                        "layer_norm: bias without weight");
   expect<ArgumentError>([&] { layer_norm(x, {3}, {}, {}, -1); }, "layer_norm: eps -1 is negative");
 }
 
@@ -229,14 +296,18 @@ TEST(Errors, Dropout) {
   const Tensor x = f32({2});
   expect<ArgumentError>([&] { dropout(x, 1.5); }, "dropout: p = 1.5 is not in [0, 1]");
   expect<ArgumentError>([&] { dropout(x, -0.25); }, "dropout: p = -0.25 is not in [0, 1]");
-  expect<ArgumentError>([&] { dropout(x, std::numeric_limits<double>::quiet_NaN()); }, "dropout: p = nan is not in [0, 1]");
-  expect<DTypeError>([&] { dropout(of(DType::i64, {2}), 0.5); }, "dropout: expected a floating-point tensor, got i64");
+  expect<ArgumentError>([&] { dropout(x, std::numeric_limits<double>::quiet_NaN()); },
+                        "dropout: p = nan is not in [0, 1]");
+  expect<DTypeError>([&] { dropout(of(DType::i64, {2}), 0.5); },
+                     "dropout: expected a floating-point tensor, got i64");
 }
 
 TEST(Errors, Losses) {
   const Tensor x = f32({2, 3});
-  expect<ShapeError>([&] { mse_loss(x, f32({3})); }, "mse_loss: input [2, 3] and target [3] differ in shape");
-  expect<DTypeError>([&] { mse_loss(of(DType::i64, {2}), f32({2})); }, "mse_loss: expected a floating-point tensor, got i64");
+  expect<ShapeError>([&] { mse_loss(x, f32({3})); },
+                     "mse_loss: input [2, 3] and target [3] differ in shape");
+  expect<DTypeError>([&] { mse_loss(of(DType::i64, {2}), f32({2})); },
+                     "mse_loss: expected a floating-point tensor, got i64");
   const Tensor labels = of(DType::i64, {2});
   expect<ShapeError>([&] { cross_entropy(f32({2}), labels); },
                      "cross_entropy: logits [2] need [n, classes] and labels [2] need [n]");
@@ -244,8 +315,10 @@ TEST(Errors, Losses) {
                      "cross_entropy: logits [2, 3] need [n, classes] and labels [3] need [n]");
   expect<ShapeError>([&] { cross_entropy(x, of(DType::i64, {2, 1})); },
                      "cross_entropy: logits [2, 3] need [n, classes] and labels [2, 1] need [n]");
-  expect<DTypeError>([&] { cross_entropy(x, f32({2})); }, "cross_entropy: expected integer labels, got f32");
-  expect<DTypeError>([&] { cross_entropy(x, of(DType::boolean, {2})); }, "cross_entropy: expected integer labels, got bool");
+  expect<DTypeError>([&] { cross_entropy(x, f32({2})); },
+                     "cross_entropy: expected integer labels, got f32");
+  expect<DTypeError>([&] { cross_entropy(x, of(DType::boolean, {2})); },
+                     "cross_entropy: expected integer labels, got bool");
   expect<DTypeError>([&] { cross_entropy(of(DType::i64, {2, 3}), labels); },
                      "cross_entropy: expected a floating-point tensor, got i64");
   expect<ShapeError>([&] { cross_entropy(f32({2, 0}), labels); }, "cross_entropy: no classes");

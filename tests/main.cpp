@@ -10,23 +10,28 @@
 #include "volta/error.h"
 
 namespace {
-volta::Device chosen_device;
+std::string device_name = "cpu";
 }
 
-volta::Device test_device() { return chosen_device; }
+// Parsed when a test first asks: a test that needs no device loads no driver.
+volta::Device test_device() {
+  static const volta::Device device = [] {
+    try {
+      return volta::Device::parse(device_name);
+    } catch (const volta::Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      std::exit(2);
+    }
+  }();
+  return device;
+}
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  std::string name = std::getenv("VOLTA_TEST_DEVICE") ? std::getenv("VOLTA_TEST_DEVICE") : "cpu";
+  if (const char* name = std::getenv("VOLTA_TEST_DEVICE")) device_name = name;
   for (int i = 1; i < argc; ++i) {
-    if (std::strncmp(argv[i], "--device=", 9) == 0) name = argv[i] + 9;
+    if (std::strncmp(argv[i], "--device=", 9) == 0) device_name = argv[i] + 9;
   }
-  try {
-    chosen_device = volta::Device::parse(name);
-  } catch (const volta::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 2;
-  }
-  std::printf("device: %s\n", volta::to_string(chosen_device).c_str());
+  std::printf("device: %s\n", device_name.c_str());
   return RUN_ALL_TESTS();
 }

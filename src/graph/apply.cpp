@@ -28,7 +28,7 @@ bool wants_gradient(const Tensor& tensor) {
 TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
                   std::span<Node* const> outputs, Place place) {
   const Op& op = op_info(id);
-  if (op.vjp == nullptr || !grad_mode()) return {};
+  if (op.vjp == nullptr || !grad_mode() || !is_floating(outputs[0]->dtype)) return {};
   bool any = false;
   for (const Tensor& input : inputs) any = any || wants_gradient(input);
   if (!any) return {};

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -25,23 +24,18 @@ namespace {
 std::atomic<std::uint32_t> pass_number{0};
 
 // All records the root depends on, last recorded first.
-std::vector<Tape*> reachable(Tape* root) {
-  const std::uint32_t pass = pass_number.fetch_add(1) + 1;
-  std::vector<Tape*> found{root}, stack{root};
+void find_reachable(Tape* root, std::uint32_t pass, std::vector<Tape*>& found) {
+  found.assign(1, root);
   root->visit = pass;
-  while (!stack.empty()) {
-    Tape* tape = stack.back();
-    stack.pop_back();
-    for (const Edge& edge : tape->edges) {
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (const Edge& edge : found[i]->edges) {
       Tape* next = edge.tape.get();
       if (next == nullptr || next->visit == pass) continue;
       next->visit = pass;
       found.push_back(next);
-      stack.push_back(next);
     }
   }
   std::sort(found.begin(), found.end(), [](const Tape* a, const Tape* b) { return a->sequence > b->sequence; });
-  return found;
 }
 
 // A gradient in the shape and dtype of what it is the gradient of.
@@ -77,7 +71,9 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
     variable->grad = variable->grad.defined() ? added(variable->grad, gradient, place) : gradient.detach();
     return;
   }
-  const std::vector<Tape*> tapes = reachable(variable->tape.get());
+  const std::uint32_t pass = pass_number.fetch_add(1, std::memory_order_relaxed) + 1;
+  thread_local std::vector<Tape*> tapes;  // keeps its memory from pass to pass
+  find_reachable(variable->tape.get(), pass, tapes);
   for (const Tape* tape : tapes) {
     if (tape->consumed) {
       throw ArgumentError(fmt::format("backward: the history of {} ({}:{}) was used by an earlier backward(); pass "
@@ -88,8 +84,7 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
   // Gradients are recorded without history, in their forward's precision whatever the scopes say now.
   const NoGrad no_grad;
   const ExecutionContext plain({});
-  std::set<Variable*> fresh;           // leaves whose gradient began in this pass
-  std::set<DeviceEntry*> accumulated;  // devices where an earlier gradient was added to
+  std::vector<DeviceEntry*> accumulated;  // devices where an earlier gradient was added to
   variable->tape->gradient = gradient;
   for (Tape* tape : tapes) {
     Tensor g = std::move(tape->gradient);
@@ -112,16 +107,18 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
         Variable* leaf = TensorAccess::variable(edge.leaf);
         if (leaf->grad.defined()) {
           leaf->grad = added(leaf->grad, part, tape->place);
-          if (fresh.count(leaf) == 0) accumulated.insert(leaf->node->entry);
+          if (leaf->grad_pass != pass) accumulated.push_back(leaf->node->entry);
         } else {
           leaf->grad = part.detach();
-          fresh.insert(leaf);
+          leaf->grad_pass = pass;
         }
       }
     }
     if (!options.retain_graph) forget(*tape);
   }
   // Micro-batches repeat a plan instead of unrolling into one.
+  std::sort(accumulated.begin(), accumulated.end());
+  accumulated.erase(std::unique(accumulated.begin(), accumulated.end()), accumulated.end());
   for (DeviceEntry* entry : accumulated) submit(*entry);
 }
 

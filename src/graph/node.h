@@ -172,6 +172,7 @@ class TapeRef {
 struct Variable {
   std::atomic<std::uint32_t> refs{1};
   bool requires_grad = false;  // a leaf that wants a gradient
+  std::uint32_t grad_pass = 0;  // the backward pass in which `grad` began
   Held node;
   TapeRef tape;
   Tensor grad;

@@ -20,6 +20,9 @@ Tensor embedding(const Tensor& weight, const Tensor& ids, Place place) {
   if (!is_integral(ids.dtype()) || ids.dtype() == DType::boolean) {
     graph::throw_dtype("embedding", ids.dtype(), "integer ids");
   }
+  if (weight.shape()[0] == 0 && ids.numel() > 0) {
+    throw ShapeError(fmt::format("embedding: weight {} has no rows", to_string(weight.shape())));
+  }
   Tensor inputs[2] = {weight, ids.dtype() == DType::u8 ? ids.to(DType::i64, place) : ids};
   graph::agree_on_device("embedding", inputs, place);
   if (ids.rank() >= kMaxRank) {

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "core/counting.h"
 #include "core/registry.h"
 #include "plan/runner.h"
+#include "volta/error.h"
 
 namespace volta::graph {
 namespace {
@@ -250,8 +252,19 @@ bool is_key_literal(double value) {
   return value == 0 ? !std::signbit(value) : value == 1 || value == -1 || value == 2 || value == 0.5;
 }
 
+namespace {
+// Bytes are counted in 64 bits, with room for rounding up.
+void require_countable(OpId op, const Shape& shape, DType dtype) {
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
+  if (shape.numel() <= kMaxBytes / static_cast<std::int64_t>(size_of(dtype))) return;
+  throw ShapeError(std::string(op_info(op).name) + ": " + to_string(shape) + " of " + std::string(name_of(dtype)) +
+                   " takes more than 2^62 bytes");
+}
+}  // namespace
+
 Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs, const Shape& shape,
              DType dtype, DeviceEntry& entry, Place place) {
+  require_countable(op, shape, dtype);
   Segment& segment = current_segment(entry);
   const auto lock = lock_for(segment, inputs);
   Node* node = append_operation(segment, op, inputs, attrs, shape, dtype, place);
@@ -263,6 +276,7 @@ Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_
 void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
                   std::span<const Shape> shapes, std::span<const DType> dtypes, DeviceEntry& entry,
                   Place place, std::span<Node*> outputs) {
+  for (std::size_t i = 0; i < shapes.size(); ++i) require_countable(op, shapes[i], dtypes[i]);
   Segment& segment = current_segment(entry);
   const auto lock = lock_for(segment, inputs);
   Batch& batch = segment.batch;
@@ -285,6 +299,7 @@ void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::i
 }
 
 Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype, DeviceEntry& entry) {
+  require_countable(OpId::constant, shape, dtype);
   Node* node = new_node();
   node->op = OpId::constant;
   node->dtype = dtype;

@@ -9,7 +9,8 @@ namespace volta::kernel {
 
 using ProgramObserver = std::function<void(const Program&)>;
 
-// Called once for each program of another text, from the thread that plans. An empty one turns it off.
+// Called once for each program of another text, from the thread that plans. An empty one turns it
+// off.
 VOLTA_BACKEND_API void set_program_observer(ProgramObserver observer);
 
 // Planning and the lowering of products report what they build.
