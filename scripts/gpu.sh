@@ -44,9 +44,9 @@ if has sanitize; then
 fi
 if has bench; then
   for tf32 in "" "--tf32"; do
-    build/gpu/bench/steps --device cuda:0 --workload all $tf32 --json "$out/steps_cuda${tf32/--/_}.json"
+    build/gpu/bench/volta_steps --device cuda:0 --workload all $tf32 --json "$out/steps_cuda${tf32/--/_}.json"
   done
-  VOLTA_OPENCL_DEVICE=NVIDIA build/gpu/bench/steps --device opencl:0 --workload all --json "$out/steps_opencl.json"
+  VOLTA_OPENCL_DEVICE=NVIDIA build/gpu/bench/volta_steps --device opencl:0 --workload all --json "$out/steps_opencl.json"
   build/gpu/examples/xor cuda:0
 fi
 if has peers; then

@@ -11,7 +11,9 @@
 namespace volta {
 namespace {
 
-TensorOptions on_device(bool grad = false) { return {.device = test_device(), .requires_grad = grad}; }
+TensorOptions on_device(bool grad = false) {
+  return {.device = test_device(), .requires_grad = grad};
+}
 
 // What an action adds to the counters.
 template <class Action>
@@ -59,8 +61,17 @@ struct Xor {
 TEST(Recording, NothingRunsBeforeSomebodyLooks) {
   const Tensor a = randn({64, 64}, on_device()).eval();
   Tensor b;
-  EXPECT_EQ(counted([&] { b = (a * 2 + 1).tanh(); EXPECT_TRUE(b.is_pending()); b = Tensor(); }).launches, 0u);
-  EXPECT_EQ(counted([&] { b = (a * 2 + 1).tanh(); b.eval(); }).launches, 1u);
+  EXPECT_EQ(counted([&] {
+              b = (a * 2 + 1).tanh();
+              EXPECT_TRUE(b.is_pending());
+              b = Tensor();
+            }).launches,
+            0u);
+  EXPECT_EQ(counted([&] {
+              b = (a * 2 + 1).tanh();
+              b.eval();
+            }).launches,
+            1u);
   EXPECT_FALSE(b.is_pending());
 }
 
@@ -124,7 +135,8 @@ TEST(Tape, BackwardConsumesIt) {
     y.backward();
     FAIL() << "a second backward passed";
   } catch (const ArgumentError& e) {
-    EXPECT_NE(std::string(e.what()).find("was used by an earlier backward()"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("was used by an earlier backward()"), std::string::npos)
+        << e.what();
     EXPECT_NE(std::string(e.what()).find("evaluation_test.cpp"), std::string::npos) << e.what();
   }
 }
@@ -263,7 +275,8 @@ TEST(Donation, EveryLossOfAThousandStepsKeepsItsValue) {
   std::vector<double> seen;
   for (int i = 0; i < 1000; ++i) losses.push_back(net.step());
   for (int i = 0; i < 1000; ++i) seen.push_back(twin.step().item());
-  for (std::size_t i = 0; i < losses.size(); ++i) ASSERT_EQ(losses[i].item(), seen[i]) << "step " << i;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    ASSERT_EQ(losses[i].item(), seen[i]) << "step " << i;
 }
 
 // ---- Scalars.
@@ -296,7 +309,8 @@ TEST(Scalars, LiteralsAreInTheKey) {
 // ---- Scopes.
 
 TEST(Scopes, BackwardIgnoresThePrecisionOfTheMoment) {
-  // The tf32 flag is part of a product's key: a backward inside another scope replays the same plan.
+  // The tf32 flag is part of a product's key: a backward inside another scope replays the same
+  // plan.
   const Tensor a = randn({64, 64}, on_device(true)), b = randn({64, 64}, on_device());
   a.eval();
   b.eval();
@@ -336,7 +350,9 @@ TEST(Copies, AStepAfterTheFirstMovesOnlyTheBatch) {
     net.step();
   };
   for (int i = 0; i < 6; ++i) step();
-  const Counters later = counted([&] { for (int i = 0; i < 10; ++i) step(); });
+  const Counters later = counted([&] {
+    for (int i = 0; i < 10; ++i) step();
+  });
   EXPECT_EQ(later.transfers, test_device().is_cpu() ? 0u : 20u);
   EXPECT_EQ(later.bytes_to_device, test_device().is_cpu() ? 0u : 10u * (32 + 16));
   EXPECT_EQ(later.bytes_to_host, 0u);
@@ -412,7 +428,9 @@ TEST(Counts, CrossEntropyAndItsGradientAreTwoKernels) {
 TEST(Counts, FromTheThirdStepOnNothingIsBuiltCompiledOrAllocated) {
   Xor net;
   for (int i = 0; i < 2; ++i) net.step();
-  const Counters later = counted([&] { for (int i = 0; i < 20; ++i) net.step(); });
+  const Counters later = counted([&] {
+    for (int i = 0; i < 20; ++i) net.step();
+  });
   EXPECT_EQ(later.plans_built, 0u);
   EXPECT_EQ(later.compilations, 0u);
   EXPECT_EQ(later.allocations, 0u);
@@ -539,7 +557,8 @@ TEST(Failure, ALabelOutOfRangeNamesTheLoss) {
     FAIL() << "no error";
   } catch (const IndexError& e) {
     EXPECT_NE(std::string(e.what()).find("cross_entropy ("), std::string::npos) << e.what();
-    EXPECT_NE(std::string(e.what()).find("index -1 is out of range [0, 5)"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("index -1 is out of range [0, 5)"), std::string::npos)
+        << e.what();
   }
 }
 

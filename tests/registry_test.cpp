@@ -129,8 +129,10 @@ std::string mapped_drivers() {
   std::ifstream maps("/proc/self/maps");
   std::string line, found;
   while (std::getline(maps, line))
-    // libOpenCL.so itself is only the loader, and Debian's oneDNN links it; drivers are what it opens.
-    for (const char* driver : {"libvolta_cuda", "libvolta_opencl", "libcuda.so", "libpocl", "libnvidia"})
+    // libOpenCL.so itself is only the loader, and Debian's oneDNN links it; drivers are what it
+    // opens.
+    for (const char* driver :
+         {"libvolta_cuda", "libvolta_opencl", "libcuda.so", "libpocl", "libnvidia"})
       if (line.find(driver) != std::string::npos) found += line + "\n";
   return found;
 }

@@ -32,9 +32,10 @@ struct CheckReport {
   std::string message;  // names the worst element: input, position, both values
 };
 
-// Compares the gradients of fn, reduced to a scalar with fixed random weights, with central differences.
-VOLTA_API CheckReport check_gradients(const std::function<Tensor(const Tensor&)>& fn, const Tensor& input,
-                                      CheckOptions options = {});
+// Compares the gradients of fn, reduced to a scalar with fixed random weights, with central
+// differences.
+VOLTA_API CheckReport check_gradients(const std::function<Tensor(const Tensor&)>& fn,
+                                      const Tensor& input, CheckOptions options = {});
 VOLTA_API CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
                                       const std::vector<Tensor>& inputs, CheckOptions options = {});
 

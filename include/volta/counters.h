@@ -11,18 +11,19 @@ namespace volta {
 // Totals since the process started (or since reset_counters), over all threads and devices.
 struct Counters {
   std::uint64_t nodes_recorded = 0;
-  std::uint64_t submits = 0;          // plans run, built or replayed
+  std::uint64_t submits = 0;  // plans run, built or replayed
   std::uint64_t plans_built = 0;
-  std::uint64_t compilations = 0;     // kernels compiled, by NVRTC, OpenCL or the CPU executor's preparation
-  std::uint64_t kernels_loaded = 0;   // kernels taken from the disk cache instead
-  std::uint64_t launches = 0;         // kernels run, each node of a replayed graph included
-  std::uint64_t library_calls = 0;    // matrix products run by a library
-  std::uint64_t graph_launches = 0;   // whole plans replayed as one CUDA graph
-  std::uint64_t transfers = 0;        // copies between host and device, or between devices
+  std::uint64_t compilations =
+      0;  // kernels compiled, by NVRTC, OpenCL or the CPU executor's preparation
+  std::uint64_t kernels_loaded = 0;  // kernels taken from the disk cache instead
+  std::uint64_t launches = 0;        // kernels run, each node of a replayed graph included
+  std::uint64_t library_calls = 0;   // matrix products run by a library
+  std::uint64_t graph_launches = 0;  // whole plans replayed as one CUDA graph
+  std::uint64_t transfers = 0;       // copies between host and device, or between devices
   std::uint64_t bytes_to_device = 0;
   std::uint64_t bytes_to_host = 0;
-  std::uint64_t allocations = 0;      // times a pool asked its backend for memory
-  std::uint64_t fallbacks = 0;        // operations a backend handed to the CPU
+  std::uint64_t allocations = 0;  // times a pool asked its backend for memory
+  std::uint64_t fallbacks = 0;    // operations a backend handed to the CPU
 };
 
 VOLTA_API Counters counters();

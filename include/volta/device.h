@@ -21,7 +21,8 @@ class VOLTA_API Device {
   Device() = default;  // the CPU
 
   static Device cpu() { return {}; }
-  // Throw DeviceError saying why the device is absent (unless VOLTA_FALLBACK=cpu: then the CPU, with a warning).
+  // Throw DeviceError saying why the device is absent (unless VOLTA_FALLBACK=cpu: then the CPU,
+  // with a warning).
   static Device cuda(int index = 0);
   static Device opencl(int index = 0);
   // The first GPU present (CUDA, then OpenCL GPUs), or nothing.

@@ -14,11 +14,11 @@ class VOLTA_API Error : public std::runtime_error {
   ~Error() override;
 };
 
-#define VOLTA_ERROR_CLASS(Name)       \
+#define VOLTA_ERROR_CLASS(Name)         \
   class VOLTA_API Name : public Error { \
-   public:                            \
-    using Error::Error;               \
-    ~Name() override;                 \
+   public:                              \
+    using Error::Error;                 \
+    ~Name() override;                   \
   }
 
 VOLTA_ERROR_CLASS(ShapeError);     // shapes, sizes, axes that do not fit the operation

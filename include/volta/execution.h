@@ -14,8 +14,9 @@ enum class Precision : std::uint8_t { f32, tf32 };
 enum class MixedDevices : std::uint8_t { to_gpu, to_cpu, error };
 
 struct ExecutionOptions {
-  Precision matmul = Precision::f32;                  // f32 products are true f32 unless asked
-  MixedDevices mixed_devices = MixedDevices::to_gpu;  // operands on two devices: move with a warning, or refuse
+  Precision matmul = Precision::f32;  // f32 products are true f32 unless asked
+  MixedDevices mixed_devices =
+      MixedDevices::to_gpu;  // operands on two devices: move with a warning, or refuse
 };
 
 // The policy of this thread for as long as the object lives; scopes nest, the innermost decides.

@@ -1,5 +1,5 @@
-// Operations as free functions. Shapes broadcast as in NumPy; dtypes promote as in PyTorch. A mistake
-// throws at the call and names the operation and the shapes.
+// Operations as free functions. Shapes broadcast as in NumPy; dtypes promote as in PyTorch. A
+// mistake throws at the call and names the operation and the shapes.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ VOLTA_API Tensor sub(const Operand& a, const Operand& b);
 VOLTA_API Tensor mul(const Operand& a, const Operand& b);
 VOLTA_API Tensor div(const Operand& a, const Operand& b);  // integers divide to f32
 VOLTA_API Tensor pow(const Operand& a, const Operand& b);
-VOLTA_API Tensor maximum(const Operand& a, const Operand& b);  // NaN if either is; a tie splits the gradient
+VOLTA_API Tensor maximum(const Operand& a,
+                         const Operand& b);  // NaN if either is; a tie splits the gradient
 VOLTA_API Tensor minimum(const Operand& a, const Operand& b);
 VOLTA_API Tensor lt(const Operand& a, const Operand& b);
 VOLTA_API Tensor le(const Operand& a, const Operand& b);
@@ -52,7 +53,8 @@ VOLTA_API Tensor logical_not(const Tensor& x, Place place = Place::here());
 
 // ---- Movement: new views of the same values.
 VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
-                     std::span<const std::int64_t> after, Scalar value = 0, Place place = Place::here());
+                     std::span<const std::int64_t> after, Scalar value = 0,
+                     Place place = Place::here());
 
 // ---- Reductions (the others are methods of Tensor).
 VOLTA_API Tensor softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
@@ -72,9 +74,11 @@ VOLTA_API Tensor embedding(const Tensor& weight, const Tensor& ids, Place place 
 // ---- Normalisation and regularisation.
 // Over the last axes, as many as `normalized` has; weight and bias may be undefined.
 VOLTA_API Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight = {},
-                            const Tensor& bias = {}, double eps = 1e-5, Place place = Place::here());
+                            const Tensor& bias = {}, double eps = 1e-5,
+                            Place place = Place::here());
 // Zeroes each element with probability p and scales the rest by 1 / (1 - p).
-VOLTA_API Tensor dropout(const Tensor& x, double p, bool training = true, Place place = Place::here());
+VOLTA_API Tensor dropout(const Tensor& x, double p, bool training = true,
+                         Place place = Place::here());
 
 // ---- Losses.
 enum class Reduction : std::uint8_t { none, mean, sum };

@@ -1,5 +1,6 @@
-// The fused optimizer updates: one recorded operation for all parameters, in place, on their device.
-// Parameters without a gradient are left alone. Each submits the step as one plan and returns at once.
+// The fused optimizer updates: one recorded operation for all parameters, in place, on their
+// device. Parameters without a gradient are left alone. Each submits the step as one plan and
+// returns at once.
 #pragma once
 
 #include <span>
@@ -22,7 +23,7 @@ struct AdamUpdate {
 };
 // first, second: moments of each parameter's shape; steps: one f32 scalar tensor per parameter.
 VOLTA_API void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
-                         std::span<Tensor> second, std::span<Tensor> steps, const AdamUpdate& options,
-                         Place place = Place::here());
+                         std::span<Tensor> second, std::span<Tensor> steps,
+                         const AdamUpdate& options, Place place = Place::here());
 
 }  // namespace volta

@@ -11,7 +11,8 @@ struct Place {
   std::uint32_t line = 0;
 
   constexpr Place() = default;
-  constexpr Place(std::source_location where) : file(where.file_name()), line(where.line()) {}  // NOLINT
+  constexpr Place(std::source_location where)
+      : file(where.file_name()), line(where.line()) {}  // NOLINT
 
   // As a default argument this is the caller's place.
   static constexpr Place here(std::source_location where = std::source_location::current()) {

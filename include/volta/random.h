@@ -15,8 +15,9 @@ VOLTA_API Tensor randn(const Shape& shape, TensorOptions options = {}, Place pla
 VOLTA_API Tensor uniform(const Shape& shape, double low, double high, TensorOptions options = {},
                          Place place = Place::here());
 
-// Integers in [low, high), i64 unless options say otherwise; ranges past 2^24 need a device with f64.
-VOLTA_API Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options = {},
-                         Place place = Place::here());
+// Integers in [low, high), i64 unless options say otherwise; ranges past 2^24 need a device with
+// f64.
+VOLTA_API Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
+                         TensorOptions options = {}, Place place = Place::here());
 
 }  // namespace volta

@@ -14,9 +14,10 @@ class Scalar {
   template <class T>
     requires std::is_arithmetic_v<T>
   constexpr Scalar(T v)  // NOLINT: implicit on purpose
-      : value_(static_cast<double>(v)), kind_(std::same_as<T, bool>    ? Kind::boolean
-                                              : std::is_integral_v<T> ? Kind::integer
-                                                                      : Kind::floating) {
+      : value_(static_cast<double>(v)),
+        kind_(std::same_as<T, bool>   ? Kind::boolean
+              : std::is_integral_v<T> ? Kind::integer
+                                      : Kind::floating) {
     if constexpr (std::is_integral_v<T>) integer_ = static_cast<std::int64_t>(v);
   }
 

@@ -16,7 +16,8 @@ inline constexpr int kMaxRank = 8;
 class VOLTA_API Shape {
  public:
   Shape() = default;  // rank 0: one element
-  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  Shape(std::initializer_list<std::int64_t> sizes)
+      : Shape(std::span(sizes.begin(), sizes.size())) {}
   // Throws ShapeError for negative sizes, more than kMaxRank axes, or a product over 2^63 - 1.
   explicit Shape(std::span<const std::int64_t> sizes);
 
@@ -51,7 +52,8 @@ VOLTA_API std::ostream& operator<<(std::ostream& out, const Shape& shape);
 // NumPy broadcasting. Throws ShapeError "<op>: shapes [..] and [..] do not broadcast".
 VOLTA_API Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-// -rank <= axis < rank, as a non-negative axis; throws ShapeError "<op>: axis 3 is out of range for [2, 2]".
+// -rank <= axis < rank, as a non-negative axis; throws ShapeError "<op>: axis 3 is out of range for
+// [2, 2]".
 VOLTA_API int normalize_axis(const char* op, std::int64_t axis, const Shape& shape);
 
 }  // namespace volta

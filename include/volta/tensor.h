@@ -1,5 +1,6 @@
-// Tensor: what users hold. A shared handle to a variable: copies of a Tensor see each other's in-place
-// changes. Operations record what is to be computed; looking at a value computes everything pending.
+// Tensor: what users hold. A shared handle to a variable: copies of a Tensor see each other's
+// in-place changes. Operations record what is to be computed; looking at a value computes
+// everything pending.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +61,7 @@ class VOLTA_API Tensor {
   // ---- Looking at values: computes everything this thread still holds on the device.
   double item() const;  // of a one-element tensor
   template <class T>
-  T item() const;       // throws if T cannot hold the value exactly (floats may round to float)
+  T item() const;  // throws if T cannot hold the value exactly (floats may round to float)
   template <class T>
   std::vector<T> to_vector() const;  // T must hold every value of the dtype
   const Tensor& eval() const;        // computes without copying to the host
@@ -75,7 +76,8 @@ class VOLTA_API Tensor {
   void zero_grad();  // drops the gradient
   // Computes gradients of this scalar (or of the sum of this times `gradient`) into the leaves.
   void backward(BackwardOptions options = {}, Place place = Place::here()) const;
-  void backward(const Tensor& gradient, BackwardOptions options = {}, Place place = Place::here()) const;
+  void backward(const Tensor& gradient, BackwardOptions options = {},
+                Place place = Place::here()) const;
   Tensor detach() const;  // the same value, without its history
 
   // ---- Copies and conversions.
@@ -141,7 +143,8 @@ class VOLTA_API Tensor {
 
   Tensor sum(Place place = Place::here()) const;
   Tensor sum(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
-  Tensor sum(std::span<const std::int64_t> axes, bool keepdim = false, Place place = Place::here()) const;
+  Tensor sum(std::span<const std::int64_t> axes, bool keepdim = false,
+             Place place = Place::here()) const;
   Tensor sum(std::initializer_list<std::int64_t> axes, bool keepdim = false,
              Place place = Place::here()) const;
   Tensor mean(Place place = Place::here()) const;
@@ -198,8 +201,8 @@ VOLTA_API Tensor operator-(const Tensor& a);
 // Values as nested rows, long ones shortened; then dtype and device where not f32 on the CPU.
 VOLTA_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
-// Gives the variable the value: every handle sees it. The device and dtype may change, the shape may not;
-// requires_grad and the gradient stay, no history is recorded.
+// Gives the variable the value: every handle sees it. The device and dtype may change, the shape
+// may not; requires_grad and the gradient stay, no history is recorded.
 VOLTA_API void assign(Tensor& variable, const Tensor& value);
 
 // ---- Creation.
@@ -227,11 +230,14 @@ VOLTA_API Tensor from_values(const void* values, std::size_t count, DType dtype,
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape, TensorOptions options = {},
                    Place place = Place::here()) {
-  static_assert(!std::is_same_v<T, bool>, "use std::vector<std::uint8_t> with {.dtype = DType::boolean}");
-  return detail::from_values(values.data(), values.size(), dtype_of<T>::value, shape, options, place);
+  static_assert(!std::is_same_v<T, bool>,
+                "use std::vector<std::uint8_t> with {.dtype = DType::boolean}");
+  return detail::from_values(values.data(), values.size(), dtype_of<T>::value, shape, options,
+                             place);
 }
 template <class T>
-Tensor from_vector(const std::vector<T>& values, TensorOptions options = {}, Place place = Place::here()) {
+Tensor from_vector(const std::vector<T>& values, TensorOptions options = {},
+                   Place place = Place::here()) {
   return from_vector(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);
 }
 

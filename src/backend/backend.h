@@ -1,5 +1,6 @@
 // A device family. One small abstract class: memory, copies, running plans. CUDA and OpenCL live in
-// shared libraries opened on first mention and reach the core through VOLTA_BACKEND_API symbols only.
+// shared libraries opened on first mention and reach the core through VOLTA_BACKEND_API symbols
+// only.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@
 
 namespace volta {
 
-// Device memory: a pointer (CPU, CUDA: base + offset) or a handle with an offset (OpenCL: base is cl_mem).
+// Device memory: a pointer (CPU, CUDA: base + offset) or a handle with an offset (OpenCL: base is
+// cl_mem).
 struct Address {
   void* base = nullptr;
   std::uint64_t offset = 0;
@@ -23,15 +25,16 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// What runs for one plan. Made once; run many times. All compilation, library planning and allocation
-// happens in Backend::prepare or at the start of run, before the first launch.
+// What runs for one plan. Made once; run many times. All compilation, library planning and
+// allocation happens in Backend::prepare or at the start of run, before the first launch.
 class Executable {
  public:
   virtual ~Executable() = default;
 
-  // Enqueues the steps and returns without waiting (the CPU has finished when it returns). `arena` has at
-  // least PlanSteps::arena_bytes. `args` is the argument block, copied before run returns. An output may be
-  // at the address of a leaf (donation). Counts launches and library calls in live_counters().
+  // Enqueues the steps and returns without waiting (the CPU has finished when it returns). `arena`
+  // has at least PlanSteps::arena_bytes. `args` is the argument block, copied before run returns.
+  // An output may be at the address of a leaf (donation). Counts launches and library calls in
+  // live_counters().
   virtual void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
                    std::span<const std::uint64_t> args) = 0;
 };
@@ -46,13 +49,13 @@ class Backend {
   virtual std::uint64_t device_memory(int device) const = 0;
   virtual bool supports(int device, DType dtype) const = 0;
 
-  // Raw device memory, at least 256-byte aligned; the pool in front of it caches and splits. Returns an
-  // empty Address when the device has no more.
+  // Raw device memory, at least 256-byte aligned; the pool in front of it caches and splits.
+  // Returns an empty Address when the device has no more.
   virtual Address allocate(int device, std::size_t bytes) = 0;
   virtual void release(int device, Address memory) = 0;
 
-  // Copies in the order of the device's work. upload may return before the device has the bytes but not
-  // before `source` may change; download waits for the bytes.
+  // Copies in the order of the device's work. upload may return before the device has the bytes but
+  // not before `source` may change; download waits for the bytes.
   virtual void upload(int device, Address destination, const void* source, std::size_t bytes) = 0;
   virtual void download(int device, void* destination, Address source, std::size_t bytes) = 0;
   virtual void copy(int device, Address destination, Address source, std::size_t bytes) = 0;
@@ -66,8 +69,8 @@ class Backend {
   virtual std::optional<kernel::ErrorRecord> take_error(int device) = 0;
 };
 
-// Entry point of a backend library: returns a new Backend, or nullptr with the reason in *why. `stamp` is
-// the build stamp of the core; a library of another build refuses.
+// Entry point of a backend library: returns a new Backend, or nullptr with the reason in *why.
+// `stamp` is the build stamp of the core; a library of another build refuses.
 using CreateBackend = Backend* (*)(const char* stamp, const char** why);
 inline constexpr const char* kCreateBackendSymbol = "volta_create_backend";
 

@@ -19,8 +19,7 @@ struct DeviceEntry {
   Backend& backend;
   int index;  // of the device within its backend
   Pool& pool;
-  std::recursive_mutex&
-      lock;  // held while recording state of the device changes or work is submitted
+  std::recursive_mutex& lock;  // held while work is submitted, copied or waited for
 };
 
 // The entry of a device, loading its backend on first use; throws DeviceError saying why it is

@@ -1,5 +1,6 @@
-// Memory for small objects of one type that come and go by the thousand: a free list per thread, no locks on
-// the usual path. A thread that ends gives its list to the global one; nothing is returned to the system.
+// Memory for small objects of one type that come and go by the thousand: a free list per thread, no
+// locks on the usual path. A thread that ends gives its list to the global one; nothing is returned
+// to the system.
 #pragma once
 
 #include <cstddef>
@@ -80,7 +81,8 @@ class Slab {
         return cell;
       }
     }
-    auto* block = static_cast<std::byte*>(::operator new(sizeof(T) * kBlock, std::align_val_t{alignof(T)}));
+    auto* block =
+        static_cast<std::byte*>(::operator new(sizeof(T) * kBlock, std::align_val_t{alignof(T)}));
     for (std::size_t i = 1; i < kBlock; ++i) give(block + i * sizeof(T));
     return block;
   }

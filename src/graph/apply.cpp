@@ -116,7 +116,8 @@ void require_floating(const char* op, const Tensor& tensor) {
 void require_supported(const char* op, DType dtype, Device device) {
   DeviceEntry& entry = device_entry(device);
   if (!entry.backend.supports(entry.index, dtype)) {
-    throw DTypeError(fmt::format("{}: {} ({}) has no {}", op, to_string(device), device.name(), name_of(dtype)));
+    throw DTypeError(
+        fmt::format("{}: {} ({}) has no {}", op, to_string(device), device.name(), name_of(dtype)));
   }
 }
 
@@ -140,8 +141,9 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
     static auto* warned = new std::set<std::pair<std::string, std::uint32_t>>;
     const std::lock_guard guard(mutex);
     if (warned->insert({place.file, place.line}).second) {
-      log(LogLevel::warning, fmt::format("{}: operands on {} and {}: moved to {} ({}:{})", op, to_string(first),
-                                         to_string(second), to_string(target), place.file, place.line));
+      log(LogLevel::warning,
+          fmt::format("{}: operands on {} and {}: moved to {} ({}:{})", op, to_string(first),
+                      to_string(second), to_string(target), place.file, place.line));
     }
   }
   for (Tensor& t : operands) {
@@ -149,8 +151,8 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
   }
 }
 
-Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs, const Shape& shape,
-             DType dtype, Place place) {
+Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
+             const Shape& shape, DType dtype, Place place) {
   NodeList nodes(inputs);
   Node* node = record(op, nodes.span(), attrs, shape, dtype, entry_of(inputs[0]), place);
   try {
@@ -161,14 +163,16 @@ Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64
   }
 }
 
-Tensor apply(OpId op, std::initializer_list<Tensor> inputs, std::initializer_list<std::int64_t> attrs,
-             const Shape& shape, DType dtype, Place place) {
-  return apply(op, std::span(inputs.begin(), inputs.size()), std::span(attrs.begin(), attrs.size()), shape,
-               dtype, place);
+Tensor apply(OpId op, std::initializer_list<Tensor> inputs,
+             std::initializer_list<std::int64_t> attrs, const Shape& shape, DType dtype,
+             Place place) {
+  return apply(op, std::span(inputs.begin(), inputs.size()), std::span(attrs.begin(), attrs.size()),
+               shape, dtype, place);
 }
 
-std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
-                                std::span<const Shape> shapes, std::span<const DType> dtypes, Place place) {
+std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
+                                std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
+                                std::span<const DType> dtypes, Place place) {
   NodeList nodes(inputs);
   std::vector<Node*> outputs(shapes.size());
   record_multi(op, nodes.span(), attrs, shapes, dtypes, entry_of(inputs[0]), place, outputs);
@@ -182,12 +186,15 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs, std::sp
 }
 
 Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device) {
-  return make_tensor(make_constant(is_floating(dtype) ? value.value() : static_cast<double>(value.integer()),
-                                   value.integer(), shape, dtype, device_entry(device)),
-                     {});
+  return make_tensor(
+      make_constant(is_floating(dtype) ? value.value() : static_cast<double>(value.integer()),
+                    value.integer(), shape, dtype, device_entry(device)),
+      {});
 }
 
-Tensor number(Scalar value, DType dtype, Device device) { return filled(Shape{}, value, dtype, device); }
+Tensor number(Scalar value, DType dtype, Device device) {
+  return filled(Shape{}, value, dtype, device);
+}
 
 Tensor reshape_to(const Tensor& x, const Shape& shape, Place place) {
   if (x.shape() == shape) return x;

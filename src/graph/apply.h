@@ -1,4 +1,5 @@
-// Recording operations on tensors: devices agreed, the node recorded, the tape kept where gradients flow.
+// Recording operations on tensors: devices agreed, the node recorded, the tape kept where gradients
+// flow.
 #pragma once
 
 #include <cstdint>
@@ -20,31 +21,34 @@ void require_floating(const char* op, const Tensor& tensor);
 // Throws DTypeError where the device has no such dtype.
 void require_supported(const char* op, DType dtype, Device device);
 
-// The device of an operation: where the operands are. If they differ, the ExecutionContext decides: the
-// others are moved (with a warning once per place) or DeviceError is thrown.
+// The device of an operation: where the operands are. If they differ, the ExecutionContext decides:
+// the others are moved (with a warning once per place) or DeviceError is thrown.
 void agree_on_device(const char* op, std::span<Tensor> operands, Place place);
 
 // Records one operation with one result.
-Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs, const Shape& shape,
-             DType dtype, Place place);
-Tensor apply(OpId op, std::initializer_list<Tensor> inputs, std::initializer_list<std::int64_t> attrs,
+Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
              const Shape& shape, DType dtype, Place place);
+Tensor apply(OpId op, std::initializer_list<Tensor> inputs,
+             std::initializer_list<std::int64_t> attrs, const Shape& shape, DType dtype,
+             Place place);
 // Several results; gradients flow through the first, the others are auxiliary.
-std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
-                                std::span<const Shape> shapes, std::span<const DType> dtypes, Place place);
+std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
+                                std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
+                                std::span<const DType> dtypes, Place place);
 
 // A number as a tensor of no axes: never pending.
 Tensor number(Scalar value, DType dtype, Device device);
 Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device);
 
-// Device::entry for a tensor.
+// Where the tensor lives.
 DeviceEntry& entry_of(const Tensor& tensor);
 
 // ---- What formulas are written in (no place: they take the place of the operation they serve).
 Tensor reshape_to(const Tensor& x, const Shape& shape, Place place);
 Tensor expand_to(const Tensor& x, const Shape& shape, Place place);
 Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdim, Place place);
-Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, bool tf32, Place place);
+Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, bool tf32,
+               Place place);
 Tensor binary(OpId op, const Operand& a, const Operand& b);
 
 // The next random offset of this thread, advanced by the words that `count` elements take.
@@ -53,7 +57,7 @@ struct RandomState {
 };
 RandomState take_random(std::int64_t words);
 
-// During a backward pass and inside optimizer updates, scopes such as precision are those of the forward.
+// Whether this thread records history.
 bool& grad_mode();
 
 // Recording order of tape records.

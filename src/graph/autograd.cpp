@@ -1,4 +1,5 @@
-// The backward pass: records in reverse order of recording, no recursion, gradients added per input.
+// The backward pass: records in reverse order of recording, no recursion, gradients added per
+// input.
 #include "graph/autograd.h"
 
 #include <algorithm>
@@ -35,7 +36,8 @@ void find_reachable(Tape* root, std::uint32_t pass, std::vector<Tape*>& found) {
       found.push_back(next);
     }
   }
-  std::sort(found.begin(), found.end(), [](const Tape* a, const Tape* b) { return a->sequence > b->sequence; });
+  std::sort(found.begin(), found.end(),
+            [](const Tape* a, const Tape* b) { return a->sequence > b->sequence; });
 }
 
 // A gradient in the shape and dtype of what it is the gradient of.
@@ -49,7 +51,9 @@ Tensor fitted(const Tensor& gradient, const Edge& edge, Place place) {
   return g.dtype() == edge.dtype ? g : g.to(edge.dtype, place);
 }
 
-Tensor added(const Tensor& a, const Tensor& b, Place place) { return binary(OpId::add, {a, place}, {b, place}); }
+Tensor added(const Tensor& a, const Tensor& b, Place place) {
+  return binary(OpId::add, {a, place}, {b, place});
+}
 
 void forget(Tape& tape) {
   tape.consumed = true;
@@ -60,15 +64,18 @@ void forget(Tape& tape) {
 
 }  // namespace
 
-void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions options, Place place) {
+void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions options,
+                  Place place) {
   Variable* variable = TensorAccess::variable(root);
   if (!variable->tape) {
     if (!variable->requires_grad) {
-      throw ArgumentError("backward: the tensor has no history (no input required a gradient, or it was recorded "
-                          "under NoGrad)");
+      throw ArgumentError(
+          "backward: the tensor has no history (no input required a gradient, or it was recorded "
+          "under NoGrad)");
     }
     const NoGrad no_grad;
-    variable->grad = variable->grad.defined() ? added(variable->grad, gradient, place) : gradient.detach();
+    variable->grad =
+        variable->grad.defined() ? added(variable->grad, gradient, place) : gradient.detach();
     return;
   }
   const std::uint32_t pass = pass_number.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -76,12 +83,14 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
   find_reachable(variable->tape.get(), pass, tapes);
   for (const Tape* tape : tapes) {
     if (tape->consumed) {
-      throw ArgumentError(fmt::format("backward: the history of {} ({}:{}) was used by an earlier backward(); pass "
-                                      "{{.retain_graph = true}} to the first one",
-                                      op_info(tape->op).name, tape->place.file, tape->place.line));
+      throw ArgumentError(
+          fmt::format("backward: the history of {} ({}:{}) was used by an earlier backward(); pass "
+                      "{{.retain_graph = true}} to the first one",
+                      op_info(tape->op).name, tape->place.file, tape->place.line));
     }
   }
-  // Gradients are recorded without history, in their forward's precision whatever the scopes say now.
+  // Gradients are recorded without history, in their forward's precision whatever the scopes say
+  // now.
   const NoGrad no_grad;
   const ExecutionContext plain({});
   std::vector<DeviceEntry*> accumulated;  // devices where an earlier gradient was added to
@@ -133,7 +142,8 @@ Tensor copy_to_device(const Tensor& x, Device device, Place place) {
     copy = upload(bytes.data(), node->shape, node->dtype, device);
   }
   Variable* source = TensorAccess::variable(x);
-  if (!grad_mode() || !(source->requires_grad || source->tape) || !is_floating(x.dtype())) return copy;
+  if (!grad_mode() || !(source->requires_grad || source->tape) || !is_floating(x.dtype()))
+    return copy;
   TapeRef tape = TapeRef::adopt(new_tape());
   tape->op = OpId::to_device;
   tape->place = place;

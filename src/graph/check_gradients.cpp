@@ -27,7 +27,8 @@ double weighted(const Tensor& y) {
   const NoGrad no_grad;
   // Summed on the host in double: the differences are small against the sum.
   const Tensor values = y.to(Device::cpu());
-  const std::vector<double> v = values.to_vector<double>(), w = weights_like(values).to_vector<double>();
+  const std::vector<double> v = values.to_vector<double>(),
+                            w = weights_like(values).to_vector<double>();
   return std::inner_product(v.begin(), v.end(), w.begin(), 0.0);
 }
 
@@ -68,8 +69,10 @@ CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>
       const double error = std::fabs(gradient[i] - expected) / std::max(1.0, std::fabs(expected));
       if (error <= report.worst && !std::isnan(error)) continue;
       report.worst = error;
-      report.message = fmt::format("input {} element {}: gradient {}, differences {}, relative error {:.3g} (tolerance {:.3g})",
-                                   k, i, gradient[i], expected, error, tol);
+      report.message = fmt::format(
+          "input {} element {}: gradient {}, differences {}, relative error {:.3g} (tolerance "
+          "{:.3g})",
+          k, i, gradient[i], expected, error, tol);
       if (std::isnan(error)) break;
     }
   }

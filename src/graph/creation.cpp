@@ -1,6 +1,7 @@
 // New tensors: from host values, constants (which take no memory until they must), random numbers.
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -59,7 +60,8 @@ Tensor finish(Tensor tensor, const TensorOptions& options) {
 }
 
 // A random operation: seed and offset are arguments, so that a step that draws again replays.
-Tensor draw(OpId op, const Shape& shape, DType dtype, Device device, std::int64_t words, Place place) {
+Tensor draw(OpId op, const Shape& shape, DType dtype, Device device, std::int64_t words,
+            Place place) {
   require_supported(op_info(op).name, dtype, device);
   const RandomState random = take_random(words);
   const Tensor inputs[2] = {number(static_cast<std::int64_t>(random.seed), DType::i64, device),
@@ -85,8 +87,8 @@ namespace detail {
 Tensor from_values(const void* values, std::size_t count, DType dtype, const Shape& shape,
                    const TensorOptions& options, Place) {
   if (static_cast<std::int64_t>(count) != shape.numel()) {
-    throw ShapeError(fmt::format("tensor: {} values do not fill {} ({} elements)", count, to_string(shape),
-                                 shape.numel()));
+    throw ShapeError(fmt::format("tensor: {} values do not fill {} ({} elements)", count,
+                                 to_string(shape), shape.numel()));
   }
   const Device device = options.device.value_or(Device::cpu());
   const DType wanted = options.dtype.value_or(dtype);
@@ -99,7 +101,8 @@ Tensor from_values(const void* values, std::size_t count, DType dtype, const Sha
 
 }  // namespace detail
 
-Tensor tensor(std::initializer_list<double> values, const Shape& shape, TensorOptions options, Place place) {
+Tensor tensor(std::initializer_list<double> values, const Shape& shape, TensorOptions options,
+              Place place) {
   options.dtype = options.dtype.value_or(DType::f32);
   return detail::from_values(values.begin(), values.size(), DType::f64, shape, options, place);
 }
@@ -109,9 +112,16 @@ Tensor tensor(std::initializer_list<double> values, TensorOptions options, Place
 
 Tensor full(const Shape& shape, Scalar value, TensorOptions options, Place) {
   const Device device = options.device.value_or(Device::cpu());
-  const DType natural = value.is_floating() ? DType::f32 : value.is_boolean() ? DType::boolean : DType::i64;
+  const DType natural = value.is_floating()  ? DType::f32
+                        : value.is_boolean() ? DType::boolean
+                                             : DType::i64;
   const DType dtype = options.dtype.value_or(natural);
   graph::require_supported("full", dtype, device);
+  const bool fits = dtype == DType::i32  ? std::in_range<std::int32_t>(value.integer())
+                    : dtype == DType::u8 ? std::in_range<std::uint8_t>(value.integer())
+                                         : true;
+  if (!fits)
+    throw ArgumentError(fmt::format("full: {} does not fit {}", value.integer(), name_of(dtype)));
   return graph::finish(graph::filled(shape, value, dtype, device), options);
 }
 Tensor scalar(Scalar value, TensorOptions options, Place place) {
@@ -141,7 +151,8 @@ Tensor arange(std::int64_t n, TensorOptions options, Place place) {
   const DType dtype = options.dtype.value_or(DType::i64);
   graph::require_supported("arange", dtype, device);
   const std::int64_t attrs[2] = {0, n};
-  graph::Node* node = graph::record(OpId::iota, {}, attrs, Shape{n}, dtype, device_entry(device), place);
+  graph::Node* node =
+      graph::record(OpId::iota, {}, attrs, Shape{n}, dtype, device_entry(device), place);
   const graph::Held held = graph::Held::adopt(node);
   return graph::finish(graph::TensorAccess::from_node(node), options);
 }
@@ -158,37 +169,45 @@ DType uniform_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DTy
 Tensor rand(const Shape& shape, TensorOptions options, Place place) {
   const DType dtype = floating_option("rand", options);
   const Device device = options.device.value_or(Device::cpu());
-  const Tensor u = graph::draw(OpId::philox, shape, uniform_dtype(dtype), device, shape.numel(), place);
+  const Tensor u =
+      graph::draw(OpId::philox, shape, uniform_dtype(dtype), device, shape.numel(), place);
   return graph::finish(u.to(dtype, place), options);
 }
 
 Tensor randn(const Shape& shape, TensorOptions options, Place place) {
   const DType dtype = floating_option("randn", options);
   const Device device = options.device.value_or(Device::cpu());
-  return graph::finish(graph::draw(OpId::normal, shape, dtype, device, 2 * shape.numel(), place), options);
+  return graph::finish(graph::draw(OpId::normal, shape, dtype, device, 2 * shape.numel(), place),
+                       options);
 }
 
 Tensor uniform(const Shape& shape, double low, double high, TensorOptions options, Place place) {
   const DType dtype = floating_option("uniform", options);
   const Device device = options.device.value_or(Device::cpu());
-  if (!(low <= high)) throw ArgumentError(fmt::format("uniform: low {} is not at most high {}", low, high));
-  const Tensor u = graph::draw(OpId::philox, shape, uniform_dtype(dtype), device, shape.numel(), place);
-  const Tensor scaled = graph::binary(OpId::add, graph::binary(OpId::mul, {u, place}, {high - low, place}), {low, place});
+  if (!(low <= high))
+    throw ArgumentError(fmt::format("uniform: low {} is not at most high {}", low, high));
+  const Tensor u =
+      graph::draw(OpId::philox, shape, uniform_dtype(dtype), device, shape.numel(), place);
+  const Tensor scaled = graph::binary(
+      OpId::add, graph::binary(OpId::mul, {u, place}, {high - low, place}), {low, place});
   return graph::finish(scaled.to(dtype, place), options);
 }
 
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options, Place place) {
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options,
+               Place place) {
   const std::uint64_t length = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   if (low >= high || length > std::uint64_t{1} << 32) {
     throw ArgumentError(fmt::format("randint: [{}, {}) is empty or longer than 2^32", low, high));
   }
   const Device device = options.device.value_or(Device::cpu());
   const DType dtype = options.dtype.value_or(DType::i64);
-  // floor(u n): exact products of 24-bit (f32) or 32-bit (f64) uniforms, so the same integers everywhere.
+  // floor(u n): exact products of 24-bit (f32) or 32-bit (f64) uniforms, so the same integers
+  // everywhere.
   const DType uniform = high - low <= std::int64_t{1} << 24 ? DType::f32 : DType::f64;
   const Tensor u = graph::draw(OpId::philox, shape, uniform, device, shape.numel(), place);
   const Tensor scaled = graph::binary(OpId::mul, {u, place}, {high - low, place}).floor(place);
-  const Tensor shifted = graph::binary(OpId::add, {scaled.to(DType::i64, place), place}, {low, place});
+  const Tensor shifted =
+      graph::binary(OpId::add, {scaled.to(DType::i64, place), place}, {low, place});
   return graph::finish(shifted.to(dtype, place), options);
 }
 

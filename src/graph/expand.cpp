@@ -31,9 +31,12 @@ Expr mean_over(Lowering& l, Expr x, std::span<const std::int64_t> axes, bool kee
 
 Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
   switch (static_cast<Reduction>(reduction)) {
-    case Reduction::none: return losses;
-    case Reduction::sum: return l.reduce(ReduceOp::Sum, losses, all_axes(losses.shape()));
-    case Reduction::mean: break;
+    case Reduction::none:
+      return losses;
+    case Reduction::sum:
+      return l.reduce(ReduceOp::Sum, losses, all_axes(losses.shape()));
+    case Reduction::mean:
+      break;
   }
   return mean_over(l, losses, all_axes(losses.shape()), false);
 }
@@ -63,7 +66,8 @@ void relu_grad(Lowering& l) {
 }
 void gelu(Lowering& l) {
   const Expr x = l.in(0);
-  const Expr cdf = (literal(l, 1, x) + l.unary(ScalarOp::erf, x * literal(l, std::numbers::sqrt2 / 2, x)));
+  const Expr cdf =
+      (literal(l, 1, x) + l.unary(ScalarOp::erf, x * literal(l, std::numbers::sqrt2 / 2, x)));
   l.out(x * literal(l, 0.5, x) * cdf);
 }
 void sigmoid(Lowering& l) { l.out(sigmoid_of(l, l.in(0))); }
@@ -152,19 +156,23 @@ void normal(Lowering& l) {
   const DType dtype = l.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Expr u = l.philox(l.in(0), l.in(1), l.shape(), dtype, 2, 0);
   const Expr v = l.philox(l.in(0), l.in(1), l.shape(), dtype, 2, 1);
-  const Expr radius = l.unary(
-      ScalarOp::sqrt, literal(l, -2, u) * l.unary(ScalarOp::log, literal(l, 1, u) - u));
-  l.out(l.cast(radius * l.unary(ScalarOp::cos, literal(l, 2 * std::numbers::pi, v) * v), l.dtype()));
+  const Expr radius =
+      l.unary(ScalarOp::sqrt, literal(l, -2, u) * l.unary(ScalarOp::log, literal(l, 1, u) - u));
+  l.out(
+      l.cast(radius * l.unary(ScalarOp::cos, literal(l, 2 * std::numbers::pi, v) * v), l.dtype()));
 }
 
-// rows [k, d] added into zeros [n, d] at ids [k]: each result sums the rows whose id it is, in order.
+// rows [k, d] added into zeros [n, d] at ids [k]: each result sums the rows whose id it is, in
+// order.
 void scatter_rows(Lowering& l) {
   const Expr rows = l.in(0), ids = l.in(1);
   const std::int64_t n = l.attrs()[0], k = ids.shape().numel();
-  const std::int64_t d = k == 0 ? l.shape().numel() / std::max<std::int64_t>(n, 1) : rows.shape().numel() / k;
+  const std::int64_t d =
+      k == 0 ? l.shape().numel() / std::max<std::int64_t>(n, 1) : rows.shape().numel() / k;
   const std::int64_t order[] = {1, 0}, axis = 2;
   const Expr columns = l.reshape(l.permute(l.reshape(rows, {k, d}), order), {1, d, k});
-  const Expr hit = l.binary(ScalarOp::eq, l.iota({n, 1, k}, 0), l.cast(l.reshape(ids, {1, 1, k}), DType::i64));
+  const Expr hit =
+      l.binary(ScalarOp::eq, l.iota({n, 1, k}, 0), l.cast(l.reshape(ids, {1, 1, k}), DType::i64));
   const Expr sum = l.reduce(ReduceOp::Sum, l.where(hit, columns, literal(l, 0, rows)), {&axis, 1});
   l.out(l.reshape(sum, l.shape()));
 }
@@ -174,7 +182,8 @@ void scatter_rows(Lowering& l) {
 void sgd(Lowering& l) {
   const auto attrs = l.attrs();
   const int count = static_cast<int>(attrs[0]);
-  const bool momentum = attrs[1] != 0, nesterov = attrs[2] != 0, decay = attrs[3] != 0, first = attrs[4] != 0;
+  const bool momentum = attrs[1] != 0, nesterov = attrs[2] != 0, decay = attrs[3] != 0,
+             first = attrs[4] != 0;
   const int each = momentum && !first ? 3 : 2, scalars = each * count;
   for (int i = 0; i < count; ++i) {
     const Expr p = l.in(each * i);
@@ -189,8 +198,8 @@ void sgd(Lowering& l) {
   }
 }
 
-// Per parameter: value, gradient, first and second moment, step count. Then lr, 1 - beta1, beta2, 1 - beta2,
-// eps, decay, log beta1, log beta2. attrs: parameters, decay (0 none, 1 L2, 2 decoupled)
+// Per parameter: value, gradient, first and second moment, step count. Then lr, 1 - beta1, beta2, 1
+// - beta2, eps, decay, log beta1, log beta2. attrs: parameters, decay (0 none, 1 L2, 2 decoupled)
 // Bias correction is -expm1(t log beta): 1 - beta^t in f32 errs by 2e-5.
 void adam(Lowering& l) {
   const int count = static_cast<int>(l.attrs()[0]);
@@ -209,7 +218,8 @@ void adam(Lowering& l) {
       return l.unary(ScalarOp::neg, l.unary(ScalarOp::expm1, step * scalar(log_beta)));
     };
     const Expr rate = scalar(0) / correction(6);
-    const Expr deviation = l.unary(ScalarOp::sqrt, second) / l.unary(ScalarOp::sqrt, correction(7)) + scalar(4);
+    const Expr deviation =
+        l.unary(ScalarOp::sqrt, second) / l.unary(ScalarOp::sqrt, correction(7)) + scalar(4);
     l.out(4 * i, p - first / deviation * rate);
     l.out(4 * i + 1, first);
     l.out(4 * i + 2, second);

@@ -33,14 +33,17 @@ std::uint16_t float_to_half(float value) {
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00);
   if (magnitude >= 65520.0f) return static_cast<std::uint16_t>(sign | 0x7C00);
   if (magnitude < 0x1p-14f) {
-    return static_cast<std::uint16_t>(sign | static_cast<std::uint16_t>(std::nearbyint(magnitude * 0x1p24f)));
+    return static_cast<std::uint16_t>(
+        sign | static_cast<std::uint16_t>(std::nearbyint(magnitude * 0x1p24f)));
   }
   const std::uint32_t m = std::bit_cast<std::uint32_t>(magnitude);
   const std::uint32_t rounded = m + 0xFFF + (m >> 13 & 1);
   return static_cast<std::uint16_t>(sign | ((rounded >> 13) - (112 << 10)));
 }
 
-float bfloat_to_float(std::uint16_t b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16); }
+float bfloat_to_float(std::uint16_t b) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16);
+}
 std::uint16_t float_to_bfloat(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if (std::isnan(value)) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
@@ -61,23 +64,33 @@ void write(std::byte* at, T value) {
 // Every dtype through double, except integers among themselves.
 double read_number(const std::byte* at, DType dtype) {
   switch (dtype) {
-    case DType::f16: return half_to_float(read<std::uint16_t>(at));
-    case DType::bf16: return bfloat_to_float(read<std::uint16_t>(at));
-    case DType::f32: return read<float>(at);
-    case DType::f64: return read<double>(at);
-    case DType::i32: return read<std::int32_t>(at);
-    case DType::i64: return static_cast<double>(read<std::int64_t>(at));
+    case DType::f16:
+      return half_to_float(read<std::uint16_t>(at));
+    case DType::bf16:
+      return bfloat_to_float(read<std::uint16_t>(at));
+    case DType::f32:
+      return read<float>(at);
+    case DType::f64:
+      return read<double>(at);
+    case DType::i32:
+      return read<std::int32_t>(at);
+    case DType::i64:
+      return static_cast<double>(read<std::int64_t>(at));
     case DType::u8:
-    case DType::boolean: return read<std::uint8_t>(at);
+    case DType::boolean:
+      return read<std::uint8_t>(at);
   }
   return 0;
 }
 std::int64_t read_integer(const std::byte* at, DType dtype) {
   switch (dtype) {
-    case DType::i32: return read<std::int32_t>(at);
-    case DType::i64: return read<std::int64_t>(at);
+    case DType::i32:
+      return read<std::int32_t>(at);
+    case DType::i64:
+      return read<std::int64_t>(at);
     case DType::u8:
-    case DType::boolean: return read<std::uint8_t>(at);
+    case DType::boolean:
+      return read<std::uint8_t>(at);
     default: {
       const double value = read_number(at, dtype);
       if (!(value > -9.3e18 && value < 9.2e18)) return std::numeric_limits<std::int64_t>::min();
@@ -88,14 +101,22 @@ std::int64_t read_integer(const std::byte* at, DType dtype) {
 
 void write_number(std::byte* at, DType dtype, double value, std::int64_t integer) {
   switch (dtype) {
-    case DType::f16: return write(at, float_to_half(static_cast<float>(value)));
-    case DType::bf16: return write(at, float_to_bfloat(static_cast<float>(value)));
-    case DType::f32: return write(at, static_cast<float>(value));
-    case DType::f64: return write(at, value);
-    case DType::i32: return write(at, static_cast<std::int32_t>(integer));
-    case DType::i64: return write(at, integer);
-    case DType::u8: return write(at, static_cast<std::uint8_t>(integer));
-    case DType::boolean: return write(at, static_cast<std::uint8_t>(value != 0 ? 1 : 0));
+    case DType::f16:
+      return write(at, float_to_half(static_cast<float>(value)));
+    case DType::bf16:
+      return write(at, float_to_bfloat(static_cast<float>(value)));
+    case DType::f32:
+      return write(at, static_cast<float>(value));
+    case DType::f64:
+      return write(at, value);
+    case DType::i32:
+      return write(at, static_cast<std::int32_t>(integer));
+    case DType::i64:
+      return write(at, integer);
+    case DType::u8:
+      return write(at, static_cast<std::uint8_t>(integer));
+    case DType::boolean:
+      return write(at, static_cast<std::uint8_t>(value != 0 ? 1 : 0));
   }
 }
 
@@ -110,7 +131,8 @@ void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::
   }
   for (std::size_t i = 0; i < count; ++i) {
     const std::byte* at = source + i * size_of(from_dtype);
-    write_number(target + i * size_of(to_dtype), to_dtype, read_number(at, from_dtype), read_integer(at, from_dtype));
+    write_number(target + i * size_of(to_dtype), to_dtype, read_number(at, from_dtype),
+                 read_integer(at, from_dtype));
   }
 }
 
@@ -124,8 +146,8 @@ std::span<const std::byte> observe(Node* node) {
       node->host = std::make_unique<HostCopy>();
       node->host->bytes.resize(bytes);
       for (std::int64_t i = 0; i < node->shape.numel(); ++i) {
-        write_number(node->host->bytes.data() + static_cast<std::size_t>(i) * size_of(node->dtype), node->dtype,
-                     node->value, node->integer);
+        write_number(node->host->bytes.data() + static_cast<std::size_t>(i) * size_of(node->dtype),
+                     node->dtype, node->value, node->integer);
       }
     }
     return node->host->bytes;

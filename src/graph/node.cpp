@@ -50,7 +50,8 @@ Tape* new_tape() { return Slab<Tape>::make(); }
 Variable* new_variable() { return Slab<Variable>::make(); }
 
 void release(Variable* variable) noexcept {
-  if (variable->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) Slab<Variable>::destroy(variable);
+  if (variable->refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    Slab<Variable>::destroy(variable);
 }
 
 void retain(Node* node) { node->refs.fetch_add(1, std::memory_order_relaxed); }

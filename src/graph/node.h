@@ -1,5 +1,5 @@
-// The values behind tensors: nodes (one immutable operation each), the variables that handles share, the
-// tape, and the segment of pending nodes of a thread and device.
+// The values behind tensors: nodes (one immutable operation each), the variables that handles
+// share, the tape, and the segment of pending nodes of a thread and device.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,8 @@ struct Buffer {
   Address address;
   std::size_t bytes = 0;
   bool pool_owned = true;
-  bool kept = false;  // one reference is a plan's, which uses the memory again when nobody else does
+  bool kept =
+      false;  // one reference is a plan's, which uses the memory again when nobody else does
   std::function<void()> deleter;  // of foreign memory
 };
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes);
@@ -56,16 +57,17 @@ struct Node {
   std::atomic<NodeState> state{NodeState::Pending};
   OpId op = OpId::constant;
   DType dtype = DType::f32;
-  bool live = false;            // counted in the segment's hash of wanted nodes
+  bool live = false;  // counted in the segment's hash of wanted nodes
   std::uint8_t attrs_count = 0;
   std::uint32_t inputs_count = 0;
-  std::uint32_t index = 0;      // position in the segment
+  std::uint32_t index = 0;                  // position in the segment
   std::atomic<std::uint32_t> journaled{0};  // holders that only serve to undo a failed step
   DeviceEntry* entry = nullptr;
   std::atomic<Segment*> segment{nullptr};  // while recorded and not yet submitted
   Shape shape;
   Place place;
-  // In the segment's memory while pending; inputs are in the same segment, or computed, or constant.
+  // In the segment's memory while pending; inputs are in the same segment, or computed, or
+  // constant.
   Node** inputs = nullptr;
   std::int64_t* attrs = nullptr;
   // Constant: the number, as double and as integer.
@@ -81,12 +83,13 @@ struct Node {
 };
 
 Node* new_node();
-Tape* new_tape();       // with one reference
+Tape* new_tape();          // with one reference
 Variable* new_variable();  // with one reference
 void release(Variable* variable) noexcept;
 void retain(Node* node);
 void release(Node* node) noexcept;
-// Holders are references that also keep the value wanted: a pending node without holders is not stored.
+// Holders are references that also keep the value wanted: a pending node without holders is not
+// stored.
 void hold(Node* node);
 void unhold(Node* node) noexcept;
 
@@ -171,7 +174,7 @@ class TapeRef {
 // What handles share.
 struct Variable {
   std::atomic<std::uint32_t> refs{1};
-  bool requires_grad = false;  // a leaf that wants a gradient
+  bool requires_grad = false;   // a leaf that wants a gradient
   std::uint32_t grad_pass = 0;  // the backward pass in which `grad` began
   Held node;
   TapeRef tape;
@@ -180,8 +183,8 @@ struct Variable {
 
 // Where the gradient of a tape record's input goes.
 struct Edge {
-  TapeRef tape;   // the record that made the input, or
-  Tensor leaf;    // the leaf variable; neither: no gradient wanted
+  TapeRef tape;  // the record that made the input, or
+  Tensor leaf;   // the leaf variable; neither: no gradient wanted
   Shape shape;
   DType dtype = DType::f32;
   Device device;
@@ -192,7 +195,7 @@ struct Tape {
   std::atomic<std::uint32_t> refs{1};
   OpId op = OpId::constant;
   bool consumed = false;
-  std::uint32_t visit = 0;    // the backward pass that reached it last
+  std::uint32_t visit = 0;     // the backward pass that reached it last
   std::uint64_t sequence = 0;  // recording order: inputs have smaller numbers
   Place place;
   Shape shape;
@@ -202,8 +205,8 @@ struct Tape {
   Held output;
   InlineVector<Held, 2> auxiliary;
   InlineVector<std::int64_t, 4> attrs;
-  Tensor gradient;              // during a backward pass
-  Tape* next_dead = nullptr;    // while a chain of records is freed
+  Tensor gradient;            // during a backward pass
+  Tape* next_dead = nullptr;  // while a chain of records is freed
 };
 
 // The library's way into Tensor.

@@ -1,4 +1,5 @@
-// The operations of the graph. One id per operation; the table in op_table.cpp says what each one is.
+// The operations of the graph. One id per operation; the table in op_table.cpp says what each one
+// is.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +22,30 @@ enum class OpId : std::uint8_t {
 #include "kernel/scalar_ops.def"
 #undef VOLTA_SCALAR_OP
   // Other primitives. Attributes in parentheses.
-  cast,     // to the node's dtype
-  constant, // a number in every element; never pending
-  iota,     // (axis): the index along an axis
-  philox,   // seed, offset: random words (i64) or uniforms (floats)
-  reshape,  // (sizes...)
-  permute,  // (order...)
-  expand,   // (sizes...)
-  shrink,   // (start..., size...)
-  pad,      // (before..., size...): value in the second input, a constant
-  sum,      // (axes...): axes removed
-  max,      // (axes...)
-  argmax,   // (axes...)
-  gather,   // rows of [n, ...] at integer indices of any shape
-  matmul,   // (transpose_a, transpose_b, tf32): rank 2, or rank 3 with equal batches
-  output,   // (number): one result of an operation with several
+  cast,      // to the node's dtype
+  constant,  // a number in every element; never pending
+  iota,      // (axis, sizes...): the index along an axis
+  philox,    // (sizes...) seed, offset: random words (i64) or uniforms (floats)
+  reshape,   // (sizes...)
+  permute,   // (order...)
+  expand,    // (sizes...)
+  shrink,    // (start..., size...)
+  pad,       // (before..., size...): value in the second input, a constant
+  sum,       // (axes...): axes removed
+  max,       // (axes...)
+  argmax,    // (axes...)
+  gather,    // rows of [n, ...] at integer indices of any shape
+  matmul,    // (transpose_a, transpose_b, tf32): rank 2, or rank 3 with equal batches
+  output,    // (number): one result of an operation with several
   to_device,
   // Composed: one recorded node, expanded into primitives when a plan is built.
-  relu, relu_grad, gelu, sigmoid, silu, square, reciprocal,
+  relu,
+  relu_grad,
+  gelu,
+  sigmoid,
+  silu,
+  square,
+  reciprocal,
   mean,           // (axes...)
   sum_to,         // sums a broadcast gradient back to the node's shape
   softmax,        // (axis)
@@ -48,18 +55,18 @@ enum class OpId : std::uint8_t {
   cross_entropy,  // (reduction): loss, log of the sum of exponentials
   layer_norm,     // (axes): output, mean, reciprocal deviation
   dropout,        // x, seed, offset, p
-  normal,         // seed, offset
+  normal,         // (sizes...) seed, offset
   scatter_rows,   // (rows): adds rows into zeros; the gradient of gather
-  sgd,            // (momentum, nesterov, decay)
-  adam,           // (mode)
+  sgd,            // (parameters, momentum, nesterov, decay, first step)
+  adam,           // (parameters, decay)
   kCount,
 };
 
 inline bool is_scalar_op(OpId op) { return static_cast<int>(op) < kernel::kScalarOpCount; }
 inline kernel::ScalarOp scalar_op(OpId op) { return static_cast<kernel::ScalarOp>(op); }
 
-// What a tape record keeps for its gradient: bits 0..29 are inputs, then the output and the auxiliary
-// outputs of an operation with several.
+// What a tape record keeps for its gradient: bits 0..29 are inputs, then the output and the
+// auxiliary outputs of an operation with several.
 enum Saves : std::uint32_t {
   kSavesNothing = 0,
   kSavesInput0 = 1u << 0,
@@ -74,8 +81,8 @@ struct Op {
   OpId id;
   const char* name;
   std::uint32_t saves = kSavesNothing;
-  void (*vjp)(Vjp&) = nullptr;                  // null: no gradient flows
-  void (*lower)(plan::Lowering&) = nullptr;     // null: the planner knows the primitive
+  void (*vjp)(Vjp&) = nullptr;               // null: no gradient flows
+  void (*lower)(plan::Lowering&) = nullptr;  // null: the planner knows the primitive
 };
 const Op& op_info(OpId id);
 

@@ -77,12 +77,15 @@ std::array<Op, kOps> make_table() {
   row(OpId::log_softmax, "log_softmax", kSavesOutput, vjp::log_softmax, expand::log_softmax);
   row(OpId::linear, "linear", both, vjp::linear, expand::linear);
   row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
-  row(OpId::cross_entropy, "cross_entropy", both | kSavesAuxiliary, vjp::cross_entropy, expand::cross_entropy);
-  row(OpId::layer_norm, "layer_norm", kSavesInput0 | kSavesInput2 | kSavesAuxiliary, vjp::layer_norm,
-      expand::layer_norm);
-  row(OpId::dropout, "dropout", kSavesInput1 | kSavesInput2 | 1u << 3, vjp::dropout, expand::dropout);
+  row(OpId::cross_entropy, "cross_entropy", both | kSavesAuxiliary, vjp::cross_entropy,
+      expand::cross_entropy);
+  row(OpId::layer_norm, "layer_norm", kSavesInput0 | kSavesInput2 | kSavesAuxiliary,
+      vjp::layer_norm, expand::layer_norm);
+  row(OpId::dropout, "dropout", kSavesInput1 | kSavesInput2 | 1u << 3, vjp::dropout,
+      expand::dropout);
   row(OpId::normal, "randn", kSavesNothing, nullptr, expand::normal);
-  row(OpId::scatter_rows, "embedding gradient", kSavesInput1, vjp::scatter_rows, expand::scatter_rows);
+  row(OpId::scatter_rows, "embedding gradient", kSavesInput1, vjp::scatter_rows,
+      expand::scatter_rows);
   row(OpId::sgd, "sgd", kSavesNothing, nullptr, expand::sgd);
   row(OpId::adam, "adam", kSavesNothing, nullptr, expand::adam);
   return table;

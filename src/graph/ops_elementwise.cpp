@@ -1,7 +1,11 @@
 // Scalar operations: promotion, broadcasting, operators.
 #include <fmt/format.h>
 
+#include <array>
+#include <cstddef>
+
 #include "graph/apply.h"
+#include "graph/host.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -32,11 +36,15 @@ const char* shown_name(OpId op) { return op_info(op).name; }
 OpId among_bools(OpId op) {
   switch (op) {
     case OpId::add:
-    case OpId::maximum: return OpId::logical_or;
+    case OpId::maximum:
+      return OpId::logical_or;
     case OpId::mul:
-    case OpId::minimum: return OpId::logical_and;
-    case OpId::sub: throw_dtype("sub", DType::boolean, "numbers");
-    default: return op;
+    case OpId::minimum:
+      return OpId::logical_and;
+    case OpId::sub:
+      throw_dtype("sub", DType::boolean, "numbers");
+    default:
+      return op;
   }
 }
 
@@ -75,12 +83,25 @@ Tensor fold(OpId op, const Tensor sides[2], const Shape& shape) {
   }
   double result = 0;
   switch (op) {
-    case OpId::add: result = a->value + b->value; break;
-    case OpId::sub: result = a->value - b->value; break;
-    case OpId::mul: result = a->value * b->value; break;
-    case OpId::div: result = a->value / b->value; break;
-    default: return {};
+    case OpId::add:
+      result = a->value + b->value;
+      break;
+    case OpId::sub:
+      result = a->value - b->value;
+      break;
+    case OpId::mul:
+      result = a->value * b->value;
+      break;
+    case OpId::div:
+      result = a->value / b->value;
+      break;
+    default:
+      return {};
   }
+  // Rounded as the kernel would round it.
+  std::array<std::byte, 8> stored{};
+  convert(&result, DType::f64, stored.data(), a->dtype, 1);
+  convert(stored.data(), a->dtype, &result, DType::f64, 1);
   return filled(shape, result, a->dtype, sides[0].device());
 }
 
@@ -94,7 +115,8 @@ Tensor binary(OpId op, const Operand& a, const Operand& b) {
   const Shape& left = sides[0].shape();
   const Shape& right = sides[1].shape();
   if (left == right || left.rank() == 0 || right.rank() == 0) {
-    if (Tensor folded = fold(op, sides, left.rank() == 0 ? right : left); folded.defined()) return folded;
+    if (Tensor folded = fold(op, sides, left.rank() == 0 ? right : left); folded.defined())
+      return folded;
   }
   if (left == right || right.rank() == 0) return apply(op, {sides, 2}, {}, left, dtype, a.place());
   return apply(op, {sides, 2}, {}, broadcast_shapes(shown_name(op), left, right), dtype, a.place());
@@ -139,7 +161,8 @@ namespace {
 Tensor exchanged(const char* name, OpId op, const Operand& a, const Operand& b) {
   if (!a.is_scalar()) graph::require_defined(name, a.tensor(), "the left operand");
   if (!b.is_scalar()) graph::require_defined(name, b.tensor(), "the right operand");
-  if (!a.is_scalar() && !b.is_scalar()) broadcast_shapes(name, a.tensor().shape(), b.tensor().shape());
+  if (!a.is_scalar() && !b.is_scalar())
+    broadcast_shapes(name, a.tensor().shape(), b.tensor().shape());
   return graph::binary(op, b, a);
 }
 }  // namespace
@@ -159,7 +182,8 @@ Tensor operator-(const Tensor& a) { return neg(a); }
 
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   graph::require_defined("where", condition, "the condition");
-  if (condition.dtype() != DType::boolean) graph::throw_dtype("where", condition.dtype(), "a bool condition");
+  if (condition.dtype() != DType::boolean)
+    graph::throw_dtype("where", condition.dtype(), "a bool condition");
   if (!a.is_scalar()) graph::require_defined("where", a.tensor(), "the first choice");
   if (!b.is_scalar()) graph::require_defined("where", b.tensor(), "the second choice");
   const Place place = a.place();
@@ -179,8 +203,8 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   };
   Tensor inputs[3] = {condition, side(a), side(b)};
   graph::agree_on_device("where", inputs, place);
-  const Shape shape = broadcast_shapes("where", inputs[0].shape(),
-                                       broadcast_shapes("where", inputs[1].shape(), inputs[2].shape()));
+  const Shape shape = broadcast_shapes(
+      "where", inputs[0].shape(), broadcast_shapes("where", inputs[1].shape(), inputs[2].shape()));
   return apply(OpId::where, inputs, {}, shape, dtype, place);
 }
 
@@ -209,7 +233,8 @@ VOLTA_UNARY(silu, unary_float)
 
 Tensor floor(const Tensor& x, Place place) {
   graph::require_defined("floor", x);
-  return is_floating(x.dtype()) ? apply(OpId::floor, {&x, 1}, {}, x.shape(), x.dtype(), place) : x;
+  if (!is_floating(x.dtype())) return x.clone(place);
+  return apply(OpId::floor, {&x, 1}, {}, x.shape(), x.dtype(), place);
 }
 
 Tensor logical_not(const Tensor& x, Place place) {

@@ -17,9 +17,10 @@ using graph::OpId;
 Tensor Tensor::reshape(const Shape& shape, Place place) const {
   graph::require_defined("reshape", *this);
   if (shape.numel() != numel()) {
-    throw ShapeError(fmt::format("reshape: {} has {} elements, {} has {}", to_string(this->shape()), numel(),
-                                 to_string(shape), shape.numel()));
+    throw ShapeError(fmt::format("reshape: {} has {} elements, {} has {}", to_string(this->shape()),
+                                 numel(), to_string(shape), shape.numel()));
   }
+  if (shape == this->shape()) return clone(place);  // a variable of its own
   return graph::reshape_to(*this, shape, place);
 }
 
@@ -30,11 +31,13 @@ Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes, Place place) c
   if (unknown != result.end()) {
     *unknown = 1;
     if (std::find(result.begin(), result.end(), -1) != result.end()) {
-      throw ShapeError(fmt::format("reshape: more than one size of [{}] is -1", fmt::join(sizes, ", ")));
+      throw ShapeError(
+          fmt::format("reshape: more than one size of [{}] is -1", fmt::join(sizes, ", ")));
     }
     const std::int64_t known = Shape(result).numel();
     if (known == 0 || numel() % known != 0) {
-      throw ShapeError(fmt::format("reshape: {} does not fit [{}]", to_string(shape()), fmt::join(sizes, ", ")));
+      throw ShapeError(
+          fmt::format("reshape: {} does not fit [{}]", to_string(shape()), fmt::join(sizes, ", ")));
     }
     *unknown = numel() / known;
   }
@@ -44,9 +47,11 @@ Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes, Place place) c
 Tensor Tensor::flatten(std::int64_t first, std::int64_t last, Place place) const {
   graph::require_defined("flatten", *this);
   if (rank() == 0) return reshape(Shape{1}, place);
-  const int from = normalize_axis("flatten", first, shape()), to = normalize_axis("flatten", last, shape());
+  const int from = normalize_axis("flatten", first, shape()),
+            to = normalize_axis("flatten", last, shape());
   if (from > to) {
-    throw ShapeError(fmt::format("flatten: axis {} comes after axis {} in {}", first, last, to_string(shape())));
+    throw ShapeError(
+        fmt::format("flatten: axis {} comes after axis {} in {}", first, last, to_string(shape())));
   }
   std::vector<std::int64_t> sizes(shape().begin(), shape().begin() + from);
   sizes.push_back(std::accumulate(shape().begin() + from, shape().begin() + to + 1, std::int64_t{1},
@@ -63,8 +68,8 @@ Tensor Tensor::permute(std::span<const std::int64_t> order, Place place) const {
   std::sort(sorted.begin(), sorted.end());
   const bool each_once = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
   if (!each_once || static_cast<int>(axes.size()) != rank()) {
-    throw ShapeError(fmt::format("permute: [{}] does not name each axis of {} once", fmt::join(order, ", "),
-                                 to_string(shape())));
+    throw ShapeError(fmt::format("permute: [{}] does not name each axis of {} once",
+                                 fmt::join(order, ", "), to_string(shape())));
   }
   for (const std::int64_t axis : axes) sizes.push_back(shape()[static_cast<int>(axis)]);
   return apply(OpId::permute, {this, 1}, axes, Shape(sizes), dtype(), place);
@@ -76,7 +81,8 @@ Tensor Tensor::permute(std::initializer_list<std::int64_t> order, Place place) c
 
 Tensor Tensor::transpose(std::int64_t a, std::int64_t b, Place place) const {
   graph::require_defined("transpose", *this);
-  const int first = normalize_axis("transpose", a, shape()), second = normalize_axis("transpose", b, shape());
+  const int first = normalize_axis("transpose", a, shape()),
+            second = normalize_axis("transpose", b, shape());
   std::vector<std::int64_t> order(static_cast<std::size_t>(rank()));
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[static_cast<std::size_t>(first)], order[static_cast<std::size_t>(second)]);
@@ -85,7 +91,8 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b, Place place) const {
 
 Tensor Tensor::t(Place place) const {
   graph::require_defined("t", *this);
-  if (rank() > 2) throw ShapeError(fmt::format("t: expected at most 2 axes, got {}", to_string(shape())));
+  if (rank() > 2)
+    throw ShapeError(fmt::format("t: expected at most 2 axes, got {}", to_string(shape())));
   return rank() < 2 ? *this : transpose(0, 1, place);
 }
 
@@ -97,8 +104,10 @@ Tensor Tensor::expand(const Shape& target, Place place) const {
     fits = own == wanted || own == 1;
   }
   if (!fits) {
-    throw ShapeError(fmt::format("expand: {} does not expand to {}", to_string(shape()), to_string(target)));
+    throw ShapeError(
+        fmt::format("expand: {} does not expand to {}", to_string(shape()), to_string(target)));
   }
+  if (target == shape()) return clone(place);  // a variable of its own
   return graph::expand_to(*this, target, place);
 }
 
@@ -112,17 +121,19 @@ Tensor Tensor::unsqueeze(std::int64_t axis, Place place) const {
   graph::require_defined("unsqueeze", *this);
   const std::int64_t at = axis < 0 ? axis + rank() + 1 : axis;
   if (at < 0 || at > rank()) {
-    throw ShapeError(fmt::format("unsqueeze: axis {} is out of range for {}", axis, to_string(shape())));
+    throw ShapeError(
+        fmt::format("unsqueeze: axis {} is out of range for {}", axis, to_string(shape())));
   }
   return graph::reshape_to(*this, shape().inserted(static_cast<int>(at), 1), place);
 }
 
-Tensor Tensor::narrow(std::int64_t axis, std::int64_t start, std::int64_t length, Place place) const {
+Tensor Tensor::narrow(std::int64_t axis, std::int64_t start, std::int64_t length,
+                      Place place) const {
   graph::require_defined("narrow", *this);
   const int at = normalize_axis("narrow", axis, shape());
   if (start < 0 || length < 0 || start > shape()[at] - length) {
-    throw ShapeError(fmt::format("narrow: [{}, {} + {}) is outside axis {} of {}", start, start, length, axis,
-                                 to_string(shape())));
+    throw ShapeError(fmt::format("narrow: [{}, {} + {}) is outside axis {} of {}", start, start,
+                                 length, axis, to_string(shape())));
   }
   const Shape result = shape().with(at, length);
   std::vector<std::int64_t> attrs(static_cast<std::size_t>(rank()), 0);
@@ -131,8 +142,8 @@ Tensor Tensor::narrow(std::int64_t axis, std::int64_t start, std::int64_t length
   return apply(OpId::shrink, {this, 1}, attrs, result, dtype(), place);
 }
 
-Tensor pad(const Tensor& x, std::span<const std::int64_t> before, std::span<const std::int64_t> after,
-           Scalar value, Place place) {
+Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
+           std::span<const std::int64_t> after, Scalar value, Place place) {
   graph::require_defined("pad", x);
   const std::size_t rank = static_cast<std::size_t>(x.rank());
   if (before.size() != rank || after.size() != rank) {
@@ -142,11 +153,14 @@ Tensor pad(const Tensor& x, std::span<const std::int64_t> before, std::span<cons
   std::vector<std::int64_t> sizes, attrs(before.begin(), before.end());
   for (std::size_t i = 0; i < rank; ++i) {
     if (before[i] < 0 || after[i] < 0) {
-      throw ShapeError(fmt::format("pad: negative amount on axis {} of {}", i, to_string(x.shape())));
+      throw ShapeError(
+          fmt::format("pad: negative amount on axis {} of {}", i, to_string(x.shape())));
     }
     std::int64_t size = x.shape()[static_cast<int>(i)];
-    if (__builtin_add_overflow(size, before[i], &size) || __builtin_add_overflow(size, after[i], &size)) {
-      throw ShapeError(fmt::format("pad: axis {} of {} grows past 2^63 - 1", i, to_string(x.shape())));
+    if (__builtin_add_overflow(size, before[i], &size) ||
+        __builtin_add_overflow(size, after[i], &size)) {
+      throw ShapeError(
+          fmt::format("pad: axis {} of {} grows past 2^63 - 1", i, to_string(x.shape())));
     }
     sizes.push_back(size);
   }

@@ -28,28 +28,30 @@ Tensor embedding(const Tensor& weight, const Tensor& ids, Place place) {
   if (ids.rank() >= kMaxRank) {
     throw ShapeError(fmt::format("embedding: ids {} have too many axes", to_string(ids.shape())));
   }
-  return apply(OpId::gather, inputs, {}, ids.shape().inserted(ids.rank(), weight.shape()[1]), weight.dtype(),
-               place);
+  return apply(OpId::gather, inputs, {}, ids.shape().inserted(ids.rank(), weight.shape()[1]),
+               weight.dtype(), place);
 }
 
-Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight, const Tensor& bias,
-                  double eps, Place place) {
+Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight,
+                  const Tensor& bias, double eps, Place place) {
   graph::require_floating("layer_norm", x);
   const int axes = normalized.rank();
   bool fits = axes > 0 && axes <= x.rank();
   for (int i = 0; fits && i < axes; ++i) fits = normalized[i] == x.shape()[x.rank() - axes + i];
   if (!fits) {
-    throw ShapeError(fmt::format("layer_norm: {} are not the last sizes of {}", to_string(normalized),
-                                 to_string(x.shape())));
+    throw ShapeError(fmt::format("layer_norm: {} are not the last sizes of {}",
+                                 to_string(normalized), to_string(x.shape())));
   }
   for (const Tensor* p : {&weight, &bias}) {
     if (!p->defined()) continue;
     const char* which = p == &weight ? "weight" : "bias";
     if (p->shape() != normalized) {
-      throw ShapeError(fmt::format("layer_norm: {} {} is not {}", which, to_string(p->shape()), to_string(normalized)));
+      throw ShapeError(fmt::format("layer_norm: {} {} is not {}", which, to_string(p->shape()),
+                                   to_string(normalized)));
     }
     if (p->dtype() != x.dtype()) {
-      throw DTypeError(fmt::format("layer_norm: input is {}, {} is {}", name_of(x.dtype()), which, name_of(p->dtype())));
+      throw DTypeError(fmt::format("layer_norm: input is {}, {} is {}", name_of(x.dtype()), which,
+                                   name_of(p->dtype())));
     }
   }
   if (bias.defined() && !weight.defined()) throw ArgumentError("layer_norm: bias without weight");
@@ -84,10 +86,11 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options, 
   graph::require_floating("mse_loss", input);
   graph::require_defined("mse_loss", target, "the target");
   if (input.shape() != target.shape()) {
-    throw ShapeError(fmt::format("mse_loss: input {} and target {} differ in shape", to_string(input.shape()),
-                                 to_string(target.shape())));
+    throw ShapeError(fmt::format("mse_loss: input {} and target {} differ in shape",
+                                 to_string(input.shape()), to_string(target.shape())));
   }
-  Tensor inputs[2] = {input, target.dtype() == input.dtype() ? target : target.to(input.dtype(), place)};
+  Tensor inputs[2] = {input,
+                      target.dtype() == input.dtype() ? target : target.to(input.dtype(), place)};
   graph::agree_on_device("mse_loss", inputs, place);
   const auto reduction = static_cast<std::int64_t>(options.reduction);
   const Shape shape = options.reduction == Reduction::none ? input.shape() : Shape{};
@@ -98,8 +101,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions opt
   graph::require_floating("cross_entropy", logits);
   graph::require_defined("cross_entropy", labels, "labels");
   if (logits.rank() != 2 || labels.shape() != Shape{logits.shape()[0]}) {
-    throw ShapeError(fmt::format("cross_entropy: logits {} need [n, classes] and labels {} need [n]",
-                                 to_string(logits.shape()), to_string(labels.shape())));
+    throw ShapeError(
+        fmt::format("cross_entropy: logits {} need [n, classes] and labels {} need [n]",
+                    to_string(logits.shape()), to_string(labels.shape())));
   }
   if (!is_integral(labels.dtype()) || labels.dtype() == DType::boolean) {
     graph::throw_dtype("cross_entropy", labels.dtype(), "integer labels");

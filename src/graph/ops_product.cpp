@@ -15,7 +15,8 @@ using graph::OpId;
 
 namespace graph {
 
-Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, bool tf32, Place place) {
+Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, bool tf32,
+               Place place) {
   const int rank = a.rank();
   const std::int64_t m = a.shape()[rank - (transpose_a ? 1 : 2)];
   const std::int64_t n = b.shape()[rank - (transpose_b ? 2 : 1)];
@@ -29,7 +30,9 @@ namespace {
 
 bool tf32_now() { return execution_options().matmul == Precision::tf32; }
 
-Shape leading(const Shape& shape, int kept) { return Shape(shape.sizes().first(static_cast<std::size_t>(kept))); }
+Shape leading(const Shape& shape, int kept) {
+  return Shape(shape.sizes().first(static_cast<std::size_t>(kept)));
+}
 
 Shape joined(const Shape& batch, std::initializer_list<std::int64_t> rest) {
   std::vector<std::int64_t> sizes(batch.begin(), batch.end());
@@ -50,24 +53,30 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
   }
   const Shape sa = first.shape(), sb = second.shape();
   if (sa.rank() == 0 || sb.rank() == 0) {
-    throw ShapeError(fmt::format("matmul: both operands need at least one axis: {} x {}", to_string(sa), to_string(sb)));
+    throw ShapeError(fmt::format("matmul: both operands need at least one axis: {} x {}",
+                                 to_string(sa), to_string(sb)));
   }
   Tensor a = sa.rank() == 1 ? sides[0].unsqueeze(0, place) : sides[0];
   Tensor b = sb.rank() == 1 ? sides[1].unsqueeze(1, place) : sides[1];
   const int ra = a.rank(), rb = b.rank();
   const std::int64_t m = a.shape()[ra - 2], k = a.shape()[ra - 1], n = b.shape()[rb - 1];
   if (k != b.shape()[rb - 2]) {
-    throw ShapeError(fmt::format("matmul: inner dimensions differ: {} x {}", to_string(sa), to_string(sb)));
+    throw ShapeError(
+        fmt::format("matmul: inner dimensions differ: {} x {}", to_string(sa), to_string(sb)));
   }
   if (dtype == DType::boolean) graph::throw_dtype("matmul", dtype, "numbers");
-  const Shape batch = broadcast_shapes("matmul", leading(a.shape(), ra - 2), leading(b.shape(), rb - 2));
+  const Shape batch =
+      broadcast_shapes("matmul", leading(a.shape(), ra - 2), leading(b.shape(), rb - 2));
   Tensor result;
   if (rb == 2) {  // the rows of all of a's matrices against one matrix
-    const Tensor rows = graph::reshape_to(a, Shape{leading(a.shape(), ra - 2).numel() * m, k}, place);
+    const Tensor rows =
+        graph::reshape_to(a, Shape{leading(a.shape(), ra - 2).numel() * m, k}, place);
     result = graph::product(rows, b, false, false, tf32_now(), place);
   } else {
-    a = graph::reshape_to(graph::expand_to(a, joined(batch, {m, k}), place), Shape{batch.numel(), m, k}, place);
-    b = graph::reshape_to(graph::expand_to(b, joined(batch, {k, n}), place), Shape{batch.numel(), k, n}, place);
+    a = graph::reshape_to(graph::expand_to(a, joined(batch, {m, k}), place),
+                          Shape{batch.numel(), m, k}, place);
+    b = graph::reshape_to(graph::expand_to(b, joined(batch, {k, n}), place),
+                          Shape{batch.numel(), k, n}, place);
     result = graph::product(a, b, false, false, tf32_now(), place);
   }
   std::vector<std::int64_t> sizes(batch.begin(), batch.end());
@@ -81,26 +90,32 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place p
   graph::require_defined("linear", weight, "the weight");
   const Shape &sx = x.shape(), &sw = weight.shape();
   if (sw.rank() != 2 || sx.rank() == 0 || sx[sx.rank() - 1] != sw[1]) {
-    throw ShapeError(fmt::format("linear: input {} does not fit weight {}", to_string(sx), to_string(sw)));
+    throw ShapeError(
+        fmt::format("linear: input {} does not fit weight {}", to_string(sx), to_string(sw)));
   }
   if (bias.defined() && bias.shape() != Shape{sw[0]}) {
-    throw ShapeError(fmt::format("linear: bias {} does not fit weight {}", to_string(bias.shape()), to_string(sw)));
+    throw ShapeError(fmt::format("linear: bias {} does not fit weight {}", to_string(bias.shape()),
+                                 to_string(sw)));
   }
   if (weight.dtype() != x.dtype()) {
-    throw DTypeError(fmt::format("linear: input is {}, weight is {}", name_of(x.dtype()), name_of(weight.dtype())));
+    throw DTypeError(fmt::format("linear: input is {}, weight is {}", name_of(x.dtype()),
+                                 name_of(weight.dtype())));
   }
   if (bias.defined() && bias.dtype() != x.dtype()) {
-    throw DTypeError(fmt::format("linear: input is {}, bias is {}", name_of(x.dtype()), name_of(bias.dtype())));
+    throw DTypeError(
+        fmt::format("linear: input is {}, bias is {}", name_of(x.dtype()), name_of(bias.dtype())));
   }
   Tensor inputs[3] = {x, weight, bias};
   const std::size_t count = bias.defined() ? 3 : 2;
   if (weight.device() != x.device() || (bias.defined() && bias.device() != x.device())) {
     graph::agree_on_device("linear", {inputs, count}, place);
   }
-  if (sx.rank() != 2) inputs[0] = graph::reshape_to(inputs[0], Shape{sw[1] == 0 ? 0 : sx.numel() / sw[1], sw[1]}, place);
+  if (sx.rank() != 2)
+    inputs[0] =
+        graph::reshape_to(inputs[0], Shape{sw[1] == 0 ? 0 : sx.numel() / sw[1], sw[1]}, place);
   const std::int64_t tf32 = tf32_now();
-  const Tensor result = apply(OpId::linear, {inputs, count}, {&tf32, 1}, Shape{inputs[0].shape()[0], sw[0]},
-                              x.dtype(), place);
+  const Tensor result = apply(OpId::linear, {inputs, count}, {&tf32, 1},
+                              Shape{inputs[0].shape()[0], sw[0]}, x.dtype(), place);
   return sx.rank() == 2 ? result : graph::reshape_to(result, sx.with(sx.rank() - 1, sw[0]), place);
 }
 

@@ -22,13 +22,14 @@ std::vector<std::int64_t> every_axis(const Tensor& x) {
   return axes;
 }
 
-std::vector<std::int64_t> normalized(const char* op, std::span<const std::int64_t> axes, const Tensor& x) {
+std::vector<std::int64_t> normalized(const char* op, std::span<const std::int64_t> axes,
+                                     const Tensor& x) {
   std::vector<std::int64_t> result;
   for (const std::int64_t axis : axes) result.push_back(normalize_axis(op, axis, x.shape()));
   std::sort(result.begin(), result.end());
   if (std::adjacent_find(result.begin(), result.end()) != result.end()) {
-    throw ShapeError(fmt::format("{}: an axis of {} appears twice in [{}]", op, to_string(x.shape()),
-                                 fmt::join(axes, ", ")));
+    throw ShapeError(fmt::format("{}: an axis of {} appears twice in [{}]", op,
+                                 to_string(x.shape()), fmt::join(axes, ", ")));
   }
   return result;
 }
@@ -42,8 +43,8 @@ Shape without(const Shape& shape, std::span<const std::int64_t> axes, bool keepd
   return Shape(sizes);
 }
 
-Tensor reduce(OpId op, const Tensor& x, std::span<const std::int64_t> axes, bool keepdim, DType dtype,
-              Place place) {
+Tensor reduce(OpId op, const Tensor& x, std::span<const std::int64_t> axes, bool keepdim,
+              DType dtype, Place place) {
   const Tensor result = apply(op, {&x, 1}, axes, without(x.shape(), axes, false), dtype, place);
   return keepdim ? graph::reshape_to(result, without(x.shape(), axes, true), place) : result;
 }
@@ -51,7 +52,8 @@ Tensor reduce(OpId op, const Tensor& x, std::span<const std::int64_t> axes, bool
 void require_elements(const char* op, const Tensor& x, std::span<const std::int64_t> axes) {
   for (const std::int64_t axis : axes) {
     if (x.shape()[static_cast<int>(axis)] == 0) {
-      throw ShapeError(fmt::format("{}: no elements along axis {} of {}", op, axis, to_string(x.shape())));
+      throw ShapeError(
+          fmt::format("{}: no elements along axis {} of {}", op, axis, to_string(x.shape())));
     }
   }
 }
@@ -62,7 +64,9 @@ Tensor Tensor::sum(Place place) const {
   graph::require_defined("sum", *this);
   return graph::sum_axes(*this, every_axis(*this), false, place);
 }
-Tensor Tensor::sum(std::int64_t axis, bool keepdim, Place place) const { return sum({&axis, 1}, keepdim, place); }
+Tensor Tensor::sum(std::int64_t axis, bool keepdim, Place place) const {
+  return sum({&axis, 1}, keepdim, place);
+}
 Tensor Tensor::sum(std::initializer_list<std::int64_t> axes, bool keepdim, Place place) const {
   return sum(std::span(axes.begin(), axes.size()), keepdim, place);
 }

@@ -1,5 +1,5 @@
-// Optimizer updates: one recorded node for all parameters of a device, assigned in place, submitted as one
-// plan with the rest of the step.
+// Optimizer updates: one recorded node for all parameters of a device, assigned in place, submitted
+// as one plan with the rest of the step.
 #include "volta/optimizer_ops.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ using graph::OpId;
 
 namespace {
 
-// One update being recorded: inputs as nodes, results to be assigned. Kept per thread, so that a step in a
-// steady state allocates nothing.
+// One update being recorded: inputs as nodes, results to be assigned. Kept per thread, so that a
+// step in a steady state allocates nothing.
 struct Update {
   std::vector<graph::Node*> inputs, outputs;
   std::vector<Shape> shapes;
@@ -43,8 +43,8 @@ struct Update {
     dtypes.push_back(dtype);
   }
   // Appends the numbers of the formula; they live until the update is recorded.
-  void record(OpId op, std::initializer_list<double> numbers, std::span<const std::int64_t> attrs, DType dtype,
-              DeviceEntry& entry, Place place) {
+  void record(OpId op, std::initializer_list<double> numbers, std::span<const std::int64_t> attrs,
+              DType dtype, DeviceEntry& entry, Place place) {
     const std::size_t first = inputs.size();
     for (const double value : numbers) {
       inputs.push_back(graph::make_constant(value, 0, Shape{}, dtype, entry));
@@ -69,9 +69,10 @@ std::vector<Where> places(const char* op, std::span<const Tensor> parameters) {
     if (!g.defined()) continue;
     const graph::Node *p = graph::node_of(parameters[i]), *d = graph::node_of(g);
     if (d->shape != p->shape || d->dtype != p->dtype || d->entry != p->entry) {
-      throw ArgumentError(fmt::format("{}: the gradient of parameter {} is {} {} on {}, the parameter {} {} on {}", op, i,
-                                      name_of(d->dtype), to_string(d->shape), to_string(d->entry->device),
-                                      name_of(p->dtype), to_string(p->shape), to_string(p->entry->device)));
+      throw ArgumentError(
+          fmt::format("{}: the gradient of parameter {} is {} {} on {}, the parameter {} {} on {}",
+                      op, i, name_of(d->dtype), to_string(d->shape), to_string(d->entry->device),
+                      name_of(p->dtype), to_string(p->shape), to_string(p->entry->device)));
     }
     const Where where{p->entry, p->dtype};
     if (std::find(found.begin(), found.end(), where) == found.end()) found.push_back(where);
@@ -81,16 +82,18 @@ std::vector<Where> places(const char* op, std::span<const Tensor> parameters) {
 
 bool lives_at(const Tensor& parameter, const Where& where) {
   const graph::Variable* variable = graph::TensorAccess::variable(parameter);
-  return variable->grad.defined() && variable->node->entry == where.first && variable->node->dtype == where.second;
+  return variable->grad.defined() && variable->node->entry == where.first &&
+         variable->node->dtype == where.second;
 }
 
 }  // namespace
 
-void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum, const SgdUpdate& options,
-              Place place) {
+void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
+              const SgdUpdate& options, Place place) {
   const bool uses_momentum = options.momentum != 0;
   if (uses_momentum && momentum.size() != parameters.size()) {
-    throw ArgumentError(fmt::format("sgd: {} momentum buffers for {} parameters", momentum.size(), parameters.size()));
+    throw ArgumentError(fmt::format("sgd: {} momentum buffers for {} parameters", momentum.size(),
+                                    parameters.size()));
   }
   const std::vector<Where> where = places("sgd", parameters);
   Update& update = update_of_thread();
@@ -99,18 +102,21 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum, co
     for (const bool first : {true, false}) {
       update.clear();
       for (std::size_t i = 0; i < parameters.size(); ++i) {
-        if (!lives_at(parameters[i], here) || (uses_momentum && !momentum[i].defined()) != first) continue;
+        if (!lives_at(parameters[i], here) || (uses_momentum && !momentum[i].defined()) != first)
+          continue;
         update.chosen.push_back(i);
         update.input("sgd", parameters[i], "a parameter");
         update.input("sgd", graph::TensorAccess::variable(parameters[i])->grad, "a gradient");
         if (uses_momentum && !first) update.input("sgd", momentum[i], "a momentum buffer");
-        for (int k = 0; k < (uses_momentum ? 2 : 1); ++k) update.output(parameters[i].shape(), here.second);
+        for (int k = 0; k < (uses_momentum ? 2 : 1); ++k)
+          update.output(parameters[i].shape(), here.second);
       }
       if (update.chosen.empty()) continue;
-      const std::int64_t attrs[] = {static_cast<std::int64_t>(update.chosen.size()), uses_momentum, options.nesterov,
-                                    options.weight_decay != 0, first};
-      update.record(OpId::sgd, {options.lr, options.momentum, 1 - options.dampening, options.weight_decay}, attrs,
-                    here.second, *here.first, place);
+      const std::int64_t attrs[] = {static_cast<std::int64_t>(update.chosen.size()), uses_momentum,
+                                    options.nesterov, options.weight_decay != 0, first};
+      update.record(OpId::sgd,
+                    {options.lr, options.momentum, 1 - options.dampening, options.weight_decay},
+                    attrs, here.second, *here.first, place);
       std::size_t next = 0;
       for (const std::size_t i : update.chosen) {
         graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]));
@@ -127,11 +133,13 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum, co
   for (const Where& here : where) graph::submit(*here.first);
 }
 
-void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first, std::span<Tensor> second,
-               std::span<Tensor> steps, const AdamUpdate& options, Place place) {
-  if (first.size() != parameters.size() || second.size() != parameters.size() || steps.size() != parameters.size()) {
-    throw ArgumentError(fmt::format("adam: state for {}, {} and {} of {} parameters", first.size(), second.size(),
-                                    steps.size(), parameters.size()));
+void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
+               std::span<Tensor> second, std::span<Tensor> steps, const AdamUpdate& options,
+               Place place) {
+  if (first.size() != parameters.size() || second.size() != parameters.size() ||
+      steps.size() != parameters.size()) {
+    throw ArgumentError(fmt::format("adam: state for {}, {} and {} of {} parameters", first.size(),
+                                    second.size(), steps.size(), parameters.size()));
   }
   const std::vector<Where> where = places("adam", parameters);
   Update& update = update_of_thread();
@@ -156,8 +164,8 @@ void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first, std:
                   attrs, here.second, *here.first, place);
     std::size_t next = 0;
     for (const std::size_t i : update.chosen) {
-      for (const Tensor* variable : {&parameters[i], &std::as_const(first[i]), &std::as_const(second[i]),
-                                     &std::as_const(steps[i])}) {
+      for (const Tensor* variable : {&parameters[i], &std::as_const(first[i]),
+                                     &std::as_const(second[i]), &std::as_const(steps[i])}) {
         graph::assign_node(*variable, graph::Held::adopt(update.outputs[next++]));
       }
     }

@@ -11,8 +11,8 @@
 namespace volta {
 namespace {
 
-constexpr std::int64_t kEdge = 3;        // elements shown at each end of a long axis
-constexpr std::int64_t kWhole = 1000;    // tensors up to this many elements are shown whole
+constexpr std::int64_t kEdge = 3;      // elements shown at each end of a long axis
+constexpr std::int64_t kWhole = 1000;  // tensors up to this many elements are shown whole
 
 struct Printer {
   const std::byte* bytes;
@@ -41,7 +41,10 @@ struct Printer {
     const std::int64_t inner = shape[axis] == 0 ? 0 : stride / shape[axis];
     text += '[';
     for (std::int64_t i = 0; i < shape[axis]; ++i) {
-      if (i > 0) text += axis + 1 == shape.rank() ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' ');
+      if (i > 0)
+        text += axis + 1 == shape.rank()
+                    ? ", "
+                    : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' ');
       if (shorten && i == kEdge && shape[axis] > 2 * kEdge) {
         text += "...";
         i = shape[axis] - kEdge - 1;

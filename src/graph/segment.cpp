@@ -29,8 +29,8 @@ SegmentShelf& shelf() {
   return *s;
 }
 
-// The segments of one thread. When the thread ends, what others still hold is computed; the segments go
-// back to the shelf and are never freed, since another thread may be looking at one.
+// The segments of one thread. When the thread ends, what others still hold is computed; the
+// segments go back to the shelf and are never freed, since another thread may be looking at one.
 struct ThreadSegments {
   std::vector<Segment*> segments;
   ~ThreadSegments() {
@@ -104,12 +104,14 @@ void give_to_caller(Segment& segment, Node* node) {
   segment.batch.live ^= live_word(node->index);
 }
 
-// An input that is not ready to be used in this segment: another thread's, or one being submitted, or failed.
+// An input that is not ready to be used in this segment: another thread's, or one being submitted,
+// or failed.
 Node* unsettled(std::span<Node* const> inputs, const Segment& segment) {
   for (Node* input : inputs) {
     const NodeState state = input->state.load(std::memory_order_acquire);
     if (state == NodeState::Computed || state == NodeState::Constant) continue;
-    if (state == NodeState::Pending && input->segment.load(std::memory_order_acquire) == &segment) continue;
+    if (state == NodeState::Pending && input->segment.load(std::memory_order_acquire) == &segment)
+      continue;
     return input;
   }
   return nullptr;
@@ -132,10 +134,12 @@ std::unique_lock<SpinLock> lock_for(Segment& segment, std::span<Node* const> inp
 }
 
 Node* append_operation(Segment& segment, OpId op, std::span<Node* const> inputs,
-                       std::span<const std::int64_t> attrs, const Shape& shape, DType dtype, Place place) {
+                       std::span<const std::int64_t> attrs, const Shape& shape, DType dtype,
+                       Place place) {
   Batch& batch = segment.batch;
   batch.hash.mix(static_cast<std::uint64_t>(op) | static_cast<std::uint64_t>(dtype) << 8 |
-                 static_cast<std::uint64_t>(attrs.size()) << 16 | std::uint64_t{inputs.size()} << 32);
+                 static_cast<std::uint64_t>(attrs.size()) << 16 |
+                 std::uint64_t{inputs.size()} << 32);
   for (const std::int64_t attr : attrs) batch.hash.mix(static_cast<std::uint64_t>(attr));
   for (Node* input : inputs) mix_input(batch, segment, input);
   Node* node = append(segment, op, shape, dtype, place);
@@ -249,7 +253,8 @@ Segment& current_segment(DeviceEntry& entry) {
 }
 
 bool is_key_literal(double value) {
-  return value == 0 ? !std::signbit(value) : value == 1 || value == -1 || value == 2 || value == 0.5;
+  return value == 0 ? !std::signbit(value)
+                    : value == 1 || value == -1 || value == 2 || value == 0.5;
 }
 
 namespace {
@@ -257,13 +262,13 @@ namespace {
 void require_countable(OpId op, const Shape& shape, DType dtype) {
   constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
   if (shape.numel() <= kMaxBytes / static_cast<std::int64_t>(size_of(dtype))) return;
-  throw ShapeError(std::string(op_info(op).name) + ": " + to_string(shape) + " of " + std::string(name_of(dtype)) +
-                   " takes more than 2^62 bytes");
+  throw ShapeError(std::string(op_info(op).name) + ": " + to_string(shape) + " of " +
+                   std::string(name_of(dtype)) + " takes more than 2^62 bytes");
 }
 }  // namespace
 
-Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs, const Shape& shape,
-             DType dtype, DeviceEntry& entry, Place place) {
+Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
+             const Shape& shape, DType dtype, DeviceEntry& entry, Place place) {
   require_countable(op, shape, dtype);
   Segment& segment = current_segment(entry);
   const auto lock = lock_for(segment, inputs);
@@ -281,8 +286,10 @@ void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::i
   const auto lock = lock_for(segment, inputs);
   Batch& batch = segment.batch;
   Node* parent = append_operation(segment, op, inputs, attrs, shapes[0], dtypes[0], place);
-  // The results follow their operation directly; which there are follows from it, so the key needs no more.
-  auto* numbers = static_cast<std::int64_t*>(batch.memory.take(outputs.size() * sizeof(std::int64_t)));
+  // The results follow their operation directly; which there are follows from it, so the key needs
+  // no more.
+  auto* numbers =
+      static_cast<std::int64_t*>(batch.memory.take(outputs.size() * sizeof(std::int64_t)));
   auto* input = static_cast<Node**>(batch.memory.take(sizeof(Node*)));
   *input = parent;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -298,7 +305,8 @@ void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::i
   count(live_counters().nodes_recorded);
 }
 
-Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype, DeviceEntry& entry) {
+Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype,
+                    DeviceEntry& entry) {
   require_countable(OpId::constant, shape, dtype);
   Node* node = new_node();
   node->op = OpId::constant;

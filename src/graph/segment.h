@@ -1,5 +1,6 @@
-// The pending nodes of one thread on one device, from one submit to the next, and the key that identifies
-// them. The key accumulates while recording, so that finding the plan of a repeated step walks nothing.
+// The pending nodes of one thread on one device, from one submit to the next, and the key that
+// identifies them. The key accumulates while recording, so that finding the plan of a repeated step
+// walks nothing.
 #pragma once
 
 #include <atomic>
@@ -65,9 +66,9 @@ struct JournalEntry {
 
 // Everything recorded between two submits.
 struct Batch {
-  std::vector<Node*> nodes;     // in recording order; the batch holds one reference to each
-  std::vector<Leaf> leaves;     // in order of first use; one reference each
-  std::vector<Node*> constants; // referenced constants; one reference each
+  std::vector<Node*> nodes;      // in recording order; the batch holds one reference to each
+  std::vector<Leaf> leaves;      // in order of first use; one reference each
+  std::vector<Node*> constants;  // referenced constants; one reference each
   std::vector<std::uint64_t> args;
   std::vector<Site> sites;
   std::vector<JournalEntry> journal;
@@ -80,7 +81,7 @@ struct Batch {
   static constexpr std::uint32_t kNoLeaf = ~0u;
   std::uint32_t find_leaf(const Node* node) const;
   std::uint32_t leaf_number(Node* node, bool& fresh);  // adds the leaf if it is new
-  void reset();  // drops every reference
+  void reset();                                        // drops every reference
   bool empty() const { return nodes.empty(); }
 };
 
@@ -103,24 +104,25 @@ inline std::uint64_t live_word(std::uint32_t index) {
 // Literals that are part of the key; every other number is an argument.
 bool is_key_literal(double value);
 
-// Records one operation; the caller receives one holding reference (Held::adopt). Inputs must be computed,
-// constant, or pending in this thread's segment of the device.
-Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs, const Shape& shape,
-             DType dtype, DeviceEntry& entry, Place place);
+// Records one operation; the caller receives one holding reference (Held::adopt). Inputs must be
+// computed, constant, or pending in this thread's segment of the device.
+Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
+             const Shape& shape, DType dtype, DeviceEntry& entry, Place place);
 // Records an operation with several results: `outputs` receives one held `output` node each.
 void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
                   std::span<const Shape> shapes, std::span<const DType> dtypes, DeviceEntry& entry,
                   Place place, std::span<Node*> outputs);
 // A number in every element of a shape: immediate, never pending. One holding reference.
-Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype, DeviceEntry& entry);
+Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype,
+                    DeviceEntry& entry);
 
 // Gives the variable a new node, undone if the submit that computes the node fails.
 void assign_node(const Tensor& variable, Held node);
 
 // Runs what this thread has pending on the device.
 void submit(DeviceEntry& entry);
-// Makes sure the node is computed (or constant): submits the segment it is pending in, whosever it is.
-// Rethrows the error of a failed one.
+// Makes sure the node is computed (or constant): submits the segment it is pending in, whosever it
+// is. Rethrows the error of a failed one.
 void ensure_computed(Node* node);
 // Throws IndexError if a kernel of the device left one.
 void check_device_error(DeviceEntry& entry);

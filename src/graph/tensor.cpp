@@ -39,7 +39,8 @@ void replace_value(Tensor& target, const Tensor& value, const char* op) {
   Variable* variable = TensorAccess::variable(target);
   Variable* source = TensorAccess::variable(value);
   if (variable->requires_grad && grad_enabled()) {
-    throw ArgumentError(fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
+    throw ArgumentError(
+        fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
   }
   graph::assign_node(target, source->node);
   variable->tape = source->tape;
@@ -47,8 +48,8 @@ void replace_value(Tensor& target, const Tensor& value, const char* op) {
 
 void require_same_shape(const char* op, const Tensor& target, const Tensor& value) {
   if (target.shape() != value.shape()) {
-    throw ShapeError(fmt::format("{}: {} does not fit into {} in place", op, to_string(value.shape()),
-                                 to_string(target.shape())));
+    throw ShapeError(fmt::format("{}: {} does not fit into {} in place", op,
+                                 to_string(value.shape()), to_string(target.shape())));
   }
 }
 
@@ -79,7 +80,9 @@ const Shape& Tensor::shape() const {
   graph::require_defined("shape", *this, "this");
   return node_of(*this)->shape;
 }
-std::int64_t Tensor::size(std::int64_t axis) const { return shape()[normalize_axis("size", axis, shape())]; }
+std::int64_t Tensor::size(std::int64_t axis) const {
+  return shape()[normalize_axis("size", axis, shape())];
+}
 DType Tensor::dtype() const {
   graph::require_defined("dtype", *this, "this");
   return node_of(*this)->dtype;
@@ -99,7 +102,8 @@ void Tensor::item_into(DType dtype, void* value) const {
   const auto require_same = [&](auto before, auto after) {
     graph::convert(bytes.data(), this->dtype(), &before, dtype_of<decltype(before)>::value, 1);
     graph::convert(value, dtype, &after, dtype_of<decltype(after)>::value, 1);
-    if (before != after) throw DTypeError(fmt::format("item: {} is not exact as {}", before, name_of(dtype)));
+    if (before != after)
+      throw DTypeError(fmt::format("item: {} is not exact as {}", before, name_of(dtype)));
   };
   if (!is_floating(this->dtype())) {
     require_same(std::int64_t{0}, std::int64_t{0});
@@ -141,8 +145,10 @@ bool Tensor::requires_grad() const {
 Tensor& Tensor::set_requires_grad(bool value) {
   graph::require_defined("set_requires_grad", *this, "this");
   Variable* variable = TensorAccess::variable(*this);
-  if (variable->tape) throw ArgumentError("set_requires_grad: only leaves can be changed; use detach()");
-  if (value && !is_floating(dtype())) graph::throw_dtype("set_requires_grad", dtype(), "a floating-point tensor");
+  if (variable->tape)
+    throw ArgumentError("set_requires_grad: only leaves can be changed; use detach()");
+  if (value && !is_floating(dtype()))
+    graph::throw_dtype("set_requires_grad", dtype(), "a floating-point tensor");
   variable->requires_grad = value;
   return *this;
 }
@@ -159,7 +165,14 @@ Tensor Tensor::grad() const {
 
 void Tensor::set_grad(const Tensor& gradient) {
   graph::require_defined("set_grad", *this, "this");
-  if (gradient.defined()) require_same_shape("set_grad", *this, gradient);
+  if (gradient.defined()) {
+    require_same_shape("set_grad", *this, gradient);
+    if (gradient.dtype() != dtype() || gradient.device() != device()) {
+      throw ArgumentError(fmt::format("set_grad: the gradient is {} on {}, the tensor {} on {}",
+                                      name_of(gradient.dtype()), to_string(gradient.device()),
+                                      name_of(dtype()), to_string(device())));
+    }
+  }
   TensorAccess::variable(*this)->grad = gradient;
 }
 
@@ -176,7 +189,8 @@ Tensor Tensor::detach() const {
 void Tensor::backward(BackwardOptions options, Place place) const {
   graph::require_defined("backward", *this, "this");
   if (numel() != 1) {
-    throw ShapeError(fmt::format("backward: {} is not a scalar; pass a gradient of its shape", to_string(shape())));
+    throw ShapeError(fmt::format("backward: {} is not a scalar; pass a gradient of its shape",
+                                 to_string(shape())));
   }
   graph::run_backward(*this, graph::filled(shape(), 1, dtype(), device()), options, place);
 }
@@ -185,8 +199,8 @@ void Tensor::backward(const Tensor& gradient, BackwardOptions options, Place pla
   graph::require_defined("backward", *this, "this");
   graph::require_defined("backward", gradient, "the gradient");
   if (gradient.shape() != shape()) {
-    throw ShapeError(fmt::format("backward: gradient {} for a tensor {}", to_string(gradient.shape()),
-                                 to_string(shape())));
+    throw ShapeError(fmt::format("backward: gradient {} for a tensor {}",
+                                 to_string(gradient.shape()), to_string(shape())));
   }
   graph::run_backward(*this, gradient.to(dtype(), place).to(device(), place), options, place);
 }
@@ -207,15 +221,23 @@ Tensor Tensor::to(Device device, Place place) const {
 
 Tensor Tensor::clone(Place place) const {
   graph::require_defined("clone", *this, "this");
-  // Nodes are immutable, so a variable of its own is a copy of its own. A cast to the same dtype is that,
-  // with a place in the history.
+  // Nodes are immutable, so a variable of its own is a copy of its own. A cast to the same dtype is
+  // that, with a place in the history.
   return graph::apply(OpId::cast, {this, 1}, {}, shape(), dtype(), place);
 }
 
-Tensor& Tensor::operator+=(const Operand& other) { return update(*this, OpId::add, "+=", other), *this; }
-Tensor& Tensor::operator-=(const Operand& other) { return update(*this, OpId::sub, "-=", other), *this; }
-Tensor& Tensor::operator*=(const Operand& other) { return update(*this, OpId::mul, "*=", other), *this; }
-Tensor& Tensor::operator/=(const Operand& other) { return update(*this, OpId::div, "/=", other), *this; }
+Tensor& Tensor::operator+=(const Operand& other) {
+  return update(*this, OpId::add, "+=", other), *this;
+}
+Tensor& Tensor::operator-=(const Operand& other) {
+  return update(*this, OpId::sub, "-=", other), *this;
+}
+Tensor& Tensor::operator*=(const Operand& other) {
+  return update(*this, OpId::mul, "*=", other), *this;
+}
+Tensor& Tensor::operator/=(const Operand& other) {
+  return update(*this, OpId::div, "/=", other), *this;
+}
 
 Tensor& Tensor::fill_(Scalar value, Place) {
   graph::require_defined("fill_", *this, "this");
@@ -263,8 +285,10 @@ VOLTA_METHOD(gelu)
 VOLTA_METHOD(silu)
 VOLTA_METHOD(logical_not)
 #undef VOLTA_METHOD
-#define VOLTA_METHOD(name) \
-  Tensor Tensor::name(const Operand& other) const { return volta::name(Operand(*this, other.place()), other); }
+#define VOLTA_METHOD(name)                                    \
+  Tensor Tensor::name(const Operand& other) const {           \
+    return volta::name(Operand(*this, other.place()), other); \
+  }
 VOLTA_METHOD(pow)
 VOLTA_METHOD(maximum)
 VOLTA_METHOD(minimum)
@@ -276,9 +300,15 @@ VOLTA_METHOD(eq)
 VOLTA_METHOD(ne)
 #undef VOLTA_METHOD
 
-Tensor Tensor::softmax(std::int64_t axis, Place place) const { return volta::softmax(*this, axis, place); }
-Tensor Tensor::log_softmax(std::int64_t axis, Place place) const { return volta::log_softmax(*this, axis, place); }
-Tensor Tensor::matmul(const Tensor& other, Place place) const { return volta::matmul(*this, other, place); }
+Tensor Tensor::softmax(std::int64_t axis, Place place) const {
+  return volta::softmax(*this, axis, place);
+}
+Tensor Tensor::log_softmax(std::int64_t axis, Place place) const {
+  return volta::log_softmax(*this, axis, place);
+}
+Tensor Tensor::matmul(const Tensor& other, Place place) const {
+  return volta::matmul(*this, other, place);
+}
 
 void submit(Device device) { graph::submit(device_entry(device)); }
 

@@ -1,5 +1,5 @@
-// All gradients, in tensor operations: a gradient runs wherever its tensor lives. `g` is the gradient of
-// the output; results may have the broadcast shape and are summed back by the engine.
+// All gradients, in tensor operations: a gradient runs wherever its tensor lives. `g` is the
+// gradient of the output; results may have the broadcast shape and are summed back by the engine.
 #include "graph/vjp.h"
 
 #include <numbers>
@@ -26,12 +26,14 @@ Tensor spread(const Vjp& v, const Tensor& reduced) {
 }
 
 double reduced_count(const Vjp& v) {
-  return static_cast<double>(v.shape(0).numel()) / static_cast<double>(std::max<std::int64_t>(v.output_shape().numel(), 1));
+  return static_cast<double>(v.shape(0).numel()) /
+         static_cast<double>(std::max<std::int64_t>(v.output_shape().numel(), 1));
 }
 
-// g / n for a mean, g for a sum or no reduction.
-Tensor scaled(const Vjp& v, const Tensor& g, std::int64_t n) {
-  return v.attr(0) == static_cast<std::int64_t>(Reduction::mean) ? g / static_cast<double>(n) : g;
+// factor * g / n for a mean, factor * g for a sum or no reduction.
+Tensor scaled(const Vjp& v, const Tensor& g, std::int64_t n, double factor = 1) {
+  if (v.attr(0) == static_cast<std::int64_t>(Reduction::mean)) factor /= static_cast<double>(n);
+  return factor == 1 ? g : g * factor;
 }
 
 }  // namespace
@@ -80,13 +82,15 @@ void maximum(Vjp& v) {
   const Tensor a = v.input(0), b = v.input(1), g = v.gradient();
   const Tensor half = g * 0.5;
   if (v.needs(0)) v.give(0, where(a.eq(b), half, where(a.lt(b), 0, g)));
-  if (v.needs(1)) v.give(1, where(a.eq(b), half, where(a.lt(b), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
+  if (v.needs(1))
+    v.give(1, where(a.eq(b), half, where(a.lt(b), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
 }
 void minimum(Vjp& v) {
   const Tensor a = v.input(0), b = v.input(1), g = v.gradient();
   const Tensor half = g * 0.5;
   if (v.needs(0)) v.give(0, where(a.eq(b), half, where(b.lt(a), 0, g)));
-  if (v.needs(1)) v.give(1, where(a.eq(b), half, where(b.lt(a), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
+  if (v.needs(1))
+    v.give(1, where(a.eq(b), half, where(b.lt(a), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
 }
 void where(Vjp& v) {
   const Tensor condition = v.input(0);
@@ -97,7 +101,8 @@ void cast(Vjp& v) { v.give(0, v.gradient()); }
 void reshape(Vjp& v) { v.give(0, reshape_to(v.gradient(), v.shape(0), v.place())); }
 void permute(Vjp& v) {
   std::vector<std::int64_t> inverse(v.attrs().size());
-  for (std::size_t i = 0; i < inverse.size(); ++i) inverse[static_cast<std::size_t>(v.attrs()[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < inverse.size(); ++i)
+    inverse[static_cast<std::size_t>(v.attrs()[i])] = static_cast<std::int64_t>(i);
   v.give(0, v.gradient().permute(inverse, v.place()));
 }
 void shrink(Vjp& v) {
@@ -131,24 +136,29 @@ void matmul(Vjp& v) {
   const bool ta = v.attr(0) != 0, tb = v.attr(1) != 0, tf32 = v.attr(2) != 0;
   const Tensor g = v.gradient(), a = v.input(0), b = v.input(1);
   if (v.needs(0)) {
-    v.give(0, ta ? product(b, g, tb, true, tf32, v.place()) : product(g, b, false, !tb, tf32, v.place()));
+    v.give(0, ta ? product(b, g, tb, true, tf32, v.place())
+                 : product(g, b, false, !tb, tf32, v.place()));
   }
   if (v.needs(1)) {
-    v.give(1, tb ? product(g, a, true, ta, tf32, v.place()) : product(a, g, !ta, false, tf32, v.place()));
+    v.give(1, tb ? product(g, a, true, ta, tf32, v.place())
+                 : product(a, g, !ta, false, tf32, v.place()));
   }
 }
 void to_device(Vjp& v) { v.give(0, v.gradient().to(v.device(0), v.place())); }
 
 void relu(Vjp& v) {
-  v.give(0, apply(OpId::relu_grad, {v.gradient(), v.output()}, {}, v.shape(0), v.dtype(0), v.place()));
+  v.give(0,
+         apply(OpId::relu_grad, {v.gradient(), v.output()}, {}, v.shape(0), v.dtype(0), v.place()));
 }
 void relu_grad(Vjp& v) {
-  v.give(0, apply(OpId::relu_grad, {v.gradient(), v.input(1)}, {}, v.shape(0), v.dtype(0), v.place()));
+  v.give(0,
+         apply(OpId::relu_grad, {v.gradient(), v.input(1)}, {}, v.shape(0), v.dtype(0), v.place()));
 }
 void gelu(Vjp& v) {
   const Tensor x = v.input(0);
   const Tensor cdf = ((x * (std::numbers::sqrt2 / 2)).erf() + 1) * 0.5;
-  const Tensor pdf = (x.square() * -0.5).exp() * (std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
+  const Tensor pdf =
+      (x.square() * -0.5).exp() * (std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
   v.give(0, v.gradient() * (cdf + x * pdf));
 }
 void sigmoid(Vjp& v) {
@@ -180,8 +190,7 @@ void linear(Vjp& v) {
   if (v.inputs() > 2 && v.needs(2)) v.give(2, g);
 }
 void mse_loss(Vjp& v) {
-  const Tensor g = scaled(v, v.gradient(), v.shape(0).numel());
-  const Tensor d = (v.input(0) - v.input(1)) * (g * 2);
+  const Tensor d = (v.input(0) - v.input(1)) * scaled(v, v.gradient(), v.shape(0).numel(), 2);
   if (v.needs(0)) v.give(0, d);
   if (v.needs(1)) v.give(1, -d);
 }

@@ -1,4 +1,5 @@
-// What a gradient rule sees: the gradient of the output, what the record saved, and where to put results.
+// What a gradient rule sees: the gradient of the output, what the record saved, and where to put
+// results.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,9 @@ class Vjp {
   const Tensor& gradient() const { return gradient_; }
   int inputs() const { return static_cast<int>(tape_.edges.size()); }
   // Saved values; only what the operation's row saves.
-  Tensor input(int i) const { return TensorAccess::from_node(tape_.saved[static_cast<std::size_t>(i)].get()); }
+  Tensor input(int i) const {
+    return TensorAccess::from_node(tape_.saved[static_cast<std::size_t>(i)].get());
+  }
   Tensor output() const { return TensorAccess::from_node(tape_.output.get()); }
   Tensor auxiliary(int i) const {
     return TensorAccess::from_node(tape_.auxiliary[static_cast<std::size_t>(i)].get());
@@ -37,7 +40,9 @@ class Vjp {
     return edge.tape || edge.leaf.defined();
   }
   // Gradients may have the broadcast shape: they are summed back to the input's.
-  void give(int input, Tensor gradient) { results_[static_cast<std::size_t>(input)] = std::move(gradient); }
+  void give(int input, Tensor gradient) {
+    results_[static_cast<std::size_t>(input)] = std::move(gradient);
+  }
   InlineVector<Tensor, 4>& results() { return results_; }
 
  private:

@@ -1,8 +1,9 @@
-// Kernel programs: the one language in which the planner says what a kernel computes. The CPU backend
-// executes a program block by block; the C emitter prints it for CUDA and OpenCL.
+// Kernel programs: the one language in which the planner says what a kernel computes. The CPU
+// backend executes a program block by block; the C emitter prints it for CUDA and OpenCL.
 //
-// A program is structure only. Sizes, strides and offsets are integer parameters (`Int`), so that one
-// compiled kernel serves every size; a `Binding` gives one use of a program its numbers and addresses.
+// A program is structure only. Sizes, strides and offsets are integer parameters (`Int`), so that
+// one compiled kernel serves every size; a `Binding` gives one use of a program its numbers and
+// addresses.
 #pragma once
 
 #include <cstdint>
@@ -51,9 +52,9 @@ struct Int {
 
 enum class Role : std::uint8_t { Par, Red };
 
-// Iteration space, outermost axis first; all Par axes come before all Red axes. A program without axes
-// has one iteration point. An extent may be 0 at run time (nothing is stored; reductions give their
-// identity for each Par point).
+// Iteration space, outermost axis first; all Par axes come before all Red axes. A program without
+// axes has one iteration point. An extent may be 0 at run time (nothing is stored; reductions give
+// their identity for each Par point).
 struct Axis {
   Int extent;
   Role role = Role::Par;
@@ -75,8 +76,8 @@ struct Bound {
   Int high;
 };
 
-// A buffer the program reads or writes. A slot is `written` if some Store names it and `read` if some
-// Load does. Where both hold, every Load of it has the index of its Store (in-place update).
+// A buffer the program reads or writes. A slot is `written` if some Store names it and `read` if
+// some Load does. Where both hold, every Load of it has the index of its Store (in-place update).
 struct Slot {
   DType dtype;
   bool read = false;
@@ -86,18 +87,20 @@ struct Slot {
 enum class ReduceOp : std::uint8_t { Sum, Prod, Max, Min, ArgMax, ArgMin };
 
 enum class InstrKind : std::uint8_t {
-  Const,    // `constant` as dtype
-  Arg,      // scalar argument number `slot` of the program, of dtype `dtype`
-  Index,    // the value of `index` (an Affine over axes) as i32 or i64
-  Op,       // op(a, b, c): operands and result have explicit dtypes; no implicit conversion
-  Cast,     // a converted to dtype (to bool: a != 0; float to integer truncates)
-  Load,     // slot[index + a * value_stride] where all of `mask` hold, else `constant`; `a` may be -1.
-            // dtype == the slot's dtype. `a`, if any, is the result of a Bounded instruction.
+  Const,  // `constant` as dtype
+  Arg,    // scalar argument number `slot` of the program, of dtype `dtype`
+  Index,  // the value of `index` (an Affine over axes) as i32 or i64
+  Op,     // op(a, b, c): operands and result have explicit dtypes; no implicit conversion
+  Cast,   // a converted to dtype (to bool: a != 0; float to integer truncates)
+  Load,  // slot[index + a * value_stride] where all of `mask` hold, else `constant`; `a` may be -1.
+         // dtype == the slot's dtype. `a`, if any, is the result of a Bounded instruction.
   Bounded,  // integer `a` clamped to [0, high); sets the error record (site) where it was outside
-  Philox,   // word of Philox4x32-10: see philox.h. a: seed (i64), b: offset (i64), index: element number
-  Reduce,   // reduce(a) over all Red axes. Max/Min propagate NaN; Arg* give the first position (i64),
-            // counted over the Red axes in row-major order. Result dtype == a's dtype (Arg*: i64).
-            // Of no elements: Sum 0, Prod 1, Max/Min the lowest/highest value (floats: -inf/+inf).
+  Philox,   // word of Philox4x32-10: see philox.h. a: seed (i64), b: offset (i64), index: element
+            // number
+  Reduce,   // reduce(a) over all Red axes. Max/Min propagate NaN; Arg* give the first position
+            // (i64), counted over the Red axes in row-major order. Result dtype == a's dtype (Arg*:
+            // i64). Of no elements: Sum 0, Prod 1, Max/Min the lowest/highest value (floats:
+            // -inf/+inf).
   Store,    // slot[index] = a where all of `mask` hold; `once`: only at the first iteration point
 };
 
@@ -119,18 +122,19 @@ struct Instr {
 
 // How the iteration space is laid over threads (or over SIMD blocks). Chosen by the planner.
 enum class ScheduleKind : std::uint8_t {
-  Map,  // no Red axes, no Reduce: one thread per iteration point (or per `vec` points of the last axis)
+  Map,  // no Red axes, no Reduce: one thread per iteration point (or per `vec` points of the last
+        // axis)
   Row,  // at least one Red axis: `lanes` threads share each Par point
 };
 struct Schedule {
   ScheduleKind kind = ScheduleKind::Map;
-  // Row: threads per Par point. 1: neighbouring threads take neighbouring Par points and each loops over
-  // the Red axes alone (short rows, columns). 32 ... 1024, a power of two: the threads stride over the
-  // linearised Red axes together. The CPU takes 1 as "vectorise over the last Par axis", otherwise over
-  // the last Red axis.
+  // Row: threads per Par point. 1: neighbouring threads take neighbouring Par points and each loops
+  // over the Red axes alone (short rows, columns). 32 ... 1024, a power of two: the threads stride
+  // over the linearised Red axes together. The CPU takes 1 as "vectorise over the last Par axis",
+  // otherwise over the last Red axis.
   int lanes = 1;
-  // Row with lanes > 1: elements of the row each thread keeps on chip between phases, so that a row of at
-  // most lanes * items elements is read once. 0: the row is read again in each phase.
+  // Row with lanes > 1: elements of the row each thread keeps on chip between phases, so that a row
+  // of at most lanes * items elements is read once. 0: the row is read again in each phase.
   int items = 0;
   int vec = 1;           // Map: consecutive elements of the last axis per thread
   bool index64 = false;  // some index may pass 2^31 - 1
@@ -144,15 +148,16 @@ struct Program {
   std::vector<Axis> axes;
   std::vector<Instr> instrs;  // operands precede their uses
   Schedule schedule;
-  int int_params = 0;       // length of Binding::ints
+  int int_params = 0;  // length of Binding::ints
 };
 
 // What an instruction's value varies over, and when it is known.
 enum class Domain : std::uint8_t { Uniform, Par, Full };
 struct InstrInfo {
   Domain domain = Domain::Uniform;
-  // Reductions cut a program into phases: an instruction belongs to the first phase in which its operands
-  // are known; a Reduce belongs to the phase of its operand and its result to the next one.
+  // Reductions cut a program into phases: an instruction belongs to the first phase in which its
+  // operands are known; a Reduce belongs to the phase of its operand and its result to the next
+  // one.
   int phase = 0;
   int last_use = -1;  // the last phase in which some instruction needs the value; -1: never used
 };
@@ -169,8 +174,8 @@ VOLTA_BACKEND_API std::string to_text(const Program& program);
 // Throws BackendError naming the broken invariant. Cheap; run on every program that is built.
 VOLTA_BACKEND_API void validate(const Program& program);
 
-// What kernels leave behind when a Bounded instruction meets a value out of range; the first one wins.
-// Zero-initialised memory of this layout is bound to every program that contains Bounded.
+// What kernels leave behind when a Bounded instruction meets a value out of range; the first one
+// wins. Zero-initialised memory of this layout is bound to every program that contains Bounded.
 struct ErrorRecord {
   std::int32_t claimed = 0;  // set atomically from 0 to 1
   std::int32_t site = 0;

@@ -1,6 +1,5 @@
 // A plan in words.
 #include <algorithm>
-#include <iomanip>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -9,10 +8,7 @@
 #include "graph/apply.h"
 #include "graph/segment.h"
 #include "plan/runner.h"
-#include "platform/parallel.h"
 #include "volta/execution.h"
-#include "volta/version.h"
-#include "core/build_stamp.h"
 
 namespace volta {
 namespace {
@@ -21,13 +17,15 @@ std::string amount(double value, const char* unit) {
   constexpr const char* kPrefix[] = {"", "k", "M", "G", "T"};
   int prefix = 0;
   while (value >= 1000 && prefix < 4) value /= 1000, ++prefix;
-  return prefix == 0 ? fmt::format("{:.0f} {}", value, unit) : fmt::format("{:.1f} {}{}", value, kPrefix[prefix], unit);
+  return prefix == 0 ? fmt::format("{:.0f} {}", value, unit)
+                     : fmt::format("{:.1f} {}{}", value, kPrefix[prefix], unit);
 }
 
 }  // namespace
 
 int Explanation::kernels() const {
-  return static_cast<int>(std::count_if(steps.begin(), steps.end(), [](const StepInfo& s) { return s.kind == "kernel"; }));
+  return static_cast<int>(std::count_if(steps.begin(), steps.end(),
+                                        [](const StepInfo& s) { return s.kind == "kernel"; }));
 }
 int Explanation::library_calls() const { return static_cast<int>(steps.size()) - kernels(); }
 
@@ -53,19 +51,16 @@ Explanation explain(const Tensor& tensor) { return explain({&tensor, 1}); }
 std::ostream& operator<<(std::ostream& out, const Explanation& explanation) {
   if (explanation.steps.empty()) return out << "nothing pending\n";
   out << fmt::format("{} kernels, {} library calls, {} of temporaries\n", explanation.kernels(),
-                     explanation.library_calls(), amount(static_cast<double>(explanation.arena_bytes), "B"));
+                     explanation.library_calls(),
+                     amount(static_cast<double>(explanation.arena_bytes), "B"));
   for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
     const StepInfo& s = explanation.steps[i];
-    out << fmt::format("{:3}  {:7} {:28} reads {:>9}  writes {:>9}  {:>10}  {}\n", i + 1, s.kind, s.schedule,
-                       amount(static_cast<double>(s.bytes_read), "B"), amount(static_cast<double>(s.bytes_written), "B"),
+    out << fmt::format("{:3}  {:7} {:28} reads {:>9}  writes {:>9}  {:>10}  {}\n", i + 1, s.kind,
+                       s.schedule, amount(static_cast<double>(s.bytes_read), "B"),
+                       amount(static_cast<double>(s.bytes_written), "B"),
                        amount(static_cast<double>(s.operations), "op"), s.what);
   }
   return out;
 }
-
-void set_num_threads(int threads) { platform::set_num_threads(threads); }
-int num_threads() { return platform::num_threads(); }
-
-const char* version() { return kVersion; }
 
 }  // namespace volta

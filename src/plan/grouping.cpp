@@ -26,13 +26,15 @@ Domain domain_of(const std::vector<Value>& values, int id) {
   for (int d = 0; d < shape.rank(); ++d) {
     if (shape[d] == 1) continue;
     domain.dims.push_back(shape[d]);
-    domain.reduced.push_back(reduces && std::find(v.attrs.begin(), v.attrs.end(), d) != v.attrs.end());
+    domain.reduced.push_back(reduces &&
+                             std::find(v.attrs.begin(), v.attrs.end(), d) != v.attrs.end());
   }
   return domain;
 }
 
 // The index of a shape's dimensions over the axes `which`, skipping dimensions of size 1.
-IndexMap identity_index(const Shape& shape, std::size_t axes, const std::vector<std::size_t>& which) {
+IndexMap identity_index(const Shape& shape, std::size_t axes,
+                        const std::vector<std::size_t>& which) {
   IndexMap index;
   std::size_t next = 0;
   for (int d = 0; d < shape.rank(); ++d) {
@@ -70,7 +72,9 @@ bool better_stored(std::int64_t value_bytes, std::int64_t operand_bytes, int use
   return value_bytes * (1 + users) < operand_bytes * users;
 }
 
-bool Group::has_reduce() const { return std::find(reduced.begin(), reduced.end(), true) != reduced.end(); }
+bool Group::has_reduce() const {
+  return std::find(reduced.begin(), reduced.end(), true) != reduced.end();
+}
 
 int reshape_base(const std::vector<Value>& values, int id) {
   while (values[static_cast<std::size_t>(id)].kind == ValueKind::Reshape) {
@@ -90,7 +94,8 @@ Grouping Grouper::run() {
   mark_stored();
   mark_points();
   limit_size();
-  // Each round stores one more value that several groups would compute; bounded, since planning time is too.
+  // Each round stores one more value that several groups would compute; bounded, since planning
+  // time is too.
   constexpr int kMaxRounds = 32;
   for (int round = 0; round < kMaxRounds; ++round) {
     form_groups();
@@ -152,8 +157,8 @@ void Grouper::limit_size() {
       const std::size_t operand = static_cast<std::size_t>(in);
       if (grouping_.stored[operand] || at(in).kind == ValueKind::Reduce) continue;
       std::vector<int> joined;
-      std::set_union(members.begin(), members.end(), inlined[operand].begin(), inlined[operand].end(),
-                     std::back_inserter(joined));
+      std::set_union(members.begin(), members.end(), inlined[operand].begin(),
+                     inlined[operand].end(), std::back_inserter(joined));
       members = std::move(joined);
     }
     members.push_back(static_cast<int>(i));
@@ -166,7 +171,8 @@ void Grouper::limit_size() {
   }
 }
 
-// Scalars a few operations away from leaves (a step count plus one) are computed wherever they are used.
+// Scalars a few operations away from leaves (a step count plus one) are computed wherever they are
+// used.
 void Grouper::mark_points() {
   constexpr int kMaxPoint = 12;
   grouping_.point.assign(values_.size(), false);
@@ -179,7 +185,8 @@ void Grouper::mark_points() {
     for (const int in : v.in) {
       if (in < 0) continue;
       const std::size_t operand = static_cast<std::size_t>(in);
-      const bool source = is_free(at(in)) || (at(in).kind == ValueKind::Leaf && at(in).shape.numel() == 1);
+      const bool source =
+          is_free(at(in)) || (at(in).kind == ValueKind::Leaf && at(in).shape.numel() == 1);
       total += source ? 1 : grouping_.point[operand] ? size[operand] : kMaxPoint + 1;
     }
     size[i] = total;
@@ -190,7 +197,8 @@ void Grouper::mark_points() {
 bool Grouping::in_memory(const std::vector<Value>& values, int id) const {
   const Value& v = values[static_cast<std::size_t>(id)];
   const std::size_t i = static_cast<std::size_t>(id);
-  return v.kind == ValueKind::Leaf || ((stored[i] || v.kind == ValueKind::Reduce) && !is_free(v) && !point[i]);
+  return v.kind == ValueKind::Leaf ||
+         ((stored[i] || v.kind == ValueKind::Reduce) && !is_free(v) && !point[i]);
 }
 
 bool Grouper::is_root(int id) const {
@@ -216,12 +224,15 @@ std::vector<Grouper::Dependency> Grouper::dependencies(int root, std::vector<int
       if (v.kind == ValueKind::Gather) {
         const std::size_t rows = static_cast<std::size_t>(at(v.in[1]).shape.rank());
         if (k == 1 && known) {
-          stack.push_back({v.in[k], IndexMap(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(rows)), true});
+          stack.push_back(
+              {v.in[k], IndexMap(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(rows)),
+               true});
         } else {
           stack.push_back({v.in[k], {}, false});
         }
       } else if (v.kind == ValueKind::Philox || !known) {
-        stack.push_back({v.in[k], {}, v.kind == ValueKind::Philox ? operand.shape.rank() == 0 : false});
+        stack.push_back(
+            {v.in[k], {}, v.kind == ValueKind::Philox ? operand.shape.rank() == 0 : false});
       } else if (v.is_view()) {
         std::vector<LinearBound> bounds;
         std::optional<AxisSplit> split;
@@ -284,7 +295,8 @@ bool Grouper::can_join(int root, const std::vector<Dependency>& deps, int number
   const Value& v = at(root);
   std::vector<std::size_t> axes;  // of the group, per axis of the root's own domain
   if (domain.dims == group.dims) {
-    if (v.kind == ValueKind::Reduce && group.has_reduce() && domain.reduced != group.reduced) return false;
+    if (v.kind == ValueKind::Reduce && group.has_reduce() && domain.reduced != group.reduced)
+      return false;
     axes = all_axes(domain.dims.size());
   } else if (v.kind != ValueKind::Reduce && group.has_reduce() && domain.dims == kept_dims(group)) {
     for (std::size_t i = 0; i < group.dims.size(); ++i) {
@@ -293,15 +305,17 @@ bool Grouper::can_join(int root, const std::vector<Dependency>& deps, int number
   } else {
     return false;
   }
-  // A group of plain values turns into one of rows only if the reduced axes are its last: otherwise the
-  // values would be walked column by column.
-  if (v.kind == ValueKind::Reduce && !group.has_reduce() && !domain.reduced.empty() && !domain.reduced.back()) {
+  // A group of plain values turns into one of rows only if the reduced axes are its last: otherwise
+  // the values would be walked column by column.
+  if (v.kind == ValueKind::Reduce && !group.has_reduce() && !domain.reduced.empty() &&
+      !domain.reduced.back()) {
     return false;
   }
   const bool related = std::any_of(deps.begin(), deps.end(), [&](const Dependency& dep) {
     return grouping_.group_of[static_cast<std::size_t>(dep.root)] == number;
   });
-  if (!related && v.kind != ValueKind::Reduce && group.has_reduce() && !group.reduced.back()) return false;
+  if (!related && v.kind != ValueKind::Reduce && group.has_reduce() && !group.reduced.back())
+    return false;
   std::vector<bool> reduced = group.reduced;
   if (v.kind == ValueKind::Reduce) reduced = domain.reduced;
   for (const Dependency& dep : deps) {
@@ -329,7 +343,8 @@ bool Grouper::can_join(int root, const std::vector<Dependency>& deps, int number
       // e must be exactly the axis `wanted` of the group, seen from the root's own axes.
       const auto position = std::find(axes.begin(), axes.end(), wanted);
       if (position == axes.end()) return false;
-      if (!(e == Linear::axis(domain.dims.size(), static_cast<std::size_t>(position - axes.begin())))) {
+      if (!(e ==
+            Linear::axis(domain.dims.size(), static_cast<std::size_t>(position - axes.begin())))) {
         return false;
       }
     }
@@ -353,7 +368,8 @@ void Grouper::form_groups() {
     int chosen = -1;
     if (at(id).kind != ValueKind::Matmul) {
       std::set<int> candidates;
-      for (const Dependency& dep : deps) candidates.insert(grouping_.group_of[static_cast<std::size_t>(dep.root)]);
+      for (const Dependency& dep : deps)
+        candidates.insert(grouping_.group_of[static_cast<std::size_t>(dep.root)]);
       // Groups that read the same buffer over the same space.
       for (std::size_t g = 0; g < loads_.size(); ++g) {
         const bool shares = std::any_of(loads.begin(), loads.end(), [&](int load) {
@@ -403,14 +419,16 @@ void Grouper::form_groups() {
   for (std::size_t g = 0; g < loads_.size(); ++g) {
     for (const int load : loads_[g]) {
       const int other = grouping_.group_of[static_cast<std::size_t>(load)];
-      if (other >= 0 && other != static_cast<int>(g)) grouping_.stored[static_cast<std::size_t>(load)] = true;
+      if (other >= 0 && other != static_cast<int>(g))
+        grouping_.stored[static_cast<std::size_t>(load)] = true;
     }
   }
 }
 
-// Values that several groups would compute for themselves: stored instead where that moves fewer bytes.
+// Values that several groups would compute for themselves: stored instead where that moves fewer
+// bytes.
 void Grouper::share_or_recompute() {
-  std::map<int, std::set<int>> users;            // value -> groups that compute it in place
+  std::map<int, std::set<int>> users;  // value -> groups that compute it in place
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const int group = grouping_.group_of[i];
     if (group < 0) continue;
@@ -457,8 +475,8 @@ void Grouper::share_or_recompute() {
   }
 }
 
-// A one-element result that nobody else reads (a step count) is stored by a kernel that reads the same
-// operands anyway.
+// A one-element result that nobody else reads (a step count) is stored by a kernel that reads the
+// same operands anyway.
 void Grouper::merge_points() {
   auto& groups = grouping_.groups;
   std::vector<bool> gone(groups.size(), false);
@@ -471,7 +489,8 @@ void Grouper::merge_points() {
     });
     if (read) continue;
     for (std::size_t h = 0; h < groups.size(); ++h) {
-      if (h == g || gone[h] || groups[h].is_matmul || loads_[h].size() <= loads_[g].size()) continue;
+      if (h == g || gone[h] || groups[h].is_matmul || loads_[h].size() <= loads_[g].size())
+        continue;
       const bool covers = std::all_of(loads_[g].begin(), loads_[g].end(), [&](int load) {
         return std::find(loads_[h].begin(), loads_[h].end(), load) != loads_[h].end();
       });
@@ -527,7 +546,8 @@ void Grouper::order_groups() {
   }
 }
 
-MatrixView Grouper::matrix_view(const std::vector<Value>& values, const std::vector<bool>& stored, int id) {
+MatrixView Grouper::matrix_view(const std::vector<Value>& values, const std::vector<bool>& stored,
+                                int id) {
   const Shape& shape = values[static_cast<std::size_t>(id)].shape;
   // Follow views down to memory, with one axis per dimension of the matrix.
   const std::size_t axes = static_cast<std::size_t>(shape.rank());

@@ -1,5 +1,5 @@
-// Which values share a kernel. A group has one iteration space; it computes roots: reductions, and values
-// that must lie in memory. Everything else is computed where it is used.
+// Which values share a kernel. A group has one iteration space; it computes roots: reductions, and
+// values that must lie in memory. Everything else is computed where it is used.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace volta::plan {
 
-// An operand of a matrix product as a library sees it: a strided matrix (or batch of them) in a buffer.
+// An operand of a matrix product as a library sees it: a strided matrix (or batch of them) in a
+// buffer.
 struct MatrixView {
   int base = -1;  // the value whose buffer it is
   bool transposed = false;
@@ -33,7 +34,8 @@ struct Grouping {
   std::vector<int> group_of;  // per value: the group whose root it is, or -1
   std::vector<bool> stored;   // per value: lies in a buffer of its own (leaves not counted)
   std::vector<bool> needed;   // per value: some output depends on it
-  std::vector<bool> point;    // per value: one element, a few operations from leaves: computed in place
+  std::vector<bool>
+      point;  // per value: one element, a few operations from leaves: computed in place
 
   // Whether a kernel reads the value from a buffer (when it does not compute it itself as a root).
   bool in_memory(const std::vector<Value>& values, int id) const;
@@ -49,7 +51,8 @@ class Grouper {
           const std::vector<bool>& must_store);
   Grouping run();
 
-  static MatrixView matrix_view(const std::vector<Value>& values, const std::vector<bool>& stored, int id);
+  static MatrixView matrix_view(const std::vector<Value>& values, const std::vector<bool>& stored,
+                                int id);
 
  private:
   // How one root reaches another: at the same point of the iteration space, or elsewhere.
@@ -82,8 +85,9 @@ class Grouper {
   std::vector<int> sizes_;               // per group: about how many instructions
 };
 
-// Whether a value that `users` kernels would compute for themselves is better computed once and stored:
-// by bytes of memory traffic.
-VOLTA_BACKEND_API bool better_stored(std::int64_t value_bytes, std::int64_t operand_bytes, int users);
+// Whether a value that `users` kernels would compute for themselves is better computed once and
+// stored: by bytes of memory traffic.
+VOLTA_BACKEND_API bool better_stored(std::int64_t value_bytes, std::int64_t operand_bytes,
+                                     int users);
 
 }  // namespace volta::plan

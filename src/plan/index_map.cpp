@@ -7,8 +7,8 @@ namespace volta::plan {
 namespace {
 
 // Divides an expression with values in [0, ...) into quotient and remainder by n.
-bool divide(const Linear& e, std::int64_t n, const std::vector<std::int64_t>& extents, Linear& quotient,
-            Linear& remainder, std::optional<AxisSplit>& split) {
+bool divide(const Linear& e, std::int64_t n, const std::vector<std::int64_t>& extents,
+            Linear& quotient, Linear& remainder, std::optional<AxisSplit>& split) {
   quotient = Linear(e.coefficient.size());
   remainder = Linear(e.coefficient.size());
   quotient.offset = e.offset / n;
@@ -34,10 +34,11 @@ bool divide(const Linear& e, std::int64_t n, const std::vector<std::int64_t>& ex
   return largest < n;
 }
 
-// Dimensions are regrouped where products of sizes agree: a run of the view's dimensions becomes one
-// number, which is then cut into the operand's.
+// Dimensions are regrouped where products of sizes agree: a run of the view's dimensions becomes
+// one number, which is then cut into the operand's.
 bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
-             const std::vector<std::int64_t>& extents, IndexMap& result, std::optional<AxisSplit>& split) {
+             const std::vector<std::int64_t>& extents, IndexMap& result,
+             std::optional<AxisSplit>& split) {
   const std::size_t axes = extents.size();
   result.assign(static_cast<std::size_t>(to.rank()), Linear(axes));
   if (from.numel() == 0) return true;
@@ -78,17 +79,20 @@ bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
 }  // namespace
 
 bool Linear::is_zero() const {
-  return offset == 0 && std::all_of(coefficient.begin(), coefficient.end(), [](auto c) { return c == 0; });
+  return offset == 0 &&
+         std::all_of(coefficient.begin(), coefficient.end(), [](auto c) { return c == 0; });
 }
 
 void Linear::add(const Linear& other, std::int64_t factor) {
-  for (std::size_t a = 0; a < coefficient.size(); ++a) coefficient[a] += factor * other.coefficient[a];
+  for (std::size_t a = 0; a < coefficient.size(); ++a)
+    coefficient[a] += factor * other.coefficient[a];
   offset += factor * other.offset;
 }
 
 std::optional<IndexMap> through_view(const Value& view, const Shape& operand, const IndexMap& index,
                                      const std::vector<std::int64_t>& extents,
-                                     std::vector<LinearBound>& bounds, std::optional<AxisSplit>& split) {
+                                     std::vector<LinearBound>& bounds,
+                                     std::optional<AxisSplit>& split) {
   IndexMap result;
   switch (view.kind) {
     case ValueKind::Reshape:
@@ -120,7 +124,8 @@ std::optional<IndexMap> through_view(const Value& view, const Shape& operand, co
         }
       }
       return result;
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 

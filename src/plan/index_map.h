@@ -39,11 +39,12 @@ struct AxisSplit {
   std::int64_t inner;
 };
 
-// The index into the operand of a view, given the index into the view. Pad adds bounds. Returns nothing
-// when a reshape cannot be followed: `split` is then set if splitting an axis would help.
+// The index into the operand of a view, given the index into the view. Pad adds bounds. Returns
+// nothing when a reshape cannot be followed: `split` is then set if splitting an axis would help.
 std::optional<IndexMap> through_view(const Value& view, const Shape& operand, const IndexMap& index,
                                      const std::vector<std::int64_t>& extents,
-                                     std::vector<LinearBound>& bounds, std::optional<AxisSplit>& split);
+                                     std::vector<LinearBound>& bounds,
+                                     std::optional<AxisSplit>& split);
 
 // The element number in a contiguous buffer of the shape.
 Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes);

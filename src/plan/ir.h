@@ -1,5 +1,5 @@
-// The planner's view of a batch: primitives only, shapes concrete, broadcasting explicit, equal values
-// merged. Built by Lowering from recorded nodes; composed operations are expanded here.
+// The planner's view of a batch: primitives only, shapes concrete, broadcasting explicit, equal
+// values merged. Built by Lowering from recorded nodes; composed operations are expanded here.
 #pragma once
 
 #include <array>
@@ -18,19 +18,23 @@
 namespace volta::plan {
 
 enum class ValueKind : std::uint8_t {
-  Leaf,     // number: which leaf of the batch
-  Const,    // literal `constant`, rank 0
-  Arg,      // number: which argument word, rank 0
-  Size,     // the integer `constant`, known from shapes, rank 0, i64: a parameter of kernels
-  Iota,     // index along axis attrs[0]
-  Philox,   // in: seed, offset; attrs: {multiplier, increment} of the element number
-  Scalar,   // op(in...)
+  Leaf,    // number: which leaf of the batch
+  Const,   // literal `constant`, rank 0
+  Arg,     // number: which argument word, rank 0
+  Size,    // the integer `constant`, known from shapes, rank 0, i64: a parameter of kernels
+  Iota,    // index along axis attrs[0]
+  Philox,  // in: seed, offset; attrs: {multiplier, increment} of the element number
+  Scalar,  // op(in...)
   Cast,
   Bounded,  // in: integer; attrs: {high}; number: site
-  Reshape, Permute, Expand, Shrink, Pad,  // views
-  Reduce,   // over attrs axes, removed from the shape
-  Gather,   // in: source [n, rest...], index (Bounded)
-  Matmul,   // attrs: {transpose_a, transpose_b, tf32}
+  Reshape,
+  Permute,
+  Expand,
+  Shrink,
+  Pad,     // views
+  Reduce,  // over attrs axes, removed from the shape
+  Gather,  // in: source [n, rest...], index (Bounded)
+  Matmul,  // attrs: {transpose_a, transpose_b, tf32}
 };
 
 struct Value {
@@ -97,7 +101,8 @@ class Lowering {
   Expr expand(Expr a, const Shape& shape);  // leading axes may be missing
   Expr shrink(Expr a, std::span<const std::int64_t> start, const Shape& shape);
   Expr pad(Expr a, std::span<const std::int64_t> before, const Shape& shape, double fill);
-  Expr reduce(kernel::ReduceOp op, Expr a, std::span<const std::int64_t> axes, bool keepdim = false);
+  Expr reduce(kernel::ReduceOp op, Expr a, std::span<const std::int64_t> axes,
+              bool keepdim = false);
   Expr gather(Expr source, Expr index);
   Expr matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool tf32);
 
@@ -115,13 +120,14 @@ class Lowering {
   std::unordered_map<std::string, int> merged_;
   std::unordered_map<const graph::Node*, int> leaf_values_;
   std::unordered_map<const graph::Node*, std::vector<int>> results_;  // of operations with several
-  int arg_ = 0;   // argument words seen so far
+  int arg_ = 0;                                                       // argument words seen so far
   int site_ = 0;
   std::vector<int> node_args_;  // argument number per input of the node, -1 where none
 };
 
 // Into how many chunks a reduction is cut; 1: not at all.
-VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost, bool wide_device);
+VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results,
+                                                bool innermost, bool wide_device);
 
 // Products up to this many multiplications are reduce kernels, so that they fuse.
 inline constexpr std::int64_t kSmallProduct = std::int64_t{1} << 16;

@@ -1,5 +1,5 @@
-// Building kernel programs. Numbers stay concrete until the end; then axes are merged and every size,
-// stride and offset other than 0 and 1 becomes a parameter.
+// Building kernel programs. Numbers stay concrete until the end; then axes are merged and every
+// size, stride and offset other than 0 and 1 becomes a parameter.
 #include "plan/kernel_builder.h"
 
 #include <algorithm>
@@ -37,8 +37,12 @@ struct SplitAxis {
 
 class Builder {
  public:
-  Builder(const std::vector<Value>& values, const Grouping& grouping, int group, std::int32_t first_site)
-      : values_(values), grouping_(grouping), number_(group), first_site_(first_site),
+  Builder(const std::vector<Value>& values, const Grouping& grouping, int group,
+          std::int32_t first_site)
+      : values_(values),
+        grouping_(grouping),
+        number_(group),
+        first_site_(first_site),
         group_(grouping.groups[static_cast<std::size_t>(group)]) {
     for (std::size_t d = 0; d < group_.dims.size(); ++d) pieces_.push_back({group_.dims[d]});
     unit_ = group_.dims.empty() && std::any_of(group_.roots.begin(), group_.roots.end(),
@@ -256,7 +260,8 @@ class Builder {
   int compute(int id, const IndexMap& index, const std::vector<LinearBound>& mask) {
     const Value& v = at(id);
     switch (v.kind) {
-      case ValueKind::Const: return constant(v.constant, v.dtype);
+      case ValueKind::Const:
+        return constant(v.constant, v.dtype);
       case ValueKind::Size: {
         Linear e(extents_.size());
         e.offset = static_cast<std::int64_t>(v.constant);
@@ -270,7 +275,8 @@ class Builder {
         args_.push_back({v.number, v.dtype});
         return append(std::move(draft));
       }
-      case ValueKind::Iota: return emit_index(index[static_cast<std::size_t>(v.attrs[0])], v.dtype);
+      case ValueKind::Iota:
+        return emit_index(index[static_cast<std::size_t>(v.attrs[0])], v.dtype);
       case ValueKind::Philox: {
         Draft draft{.instr = {.kind = InstrKind::Philox}};
         draft.instr.dtype = v.dtype;
@@ -323,10 +329,12 @@ class Builder {
       case ValueKind::Permute:
       case ValueKind::Expand:
       case ValueKind::Shrink:
-      case ValueKind::Pad: return emit_view(v, index, mask);
+      case ValueKind::Pad:
+        return emit_view(v, index, mask);
       case ValueKind::Leaf:
       case ValueKind::Reduce:
-      case ValueKind::Matmul: break;
+      case ValueKind::Matmul:
+        break;
     }
     throw std::logic_error("planner: a value of memory was asked to be computed");
   }
@@ -363,11 +371,15 @@ class Builder {
       const int low = scalar(kernel::ScalarOp::le, DType::boolean, constant(0, DType::i64), e);
       Linear limit(extents_.size());
       limit.offset = b.high;
-      const int high = scalar(kernel::ScalarOp::lt, DType::boolean, e, emit_index(limit, DType::i64));
+      const int high =
+          scalar(kernel::ScalarOp::lt, DType::boolean, e, emit_index(limit, DType::i64));
       const int both = scalar(kernel::ScalarOp::logical_and, DType::boolean, low, high);
-      condition = condition < 0 ? both : scalar(kernel::ScalarOp::logical_and, DType::boolean, condition, both);
+      condition = condition < 0
+                      ? both
+                      : scalar(kernel::ScalarOp::logical_and, DType::boolean, condition, both);
     }
-    return scalar(kernel::ScalarOp::where, v.dtype, condition, value, constant(v.constant, v.dtype));
+    return scalar(kernel::ScalarOp::where, v.dtype, condition, value,
+                  constant(v.constant, v.dtype));
   }
 
   int emit_load_at(int base, const Linear& address, const std::vector<LinearBound>& mask) {
@@ -400,7 +412,8 @@ class Builder {
     const auto erase = [&](std::size_t axis) {
       extents_.erase(extents_.begin() + static_cast<std::ptrdiff_t>(axis));
       roles_.erase(roles_.begin() + static_cast<std::ptrdiff_t>(axis));
-      for (Linear* e : expressions) e->coefficient.erase(e->coefficient.begin() + static_cast<std::ptrdiff_t>(axis));
+      for (Linear* e : expressions)
+        e->coefficient.erase(e->coefficient.begin() + static_cast<std::ptrdiff_t>(axis));
     };
     for (std::size_t a = extents_.size(); a-- > 0;) {
       const bool last_reduced =
@@ -431,7 +444,8 @@ class Builder {
   Affine affine(const Linear& e) {
     Affine result;
     for (std::size_t a = 0; a < e.coefficient.size(); ++a) {
-      if (e.coefficient[a] != 0) result.terms.push_back({static_cast<int>(a), number(e.coefficient[a])});
+      if (e.coefficient[a] != 0)
+        result.terms.push_back({static_cast<int>(a), number(e.coefficient[a])});
     }
     result.offset = number(e.offset);
     return result;
@@ -446,15 +460,19 @@ class Builder {
       result_.args.push_back(arg);
       program.args.push_back(dtype);
     }
-    for (std::size_t a = 0; a < extents_.size(); ++a) program.axes.push_back({parameter(extents_[a]), roles_[a]});
+    for (std::size_t a = 0; a < extents_.size(); ++a)
+      program.axes.push_back({parameter(extents_[a]), roles_[a]});
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       const Draft& draft = drafts_[i];
       Instr instr = draft.instr;
       instr.index = affine(draft.index);
       // Sizes are parameters whatever their value: one kernel for every size.
-      if (sizes_.count(static_cast<int>(i)) != 0) instr.index.offset = parameter(draft.index.offset);
-      for (const LinearBound& b : draft.mask) instr.mask.push_back({affine(b.expression), parameter(b.high)});
-      if (instr.kind == InstrKind::Load && instr.a >= 0) instr.value_stride = number(draft.value_stride);
+      if (sizes_.count(static_cast<int>(i)) != 0)
+        instr.index.offset = parameter(draft.index.offset);
+      for (const LinearBound& b : draft.mask)
+        instr.mask.push_back({affine(b.expression), parameter(b.high)});
+      if (instr.kind == InstrKind::Load && instr.a >= 0)
+        instr.value_stride = number(draft.value_stride);
       if (instr.kind == InstrKind::Bounded) {
         instr.high = parameter(draft.high);
         instr.site = parameter(draft.site);
@@ -487,7 +505,8 @@ class Builder {
       if (last_par < extents_.size()) across_rows += draft.index.coefficient[last_par] == 1;
     }
     if (length < 32 || (across_rows > along_row && rows >= 32)) return;  // lanes == 1
-    const auto rounded = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
+    const auto rounded =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
     schedule.lanes = static_cast<int>(std::clamp<std::int64_t>(rounded / 4, 32, 1024));
     const std::int64_t items = (length + schedule.lanes - 1) / schedule.lanes;
     const bool revisited = kernel::analyze(result_.program).phases > 1;
@@ -512,7 +531,8 @@ class Builder {
     const kernel::Analysis analysis = kernel::analyze(result_.program);
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       const InstrKind kind = drafts_[i].instr.kind;
-      const bool works = kind == InstrKind::Op || kind == InstrKind::Cast || kind == InstrKind::Reduce;
+      const bool works =
+          kind == InstrKind::Op || kind == InstrKind::Cast || kind == InstrKind::Reduce;
       if (!works) continue;
       const Domain domain = kind == InstrKind::Reduce ? Domain::Full : analysis.instrs[i].domain;
       result_.operations += domain == Domain::Full ? points : domain == Domain::Par ? rows : 1;
@@ -530,7 +550,8 @@ class Builder {
       if (!visited.insert(id).second) continue;
       const bool own = id == root || grouping_.group_of[static_cast<std::size_t>(id)] == number_;
       if (!own && grouping_.in_memory(values_, id)) continue;
-      if (!at(id).is_view() && at(id).kind != ValueKind::Const && at(id).kind != ValueKind::Arg) members.push_back(id);
+      if (!at(id).is_view() && at(id).kind != ValueKind::Const && at(id).kind != ValueKind::Arg)
+        members.push_back(id);
       for (const int in : at(id).in) {
         if (in >= 0) stack.push_back(in);
       }
@@ -549,7 +570,8 @@ class Builder {
   std::int32_t first_site_;
   const Group& group_;
 
-  // One element in a shape with axes keeps an axis: the kernel is the one for any number of elements.
+  // One element in a shape with axes keeps an axis: the kernel is the one for any number of
+  // elements.
   bool unit_ = false;
   std::vector<std::vector<std::int64_t>> pieces_;  // per dim of the group: its axes' extents
   std::vector<std::size_t> first_axis_;            // per dim

@@ -1,4 +1,5 @@
-// From recorded nodes to the planner's values: expansion, explicit broadcasting, merging, simplification.
+// From recorded nodes to the planner's values: expansion, explicit broadcasting, merging,
+// simplification.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -21,8 +22,14 @@ void put(std::string& key, const void* data, std::size_t bytes) {
 
 std::string merge_key(const Value& v) {
   std::string key;
-  const std::int32_t head[] = {static_cast<int>(v.kind), static_cast<int>(v.dtype), static_cast<int>(v.op),
-                               static_cast<int>(v.reduce), v.in[0], v.in[1], v.in[2], v.number,
+  const std::int32_t head[] = {static_cast<int>(v.kind),
+                               static_cast<int>(v.dtype),
+                               static_cast<int>(v.op),
+                               static_cast<int>(v.reduce),
+                               v.in[0],
+                               v.in[1],
+                               v.in[2],
+                               v.number,
                                v.shape.rank()};
   put(key, head, sizeof head);
   put(key, v.shape.begin(), static_cast<std::size_t>(v.shape.rank()) * sizeof(std::int64_t));
@@ -48,7 +55,8 @@ const Value& through_expand(const std::vector<Value>& values, int id) {
 
 }  // namespace
 
-std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost, bool wide_device) {
+std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost,
+                              bool wide_device) {
   if (innermost) {  // rows: threads share a row
     if (results >= 128 || extent <= 8192) return 1;
     return std::min<std::int64_t>((extent + 4095) / 4096, 2048);
@@ -82,8 +90,7 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device)
 void Lowering::lower_node(Node& node) {
   node_ = &node;
   if (node.op == OpId::output) {
-    node_values[node.index] =
-        results_.at(node.inputs[0])[static_cast<std::size_t>(node.attrs[0])];
+    node_values[node.index] = results_.at(node.inputs[0])[static_cast<std::size_t>(node.attrs[0])];
     return;
   }
   // Arguments are numbered as recording appended them: per node, per input.
@@ -100,33 +107,47 @@ void Lowering::lower_node(Node& node) {
 
   const auto attrs = node.attr_span();
   switch (node.op) {
-    case OpId::cast: return out(cast(in(0), node.dtype));
-    case OpId::where: return out(where(in(0), in(1), in(2)));
-    case OpId::iota: return out(cast(iota(node.shape, static_cast<int>(attrs[0])), node.dtype));
-    case OpId::philox: return out(philox(in(0), in(1), node.shape, node.dtype));
-    case OpId::reshape: return out(reshape(in(0), node.shape));
-    case OpId::permute: return out(permute(in(0), attrs));
-    case OpId::expand: return out(expand(in(0), node.shape));
-    case OpId::shrink: return out(shrink(in(0), attrs.first(static_cast<std::size_t>(node.shape.rank())),
-                                         node.shape));
+    case OpId::cast:
+      return out(cast(in(0), node.dtype));
+    case OpId::where:
+      return out(where(in(0), in(1), in(2)));
+    case OpId::iota:
+      return out(cast(iota(node.shape, static_cast<int>(attrs[0])), node.dtype));
+    case OpId::philox:
+      return out(philox(in(0), in(1), node.shape, node.dtype));
+    case OpId::reshape:
+      return out(reshape(in(0), node.shape));
+    case OpId::permute:
+      return out(permute(in(0), attrs));
+    case OpId::expand:
+      return out(expand(in(0), node.shape));
+    case OpId::shrink:
+      return out(
+          shrink(in(0), attrs.first(static_cast<std::size_t>(node.shape.rank())), node.shape));
     case OpId::pad: {
       const Expr inner = in(0), fill = in(1);
       const auto before = attrs.first(static_cast<std::size_t>(node.shape.rank()));
-      if (at(fill).kind == ValueKind::Const) return out(pad(inner, before, node.shape, at(fill).constant));
+      if (at(fill).kind == ValueKind::Const)
+        return out(pad(inner, before, node.shape, at(fill).constant));
       // Any other fill: pad a mask as well and choose.
       const Expr one = expand(constant(1, DType::boolean), inner.shape());
       const Expr inside = pad(one, before, node.shape, 0);
       return out(where(inside, pad(inner, before, node.shape, 0), fill));
     }
-    case OpId::sum: return out(reduce(ReduceOp::Sum, in(0), attrs));
-    case OpId::max: return out(reduce(ReduceOp::Max, in(0), attrs));
-    case OpId::argmax: return out(reduce(ReduceOp::ArgMax, in(0), attrs));
+    case OpId::sum:
+      return out(reduce(ReduceOp::Sum, in(0), attrs));
+    case OpId::max:
+      return out(reduce(ReduceOp::Max, in(0), attrs));
+    case OpId::argmax:
+      return out(reduce(ReduceOp::ArgMax, in(0), attrs));
     case OpId::gather: {
       const Expr source = in(0);
       return out(gather(source, bounded(in(1), source.shape()[0], next_site())));
     }
-    case OpId::matmul: return out(matmul(in(0), in(1), attrs[0] != 0, attrs[1] != 0, attrs[2] != 0));
-    default: break;
+    case OpId::matmul:
+      return out(matmul(in(0), in(1), attrs[0] != 0, attrs[1] != 0, attrs[2] != 0));
+    default:
+      break;
   }
   const ScalarOp scalar = graph::scalar_op(node.op);
   if (node.inputs_count == 1) return out(unary(scalar, in(0)));
@@ -146,15 +167,16 @@ Expr Lowering::in(int i) {
     }
     return expand(number, input.shape);
   }
-  if (const auto leaf = leaf_values_.find(&input); leaf != leaf_values_.end()) return {this, leaf->second};
+  if (const auto leaf = leaf_values_.find(&input); leaf != leaf_values_.end())
+    return {this, leaf->second};
   return {this, node_values[input.index]};
 }
 
 void Lowering::out(int number, Expr value) {
-  // Views carry no label; what computes the node's value does.
   if (graph::op_info(node_->op).lower != nullptr || number > 0) {
     auto& results = results_[node_];
-    if (results.size() <= static_cast<std::size_t>(number)) results.resize(static_cast<std::size_t>(number) + 1);
+    if (results.size() <= static_cast<std::size_t>(number))
+      results.resize(static_cast<std::size_t>(number) + 1);
     results[static_cast<std::size_t>(number)] = value.id;
   }
   if (number == 0) node_values[node_->index] = value.id;
@@ -188,16 +210,19 @@ Expr Lowering::iota(const Shape& shape, int axis) {
   return insert(std::move(value));
 }
 
-Expr Lowering::philox(Expr seed, Expr offset, const Shape& shape, DType dtype, std::int64_t multiplier,
-                      std::int64_t increment) {
+Expr Lowering::philox(Expr seed, Expr offset, const Shape& shape, DType dtype,
+                      std::int64_t multiplier, std::int64_t increment) {
   Value value{.kind = ValueKind::Philox, .dtype = dtype, .shape = shape};
   value.in = {seed.id, offset.id, -1};
   value.attrs = {multiplier, increment};
   return insert(std::move(value));
 }
 
-// Halves are storage: arithmetic is in f32, and the result is rounded once. (A bool or index stays as it is.)
-Expr Lowering::in_f32(Expr result, DType dtype) { return result.dtype() == DType::f32 ? cast(result, dtype) : result; }
+// Halves are storage: arithmetic is in f32, and the result is rounded once. (A bool or index stays
+// as it is.)
+Expr Lowering::in_f32(Expr result, DType dtype) {
+  return result.dtype() == DType::f32 ? cast(result, dtype) : result;
+}
 
 Expr Lowering::unary(ScalarOp op, Expr a) {
   if (is_half(a.dtype())) return in_f32(unary(op, cast(a, DType::f32)), a.dtype());
@@ -335,9 +360,11 @@ Expr Lowering::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axes, b
   // Over axes of size 1 (or none) there is nothing to reduce.
   if (unit) return arg ? expand(constant(0, DType::i64), result) : reshape(a, result);
   if (!arg) {
-    if (const Expr split = split_reduce(op, a, reduced); split.id >= 0) return reshape(split, result);
+    if (const Expr split = split_reduce(op, a, reduced); split.id >= 0)
+      return reshape(split, result);
   }
-  Value value{.kind = ValueKind::Reduce, .dtype = arg ? DType::i64 : a.dtype(), .shape = Shape(kept)};
+  Value value{
+      .kind = ValueKind::Reduce, .dtype = arg ? DType::i64 : a.dtype(), .shape = Shape(kept)};
   value.reduce = op;
   value.in[0] = a.id;
   for (int i = 0; i < full.rank(); ++i) {
@@ -346,8 +373,8 @@ Expr Lowering::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axes, b
   return reshape(insert(std::move(value)), result);
 }
 
-// A long reduction to few results becomes two: chunks side by side, then their results. The number of
-// chunks is a function of the extents, so the tree of additions is too.
+// A long reduction to few results becomes two: chunks side by side, then their results. The number
+// of chunks is a function of the extents, so the tree of additions is too.
 Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduced) {
   const Shape full = a.shape();
   int first = 0, last = full.rank();
@@ -377,7 +404,9 @@ Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduce
   }
   x = reshape(x, {before, chunks, length, after});
   const auto insert_reduce = [&](Expr value, std::int64_t axis) {
-    Value v{.kind = ValueKind::Reduce, .dtype = value.dtype(), .shape = value.shape().removed(static_cast<int>(axis))};
+    Value v{.kind = ValueKind::Reduce,
+            .dtype = value.dtype(),
+            .shape = value.shape().removed(static_cast<int>(axis))};
     v.reduce = op;
     v.in[0] = value.id;
     v.attrs = {axis};
@@ -397,10 +426,12 @@ Expr Lowering::gather(Expr source, Expr index) {
 
 Expr Lowering::matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool tf32) {
   if (is_half(a.dtype())) {
-    return in_f32(matmul(cast(a, DType::f32), cast(b, DType::f32), transpose_a, transpose_b, tf32), a.dtype());
+    return in_f32(matmul(cast(a, DType::f32), cast(b, DType::f32), transpose_a, transpose_b, tf32),
+                  a.dtype());
   }
   const int rank = a.shape().rank();
-  const std::int64_t m = a.shape()[rank - (transpose_a ? 1 : 2)], k = a.shape()[rank - (transpose_a ? 2 : 1)];
+  const std::int64_t m = a.shape()[rank - (transpose_a ? 1 : 2)],
+                     k = a.shape()[rank - (transpose_a ? 2 : 1)];
   const std::int64_t n = b.shape()[rank - (transpose_b ? 2 : 1)];
   const std::int64_t batch = rank == 3 ? a.shape()[0] : 1;
   if (batch * m * n * k <= kSmallProduct || is_integral(a.dtype())) {
@@ -419,15 +450,16 @@ Expr Lowering::small_matmul(Expr a, Expr b, bool transpose_a, bool transpose_b) 
   const std::int64_t flip2[] = {1, 0}, flip3[] = {0, 2, 1};
   const std::span<const std::int64_t> flip =
       rank == 2 ? std::span<const std::int64_t>(flip2) : std::span<const std::int64_t>(flip3);
-  if (transpose_a) a = permute(a, flip);    // [.., m, k]
-  if (!transpose_b) b = permute(b, flip);   // [.., n, k]
+  if (transpose_a) a = permute(a, flip);   // [.., m, k]
+  if (!transpose_b) b = permute(b, flip);  // [.., n, k]
   const Shape sa = a.shape(), sb = b.shape();
   const std::int64_t axis = rank;
   if (rank == 2) {
     const Expr rows = reshape(a, {sa[0], 1, sa[1]}), columns = reshape(b, {1, sb[0], sb[1]});
     return reduce(ReduceOp::Sum, rows * columns, {&axis, 1});
   }
-  const Expr rows = reshape(a, {sa[0], sa[1], 1, sa[2]}), columns = reshape(b, {sb[0], 1, sb[1], sb[2]});
+  const Expr rows = reshape(a, {sa[0], sa[1], 1, sa[2]}),
+             columns = reshape(b, {sb[0], 1, sb[1], sb[2]});
   return reduce(ReduceOp::Sum, rows * columns, {&axis, 1});
 }
 

@@ -16,11 +16,12 @@ std::uint32_t next_plan_id() {
   return id.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Numbers for the places where a plan checks indices; they wrap after 2^30, long after the plan is gone.
+// Numbers for the places where a plan checks indices; they wrap after 2^30, long after the plan is
+// gone.
 std::int32_t take_sites(std::size_t count) {
   static std::atomic<std::uint32_t> next{0};
-  return static_cast<std::int32_t>(next.fetch_add(static_cast<std::uint32_t>(count), std::memory_order_relaxed) &
-                                   0x3FFFFFFF);
+  return static_cast<std::int32_t>(
+      next.fetch_add(static_cast<std::uint32_t>(count), std::memory_order_relaxed) & 0x3FFFFFFF);
 }
 
 StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping, int id) {
@@ -54,10 +55,10 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
   return step;
 }
 
-// Groups and their kernels. A group that turns out not to be expressible names the value that has to lie in
-// memory, and grouping starts again.
-std::vector<StepDraft> draft_steps(const std::vector<Value>& values, const std::vector<int>& outputs,
-                                   std::int32_t first_site) {
+// Groups and their kernels. A group that turns out not to be expressible names the value that has
+// to lie in memory, and grouping starts again.
+std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
+                                   const std::vector<int>& outputs, std::int32_t first_site) {
   std::vector<bool> must_store(values.size(), false);
   for (;;) {
     const Grouping grouping = Grouper(values, outputs, must_store).run();
@@ -84,7 +85,8 @@ std::vector<StepDraft> draft_steps(const std::vector<Value>& values, const std::
 // Which leaf's variable each new value was assigned to.
 std::map<int, int> predecessors(const graph::Batch& batch, const Lowering& lowering) {
   std::map<const graph::Node*, int> leaf_number;
-  for (std::size_t i = 0; i < batch.leaves.size(); ++i) leaf_number[batch.leaves[i].node] = static_cast<int>(i);
+  for (std::size_t i = 0; i < batch.leaves.size(); ++i)
+    leaf_number[batch.leaves[i].node] = static_cast<int>(i);
   std::map<int, int> result;
   for (const graph::JournalEntry& entry : batch.journal) {
     const graph::Node* now = entry.variable->node.get();
@@ -101,17 +103,20 @@ const char* schedule_name(const KernelDraft& kernel) {
   return kernel.program.schedule.lanes == 1 ? "rows, one lane each" : "rows";
 }
 
-void explain_step(const StepDraft& step, const std::vector<Value>& values, Explanation& explanation) {
+void explain_step(const StepDraft& step, const std::vector<Value>& values,
+                  Explanation& explanation) {
   StepInfo info;
   if (step.segments.empty()) {
     const MatmulStep& m = step.matmul;
     info.kind = "matmul";
-    info.what = m.label + " " + to_string(Shape{m.batch, m.m, m.k}) + " x " + to_string(Shape{m.k, m.n});
+    info.what =
+        m.label + " " + to_string(Shape{m.batch, m.m, m.k}) + " x " + to_string(Shape{m.k, m.n});
     info.schedule = "library";
     info.operations = static_cast<std::uint64_t>(2 * m.batch * m.m * m.n * m.k);
     const std::uint64_t size = size_of(m.dtype);
-    info.bytes_read = size * static_cast<std::uint64_t>(values[static_cast<std::size_t>(step.matmul_a)].shape.numel() +
-                                                        values[static_cast<std::size_t>(step.matmul_b)].shape.numel());
+    info.bytes_read = size * static_cast<std::uint64_t>(
+                                 values[static_cast<std::size_t>(step.matmul_a)].shape.numel() +
+                                 values[static_cast<std::size_t>(step.matmul_b)].shape.numel());
     info.bytes_written = size * static_cast<std::uint64_t>(m.batch * m.m * m.n);
   } else {
     info.kind = "kernel";
@@ -160,7 +165,8 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
     held_values.push_back(lowering.node_values[node->index]);
     if (v.kind == ValueKind::Leaf) {
       leaf_kept[static_cast<std::size_t>(v.number)] = true;
-      plan->results.push_back({node->index, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
+      plan->results.push_back(
+          {node->index, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
       continue;
     }
     int& number = output_number[static_cast<std::size_t>(base)];
@@ -168,9 +174,11 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
       number = static_cast<int>(output_values.size());
       output_values.push_back(base);
       is_output[static_cast<std::size_t>(base)] = true;
-      plan->steps.output_bytes.push_back(static_cast<std::uint64_t>(v.shape.numel()) * size_of(v.dtype));
+      plan->steps.output_bytes.push_back(static_cast<std::uint64_t>(v.shape.numel()) *
+                                         size_of(v.dtype));
     }
-    plan->results.push_back({node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
+    plan->results.push_back(
+        {node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
   }
 
   std::vector<StepDraft> steps = draft_steps(values, held_values, plan->first_site);
@@ -180,7 +188,8 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
   Donation donation{free_leaf, is_output, predecessor, {}};
   donate(steps, values, donation);
   steps = merge_horizontally(std::move(steps));
-  for (const int value : output_values) plan->donor.push_back(donation.donor[static_cast<std::size_t>(value)]);
+  for (const int value : output_values)
+    plan->donor.push_back(donation.donor[static_cast<std::size_t>(value)]);
 
   std::vector<std::int64_t> offset(values.size(), -1);
   plan->steps.arena_bytes = place_temporaries(steps, values, is_output, offset);
@@ -194,7 +203,8 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
     if (values[v].kind == ValueKind::Leaf) {
       return BufferRef{BufferRef::Kind::Leaf, static_cast<std::uint32_t>(values[v].number), 0};
     }
-    if (is_output[v]) return BufferRef{BufferRef::Kind::Output, static_cast<std::uint32_t>(output_number[v]), 0};
+    if (is_output[v])
+      return BufferRef{BufferRef::Kind::Output, static_cast<std::uint32_t>(output_number[v]), 0};
     return BufferRef{BufferRef::Kind::Temp, 0, static_cast<std::uint64_t>(offset[v])};
   };
   for (StepDraft& step : steps) {
@@ -216,7 +226,8 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
       for (const int value : draft.slot_values) binding.buffers.push_back(buffer(value));
       kernel.segments.push_back(std::move(binding));
     }
-    kernel.program = std::make_shared<const kernel::Program>(std::move(step.segments.front().program));
+    kernel.program =
+        std::make_shared<const kernel::Program>(std::move(step.segments.front().program));
     kernel::validate(*kernel.program);
     kernel::report_program(*kernel.program);
     plan->steps.steps.emplace_back(std::move(kernel));

@@ -28,10 +28,12 @@ struct Plan {
   std::vector<int> donor;
   // Word i of the argument block is argument arg_map[i] of the batch.
   std::vector<std::uint32_t> arg_map;
-  std::int32_t first_site = 0;  // error records name site first_site + k for the batch's k-th checked place
+  std::int32_t first_site =
+      0;  // error records name site first_site + k for the batch's k-th checked place
   Explanation explanation;
   std::unique_ptr<Executable> executable;
-  // Per output up to kMaxKeptBytes: buffers of earlier runs, used again when nobody else holds them.
+  // Per output up to kMaxKeptBytes: buffers of earlier runs, used again when nobody else holds
+  // them.
   std::vector<std::array<graph::Buffer*, 2>> kept;
 
   Plan() = default;
@@ -41,7 +43,8 @@ struct Plan {
 };
 inline constexpr std::uint64_t kMaxKeptBytes = 1024;
 
-// Plans the nodes of a batch that are live (or just `only`). donatable[i]: leaf i has no other user.
+// Plans the nodes of a batch that are live (or just `only`). donatable[i]: leaf i has no other
+// user.
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
                                  bool wide_device, const graph::Node* only = nullptr);
 

@@ -1,5 +1,5 @@
-// What a plan asks a backend to do: a list of steps over buffers named by role. Backends see this and
-// nothing to its left.
+// What a plan asks a backend to do: a list of steps over buffers named by role. Backends see this
+// and nothing to its left.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace volta::plan {
 
-// A buffer of a plan. Leaves and outputs are bound at each run; Temp is memory of the plan's arena at
-// `offset`. Leaf and Output addresses already include their own offset; `offset` here is 0 for them.
+// A buffer of a plan. Leaves and outputs are bound at each run; Temp is memory of the plan's arena
+// at `offset`. Leaf and Output addresses already include their own offset; `offset` here is 0 for
+// them.
 struct BufferRef {
   enum class Kind : std::uint8_t { Leaf, Output, Temp };
   Kind kind = Kind::Temp;
@@ -22,9 +23,9 @@ struct BufferRef {
   std::uint64_t offset = 0;  // bytes into the arena (Temp), a multiple of 256
 };
 
-// One use of a kernel program: its sizes, buffers (one per slot) and where its scalar arguments start in
-// the plan's argument block (Program::args.size() consecutive 8-byte words from there; each word holds
-// the argument as double for f16/bf16/f32/f64 dtypes, as int64 otherwise).
+// One use of a kernel program: its sizes, buffers (one per slot) and where its scalar arguments
+// start in the plan's argument block (Program::args.size() consecutive 8-byte words from there;
+// each word holds the argument as double for f16/bf16/f32/f64 dtypes, as int64 otherwise).
 struct Binding {
   std::vector<std::int64_t> ints;
   std::vector<BufferRef> buffers;
@@ -37,14 +38,14 @@ struct KernelStep {
   std::string label;              // the operations it came from, for explain and profiles
 };
 
-// C[b] = op(A[b]) * op(B[b]) in row-major storage, b < batch; C is [m, n], contiguous unless ldc says so.
-// Strides in elements.
+// C[b] = op(A[b]) * op(B[b]) in row-major storage, b < batch; C is [m, n], contiguous unless ldc
+// says so. Strides in elements.
 struct MatmulStep {
   DType dtype = DType::f32;
   bool transpose_a = false;  // A stored as [k, m]
   bool transpose_b = false;  // B stored as [n, k]
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
-  std::int64_t lda = 0, ldb = 0, ldc = 0;  // row strides
+  std::int64_t lda = 0, ldb = 0, ldc = 0;                 // row strides
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // batch strides; 0: shared
   bool tf32 = false;
   BufferRef a, b, c;

@@ -33,7 +33,9 @@ struct Key {
   friend bool operator==(const Key&, const Key&) = default;
 };
 struct KeyHash {
-  std::size_t operator()(const Key& key) const { return key.hash.a ^ (key.live * 0x9E3779B97F4A7C15u); }
+  std::size_t operator()(const Key& key) const {
+    return key.hash.a ^ (key.live * 0x9E3779B97F4A7C15u);
+  }
 };
 
 // Where plans run: the cache, the arena all plans share, batches to record into.
@@ -46,7 +48,8 @@ struct DeviceState {
   DeviceEntry& entry;
   std::list<Entry> plans;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
-  std::map<std::int32_t, std::vector<graph::Site>> sites;  // first site of a plan -> its latest places
+  std::map<std::int32_t, std::vector<graph::Site>>
+      sites;  // first site of a plan -> its latest places
   Buffer* arena = nullptr;
   std::vector<std::unique_ptr<Batch>> spare;
   // Reused between runs: a steady-state step allocates nothing.
@@ -65,13 +68,15 @@ DeviceState& state_of(DeviceEntry& entry) {
   return *state;
 }
 
-// A leaf may be overwritten if nobody but the batch (and its journal) will see its value again. Scalars are
-// left alone: nothing is gained, and equal ones share a buffer at first.
+// A leaf may be overwritten if nobody but the batch (and its journal) will see its value again.
+// Scalars are left alone: nothing is gained, and equal ones share a buffer at first.
 bool is_donatable(const Node& node) {
   return node.shape.rank() > 0 && node.buffer != nullptr && node.buffer->pool_owned &&
          node.buffer->refs.load(std::memory_order_acquire) == 1u + (node.buffer->kept ? 1u : 0u) &&
-         node.holders.load(std::memory_order_acquire) == node.journaled.load(std::memory_order_relaxed) &&
-         node.refs.load(std::memory_order_acquire) == 1 + node.journaled.load(std::memory_order_relaxed);
+         node.holders.load(std::memory_order_acquire) ==
+             node.journaled.load(std::memory_order_relaxed) &&
+         node.refs.load(std::memory_order_acquire) ==
+             1 + node.journaled.load(std::memory_order_relaxed);
 }
 
 Key key_of(const Batch& batch, std::vector<bool>& donatable) {
@@ -97,8 +102,9 @@ void ensure_arena(DeviceState& state, std::uint64_t bytes) {
   state.arena = larger;
 }
 
-// Memory of an output. Small ones are kept by the plan, two each (a state that moves between two buffers
-// finds both again), so that a repeated step asks the pool for nothing and finds its addresses unchanged.
+// Memory of an output. Small ones are kept by the plan, two each (a state that moves between two
+// buffers finds both again), so that a repeated step asks the pool for nothing and finds its
+// addresses unchanged.
 Buffer* output_buffer(DeviceEntry& entry, Plan& plan, std::size_t output) {
   const std::uint64_t bytes = plan.steps.output_bytes[output];
   if (bytes > kMaxKeptBytes) return graph::allocate_buffer(entry, bytes);
@@ -140,8 +146,8 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
     }
     state.args.clear();
     for (const std::uint32_t arg : plan.arg_map) state.args.push_back(batch.args[arg]);
-    plan.executable->run(state.leaves, state.outputs, state.arena ? state.arena->address : Address{},
-                         state.args);
+    plan.executable->run(state.leaves, state.outputs,
+                         state.arena ? state.arena->address : Address{}, state.args);
   } catch (...) {
     for (Buffer* buffer : state.buffers) graph::release(buffer);
     throw;
@@ -182,7 +188,8 @@ Plan& find_or_build(DeviceState& state, Batch& batch) {
   return *state.plans.front().plan;
 }
 
-// Parameters get their last good node back, and whoever still looks at a node of the batch is told why.
+// Parameters get their last good node back, and whoever still looks at a node of the batch is told
+// why.
 void fail(Batch& batch, const std::exception_ptr& error) {
   for (auto it = batch.journal.rbegin(); it != batch.journal.rend(); ++it) {
     graph::Variable* variable = it->variable;
@@ -240,8 +247,8 @@ void submit_segment(Segment& segment, Node* observed) {
       }
     }
     fail(*batch, error);
-    const bool rescued =
-        observed != nullptr && observed->state.load(std::memory_order_acquire) == NodeState::Computed;
+    const bool rescued = observed != nullptr &&
+                         observed->state.load(std::memory_order_acquire) == NodeState::Computed;
     give_back(state, std::move(batch));
     if (!rescued) std::rethrow_exception(error);
     return;
@@ -269,7 +276,8 @@ void ensure_computed(Node* node) {
     Segment* segment = node->segment.load(std::memory_order_acquire);
     if (segment != nullptr) plan::submit_segment(*segment, node);
   }
-  if (node->state.load(std::memory_order_acquire) == NodeState::Failed) std::rethrow_exception(node->error);
+  if (node->state.load(std::memory_order_acquire) == NodeState::Failed)
+    std::rethrow_exception(node->error);
 }
 
 void check_device_error(DeviceEntry& entry) {
@@ -286,7 +294,8 @@ void check_device_error(DeviceEntry& entry) {
       where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file, site.place.line);
     }
   }
-  throw IndexError(fmt::format("{}: index {} is out of range [0, {})", where, record->index, record->high));
+  throw IndexError(
+      fmt::format("{}: index {} is out of range [0, {})", where, record->index, record->high));
 }
 
 }  // namespace volta::graph

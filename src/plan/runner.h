@@ -1,5 +1,5 @@
-// Running batches: finding or building the plan, binding memory, launching, and what happens when that
-// fails.
+// Running batches: finding or building the plan, binding memory, launching, and what happens when
+// that fails.
 #pragma once
 
 #include "graph/segment.h"
@@ -7,12 +7,12 @@
 
 namespace volta::plan {
 
-// Runs everything pending in the segment. On failure parameters assigned in it get their last good value
-// back, its held nodes carry the error, and the error is thrown.
+// Runs everything pending in the segment. On failure parameters assigned in it get their last good
+// value back, its held nodes carry the error, and the error is thrown.
 void submit_segment(graph::Segment& segment);
 
-// The same for the sake of one node: if the whole sweep fails, that node's own cone is tried alone, and the
-// error is thrown only if that fails too.
+// The same for the sake of one node: if the whole sweep fails, that node's own cone is tried alone,
+// and the error is thrown only if that fails too.
 void submit_segment(graph::Segment& segment, graph::Node* observed);
 
 // What submitting the segment now would run.

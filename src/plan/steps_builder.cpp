@@ -26,11 +26,11 @@ bool same_index(const Affine& a, const Affine& b, const std::vector<std::int64_t
   return true;
 }
 
-// Whether the kernel may write the buffer of slot `leaf` in place of slot `output`: every read of an
-// element is by the thread that writes it, before it does.
+// Whether the kernel may write the buffer of slot `leaf` in place of slot `output`: every read of
+// an element is by the thread that writes it, before it does.
 bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
-  // With several lanes to a row, all of them read what the first one writes; and an element of a row may be
-  // read again in a later phase.
+  // With several lanes to a row, all of them read what the first one writes; and an element of a
+  // row may be read again in a later phase.
   const bool row = kernel.program.schedule.kind == kernel::ScheduleKind::Row;
   if (row && kernel.program.schedule.lanes > 1) return false;
   const Instr* store = nullptr;
@@ -38,13 +38,17 @@ bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
     if (instr.kind == InstrKind::Store && instr.slot == output) store = &instr;
   }
   if (store == nullptr || store->once || !store->mask.empty()) return false;
-  return std::all_of(kernel.program.instrs.begin(), kernel.program.instrs.end(), [&](const Instr& instr) {
-    if (instr.kind != InstrKind::Load || instr.slot != leaf) return true;
-    const bool along_row = std::any_of(instr.index.terms.begin(), instr.index.terms.end(), [&](const kernel::Term& t) {
-      return kernel.program.axes[static_cast<std::size_t>(t.axis)].role == kernel::Role::Red;
-    });
-    return instr.a < 0 && instr.mask.empty() && !along_row && same_index(instr.index, store->index, kernel.ints);
-  });
+  return std::all_of(
+      kernel.program.instrs.begin(), kernel.program.instrs.end(), [&](const Instr& instr) {
+        if (instr.kind != InstrKind::Load || instr.slot != leaf) return true;
+        const bool along_row = std::any_of(
+            instr.index.terms.begin(), instr.index.terms.end(), [&](const kernel::Term& t) {
+              return kernel.program.axes[static_cast<std::size_t>(t.axis)].role ==
+                     kernel::Role::Red;
+            });
+        return instr.a < 0 && instr.mask.empty() && !along_row &&
+               same_index(instr.index, store->index, kernel.ints);
+      });
 }
 
 // One slot for both: the program says that it updates in place.
@@ -89,14 +93,16 @@ class Reach {
   std::vector<std::uint64_t> bits_;
 };
 
-// Per step the earlier steps it must follow: producers of what it reads, and readers of what it overwrites.
+// Per step the earlier steps it must follow: producers of what it reads, and readers of what it
+// overwrites.
 std::vector<std::vector<int>> step_needs(const std::vector<StepDraft>& steps) {
   std::map<int, int> producer;
   std::map<int, std::vector<int>> readers;
   std::vector<std::vector<int>> needs(steps.size());
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (const int value : steps[s].reads) {
-      if (const auto p = producer.find(value); p != producer.end() && p->second != static_cast<int>(s)) {
+      if (const auto p = producer.find(value);
+          p != producer.end() && p->second != static_cast<int>(s)) {
         needs[s].push_back(p->second);
       }
     }
@@ -132,9 +138,9 @@ void StepDraft::collect() {
 namespace {
 
 // Tries to write output slot `output` of the kernel into the buffer of one of its leaves.
-bool donate_slot(KernelDraft& kernel, int output, std::size_t step, const std::vector<Value>& values,
-                 const std::map<int, std::size_t>& last_read, const std::set<int>& reserved, bool any,
-                 Donation& donation) {
+bool donate_slot(KernelDraft& kernel, int output, std::size_t step,
+                 const std::vector<Value>& values, const std::map<int, std::size_t>& last_read,
+                 const std::set<int>& reserved, bool any, Donation& donation) {
   const int value = kernel.slot_values[static_cast<std::size_t>(output)];
   const Value& to = values[static_cast<std::size_t>(value)];
   const auto own = donation.predecessor.find(value);
@@ -148,7 +154,8 @@ bool donate_slot(KernelDraft& kernel, int output, std::size_t step, const std::v
     }
     const bool is_own = own != donation.predecessor.end() && own->second == from.number;
     if (!is_own && (!any || reserved.count(from.number) != 0)) continue;
-    if (!donation.donatable[static_cast<std::size_t>(from.number)] || last_read.at(source) != step) continue;
+    if (!donation.donatable[static_cast<std::size_t>(from.number)] || last_read.at(source) != step)
+      continue;
     if (!overwrites_in_place(kernel, leaf, output)) continue;
     donation.donor[static_cast<std::size_t>(value)] = from.number;
     merge_slots(kernel, leaf, output);
@@ -172,9 +179,11 @@ void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Don
     KernelDraft& kernel = steps[s].segments.front();
     for (const bool any : {false, true}) {
       for (int output = 0; output < static_cast<int>(kernel.slot_values.size()); ++output) {
-        const std::size_t value = static_cast<std::size_t>(kernel.slot_values[static_cast<std::size_t>(output)]);
+        const std::size_t value =
+            static_cast<std::size_t>(kernel.slot_values[static_cast<std::size_t>(output)]);
         const bool written = kernel.program.slots[static_cast<std::size_t>(output)].written;
-        if (!written || !donation.is_output[value] || values[value].kind == ValueKind::Leaf) continue;
+        if (!written || !donation.is_output[value] || values[value].kind == ValueKind::Leaf)
+          continue;
         // A donation renumbers the slots: look at them from the start.
         if (donate_slot(kernel, output, s, values, last_read, reserved, any, donation)) output = -1;
       }
@@ -186,7 +195,8 @@ void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Don
 std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps) {
   std::map<std::string, std::vector<std::size_t>> by_text;
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    if (!steps[s].segments.empty()) by_text[kernel::to_text(steps[s].segments.front().program)].push_back(s);
+    if (!steps[s].segments.empty())
+      by_text[kernel::to_text(steps[s].segments.front().program)].push_back(s);
   }
   for (const auto& [text, members] : by_text) {
     if (members.size() < 2) continue;
@@ -223,8 +233,10 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps) {
   return steps;
 }
 
-std::uint64_t place_temporaries(const std::vector<StepDraft>& steps, const std::vector<Value>& values,
-                                const std::vector<bool>& is_output, std::vector<std::int64_t>& offset) {
+std::uint64_t place_temporaries(const std::vector<StepDraft>& steps,
+                                const std::vector<Value>& values,
+                                const std::vector<bool>& is_output,
+                                std::vector<std::int64_t>& offset) {
   struct Interval {
     int value;
     std::size_t first, last;
@@ -236,7 +248,8 @@ std::uint64_t place_temporaries(const std::vector<StepDraft>& steps, const std::
       for (const int value : *list) {
         const std::size_t v = static_cast<std::size_t>(value);
         if (values[v].kind == ValueKind::Leaf || is_output[v]) continue;
-        const auto [it, fresh] = intervals.try_emplace(value, Interval{value, s, s, (bytes_of(values[v]) + 255) & ~255ull});
+        const auto [it, fresh] = intervals.try_emplace(
+            value, Interval{value, s, s, (bytes_of(values[v]) + 255) & ~255ull});
         it->second.last = s;
       }
     }
@@ -244,13 +257,15 @@ std::uint64_t place_temporaries(const std::vector<StepDraft>& steps, const std::
   std::vector<Interval> order;
   for (const auto& [value, interval] : intervals) order.push_back(interval);
   // Large first: the classic order for first fit.
-  std::stable_sort(order.begin(), order.end(), [](const Interval& a, const Interval& b) { return a.bytes > b.bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Interval& a, const Interval& b) { return a.bytes > b.bytes; });
   std::vector<std::pair<Interval, std::uint64_t>> placed;
   std::uint64_t arena = 0;
   for (const Interval& interval : order) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
     for (const auto& [other, at] : placed) {
-      if (other.first <= interval.last && interval.first <= other.last) taken.push_back({at, at + other.bytes});
+      if (other.first <= interval.last && interval.first <= other.last)
+        taken.push_back({at, at + other.bytes});
     }
     std::sort(taken.begin(), taken.end());
     std::uint64_t at = 0;

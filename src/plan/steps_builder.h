@@ -20,13 +20,13 @@ struct StepDraft {
   void collect();
 };
 
-// Lets outputs take over the buffers of leaves that nobody needs afterwards. A variable's new value takes its
-// old one's buffer if it can, so that state stays where it is.
+// Lets outputs take over the buffers of leaves that nobody needs afterwards. A variable's new value
+// takes its old one's buffer if it can, so that state stays where it is.
 struct Donation {
-  const std::vector<bool>& donatable;        // per leaf
-  const std::vector<bool>& is_output;        // per value
-  const std::map<int, int>& predecessor;     // output value -> leaf whose variable it was assigned to
-  std::vector<int> donor;                    // result, per value: a leaf, or -1
+  const std::vector<bool>& donatable;     // per leaf
+  const std::vector<bool>& is_output;     // per value
+  const std::map<int, int>& predecessor;  // output value -> leaf whose variable it was assigned to
+  std::vector<int> donor;                 // result, per value: a leaf, or -1
 };
 void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Donation& donation);
 
@@ -34,7 +34,9 @@ void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Don
 std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps);
 
 // Offsets of temporaries in the arena: per value, -1 for none. Returns the arena's size.
-std::uint64_t place_temporaries(const std::vector<StepDraft>& steps, const std::vector<Value>& values,
-                                const std::vector<bool>& is_output, std::vector<std::int64_t>& offset);
+std::uint64_t place_temporaries(const std::vector<StepDraft>& steps,
+                                const std::vector<Value>& values,
+                                const std::vector<bool>& is_output,
+                                std::vector<std::int64_t>& offset);
 
 }  // namespace volta::plan

@@ -1,4 +1,5 @@
-// A user's program: checks that an installed Volta compiles, links, computes and finds its backends.
+// A user's program: checks that an installed Volta compiles, links, computes and finds its
+// backends.
 #include <volta/volta.h>
 
 #include <cstdio>
@@ -6,7 +7,8 @@
 
 int main(int argc, char** argv) {
   if (argc != 2 || std::string(volta::version()) != argv[1]) {
-    std::fprintf(stderr, "version %s, expected %s\n", volta::version(), argc > 1 ? argv[1] : "none");
+    std::fprintf(stderr, "version %s, expected %s\n", volta::version(),
+                 argc > 1 ? argv[1] : "none");
     return 1;
   }
   const volta::Tensor x = volta::tensor({1, 2, 3, 4}, {2, 2});

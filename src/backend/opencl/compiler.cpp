@@ -66,8 +66,9 @@ KernelHandle Compiler::kernel(const kernel::Program& program, const std::string&
   cl_int status = CL_SUCCESS;
   KernelHandle result(clCreateKernel(built.get(), source.name.c_str(), &status));
   check(status, "clCreateKernel");
-  // The kernel says its size (reqd_work_group_size), so the device's limit is the one that counts: drivers
-  // report a smaller guess for the kernel (NVIDIA: 256) and take the required size all the same.
+  // The kernel says its size (reqd_work_group_size), so the device's limit is the one that counts:
+  // drivers report a smaller guess for the kernel (NVIDIA: 256) and take the required size all the
+  // same.
   const std::size_t limit = device_.max_work_group;
   if (threads > limit) {
     throw BackendError(
