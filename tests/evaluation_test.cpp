@@ -150,13 +150,11 @@ TEST(Tape, RetainGraphGivesExactlyTwiceTheGradient) {
 }
 
 TEST(Tape, ALiveLossPinsNoActivations) {
-  if (test_device().is_cpu()) set_num_threads(num_threads());
   const Tensor w = randn({256, 256}, on_device(true));
   const Tensor x = randn({256, 256}, on_device()).eval();
   Tensor loss;
   const auto step = [&] {
-    w.detach();
-    const_cast<Tensor&>(w).zero_grad();
+    w.zero_grad();
     Tensor h = x;
     for (int i = 0; i < 10; ++i) h = h.matmul(w).tanh();
     loss = h.sum();
@@ -218,7 +216,6 @@ TEST(EarlyObservation, NoProductOrReductionRunsTwice) {
   w1.eval();
   w2.eval();
   const Counters whole = train(false), early = train(true);
-  EXPECT_EQ(early.library_calls + early.launches >= whole.library_calls, true);
   EXPECT_EQ(early.library_calls, whole.library_calls);
   // Reductions: the row kernel of the loss runs once; the gradient becomes a map of its own.
   EXPECT_LE(early.launches, whole.launches + 1);
@@ -315,7 +312,7 @@ TEST(Scopes, BackwardIgnoresThePrecisionOfTheMoment) {
   a.eval();
   b.eval();
   const auto run = [&](bool scope) {
-    const_cast<Tensor&>(a).zero_grad();
+    a.zero_grad();
     const Tensor y = a.matmul(b).sum();
     if (scope) {
       const ExecutionContext tf32({.matmul = Precision::tf32});

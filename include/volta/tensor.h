@@ -72,8 +72,8 @@ class VOLTA_API Tensor {
   Tensor& set_requires_grad(bool value = true);  // leaves only
   bool is_leaf() const;
   Tensor grad() const;  // undefined until backward() reached this leaf
-  void set_grad(const Tensor& gradient);
-  void zero_grad();  // drops the gradient
+  void set_grad(const Tensor& gradient) const;
+  void zero_grad() const;  // drops the gradient
   // Computes gradients of this scalar (or of the sum of this times `gradient`) into the leaves.
   void backward(BackwardOptions options = {}, Place place = Place::here()) const;
   void backward(const Tensor& gradient, BackwardOptions options = {},

@@ -163,7 +163,7 @@ Tensor Tensor::grad() const {
   return TensorAccess::variable(*this)->grad;
 }
 
-void Tensor::set_grad(const Tensor& gradient) {
+void Tensor::set_grad(const Tensor& gradient) const {
   graph::require_defined("set_grad", *this, "this");
   if (gradient.defined()) {
     require_same_shape("set_grad", *this, gradient);
@@ -176,7 +176,7 @@ void Tensor::set_grad(const Tensor& gradient) {
   TensorAccess::variable(*this)->grad = gradient;
 }
 
-void Tensor::zero_grad() {
+void Tensor::zero_grad() const {
   graph::require_defined("zero_grad", *this, "this");
   TensorAccess::variable(*this)->grad = Tensor();
 }

@@ -149,7 +149,7 @@ std::string Printer::expression(int n) const {
       std::string index = affine(self.index);
       if (self.a >= 0)
         index += fmt::format(" + (index_t){} * {}", value(self.a), number(self.value_stride));
-      const std::string element = fmt::format("s{}[{}]", self.slot, index);
+      std::string element = fmt::format("s{}[{}]", self.slot, index);
       if (self.mask.empty()) return element;
       return fmt::format("{} ? {} : {}", condition(self.mask), element,
                          constant(self.constant, self.dtype));

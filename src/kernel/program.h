@@ -30,7 +30,7 @@ struct ScalarOpInfo {
 };
 VOLTA_BACKEND_API const ScalarOpInfo& info(ScalarOp op);
 inline constexpr int kScalarOpCount = 0
-#define VOLTA_SCALAR_OP(...) +1
+#define VOLTA_SCALAR_OP(...) +1  // NOLINT(bugprone-macro-parentheses)
 #include "kernel/scalar_ops.def"
 #undef VOLTA_SCALAR_OP
     ;

@@ -380,7 +380,9 @@ void Grouper::form_groups() {
       }
       for (auto g = candidates.rbegin(); g != candidates.rend() && chosen < 0; ++g) {
         const std::size_t number = static_cast<std::size_t>(*g);
-        if (static_cast<std::size_t>(sizes_[number] + instructions) >= 2 * kMaxInstructions ||
+        const std::size_t grown =
+            static_cast<std::size_t>(sizes_[number]) + static_cast<std::size_t>(instructions);
+        if (grown >= 2 * kMaxInstructions ||
             loads_[number].size() + grouping_.groups[number].roots.size() >= kMaxBuffers) {
           continue;
         }

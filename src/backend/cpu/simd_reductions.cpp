@@ -14,7 +14,6 @@ HWY_BEFORE_NAMESPACE();
 namespace volta::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
-using kernel::ReduceOp;
 
 struct Sum {
   template <class V>
