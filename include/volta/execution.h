@@ -47,7 +47,7 @@ struct StepInfo {
   std::uint64_t bytes_written = 0;
   std::uint64_t operations = 0;
 };
-struct Explanation {
+struct VOLTA_API Explanation {
   std::vector<StepInfo> steps;
   std::uint64_t arena_bytes = 0;
   int kernels() const;

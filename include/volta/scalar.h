@@ -24,9 +24,14 @@ class Scalar {
   constexpr double value() const { return value_; }
   constexpr bool is_floating() const { return kind_ == Kind::floating; }
   constexpr bool is_boolean() const { return kind_ == Kind::boolean; }
+  // Whether integer() is the value, but for its fraction.
+  constexpr bool fits_integer() const {
+    return kind_ != Kind::floating || (value_ > -9.2e18 && value_ < 9.2e18);
+  }
   // The integer exactly as written (doubles lose bits past 2^53).
   constexpr std::int64_t integer() const {
-    return kind_ == Kind::floating ? static_cast<std::int64_t>(value_) : integer_;
+    if (kind_ != Kind::floating) return integer_;
+    return fits_integer() ? static_cast<std::int64_t>(value_) : 0;
   }
 
  private:

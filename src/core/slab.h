@@ -25,6 +25,7 @@ class Slab {
 
  private:
   static constexpr std::size_t kBlock = 64;
+  static constexpr std::size_t kMaxLocal = 16384;  // twice what one batch records
 
   struct Cell {
     Cell* next;
@@ -43,6 +44,7 @@ class Slab {
   // The thread's list; `ended` once the thread is past its own clean-up.
   struct Local {
     Cell* free = nullptr;
+    std::size_t count = 0;
     bool registered = false, ended = false;
   };
   static Local& local() {
@@ -65,6 +67,7 @@ class Slab {
     if (list.free == nullptr) return refill(list);
     Cell* cell = list.free;
     list.free = cell->next;
+    --list.count;
     return cell;
   }
 
@@ -93,6 +96,13 @@ class Slab {
     if (list.ended) return give_global(cell);
     cell->next = list.free;
     list.free = cell;
+    // A thread that only drops what another one makes hands it back.
+    if (++list.count <= kMaxLocal) return;
+    for (; list.count > kMaxLocal / 2; --list.count) {
+      Cell* spare = list.free;
+      list.free = spare->next;
+      give_global(spare);
+    }
   }
   static void give_global(Cell* cell) noexcept {
     Global& g = global();

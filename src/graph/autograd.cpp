@@ -40,12 +40,20 @@ void find_reachable(Tape* root, std::uint32_t pass, std::vector<Tape*>& found) {
             [](const Tape* a, const Tape* b) { return a->sequence > b->sequence; });
 }
 
+bool expands(const Shape& from, const Shape& to) {
+  if (from.rank() > to.rank()) return false;
+  for (int i = 1; i <= from.rank(); ++i) {
+    const std::int64_t own = from[from.rank() - i];
+    if (own != 1 && own != to[to.rank() - i]) return false;
+  }
+  return true;
+}
+
 // A gradient in the shape and dtype of what it is the gradient of.
 Tensor fitted(const Tensor& gradient, const Edge& edge, Place place) {
   Tensor g = gradient;
   if (g.shape() != edge.shape) {
-    const bool grows = g.shape().numel() < edge.shape.numel() || g.rank() < edge.shape.rank();
-    g = grows ? expand_to(g, edge.shape, place)
+    g = expands(g.shape(), edge.shape) ? expand_to(g, edge.shape, place)
               : apply(OpId::sum_to, {&g, 1}, edge.shape.sizes(), edge.shape, g.dtype(), place);
   }
   return g.dtype() == edge.dtype ? g : g.to(edge.dtype, place);
@@ -54,6 +62,14 @@ Tensor fitted(const Tensor& gradient, const Edge& edge, Place place) {
 Tensor added(const Tensor& a, const Tensor& b, Place place) {
   return binary(OpId::add, {a, place}, {b, place});
 }
+
+// Gradients in flight go when the pass ends, also by an exception.
+struct DropGradients {
+  const std::vector<Tape*>& tapes;
+  ~DropGradients() {
+    for (Tape* tape : tapes) tape->gradient = Tensor();
+  }
+};
 
 void forget(Tape& tape) {
   tape.consumed = true;
@@ -95,6 +111,7 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
   const ExecutionContext plain({});
   std::vector<DeviceEntry*> accumulated;  // devices where an earlier gradient was added to
   variable->tape->gradient = gradient;
+  const DropGradients drop{tapes};
   for (Tape* tape : tapes) {
     Tensor g = std::move(tape->gradient);
     tape->gradient = Tensor();
@@ -115,7 +132,8 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
       } else {
         Variable* leaf = TensorAccess::variable(edge.leaf);
         if (leaf->grad.defined()) {
-          leaf->grad = added(leaf->grad, part, tape->place);
+          // In place: a handle to the gradient sees it grow.
+          assign_node(leaf->grad, TensorAccess::variable(added(leaf->grad, part, tape->place))->node);
           if (leaf->grad_pass != pass) accumulated.push_back(leaf->node->entry);
         } else {
           leaf->grad = part.detach();
@@ -124,6 +142,10 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
       }
     }
     if (!options.retain_graph) forget(*tape);
+  }
+  // A consumed record keeps nothing alive below it. Oldest first: a record that goes is done with.
+  if (!options.retain_graph) {
+    for (auto tape = tapes.rbegin(); tape != tapes.rend(); ++tape) (*tape)->edges.clear();
   }
   // Micro-batches repeat a plan instead of unrolling into one.
   std::sort(accumulated.begin(), accumulated.end());

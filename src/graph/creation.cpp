@@ -1,4 +1,5 @@
 // New tensors: from host values, constants (which take no memory until they must), random numbers.
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -50,7 +51,9 @@ Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device)
 namespace {
 
 RandomState& random_state() {
-  thread_local RandomState state{0x5EED, 0};
+  // Threads draw different numbers; the first one always the same.
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local RandomState state{0x5EED + 0x9E3779B97F4A7C15u * threads.fetch_add(1), 0};
   return state;
 }
 
@@ -117,11 +120,13 @@ Tensor full(const Shape& shape, Scalar value, TensorOptions options, Place) {
                                              : DType::i64;
   const DType dtype = options.dtype.value_or(natural);
   graph::require_supported("full", dtype, device);
-  const bool fits = dtype == DType::i32  ? std::in_range<std::int32_t>(value.integer())
-                    : dtype == DType::u8 ? std::in_range<std::uint8_t>(value.integer())
-                                         : true;
+  const bool fits = is_floating(dtype) || dtype == DType::boolean ||
+                    (value.fits_integer() &&
+                     (dtype == DType::i64 ||
+                      (dtype == DType::i32 ? std::in_range<std::int32_t>(value.integer())
+                                           : std::in_range<std::uint8_t>(value.integer()))));
   if (!fits)
-    throw ArgumentError(fmt::format("full: {} does not fit {}", value.integer(), name_of(dtype)));
+    throw ArgumentError(fmt::format("full: {} does not fit {}", value.value(), name_of(dtype)));
   return graph::finish(graph::filled(shape, value, dtype, device), options);
 }
 Tensor scalar(Scalar value, TensorOptions options, Place place) {

@@ -47,6 +47,7 @@ Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes, Place place) c
 Tensor Tensor::flatten(std::int64_t first, std::int64_t last, Place place) const {
   graph::require_defined("flatten", *this);
   if (rank() == 0) return reshape(Shape{1}, place);
+  if (rank() == 1) return clone(place);
   const int from = normalize_axis("flatten", first, shape()),
             to = normalize_axis("flatten", last, shape());
   if (from > to) {
@@ -93,7 +94,7 @@ Tensor Tensor::t(Place place) const {
   graph::require_defined("t", *this);
   if (rank() > 2)
     throw ShapeError(fmt::format("t: expected at most 2 axes, got {}", to_string(shape())));
-  return rank() < 2 ? *this : transpose(0, 1, place);
+  return rank() < 2 ? clone(place) : transpose(0, 1, place);
 }
 
 Tensor Tensor::expand(const Shape& target, Place place) const {
@@ -114,7 +115,7 @@ Tensor Tensor::expand(const Shape& target, Place place) const {
 Tensor Tensor::squeeze(std::int64_t axis, Place place) const {
   graph::require_defined("squeeze", *this);
   const int at = normalize_axis("squeeze", axis, shape());
-  return shape()[at] == 1 ? graph::reshape_to(*this, shape().removed(at), place) : *this;
+  return shape()[at] == 1 ? graph::reshape_to(*this, shape().removed(at), place) : clone(place);
 }
 
 Tensor Tensor::unsqueeze(std::int64_t axis, Place place) const {

@@ -112,7 +112,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place p
   }
   if (sx.rank() != 2)
     inputs[0] =
-        graph::reshape_to(inputs[0], Shape{sw[1] == 0 ? 0 : sx.numel() / sw[1], sw[1]}, place);
+        graph::reshape_to(inputs[0], Shape{leading(sx, sx.rank() - 1).numel(), sw[1]}, place);
   const std::int64_t tf32 = tf32_now();
   const Tensor result = apply(OpId::linear, {inputs, count}, {&tf32, 1},
                               Shape{inputs[0].shape()[0], sw[0]}, x.dtype(), place);

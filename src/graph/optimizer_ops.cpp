@@ -50,7 +50,12 @@ struct Update {
       inputs.push_back(graph::make_constant(value, 0, Shape{}, dtype, entry));
     }
     outputs.resize(shapes.size());
-    graph::record_multi(op, inputs, attrs, shapes, dtypes, entry, place, outputs);
+    try {
+      graph::record_multi(op, inputs, attrs, shapes, dtypes, entry, place, outputs);
+    } catch (...) {
+      for (std::size_t i = first; i < inputs.size(); ++i) graph::unhold(inputs[i]);
+      throw;
+    }
     for (std::size_t i = first; i < inputs.size(); ++i) graph::unhold(inputs[i]);
   }
 };
@@ -96,13 +101,15 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
                                     parameters.size()));
   }
   const std::vector<Where> where = places("sgd", parameters);
+  std::vector<bool> is_first(parameters.size(), false);
+  for (std::size_t i = 0; i < parameters.size(); ++i) is_first[i] = uses_momentum && !momentum[i].defined();
   Update& update = update_of_thread();
   for (const Where& here : where) {
     // A parameter's first momentum is its gradient; those parameters are a node of their own.
     for (const bool first : {true, false}) {
       update.clear();
       for (std::size_t i = 0; i < parameters.size(); ++i) {
-        if (!lives_at(parameters[i], here) || (uses_momentum && !momentum[i].defined()) != first)
+        if (!lives_at(parameters[i], here) || is_first[i] != first)
           continue;
         update.chosen.push_back(i);
         update.input("sgd", parameters[i], "a parameter");

@@ -20,6 +20,19 @@ namespace {
 // A submit happens by itself after this many nodes, counted from the last one, so that cuts repeat.
 constexpr std::size_t kNodeLimit = 8192;
 
+// Drops what was recorded if nobody wants it; tells whether the segment is empty.
+bool clear_if_unheld(Segment& segment) {
+  Batch dropped;
+  {
+    const std::lock_guard guard(segment.lock);
+    if (segment.batch.live != 0) return false;
+    std::swap(dropped, segment.batch);
+    for (Node* node : dropped.nodes) node->segment.store(nullptr, std::memory_order_release);
+  }
+  dropped.reset();
+  return true;
+}
+
 struct SegmentShelf {
   std::mutex mutex;
   std::vector<Segment*> free;
@@ -29,18 +42,15 @@ SegmentShelf& shelf() {
   return *s;
 }
 
-// The segments of one thread. When the thread ends, what others still hold is computed; the
-// segments go back to the shelf and are never freed, since another thread may be looking at one.
+// The segments of one thread. When the thread ends they go to the shelf with what others still hold
+// pending in them: whoever looks at it submits it. Nothing is run here, where other thread-local
+// things are gone already. Segments are never freed, since another thread may be looking at one.
 struct ThreadSegments {
   std::vector<Segment*> segments;
   ~ThreadSegments() {
+    const std::lock_guard guard(shelf().mutex);
     for (Segment* segment : segments) {
-      try {
-        if (segment->batch.live != 0) plan::submit_segment(*segment);
-      } catch (...) {  // the nodes carry the error to whoever looks
-      }
-      segment->batch.reset();
-      const std::lock_guard guard(shelf().mutex);
+      clear_if_unheld(*segment);
       shelf().free.push_back(segment);
     }
   }
@@ -241,9 +251,11 @@ Segment& current_segment(DeviceEntry& entry) {
   Segment* segment = nullptr;
   {
     const std::lock_guard guard(shelf().mutex);
-    if (!shelf().free.empty()) {
-      segment = shelf().free.back();
-      shelf().free.pop_back();
+    auto& free = shelf().free;
+    const auto empty = std::find_if(free.begin(), free.end(), [](Segment* s) { return clear_if_unheld(*s); });
+    if (empty != free.end()) {
+      segment = *empty;
+      free.erase(empty);
     }
   }
   if (segment == nullptr) segment = new Segment;
@@ -326,14 +338,17 @@ void assign_node(const Tensor& variable, Held node) {
   Node* previous = target->node.get();
   const bool committed = previous->state.load(std::memory_order_acquire) != NodeState::Pending;
   if (committed && node->state.load(std::memory_order_acquire) == NodeState::Pending) {
-    Segment& segment = current_segment(*node->entry);
-    previous->journaled.fetch_add(1, std::memory_order_relaxed);
-    target->refs.fetch_add(1, std::memory_order_relaxed);
-    const std::lock_guard guard(segment.lock);
-    // Which value replaces which leaf decides whose buffer it takes over.
-    segment.batch.hash.mix(std::uint64_t{node->index} << 32 | 0xA5);
-    segment.batch.hash.mix(segment.batch.find_leaf(previous));
-    segment.batch.journal.push_back({target, target->node.leave()});
+    if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
+      const std::lock_guard guard(segment->lock);
+      if (node->segment.load(std::memory_order_relaxed) == segment) {
+        previous->journaled.fetch_add(1, std::memory_order_relaxed);
+        target->refs.fetch_add(1, std::memory_order_relaxed);
+        // Which value replaces which leaf decides whose buffer it takes over.
+        segment->batch.hash.mix(std::uint64_t{node->index} << 32 | 0xA5);
+        segment->batch.hash.mix(segment->batch.find_leaf(previous));
+        segment->batch.journal.push_back({target, target->node.leave()});
+      }
+    }
   }
   target->node = std::move(node);
 }

@@ -38,7 +38,10 @@ struct Hash {
 class Bump {
  public:
   void* take(std::size_t bytes);
-  void clear() { used_ = 0, block_ = 0; }
+  void clear() {
+    used_ = block_ = 0;
+    large_.clear();
+  }
 
  private:
   static constexpr std::size_t kBlock = std::size_t{1} << 16;

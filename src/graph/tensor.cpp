@@ -43,7 +43,7 @@ void replace_value(Tensor& target, const Tensor& value, const char* op) {
         fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
   }
   graph::assign_node(target, source->node);
-  variable->tape = source->tape;
+  variable->tape = grad_enabled() ? source->tape : graph::TapeRef();
 }
 
 void require_same_shape(const char* op, const Tensor& target, const Tensor& value) {
@@ -57,6 +57,10 @@ void update(Tensor& target, OpId op, const char* name, const Operand& other) {
   graph::require_defined(name, target);
   const Tensor result = graph::binary(op, Operand(target, other.place()), other);
   require_same_shape(name, target, result);
+  if (is_floating(result.dtype()) && !is_floating(target.dtype())) {
+    throw DTypeError(fmt::format("{}: the result is {} and does not fit into {} in place", name,
+                                 name_of(result.dtype()), name_of(target.dtype())));
+  }
   replace_value(target, result.to(target.dtype(), other.place()), name);
 }
 
@@ -249,7 +253,9 @@ Tensor& Tensor::copy_(const Tensor& source, Place place) {
   graph::require_defined("copy_", *this, "this");
   graph::require_defined("copy_", source, "the source");
   require_same_shape("copy_", *this, source);
-  replace_value(*this, source.to(device(), place).to(dtype(), place), "copy_");
+  const Tensor value = source.to(device(), place).to(dtype(), place);
+  const bool leaf = TensorAccess::variable(value)->requires_grad && grad_enabled();
+  replace_value(*this, leaf ? value.clone(place) : value, "copy_");
   return *this;
 }
 

@@ -108,6 +108,7 @@ class Lowering {
 
  private:
   void lower_node(graph::Node& node);
+  Expr operand_of(int i);
   Expr insert(Value value);
   Expr in_f32(Expr result, DType dtype);
   Expr split_reduce(kernel::ReduceOp op, Expr a, const std::vector<bool>& reduced);

@@ -90,7 +90,8 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device)
 void Lowering::lower_node(Node& node) {
   node_ = &node;
   if (node.op == OpId::output) {
-    node_values[node.index] = results_.at(node.inputs[0])[static_cast<std::size_t>(node.attrs[0])];
+    const int result = results_.at(node.inputs[0])[static_cast<std::size_t>(node.attrs[0])];
+    node_values[node.index] = cast({this, result}, node.dtype).id;
     return;
   }
   // Arguments are numbered as recording appended them: per node, per input.
@@ -154,7 +155,14 @@ void Lowering::lower_node(Node& node) {
   out(binary(scalar, in(0), in(1)));
 }
 
+// Composed operations are computed in f32 where their operands are halves, and rounded once at the end.
 Expr Lowering::in(int i) {
+  const Expr operand = operand_of(i);
+  const bool composed = graph::op_info(node_->op).lower != nullptr;
+  return composed && is_half(operand.dtype()) ? cast(operand, DType::f32) : operand;
+}
+
+Expr Lowering::operand_of(int i) {
   const Node& input = *node_->inputs[i];
   if (input.state.load(std::memory_order_relaxed) == NodeState::Constant) {
     Expr number;
@@ -179,7 +187,7 @@ void Lowering::out(int number, Expr value) {
       results.resize(static_cast<std::size_t>(number) + 1);
     results[static_cast<std::size_t>(number)] = value.id;
   }
-  if (number == 0) node_values[node_->index] = value.id;
+  if (number == 0) node_values[node_->index] = cast(value, node_->dtype).id;
 }
 
 Expr Lowering::insert(Value value) {
@@ -252,6 +260,7 @@ Expr Lowering::binary(ScalarOp op, Expr a, Expr b) {
 
 Expr Lowering::where(Expr condition, Expr a, Expr b) {
   const DType dtype = promote(a.dtype(), b.dtype());
+  if (is_half(dtype)) return in_f32(where(condition, cast(a, DType::f32), cast(b, DType::f32)), dtype);
   a = cast(a, dtype);
   b = cast(b, dtype);
   const Shape shape =

@@ -193,7 +193,11 @@ Plan& find_or_build(DeviceState& state, Batch& batch) {
 void fail(Batch& batch, const std::exception_ptr& error) {
   for (auto it = batch.journal.rbegin(); it != batch.journal.rend(); ++it) {
     graph::Variable* variable = it->variable;
-    if (variable->node->state.load(std::memory_order_acquire) == NodeState::Computed) continue;
+    const Node* now = variable->node.get();
+    if (now->index >= batch.nodes.size() || batch.nodes[now->index] != now ||
+        now->state.load(std::memory_order_acquire) != NodeState::Pending) {
+      continue;  // computed after all, or assigned again since
+    }
     variable->node = graph::Held(it->previous);
   }
   for (Node* node : batch.nodes) {

@@ -38,6 +38,13 @@ bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
     if (instr.kind == InstrKind::Store && instr.slot == output) store = &instr;
   }
   if (store == nullptr || store->once || !store->mask.empty()) return false;
+  // Every point has an element of its own.
+  for (int axis = 0; axis < static_cast<int>(kernel.program.axes.size()); ++axis) {
+    if (kernel.program.axes[static_cast<std::size_t>(axis)].role != kernel::Role::Par) continue;
+    const bool indexed = std::any_of(store->index.terms.begin(), store->index.terms.end(),
+                                     [&](const kernel::Term& term) { return term.axis == axis; });
+    if (!indexed) return false;
+  }
   return std::all_of(
       kernel.program.instrs.begin(), kernel.program.instrs.end(), [&](const Instr& instr) {
         if (instr.kind != InstrKind::Load || instr.slot != leaf) return true;

@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   const volta::Tensor x = volta::tensor({1, 2, 3, 4}, {2, 2});
-  const double total = volta::sum(volta::matmul(x, x)).item();
+  const double total = volta::matmul(x, x).sum().item();
   std::printf("sum of the product: %g\n", total);
   for (const volta::Device device : volta::devices()) {
     std::printf("%s: %s\n", volta::to_string(device).c_str(), device.name().c_str());

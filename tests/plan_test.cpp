@@ -1,0 +1,115 @@
+// The planner's decisions: what is stored, how reductions are cut, what explain says.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "plan/grouping.h"
+#include "plan/ir.h"
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+TEST(RecomputeOrStore, DecidesByBytes) {
+  using plan::better_stored;
+  // One operand of the same size: computing again reads as much as loading the result would.
+  EXPECT_FALSE(better_stored(100, 100, 2));
+  EXPECT_FALSE(better_stored(100, 100, 100));
+  // Two operands, two users: 4 reads against one write and two reads.
+  EXPECT_TRUE(better_stored(100, 200, 2));
+  // Two operands, one user: nothing is shared.
+  EXPECT_FALSE(better_stored(100, 200, 1));
+  // Three users of one and a half operands: 450 against 400.
+  EXPECT_TRUE(better_stored(100, 150, 3));
+  EXPECT_FALSE(better_stored(100, 150, 2));
+}
+
+TEST(ReductionChunks, DependOnExtentsAlone) {
+  using plan::reduction_chunks;
+  // Rows that are many or short stay whole.
+  EXPECT_EQ(reduction_chunks(8192, 1, true, true), 1);
+  EXPECT_EQ(reduction_chunks(1'000'000, 128, true, true), 1);
+  EXPECT_EQ(reduction_chunks(8193, 1, true, true), 3);
+  EXPECT_EQ(reduction_chunks(100'000'000, 1, true, true), 2048);
+  // Columns: enough threads for a GPU, enough work for two cores.
+  EXPECT_EQ(reduction_chunks(128, 1024, false, true), 8);
+  EXPECT_EQ(reduction_chunks(8192, 8192, false, true), 8);
+  EXPECT_EQ(reduction_chunks(128, 1024, false, false), 1);
+  EXPECT_EQ(reduction_chunks(127, 10, false, true), 1);
+}
+
+TEST(ReductionChunks, ALongSumIsRightWhateverItsLength) {
+  for (const std::int64_t n : {8193, 100'003, 1 << 20}) {
+    const Tensor x = ones({n}, {.device = test_device()}) * 0.5;
+    EXPECT_EQ(x.sum().item(), 0.5 * static_cast<double>(n));
+    EXPECT_EQ((arange(n, {.dtype = DType::f32, .device = test_device()}) * 0 - 3).max().item(), -3);
+  }
+}
+
+TEST(Explain, NamesKernelsAndLibraryCalls) {
+  const Device device = test_device();
+  const Tensor a = randn({256, 256}, {.device = device}).eval();
+  const Tensor y = (a.matmul(a) * 0.5 + 1).gelu().mean();
+  const Explanation plan = explain(y);
+  EXPECT_EQ(plan.library_calls(), 1);
+  EXPECT_LE(plan.kernels(), 2);  // the mean may be cut in two
+  EXPECT_EQ(plan.steps.front().kind, "matmul");
+  EXPECT_EQ(plan.steps.front().operations, 2u * 256 * 256 * 256);
+  EXPECT_EQ(plan.steps.front().bytes_written, 256u * 256 * 4);
+  EXPECT_NE(plan.steps[1].what.find("gelu"), std::string::npos) << plan.steps[1].what;
+  EXPECT_TRUE(y.is_pending());  // explaining runs nothing
+  std::ostringstream text;
+  text << plan;
+  EXPECT_NE(text.str().find("1 library calls"), std::string::npos) << text.str();
+  y.eval();
+  std::ostringstream done;
+  done << explain(y);
+  EXPECT_EQ(done.str(), "nothing pending\n");
+}
+
+TEST(Explain, SmallProductsAreKernels) {
+  const Tensor a = randn({32, 32}, {.device = test_device()}).eval();
+  const Tensor y = a.matmul(a);
+  EXPECT_EQ(explain(y).library_calls(), 0);
+  EXPECT_EQ(explain(y).kernels(), 1);
+}
+
+// A new shape with the same structure plans anew but compiles nothing.
+TEST(Keys, AGrowingLengthCompilesNothing) {
+  const auto step = [](std::int64_t n) {
+    const Tensor x = ones({n, 40}, {.device = test_device()}) * 0.25;
+    return (x.softmax(1) * x + 1).sum().item();
+  };
+  for (std::int64_t n = 50; n < 54; ++n) step(n);
+  const Counters before = counters();
+  for (std::int64_t n = 54; n < 80; ++n) EXPECT_NEAR(step(n), static_cast<double>(n) * 40.25, 1e-3);
+  EXPECT_EQ(counters().compilations, before.compilations);
+}
+
+TEST(Keys, WhoHoldsWhatIsPartOfThem) {
+  const Tensor x = tensor({1, 2, 3}, {3}, {.device = test_device()});
+  for (int round = 0; round < 3; ++round) {
+    Tensor kept;
+    const auto run = [&](bool keep) {
+      Tensor a = x * 2;
+      const Tensor b = a + 1;
+      if (keep) kept = a;
+      a = Tensor();
+      return b.to_vector<float>();
+    };
+    EXPECT_EQ(run(false), (std::vector<float>{3, 5, 7}));
+    EXPECT_EQ(run(true), (std::vector<float>{3, 5, 7}));
+    EXPECT_FALSE(kept.is_pending());
+    EXPECT_EQ(kept.to_vector<float>(), (std::vector<float>{2, 4, 6}));
+  }
+}
+
+TEST(Keys, AShapeOfAConstantIsPartOfThem) {
+  const Tensor x = tensor({1, 2}, {2, 1}, {.device = test_device()});
+  EXPECT_EQ((x + ones({2, 3}, {.device = test_device()})).sum().item(), 15);
+  EXPECT_EQ((x + ones({2, 4}, {.device = test_device()})).sum().item(), 20);
+}
+
+}  // namespace
+}  // namespace volta

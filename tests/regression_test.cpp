@@ -1,0 +1,183 @@
+// Mistakes that were once made, each with the smallest program that showed it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "test_device.h"
+#include "volta/optimizer_ops.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+TensorOptions here(bool grad = false) { return {.device = test_device(), .requires_grad = grad}; }
+TensorOptions here(DType dtype) { return {.dtype = dtype, .device = test_device()}; }
+
+TEST(Regression, AThreadMayEndWithPendingWorkAfterItEvaluated) {
+  Tensor left;
+  std::thread worker([&] {
+    (ones({100}, here()) * 2 + 1).sum().item();
+    left = ones({8}, here()).clone() * 3.5 + 1;
+  });
+  worker.join();
+  EXPECT_EQ(left.to_vector<float>(), std::vector<float>(8, 4.5f));
+  std::thread other([&] { left = (left * 2).softmax(0); });
+  other.join();
+  EXPECT_EQ((left + 1).to_vector<float>(), std::vector<float>(8, 1.125f));
+}
+
+TEST(Regression, AScalarDoesNotTakeOverAOneElementBuffer) {
+  for (int round = 0; round < 2; ++round) {
+    const Tensor x = tensor({0.5}, {1}, here());
+    Tensor t = tensor({0.25}, {1}, here());
+    const Tensor y = x.tanh();
+    const Tensor r = x.reshape(Shape{}) * t.reshape(Shape{}) * 2.5;
+    t = Tensor();
+    submit(test_device());
+    EXPECT_EQ(r.item(), 0.3125);
+    EXPECT_NEAR(y.item(), std::tanh(0.5), 1e-6);
+  }
+}
+
+TEST(Regression, AnEmptyBatchHasZeroGradients) {
+  const Tensor b = tensor({1, 2, 3}, {3}, here(true));
+  (zeros({0, 3}, here()) + b).sum().backward();
+  EXPECT_EQ(b.grad().to_vector<float>(), (std::vector<float>{0, 0, 0}));
+  nn::Linear layer(3, 2, {.device = test_device()});
+  layer(zeros({0, 3}, here())).sum().backward();
+  for (const Tensor& p : layer.parameters()) {
+    for (const float g : p.grad().to_vector<float>()) EXPECT_EQ(g, 0);
+  }
+}
+
+TEST(Regression, LinearOfNoFeaturesIsItsBias) {
+  const Tensor y =
+      linear(ones({2, 3, 0}, here()), ones({4, 0}, here()), tensor({1, 2, 3, 4}, {4}, here()));
+  EXPECT_EQ(y.shape(), (Shape{2, 3, 4}));
+  EXPECT_EQ(y.sum().item(), 60);
+}
+
+TEST(Regression, HalvesAreComputedInF32AndRoundedOnce) {
+  for (const DType half : {DType::f16, DType::bf16}) {
+    const Tensor many = ones({100'000}, here(half));
+    EXPECT_EQ(many.mean().item(), 1) << half;
+    EXPECT_NEAR(zeros({100'000}, here(half)).softmax(0).sum().item(), 1, 0.02) << half;
+    const Tensor x = tensor({400, 1200, 2000, 2800}, {1, 4}, here(half));
+    const auto n = layer_norm(x, {4}).to(DType::f32).to_vector<float>();
+    EXPECT_NEAR(n[0], -1.3416, 0.01) << half;
+    EXPECT_NEAR(n[3], 1.3416, 0.01) << half;
+    EXPECT_NEAR(where(x > 1000, x, 0).sum(1).item(), 6000, 16) << half;
+  }
+}
+
+TEST(Regression, AHalfNetworkTakesAStep) {
+  manual_seed(3);
+  nn::Sequential model({{"a", nn::Linear(6, 8)}, {"r", nn::ReLU()}, {"b", nn::Linear(8, 3)}});
+  model.to(test_device());
+  model.to(DType::bf16);
+  optim::SGD optimizer(model.parameters(), {.lr = 0.5});
+  const Tensor x = randn({16, 6}, here(DType::bf16));
+  const Tensor labels = randint(0, 3, {16}, here());
+  const auto loss = [&] { return cross_entropy(model(x), labels); };
+  const double before = loss().item();
+  for (int i = 0; i < 30; ++i) {
+    optimizer.zero_grad();
+    loss().backward();
+    optimizer.step();
+  }
+  EXPECT_LT(loss().item(), before * 0.8);
+}
+
+TEST(Regression, TheFirstMomentumStepIsTakenOnce) {
+  const Tensor p = tensor({0}, {1}, here(true));
+  std::vector<Tensor> momentum(1);
+  double value = 0, buffer = 0;
+  for (int step = 0; step < 3; ++step) {
+    p.set_grad(tensor({1}, {1}, here()));
+    sgd_step({&p, 1}, momentum, {.lr = 0.3, .momentum = 0.9, .dampening = 0.5});
+    buffer = step == 0 ? 1 : 0.9 * buffer + 0.5;
+    value -= 0.3 * buffer;
+    EXPECT_NEAR(p.item(), value, 1e-6);
+  }
+}
+
+TEST(Regression, CopyingUnderNoGradLeavesALeaf) {
+  Tensor p = tensor({1, 2}, {2}, here(true));
+  const Tensor w = tensor({3, 4}, {2}, here(true));
+  {
+    const NoGrad off;
+    p.copy_(w);
+  }
+  Tensor y = w * 2;
+  {
+    const NoGrad off;
+    p.copy_(y);
+  }
+  EXPECT_TRUE(p.is_leaf());
+  (p * 3).sum().backward();
+  EXPECT_EQ(p.grad().to_vector<float>(), (std::vector<float>{3, 3}));
+  EXPECT_FALSE(w.grad().defined());
+}
+
+TEST(Regression, CopyingALeafRecordsIt) {
+  const Tensor w = tensor({3, 4}, {2}, here(true));
+  Tensor b = zeros({2}, here());
+  b.copy_(w);
+  (b * 5).sum().backward();
+  EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{5, 5}));
+}
+
+TEST(Regression, AnAssignmentAfterAFailedOneStays) {
+  Tensor p = tensor({1, 2, 3}, {3}, here());
+  const Tensor small = (ones({4}, here()) * 3).eval();
+  synchronize(test_device());
+  empty_cache(test_device());
+  set_memory_limit(test_device(), memory_stats(test_device()).reserved + (std::uint64_t{32} << 20));
+  p += 1;
+  p.fill_(7);
+  const Tensor huge = ones({64'000'000}, here()) * small.sum();
+  EXPECT_THROW(huge.eval(), OutOfMemory);
+  set_memory_limit(test_device(), 0);
+  EXPECT_EQ(p.to_vector<float>(), (std::vector<float>{7, 7, 7}));
+}
+
+TEST(Regression, AGradientHandleSeesItGrow) {
+  const Tensor w = tensor({1, 1}, {2}, here(true));
+  (w * 2).sum().backward();
+  const Tensor g = w.grad();
+  (w * 3).sum().backward();
+  EXPECT_EQ(g.to_vector<float>(), (std::vector<float>{5, 5}));
+}
+
+TEST(Regression, ConstantsThatRequireGradientsKeepTheirHistory) {
+  const Tensor w = ones({3}, here(true));
+  (w * 3).sum().backward();
+  EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{3, 3, 3}));
+}
+
+TEST(Regression, ARowIsNotOverwrittenWhileItIsReadAgain) {
+  Tensor x = tensor({1, 5, 2, 7, 3, 4}, {2, 3}, here());
+  const Tensor a = x * 2, b = x - x.max(1, true);
+  x = Tensor();
+  submit(test_device());
+  EXPECT_EQ(a.to_vector<float>(), (std::vector<float>{2, 10, 4, 14, 6, 8}));
+  EXPECT_EQ(b.to_vector<float>(), (std::vector<float>{-4, 0, -3, 0, -4, -3}));
+}
+
+TEST(Regression, ManyCheckedPlacesAreAllNamed) {
+  const Tensor table = ones({4, 2}, here()).clone().eval();
+  Tensor sum = zeros({1, 2}, here());
+  for (int i = 0; i < 300; ++i) {
+    sum = sum + embedding(table, from_vector<std::int64_t>({i == 290 ? 9 : 1}, here()));
+  }
+  try {
+    sum.to_vector<float>();
+    FAIL() << "no error";
+  } catch (const IndexError& e) {
+    EXPECT_NE(std::string(e.what()).find("embedding ("), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace volta
