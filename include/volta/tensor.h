@@ -85,8 +85,9 @@ class VOLTA_API Tensor {
   Tensor to(DType dtype, Place place = Place::here()) const;
   Tensor clone(Place place = Place::here()) const;
 
-  // ---- In place: every handle of this variable sees the new value. Results of operations, reshape()
-  // and narrow() among them, are variables of their own: writing to one does not change its source.
+  // ---- In place: every handle of this variable sees the new value. Results of operations,
+  // reshape() and narrow() among them, are variables of their own: writing to one does not change
+  // its source.
   Tensor& operator+=(const Operand& other);
   Tensor& operator-=(const Operand& other);
   Tensor& operator*=(const Operand& other);

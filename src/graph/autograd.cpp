@@ -53,8 +53,9 @@ bool expands(const Shape& from, const Shape& to) {
 Tensor fitted(const Tensor& gradient, const Edge& edge, Place place) {
   Tensor g = gradient;
   if (g.shape() != edge.shape) {
-    g = expands(g.shape(), edge.shape) ? expand_to(g, edge.shape, place)
-              : apply(OpId::sum_to, {&g, 1}, edge.shape.sizes(), edge.shape, g.dtype(), place);
+    g = expands(g.shape(), edge.shape)
+            ? expand_to(g, edge.shape, place)
+            : apply(OpId::sum_to, {&g, 1}, edge.shape.sizes(), edge.shape, g.dtype(), place);
   }
   return g.dtype() == edge.dtype ? g : g.to(edge.dtype, place);
 }
@@ -133,7 +134,8 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
         Variable* leaf = TensorAccess::variable(edge.leaf);
         if (leaf->grad.defined()) {
           // In place: a handle to the gradient sees it grow.
-          assign_node(leaf->grad, TensorAccess::variable(added(leaf->grad, part, tape->place))->node);
+          assign_node(leaf->grad,
+                      TensorAccess::variable(added(leaf->grad, part, tape->place))->node);
           if (leaf->grad_pass != pass) accumulated.push_back(leaf->node->entry);
         } else {
           leaf->grad = part.detach();

@@ -63,7 +63,8 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight
   std::vector<std::int64_t> rows(x.shape().begin(), x.shape().end());
   for (int i = x.rank() - axes; i < x.rank(); ++i) rows[static_cast<std::size_t>(i)] = 1;
   const Shape shapes[3] = {x.shape(), Shape(rows), Shape(rows)};
-  const DType inner = x.dtype() == DType::f64 ? DType::f64 : DType::f32;  // statistics of halves are f32
+  const DType inner =
+      x.dtype() == DType::f64 ? DType::f64 : DType::f32;  // statistics of halves are f32
   const DType dtypes[3] = {x.dtype(), inner, inner};
   const std::int64_t attrs[1] = {axes};
   return apply_multi(OpId::layer_norm, inputs, attrs, shapes, dtypes, place)[0];
@@ -115,8 +116,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions opt
   const std::int64_t n = logits.shape()[0];
   const auto reduction = static_cast<std::int64_t>(options.reduction);
   const Shape shapes[2] = {options.reduction == Reduction::none ? Shape{n} : Shape{}, Shape{n}};
-  const DType dtypes[2] = {logits.dtype(),
-                           logits.dtype() == DType::f64 ? DType::f64 : DType::f32};
+  const DType dtypes[2] = {logits.dtype(), logits.dtype() == DType::f64 ? DType::f64 : DType::f32};
   return apply_multi(OpId::cross_entropy, inputs, {&reduction, 1}, shapes, dtypes, place)[0];
 }
 

@@ -102,15 +102,15 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
   }
   const std::vector<Where> where = places("sgd", parameters);
   std::vector<bool> is_first(parameters.size(), false);
-  for (std::size_t i = 0; i < parameters.size(); ++i) is_first[i] = uses_momentum && !momentum[i].defined();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    is_first[i] = uses_momentum && !momentum[i].defined();
   Update& update = update_of_thread();
   for (const Where& here : where) {
     // A parameter's first momentum is its gradient; those parameters are a node of their own.
     for (const bool first : {true, false}) {
       update.clear();
       for (std::size_t i = 0; i < parameters.size(); ++i) {
-        if (!lives_at(parameters[i], here) || is_first[i] != first)
-          continue;
+        if (!lives_at(parameters[i], here) || is_first[i] != first) continue;
         update.chosen.push_back(i);
         update.input("sgd", parameters[i], "a parameter");
         update.input("sgd", graph::TensorAccess::variable(parameters[i])->grad, "a gradient");

@@ -252,7 +252,8 @@ Segment& current_segment(DeviceEntry& entry) {
   {
     const std::lock_guard guard(shelf().mutex);
     auto& free = shelf().free;
-    const auto empty = std::find_if(free.begin(), free.end(), [](Segment* s) { return clear_if_unheld(*s); });
+    const auto empty =
+        std::find_if(free.begin(), free.end(), [](Segment* s) { return clear_if_unheld(*s); });
     if (empty != free.end()) {
       segment = *empty;
       free.erase(empty);

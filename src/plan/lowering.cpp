@@ -155,7 +155,8 @@ void Lowering::lower_node(Node& node) {
   out(binary(scalar, in(0), in(1)));
 }
 
-// Composed operations are computed in f32 where their operands are halves, and rounded once at the end.
+// Composed operations are computed in f32 where their operands are halves, and rounded once at the
+// end.
 Expr Lowering::in(int i) {
   const Expr operand = operand_of(i);
   const bool composed = graph::op_info(node_->op).lower != nullptr;
@@ -260,7 +261,8 @@ Expr Lowering::binary(ScalarOp op, Expr a, Expr b) {
 
 Expr Lowering::where(Expr condition, Expr a, Expr b) {
   const DType dtype = promote(a.dtype(), b.dtype());
-  if (is_half(dtype)) return in_f32(where(condition, cast(a, DType::f32), cast(b, DType::f32)), dtype);
+  if (is_half(dtype))
+    return in_f32(where(condition, cast(a, DType::f32), cast(b, DType::f32)), dtype);
   a = cast(a, dtype);
   b = cast(b, dtype);
   const Shape shape =
