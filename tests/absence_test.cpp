@@ -106,9 +106,11 @@ void in_child(const Environment& changes, Body body) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child says:\n" << text;
 }
 
-// No OpenCL vendor, no CUDA device.
+// No OpenCL vendor (and none that a loader finds elsewhere), no CUDA device.
 const Environment kNothing{{"OCL_ICD_VENDORS", "/nonexistent-vendors"},
                            {"OPENCL_VENDOR_PATH", "/nonexistent-vendors"},
+                           {"OCL_ICD_FILENAMES", ""},
+                           {"VOLTA_OPENCL_DEVICE", "absent on purpose"},
                            {"CUDA_VISIBLE_DEVICES", ""}};
 
 std::vector<std::pair<LogLevel, std::string>> heard;
