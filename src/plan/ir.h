@@ -115,7 +115,6 @@ class Lowering {
   Expr small_matmul(Expr a, Expr b, bool transpose_a, bool transpose_b);
   const Value& at(Expr e) const { return values[static_cast<std::size_t>(e.id)]; }
 
-  const graph::Batch& batch_;
   bool wide_device_;
   graph::Node* node_ = nullptr;
   std::unordered_map<std::string, int> merged_;

@@ -74,8 +74,7 @@ Expr operator-(Expr a, Expr b) { return a.lowering->binary(ScalarOp::sub, a, b);
 Expr operator*(Expr a, Expr b) { return a.lowering->binary(ScalarOp::mul, a, b); }
 Expr operator/(Expr a, Expr b) { return a.lowering->binary(ScalarOp::div, a, b); }
 
-Lowering::Lowering(const graph::Batch& batch, bool wide_device)
-    : batch_(batch), wide_device_(wide_device) {
+Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(wide_device) {
   values.reserve(batch.nodes.size() * 4 + batch.leaves.size());
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
     const Node& node = *batch.leaves[i].node;

@@ -264,8 +264,9 @@ std::uint64_t place_temporaries(const std::vector<StepDraft>& steps,
   std::vector<Interval> order;
   for (const auto& [value, interval] : intervals) order.push_back(interval);
   // Large first: the classic order for first fit.
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Interval& a, const Interval& b) { return a.bytes > b.bytes; });
+  std::sort(order.begin(), order.end(), [](const Interval& a, const Interval& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.value < b.value;
+  });
   std::vector<std::pair<Interval, std::uint64_t>> placed;
   std::uint64_t arena = 0;
   for (const Interval& interval : order) {
