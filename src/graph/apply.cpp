@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
-#include <set>
 
 #include <fmt/format.h>
 
+#include "core/log_once.h"
 #include "core/registry.h"
 #include "graph/segment.h"
 #include "volta/autograd.h"
@@ -19,12 +18,41 @@
 namespace volta::graph {
 namespace {
 
+std::uint64_t next_tape_sequence() {
+  static std::atomic<std::uint64_t> sequence{1};
+  return sequence.fetch_add(1, std::memory_order_relaxed);
+}
+
 bool wants_gradient(const Tensor& tensor) {
   const Variable* variable = TensorAccess::variable(tensor);
   return variable->requires_grad || variable->tape;
 }
 
-// The record of an operation: edges to where its inputs' gradients go, and what its row saves.
+Tensor make_tensor(Node* node, TapeRef tape) {
+  Variable* variable = new_variable();
+  variable->node = Held::adopt(node);
+  variable->tape = std::move(tape);
+  return TensorAccess::wrap(variable);
+}
+
+// Up to a few inputs without a heap allocation.
+class NodeList {
+ public:
+  explicit NodeList(std::span<const Tensor> inputs) : count_(inputs.size()) {
+    if (count_ > few_.size()) many_.resize(count_);
+    for (std::size_t i = 0; i < count_; ++i) data()[i] = node_of(inputs[i]);
+  }
+  std::span<Node* const> span() { return {data(), count_}; }
+
+ private:
+  Node** data() { return count_ > few_.size() ? many_.data() : few_.data(); }
+  std::size_t count_;
+  std::array<Node*, 8> few_;
+  std::vector<Node*> many_;
+};
+
+}  // namespace
+
 TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
                   std::span<Node* const> outputs, Place place) {
   const Op& op = op_info(id);
@@ -63,39 +91,9 @@ TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::
   return tape;
 }
 
-Tensor make_tensor(Node* node, TapeRef tape) {
-  Variable* variable = new_variable();
-  variable->node = Held::adopt(node);
-  variable->tape = std::move(tape);
-  return TensorAccess::wrap(variable);
-}
-
-// Up to a few inputs without a heap allocation.
-class NodeList {
- public:
-  explicit NodeList(std::span<const Tensor> inputs) : count_(inputs.size()) {
-    if (count_ > few_.size()) many_.resize(count_);
-    for (std::size_t i = 0; i < count_; ++i) data()[i] = node_of(inputs[i]);
-  }
-  std::span<Node* const> span() { return {data(), count_}; }
-
- private:
-  Node** data() { return count_ > few_.size() ? many_.data() : few_.data(); }
-  std::size_t count_;
-  std::array<Node*, 8> few_;
-  std::vector<Node*> many_;
-};
-
-}  // namespace
-
 bool& grad_mode() {
   thread_local bool enabled = true;
   return enabled;
-}
-
-std::uint64_t next_tape_sequence() {
-  static std::atomic<std::uint64_t> sequence{1};
-  return sequence.fetch_add(1, std::memory_order_relaxed);
 }
 
 DeviceEntry& entry_of(const Tensor& tensor) { return *node_of(tensor)->entry; }
@@ -136,16 +134,9 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
   }
   const Device gpu = first.is_gpu() ? first : second;
   const Device target = policy == MixedDevices::to_cpu ? Device::cpu() : gpu;
-  {
-    static std::mutex mutex;
-    static auto* warned = new std::set<std::pair<std::string, std::uint32_t>>;
-    const std::lock_guard guard(mutex);
-    if (warned->insert({place.file, place.line}).second) {
-      log(LogLevel::warning,
-          fmt::format("{}: operands on {} and {}: moved to {} ({}:{})", op, to_string(first),
-                      to_string(second), to_string(target), place.file, place.line));
-    }
-  }
+  log_once(fmt::format("mixed devices at {}:{}", place.file, place.line), LogLevel::warning,
+           fmt::format("{}: operands on {} and {}: moved to {} ({}:{})", op, to_string(first),
+                       to_string(second), to_string(target), place.file, place.line));
   for (Tensor& t : operands) {
     if (t.defined() && t.device() != target) t = t.to(target, place);
   }

@@ -60,7 +60,9 @@ RandomState take_random(std::int64_t words);
 // Whether this thread records history.
 bool& grad_mode();
 
-// Recording order of tape records.
-std::uint64_t next_tape_sequence();
+// The record of an operation, if gradients flow through it: edges to where its inputs' gradients
+// go, and what its row saves.
+TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
+                  std::span<Node* const> outputs, Place place);
 
 }  // namespace volta::graph

@@ -165,27 +165,8 @@ Tensor copy_to_device(const Tensor& x, Device device, Place place) {
     const auto bytes = observe(node);
     copy = upload(bytes.data(), node->shape, node->dtype, device);
   }
-  Variable* source = TensorAccess::variable(x);
-  if (!grad_mode() || !(source->requires_grad || source->tape) || !is_floating(x.dtype()))
-    return copy;
-  TapeRef tape = TapeRef::adopt(new_tape());
-  tape->op = OpId::to_device;
-  tape->place = place;
-  tape->shape = x.shape();
-  tape->dtype = x.dtype();
-  tape->sequence = next_tape_sequence();
-  tape->edges.resize(1);
-  tape->saved.resize(1);
-  Edge& edge = tape->edges[0];
-  edge.shape = x.shape();
-  edge.dtype = x.dtype();
-  edge.device = x.device();
-  if (source->tape) {
-    edge.tape = source->tape;
-  } else {
-    edge.leaf = x;
-  }
-  TensorAccess::variable(copy)->tape = std::move(tape);
+  Node* copied = node_of(copy);
+  TensorAccess::variable(copy)->tape = make_tape(OpId::to_device, {&x, 1}, {}, {&copied, 1}, place);
   return copy;
 }
 
