@@ -21,6 +21,7 @@ target_include_directories(volta
 
 # Calls inside the library stay inside it, and its few thread-local variables are found without a call.
 target_compile_options(volta PRIVATE -fno-semantic-interposition -ftls-model=initial-exec)
+target_link_options(volta PRIVATE -Wl,-Bsymbolic-functions)
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)

@@ -14,7 +14,6 @@ namespace {
 // Calls visit(field of Counters, live counter) for every counter.
 template <class Visit>
 void for_each_counter(Counters& totals, LiveCounters& live, Visit visit) {
-  visit(totals.nodes_recorded, live.nodes_recorded);
   visit(totals.submits, live.submits);
   visit(totals.plans_built, live.plans_built);
   visit(totals.compilations, live.compilations);
@@ -32,8 +31,29 @@ void for_each_counter(Counters& totals, LiveCounters& live, Visit visit) {
 }  // namespace
 
 LiveCounters& live_counters() {
-  static LiveCounters live;  // trivially destructible: usable until the process ends
-  return live;
+  static auto* live = new LiveCounters;  // usable until the process ends
+  return *live;
+}
+
+ShardedCount::Shard& ShardedCount::add_shard() {
+  const std::lock_guard guard(mutex_);
+  return shards_.emplace_back(0);
+}
+
+std::uint64_t ShardedCount::sum() const {
+  std::uint64_t sum = 0;
+  for (const Shard& shard : shards_) sum += shard.load(std::memory_order_relaxed);
+  return sum;
+}
+
+std::uint64_t ShardedCount::total() const {
+  const std::lock_guard guard(mutex_);
+  return sum() - before_;
+}
+
+void ShardedCount::reset() {
+  const std::lock_guard guard(mutex_);
+  before_ = sum();
 }
 
 Counters counters() {
@@ -41,6 +61,7 @@ Counters counters() {
   for_each_counter(totals, live_counters(), [](std::uint64_t& total, LiveCounters::Count& live) {
     total = live.load(std::memory_order_relaxed);
   });
+  totals.nodes_recorded = live_counters().nodes_recorded.total();
   return totals;
 }
 
@@ -49,6 +70,7 @@ void reset_counters() {
   for_each_counter(unused, live_counters(), [](std::uint64_t&, LiveCounters::Count& live) {
     live.store(0, std::memory_order_relaxed);
   });
+  live_counters().nodes_recorded.reset();
 }
 
 MemoryStats memory_stats(Device device) { return device_entry(device).pool.stats(); }

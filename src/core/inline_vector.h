@@ -1,9 +1,11 @@
-// A vector whose first N elements need no heap. Only what its users need.
+// A vector whose first N elements need no heap, and which makes only the elements it has. Only what
+// its users need: it is neither copied nor moved.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace volta {
@@ -11,25 +13,39 @@ namespace volta {
 template <class T, std::size_t N>
 class InlineVector {
  public:
+  InlineVector() noexcept {}  // NOLINT(modernize-use-equals-default): few_ stays raw memory
+  InlineVector(const InlineVector&) = delete;
+  InlineVector& operator=(const InlineVector&) = delete;
+  ~InlineVector() { clear(); }
+
+  // Of an empty vector.
   void resize(std::size_t count) {
-    if (count > N) more_.resize(count);
+    if (count > N) {
+      more_.resize(count);
+    } else {
+      std::uninitialized_value_construct_n(few_, count);
+    }
     count_ = count;
   }
   void push_back(T value) {
     if (count_ < N) {
-      few_[count_++] = std::move(value);
-      return;
+      std::construct_at(few_ + count_, std::move(value));
+    } else {
+      if (count_ == N) {
+        more_.reserve(2 * N);
+        for (T& element : few_) more_.push_back(std::move(element));
+        std::destroy_n(few_, N);
+      }
+      more_.push_back(std::move(value));
     }
-    if (count_ == N) {
-      more_.reserve(2 * N);
-      for (T& element : few_) more_.push_back(std::move(element));
-    }
-    more_.push_back(std::move(value));
     ++count_;
   }
   void clear() {
-    for (std::size_t i = 0; i < count_ && i < N; ++i) few_[i] = T();
-    more_.clear();
+    if (count_ > N) {
+      more_.clear();
+    } else {
+      std::destroy_n(few_, count_);
+    }
     count_ = 0;
   }
 
@@ -47,7 +63,9 @@ class InlineVector {
 
  private:
   std::size_t count_ = 0;
-  T few_[N];
+  union {
+    T few_[N];
+  };
   std::vector<T> more_;
 };
 

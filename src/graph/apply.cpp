@@ -2,8 +2,6 @@
 #include "graph/apply.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 
 #include <fmt/format.h>
 
@@ -18,14 +16,11 @@
 namespace volta::graph {
 namespace {
 
-std::uint64_t next_tape_sequence() {
-  static std::atomic<std::uint64_t> sequence{1};
-  return sequence.fetch_add(1, std::memory_order_relaxed);
-}
-
-bool wants_gradient(const Tensor& tensor) {
-  const Variable* variable = TensorAccess::variable(tensor);
-  return variable->requires_grad || variable->tape;
+// Larger than the numbers of the records it follows and than this thread's last: recording order
+// within a thread, and an order of dependence between threads.
+std::uint64_t next_tape_sequence(std::uint64_t after) {
+  static constinit thread_local std::uint64_t last = 0;
+  return last = std::max(last, after) + 1;
 }
 
 Tensor make_tensor(Node* node, TapeRef tape) {
@@ -35,34 +30,52 @@ Tensor make_tensor(Node* node, TapeRef tape) {
   return TensorAccess::wrap(variable);
 }
 
-// Up to a few inputs without a heap allocation.
-class NodeList {
+// A list made of another one's elements; up to a few without a heap allocation.
+template <class T>
+class Few {
  public:
-  explicit NodeList(std::span<const Tensor> inputs) : count_(inputs.size()) {
-    if (count_ > few_.size()) many_.resize(count_);
-    for (std::size_t i = 0; i < count_; ++i) data()[i] = node_of(inputs[i]);
+  template <class Source, class Convert>
+  Few(std::span<const Source> source, Convert convert) : count_(source.size()) {
+    if (count_ > kFew) many_.resize(count_);
+    for (std::size_t i = 0; i < count_; ++i) data()[i] = convert(source[i]);
   }
-  std::span<Node* const> span() { return {data(), count_}; }
+  std::span<const T> span() { return {data(), count_}; }
 
  private:
-  Node** data() { return count_ > few_.size() ? many_.data() : few_.data(); }
+  static constexpr std::size_t kFew = 8;
+  T* data() { return count_ > kFew ? many_.data() : few_; }
   std::size_t count_;
-  std::array<Node*, 8> few_;
-  std::vector<Node*> many_;
+  T few_[kFew];
+  std::vector<T> many_;
 };
+Few<Borrowed> borrowed(std::span<const Tensor> tensors) {
+  return {tensors, [](const Tensor& tensor) { return Borrowed(tensor); }};
+}
+Few<Node*> nodes_of(std::span<const Borrowed> inputs) {
+  return {inputs, [](const Borrowed& input) { return input.node(); }};
+}
 
 }  // namespace
 
-TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
+Tensor Borrowed::tensor() const {
+  variable_->refs.fetch_add(1, std::memory_order_relaxed);
+  return TensorAccess::wrap(variable_);
+}
+
+TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
                   std::span<Node* const> outputs, Place place) {
   const Op& op = op_info(id);
   if (op.vjp == nullptr || !grad_mode() || !is_floating(outputs[0]->dtype)) return {};
   bool any = false;
-  for (const Tensor& input : inputs) any = any || wants_gradient(input);
+  std::uint64_t after = 0;
+  for (const Borrowed& input : inputs) {
+    any = any || input.wants_gradient();
+    if (input->tape) after = std::max(after, input->tape->sequence);
+  }
   if (!any) return {};
   const TapeRef tape = TapeRef::adopt(new_tape());
   tape->op = id;
-  tape->sequence = next_tape_sequence();
+  tape->sequence = next_tape_sequence(after);
   tape->place = place;
   tape->shape = outputs[0]->shape;
   tape->dtype = outputs[0]->dtype;
@@ -70,7 +83,7 @@ TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::
   tape->edges.resize(inputs.size());
   tape->saved.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Variable* variable = TensorAccess::variable(inputs[i]);
+    const Borrowed variable = inputs[i];
     Edge& edge = tape->edges[i];
     edge.shape = variable->node->shape;
     edge.dtype = variable->node->dtype;
@@ -79,7 +92,7 @@ TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::
       if (variable->tape) {
         edge.tape = variable->tape;
       } else if (variable->requires_grad) {
-        edge.leaf = inputs[i];
+        edge.leaf = variable.tensor();
       }
     }
     if (i < 30 && (op.saves >> i & 1) != 0) tape->saved[i] = variable->node;
@@ -119,6 +132,12 @@ void require_supported(const char* op, DType dtype, Device device) {
   }
 }
 
+bool on_one_device(std::initializer_list<Borrowed> operands) {
+  const DeviceEntry* first = operands.begin()->node()->entry;
+  return std::all_of(operands.begin(), operands.end(),
+                     [&](const Borrowed& operand) { return operand.node()->entry == first; });
+}
+
 void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
   const Tensor* other = nullptr;
   for (const Tensor& t : operands) {
@@ -142,10 +161,10 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
   }
 }
 
-Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
+Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
              const Shape& shape, DType dtype, Place place) {
-  NodeList nodes(inputs);
-  Node* node = record(op, nodes.span(), attrs, shape, dtype, entry_of(inputs[0]), place);
+  Few<Node*> nodes = nodes_of(inputs);
+  Node* node = record(op, nodes.span(), attrs, shape, dtype, *nodes.span()[0]->entry, place);
   try {
     return make_tensor(node, make_tape(op, inputs, attrs, {&node, 1}, place));
   } catch (...) {
@@ -154,7 +173,12 @@ Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64
   }
 }
 
-Tensor apply(OpId op, std::initializer_list<Tensor> inputs,
+Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
+             const Shape& shape, DType dtype, Place place) {
+  return apply(op, borrowed(inputs).span(), attrs, shape, dtype, place);
+}
+
+Tensor apply(OpId op, std::initializer_list<Borrowed> inputs,
              std::initializer_list<std::int64_t> attrs, const Shape& shape, DType dtype,
              Place place) {
   return apply(op, std::span(inputs.begin(), inputs.size()), std::span(attrs.begin(), attrs.size()),
@@ -164,10 +188,11 @@ Tensor apply(OpId op, std::initializer_list<Tensor> inputs,
 std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
                                 std::span<const DType> dtypes, Place place) {
-  NodeList nodes(inputs);
+  Few<Borrowed> views = borrowed(inputs);
+  Few<Node*> nodes = nodes_of(views.span());
   std::vector<Node*> outputs(shapes.size());
   record_multi(op, nodes.span(), attrs, shapes, dtypes, entry_of(inputs[0]), place, outputs);
-  TapeRef tape = make_tape(op, inputs, attrs, outputs, place);
+  TapeRef tape = make_tape(op, views.span(), attrs, outputs, place);
   std::vector<Tensor> results;
   results.reserve(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {

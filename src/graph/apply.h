@@ -14,6 +14,21 @@
 
 namespace volta::graph {
 
+// An input of an operation, which its caller keeps.
+class Borrowed {
+ public:
+  Borrowed() = default;
+  Borrowed(const Tensor& tensor) : variable_(TensorAccess::variable(tensor)) {}  // NOLINT: implicit
+  const Variable* operator->() const { return variable_; }
+  Node* node() const { return variable_->node.get(); }
+  // A handle of its own.
+  Tensor tensor() const;
+  bool wants_gradient() const { return variable_->requires_grad || variable_->tape; }
+
+ private:
+  Variable* variable_ = nullptr;
+};
+
 // Throws ArgumentError "<op>: <what> is not a tensor" for a default-constructed Tensor.
 void require_defined(const char* op, const Tensor& tensor, const char* what = "the input");
 [[noreturn]] void throw_dtype(const char* op, DType dtype, const char* wanted);
@@ -24,11 +39,14 @@ void require_supported(const char* op, DType dtype, Device device);
 // The device of an operation: where the operands are. If they differ, the ExecutionContext decides:
 // the others are moved (with a warning once per place) or DeviceError is thrown.
 void agree_on_device(const char* op, std::span<Tensor> operands, Place place);
+bool on_one_device(std::initializer_list<Borrowed> operands);
 
 // Records one operation with one result.
+Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
+             const Shape& shape, DType dtype, Place place);
 Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
              const Shape& shape, DType dtype, Place place);
-Tensor apply(OpId op, std::initializer_list<Tensor> inputs,
+Tensor apply(OpId op, std::initializer_list<Borrowed> inputs,
              std::initializer_list<std::int64_t> attrs, const Shape& shape, DType dtype,
              Place place);
 // Several results; gradients flow through the first, the others are auxiliary.
@@ -62,7 +80,7 @@ bool& grad_mode();
 
 // The record of an operation, if gradients flow through it: edges to where its inputs' gradients
 // go, and what its row saves.
-TapeRef make_tape(OpId id, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
+TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
                   std::span<Node* const> outputs, Place place);
 
 }  // namespace volta::graph

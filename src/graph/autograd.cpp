@@ -50,8 +50,7 @@ bool expands(const Shape& from, const Shape& to) {
 }
 
 // A gradient in the shape and dtype of what it is the gradient of.
-Tensor fitted(const Tensor& gradient, const Edge& edge, Place place) {
-  Tensor g = gradient;
+Tensor fitted(Tensor g, const Edge& edge, Place place) {
   if (g.shape() != edge.shape) {
     g = expands(g.shape(), edge.shape)
             ? expand_to(g, edge.shape, place)
@@ -126,10 +125,10 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
       Edge& edge = tape->edges[i];
       Tensor& result = vjp.results()[i];
       if (!result.defined() || (!edge.tape && !edge.leaf.defined())) continue;
-      const Tensor part = fitted(result, edge, tape->place);
+      Tensor part = fitted(std::move(result), edge, tape->place);
       if (edge.tape) {
         Tensor& sum = edge.tape->gradient;
-        sum = sum.defined() ? added(sum, part, tape->place) : part;
+        sum = sum.defined() ? added(sum, part, tape->place) : std::move(part);
       } else {
         Variable* leaf = TensorAccess::variable(edge.leaf);
         if (leaf->grad.defined()) {
@@ -138,7 +137,10 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
                       TensorAccess::variable(added(leaf->grad, part, tape->place))->node);
           if (leaf->grad_pass != pass) accumulated.push_back(leaf->node->entry);
         } else {
-          leaf->grad = part.detach();
+          // A gradient that something else has as well becomes a variable of its own.
+          const bool shared =
+              TensorAccess::variable(part)->refs.load(std::memory_order_acquire) > 1;
+          leaf->grad = shared ? part.detach() : std::move(part);
           leaf->grad_pass = pass;
         }
       }
@@ -166,7 +168,9 @@ Tensor copy_to_device(const Tensor& x, Device device, Place place) {
     copy = upload(bytes.data(), node->shape, node->dtype, device);
   }
   Node* copied = node_of(copy);
-  TensorAccess::variable(copy)->tape = make_tape(OpId::to_device, {&x, 1}, {}, {&copied, 1}, place);
+  const Borrowed source = x;
+  TensorAccess::variable(copy)->tape =
+      make_tape(OpId::to_device, {&source, 1}, {}, {&copied, 1}, place);
   return copy;
 }
 

@@ -38,11 +38,7 @@ Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device)
       count(live_counters().bytes_to_device, size);
     }
   }
-  Node* node = new_node();
-  node->op = OpId::constant;
-  node->dtype = dtype;
-  node->shape = shape;
-  node->entry = &entry;
+  Node* node = new_node(OpId::constant, shape, dtype, &entry);
   node->buffer = buffer;
   node->state.store(NodeState::Computed, std::memory_order_release);
   return TensorAccess::from_node(node);

@@ -12,16 +12,36 @@
 namespace volta::graph {
 namespace {
 
-// A pending node's value became wanted, or no longer wanted.
-void live_changed(Node* node) {
+void destroy(Node* node) noexcept {
+  if (node->buffer) release(node->buffer);
+  Slab<Node>::destroy(node);
+}
+
+// Notes in the segment, which is locked, whether a pending node's value is wanted.
+void note_live(Segment& segment, Node* node, bool live) {
+  if (live == node->live) return;
+  node->live = live;
+  segment.batch.live ^= live_word(node->index);
+}
+
+void became_wanted(Node* node) {
   Segment* segment = node->segment.load(std::memory_order_acquire);
   if (segment == nullptr) return;
   const std::lock_guard guard(segment->lock);
   if (node->segment.load(std::memory_order_relaxed) != segment) return;
-  const bool live = node->holders.load(std::memory_order_acquire) > 0;
-  if (live == node->live) return;
-  node->live = live;
-  segment->batch.live ^= live_word(node->index);
+  note_live(*segment, node, node->holders() > 0);
+}
+
+void drop_last_holder(Node* node) noexcept {
+  if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
+    const std::lock_guard guard(segment->lock);
+    // While it is in the batch, the batch refers to it: it cannot go here.
+    if (node->segment.load(std::memory_order_relaxed) == segment) {
+      node->counts.fetch_sub(kHolder, std::memory_order_acq_rel);
+      return note_live(*segment, node, node->holders() > 0);
+    }
+  }
+  if (node->counts.fetch_sub(kHolder, std::memory_order_acq_rel) == kHolder) destroy(node);
 }
 
 }  // namespace
@@ -45,45 +65,59 @@ void release(Buffer* buffer) noexcept {
   Slab<Buffer>::destroy(buffer);
 }
 
-Node* new_node() { return Slab<Node>::make(); }
+Node* new_node(OpId op, const Shape& shape, DType dtype, DeviceEntry* entry) {
+  return Slab<Node>::make(op, shape, dtype, entry);
+}
 Tape* new_tape() { return Slab<Tape>::make(); }
 Variable* new_variable() { return Slab<Variable>::make(); }
 
 void release(Variable* variable) noexcept {
-  if (variable->refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
+  // The only reference is the caller's: nobody can take another, so no exchange is needed.
+  if (variable->refs.load(std::memory_order_acquire) == 1 ||
+      variable->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     Slab<Variable>::destroy(variable);
+  }
 }
 
-void retain(Node* node) { node->refs.fetch_add(1, std::memory_order_relaxed); }
-
 void release(Node* node) noexcept {
-  if (node->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (node->buffer) release(node->buffer);
-  Slab<Node>::destroy(node);
+  if (node->counts.load(std::memory_order_acquire) == kReference ||
+      node->counts.fetch_sub(kReference, std::memory_order_acq_rel) == kReference) {
+    destroy(node);
+  }
 }
 
 void hold(Node* node) {
-  retain(node);
-  if (node->holders.fetch_add(1, std::memory_order_acq_rel) == 0) live_changed(node);
+  if (node->counts.fetch_add(kHolder, std::memory_order_acq_rel) >> 32 == 0) became_wanted(node);
 }
 
 void unhold(Node* node) noexcept {
-  if (node->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) live_changed(node);
-  release(node);
+  std::uint64_t now = node->counts.load(std::memory_order_acquire);
+  if (now == kHolder) return destroy(node);
+  while (now >> 32 > 1) {
+    if (node->counts.compare_exchange_weak(now, now - kHolder, std::memory_order_acq_rel)) return;
+  }
+  drop_last_holder(node);
 }
 
 void retain(Tape* tape) { tape->refs.fetch_add(1, std::memory_order_relaxed); }
 
+namespace {
+bool was_last(Tape& tape) {
+  return tape.refs.load(std::memory_order_acquire) == 1 ||
+         tape.refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
+}  // namespace
+
 // Chains of records are as long as programs: freed by a list, not by recursion.
 void release(Tape* tape) noexcept {
-  if (tape->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (!was_last(*tape)) return;
   Tape* dead = tape;  // linked through `next_dead`
   tape->next_dead = nullptr;
   while (dead != nullptr) {
     Tape* last = std::exchange(dead, dead->next_dead);
     for (Edge& edge : last->edges) {
       Tape* next = edge.tape.take();
-      if (next == nullptr || next->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+      if (next == nullptr || !was_last(*next)) continue;
       next->next_dead = dead;
       dead = next;
     }

@@ -52,8 +52,10 @@ struct HostCopy {
 };
 
 struct Node {
-  std::atomic<std::uint32_t> refs{0};     // lifetime: holders, segments that use it, pending leaves
-  std::atomic<std::uint32_t> holders{0};  // handles and tape saves: whoever will look at the value
+  // Two counts in one word, so that one instruction changes both. Low half, references: lifetime
+  // (holders, segments that use it, pending leaves). High half, holders: handles and tape saves,
+  // whoever will look at the value; each is a reference too.
+  std::atomic<std::uint64_t> counts{0};
   std::atomic<NodeState> state{NodeState::Pending};
   OpId op = OpId::constant;
   DType dtype = DType::f32;
@@ -78,15 +80,27 @@ struct Node {
   std::unique_ptr<HostCopy> host;
   std::exception_ptr error;  // Failed
 
+  Node() = default;
+  Node(OpId o, const Shape& s, DType d, DeviceEntry* e) : op(o), dtype(d), entry(e), shape(s) {}
+
+  std::uint32_t refs() const {
+    return static_cast<std::uint32_t>(counts.load(std::memory_order_acquire));
+  }
+  std::uint32_t holders() const {
+    return static_cast<std::uint32_t>(counts.load(std::memory_order_acquire) >> 32);
+  }
   std::span<Node* const> input_span() const { return {inputs, inputs_count}; }
   std::span<const std::int64_t> attr_span() const { return {attrs, attrs_count}; }
 };
 
-Node* new_node();
+// What a reference and a holder add to Node::counts.
+inline constexpr std::uint64_t kReference = 1, kHolder = (std::uint64_t{1} << 32) + kReference;
+
+Node* new_node(OpId op, const Shape& shape, DType dtype, DeviceEntry* entry);
 Tape* new_tape();          // with one reference
 Variable* new_variable();  // with one reference
 void release(Variable* variable) noexcept;
-void retain(Node* node);
+inline void retain(Node* node) { node->counts.fetch_add(kReference, std::memory_order_relaxed); }
 void release(Node* node) noexcept;
 // Holders are references that also keep the value wanted: a pending node without holders is not
 // stored.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "core/registry.h"
 #include "graph/apply.h"
 #include "graph/host.h"
 #include "volta/error.h"
@@ -48,35 +49,50 @@ OpId among_bools(OpId op) {
   }
 }
 
-// Both sides as tensors of one dtype and device.
-void prepare(OpId op, const Operand& a, const Operand& b, Tensor sides[2]) {
+// Both sides of a binary operation, of one dtype and device: the caller's tensors, or what was made
+// of them.
+struct Sides {
+  const Tensor* side[2] = {nullptr, nullptr};
+  Tensor made[2];
+  void replace(int i, Tensor tensor) {
+    made[i] = std::move(tensor);
+    side[i] = &made[i];
+  }
+};
+
+void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
   const char* name = shown_name(op);
   if (!a.is_scalar()) require_defined(name, a.tensor(), "the left operand");
   if (!b.is_scalar()) require_defined(name, b.tensor(), "the right operand");
   DType dtype = DType::f32;
   if (!a.is_scalar() && !b.is_scalar()) {
-    sides[0] = a.tensor();
-    sides[1] = b.tensor();
-    if (sides[0].device() != sides[1].device()) agree_on_device(name, {sides, 2}, a.place());
-    dtype = promote(sides[0].dtype(), sides[1].dtype());
+    sides.side[0] = &a.tensor();
+    sides.side[1] = &b.tensor();
+    if (!on_one_device({a.tensor(), b.tensor()})) {
+      Tensor both[2] = {a.tensor(), b.tensor()};
+      agree_on_device(name, both, a.place());
+      for (int i = 0; i < 2; ++i) sides.replace(i, std::move(both[i]));
+    }
+    dtype = promote(node_of(*sides.side[0])->dtype, node_of(*sides.side[1])->dtype);
   } else {
     const Tensor& tensor = a.is_scalar() ? b.tensor() : a.tensor();
     const Scalar scalar = a.is_scalar() ? a.scalar() : b.scalar();
     dtype = dtype_beside(tensor.dtype(), scalar);
     if ((op == OpId::div || op == OpId::pow) && !is_floating(dtype)) dtype = DType::f32;
-    sides[a.is_scalar() ? 1 : 0] = tensor;
-    sides[a.is_scalar() ? 0 : 1] = number(scalar, dtype, tensor.device());
+    sides.side[a.is_scalar() ? 1 : 0] = &tensor;
+    sides.replace(a.is_scalar() ? 0 : 1, number(scalar, dtype, tensor.device()));
   }
   if ((op == OpId::div || op == OpId::pow) && !is_floating(dtype)) dtype = DType::f32;
   for (int i = 0; i < 2; ++i) {
-    if (sides[i].dtype() != dtype) sides[i] = sides[i].to(dtype, a.place());
+    if (node_of(*sides.side[i])->dtype != dtype)
+      sides.replace(i, sides.side[i]->to(dtype, a.place()));
   }
 }
 
 // Two constants make a constant: the scale of a mean's gradient takes no kernel and no node.
-Tensor fold(OpId op, const Tensor sides[2], const Shape& shape) {
-  const Node *a = node_of(sides[0]), *b = node_of(sides[1]);
-  if (grad_mode() && (sides[0].requires_grad() || sides[1].requires_grad())) return {};
+Tensor fold(OpId op, const Borrowed sides[2], const Shape& shape) {
+  const Node *a = sides[0].node(), *b = sides[1].node();
+  if (grad_mode() && (sides[0].wants_gradient() || sides[1].wants_gradient())) return {};
   if (a->state.load(std::memory_order_acquire) != NodeState::Constant ||
       b->state.load(std::memory_order_acquire) != NodeState::Constant || !is_floating(a->dtype)) {
     return {};
@@ -102,18 +118,20 @@ Tensor fold(OpId op, const Tensor sides[2], const Shape& shape) {
   std::array<std::byte, 8> stored{};
   convert(&result, DType::f64, stored.data(), a->dtype, 1);
   convert(stored.data(), a->dtype, &result, DType::f64, 1);
-  return filled(shape, result, a->dtype, sides[0].device());
+  return filled(shape, result, a->dtype, a->entry->device);
 }
 
 }  // namespace
 
 Tensor binary(OpId op, const Operand& a, const Operand& b) {
-  Tensor sides[2];
-  prepare(op, a, b, sides);
-  if (sides[0].dtype() == DType::boolean) op = among_bools(op);
-  const DType dtype = compares(op) || is_logical(op) ? DType::boolean : sides[0].dtype();
-  const Shape& left = sides[0].shape();
-  const Shape& right = sides[1].shape();
+  Sides prepared;
+  prepare(op, a, b, prepared);
+  const Borrowed sides[2] = {*prepared.side[0], *prepared.side[1]};
+  const DType operands = sides[0].node()->dtype;
+  if (operands == DType::boolean) op = among_bools(op);
+  const DType dtype = compares(op) || is_logical(op) ? DType::boolean : operands;
+  const Shape& left = sides[0].node()->shape;
+  const Shape& right = sides[1].node()->shape;
   if (left == right || left.rank() == 0 || right.rank() == 0) {
     if (Tensor folded = fold(op, sides, left.rank() == 0 ? right : left); folded.defined())
       return folded;
@@ -126,8 +144,8 @@ namespace {
 
 Tensor unary_float(OpId op, const Tensor& x, Place place) {
   require_defined(op_info(op).name, x);
-  const Tensor source = is_floating(x.dtype()) ? x : x.to(DType::f32, place);
-  return apply(op, {&source, 1}, {}, source.shape(), source.dtype(), place);
+  if (!is_floating(x.dtype())) return unary_float(op, x.to(DType::f32, place), place);
+  return apply(op, {&x, 1}, {}, x.shape(), x.dtype(), place);
 }
 
 Tensor unary_any(OpId op, const Tensor& x, Place place) {

@@ -91,12 +91,16 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options, 
     throw ShapeError(fmt::format("mse_loss: input {} and target {} differ in shape",
                                  to_string(input.shape()), to_string(target.shape())));
   }
-  Tensor inputs[2] = {input,
-                      target.dtype() == input.dtype() ? target : target.to(input.dtype(), place)};
-  graph::agree_on_device("mse_loss", inputs, place);
+  if (target.dtype() != input.dtype())
+    return mse_loss(input, target.to(input.dtype(), place), options, place);
+  if (!graph::on_one_device({input, target})) {
+    Tensor inputs[2] = {input, target};
+    graph::agree_on_device("mse_loss", inputs, place);
+    return mse_loss(inputs[0], inputs[1], options, place);
+  }
   const auto reduction = static_cast<std::int64_t>(options.reduction);
   const Shape shape = options.reduction == Reduction::none ? input.shape() : Shape{};
-  return apply(OpId::mse_loss, inputs, {&reduction, 1}, shape, input.dtype(), place);
+  return apply(OpId::mse_loss, {input, target}, {reduction}, shape, input.dtype(), place);
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options, Place place) {

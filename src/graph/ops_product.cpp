@@ -105,18 +105,21 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place p
     throw DTypeError(
         fmt::format("linear: input is {}, bias is {}", name_of(x.dtype()), name_of(bias.dtype())));
   }
-  Tensor inputs[3] = {x, weight, bias};
-  const std::size_t count = bias.defined() ? 3 : 2;
-  if (weight.device() != x.device() || (bias.defined() && bias.device() != x.device())) {
-    graph::agree_on_device("linear", {inputs, count}, place);
+  if (!graph::on_one_device({x, weight, bias.defined() ? bias : x})) {
+    Tensor inputs[3] = {x, weight, bias};
+    graph::agree_on_device("linear", {inputs, bias.defined() ? 3u : 2u}, place);
+    return linear(inputs[0], inputs[1], inputs[2], place);
   }
-  if (sx.rank() != 2)
-    inputs[0] =
-        graph::reshape_to(inputs[0], Shape{leading(sx, sx.rank() - 1).numel(), sw[1]}, place);
+  if (sx.rank() != 2) {
+    const Tensor rows =
+        graph::reshape_to(x, Shape{leading(sx, sx.rank() - 1).numel(), sw[1]}, place);
+    return graph::reshape_to(linear(rows, weight, bias, place), sx.with(sx.rank() - 1, sw[0]),
+                             place);
+  }
+  const graph::Borrowed inputs[3] = {x, weight, bias};
   const std::int64_t tf32 = tf32_now();
-  const Tensor result = apply(OpId::linear, {inputs, count}, {&tf32, 1},
-                              Shape{inputs[0].shape()[0], sw[0]}, x.dtype(), place);
-  return sx.rank() == 2 ? result : graph::reshape_to(result, sx.with(sx.rank() - 1, sw[0]), place);
+  return apply(OpId::linear, std::span(inputs, bias.defined() ? 3 : 2), {&tf32, 1},
+               Shape{sx[0], sw[0]}, x.dtype(), place);
 }
 
 }  // namespace volta

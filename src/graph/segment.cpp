@@ -7,7 +7,6 @@
 #include <cstring>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "core/counting.h"
 #include "core/registry.h"
@@ -51,6 +50,7 @@ struct ThreadSegments {
     const std::lock_guard guard(shelf().mutex);
     for (Segment* segment : segments) {
       clear_if_unheld(*segment);
+      segment->lock.disown();
       shelf().free.push_back(segment);
     }
   }
@@ -94,22 +94,17 @@ void mix_input(Batch& batch, Segment& segment, Node* input) {
 }
 
 Node* append(Segment& segment, OpId op, const Shape& shape, DType dtype, Place place) {
-  Node* node = new_node();
-  node->op = op;
-  node->dtype = dtype;
-  node->shape = shape;
+  Node* node = new_node(op, shape, dtype, segment.entry);
   node->place = place;
-  node->entry = segment.entry;
   node->index = static_cast<std::uint32_t>(segment.batch.nodes.size());
   node->segment.store(&segment, std::memory_order_release);
-  node->refs.store(1, std::memory_order_relaxed);  // the batch's
+  node->counts.store(kReference, std::memory_order_relaxed);  // the batch's
   segment.batch.nodes.push_back(node);
   return node;
 }
 
 void give_to_caller(Segment& segment, Node* node) {
-  node->refs.store(2, std::memory_order_relaxed);
-  node->holders.store(1, std::memory_order_relaxed);
+  node->counts.store(kReference + kHolder, std::memory_order_relaxed);
   node->live = true;
   segment.batch.live ^= live_word(node->index);
 }
@@ -128,7 +123,7 @@ Node* unsettled(std::span<Node* const> inputs, const Segment& segment) {
 }
 
 // Locks the segment with all inputs usable: those of other threads are computed first.
-std::unique_lock<SpinLock> lock_for(Segment& segment, std::span<Node* const> inputs) {
+std::unique_lock<platform::BiasedLock> lock_for(Segment& segment, std::span<Node* const> inputs) {
   for (;;) {
     std::unique_lock lock(segment.lock);
     if (segment.batch.nodes.size() >= kNodeLimit) {
@@ -168,14 +163,6 @@ Node* append_operation(Segment& segment, OpId op, std::span<Node* const> inputs,
 }
 
 }  // namespace
-
-void SpinLock::lock() noexcept {
-  while (flag_.exchange(true, std::memory_order_acquire)) {
-    for (int spin = 0; flag_.load(std::memory_order_relaxed); ++spin) {
-      if (spin > 64) std::this_thread::yield();
-    }
-  }
-}
 
 void* Bump::take(std::size_t bytes) {
   bytes = (bytes + 15) & ~std::size_t{15};
@@ -261,6 +248,7 @@ Segment& current_segment(DeviceEntry& entry) {
   }
   if (segment == nullptr) segment = new Segment;
   segment->entry = &entry;
+  segment->lock.own();
   thread_segments.segments.push_back(segment);
   return *segment;
 }
@@ -274,7 +262,10 @@ namespace {
 // Bytes are counted in 64 bits, with room for rounding up.
 void require_countable(OpId op, const Shape& shape, DType dtype) {
   constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
-  if (shape.numel() <= kMaxBytes / static_cast<std::int64_t>(size_of(dtype))) return;
+  if (shape.numel() <= kMaxBytes / 8 ||
+      shape.numel() <= kMaxBytes / static_cast<std::int64_t>(size_of(dtype))) {
+    return;
+  }
   throw ShapeError(std::string(op_info(op).name) + ": " + to_string(shape) + " of " +
                    std::string(name_of(dtype)) + " takes more than 2^62 bytes");
 }
@@ -287,7 +278,7 @@ Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_
   const auto lock = lock_for(segment, inputs);
   Node* node = append_operation(segment, op, inputs, attrs, shape, dtype, place);
   give_to_caller(segment, node);
-  count(live_counters().nodes_recorded);
+  count_alone(segment.recorded);
   return node;
 }
 
@@ -315,22 +306,17 @@ void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::i
     give_to_caller(segment, node);
     outputs[i] = node;
   }
-  count(live_counters().nodes_recorded);
+  count_alone(segment.recorded);
 }
 
 Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype,
                     DeviceEntry& entry) {
   require_countable(OpId::constant, shape, dtype);
-  Node* node = new_node();
-  node->op = OpId::constant;
-  node->dtype = dtype;
-  node->shape = shape;
-  node->entry = &entry;
+  Node* node = new_node(OpId::constant, shape, dtype, &entry);
   node->value = value;
   node->integer = integer;
   node->state.store(NodeState::Constant, std::memory_order_relaxed);
-  node->refs.store(1, std::memory_order_relaxed);
-  node->holders.store(1, std::memory_order_relaxed);
+  node->counts.store(kHolder, std::memory_order_relaxed);
   return node;
 }
 

@@ -9,18 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "core/counting.h"
 #include "graph/node.h"
+#include "platform/biased_lock.h"
 
 namespace volta::graph {
-
-class SpinLock {
- public:
-  void lock() noexcept;
-  void unlock() noexcept { flag_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool> flag_{false};
-};
 
 // Two independent 64-bit lanes: 128 bits against collisions.
 struct Hash {
@@ -90,7 +83,8 @@ struct Batch {
 
 struct Segment {
   DeviceEntry* entry = nullptr;
-  SpinLock lock;
+  platform::BiasedLock lock;  // the recording thread owns it
+  LiveCounters::Count& recorded = live_counters().nodes_recorded.add_shard();
   Batch batch;
 };
 

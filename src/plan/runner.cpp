@@ -21,6 +21,8 @@ namespace volta::plan {
 
 using graph::Batch;
 using graph::Buffer;
+using graph::kHolder;
+using graph::kReference;
 using graph::Node;
 using graph::NodeState;
 using graph::Segment;
@@ -73,10 +75,8 @@ DeviceState& state_of(DeviceEntry& entry) {
 bool is_donatable(const Node& node) {
   return node.shape.rank() > 0 && node.buffer != nullptr && node.buffer->pool_owned &&
          node.buffer->refs.load(std::memory_order_acquire) == 1u + (node.buffer->kept ? 1u : 0u) &&
-         node.holders.load(std::memory_order_acquire) ==
-             node.journaled.load(std::memory_order_relaxed) &&
-         node.refs.load(std::memory_order_acquire) ==
-             1 + node.journaled.load(std::memory_order_relaxed);
+         node.counts.load(std::memory_order_acquire) ==
+             kReference + kHolder * node.journaled.load(std::memory_order_relaxed);
 }
 
 Key key_of(const Batch& batch, std::vector<bool>& donatable) {
