@@ -210,6 +210,19 @@ plan::PlanSteps add_plan(std::int64_t n) {
 
 std::vector<std::uint64_t> arg(double value) { return {float_arg(value)}; }
 
+// The same through an output in between: two launches, so that there is something to capture.
+plan::PlanSteps two_adds_plan(std::int64_t n) {
+  plan::PlanSteps steps;
+  steps.steps = {plan::KernelStep{add_program(), {{{n}, {leaf(0), output(1)}, 0}}, "add"},
+                 plan::KernelStep{add_program(), {{{n}, {output(1), output(0)}, 1}}, "add"}};
+  steps.leaf_bytes = {static_cast<std::uint64_t>(n) * 4};
+  steps.output_bytes = {static_cast<std::uint64_t>(n) * 4, static_cast<std::uint64_t>(n) * 4};
+  steps.arg_words = 2;
+  return steps;
+}
+
+std::vector<std::uint64_t> two_args(double value) { return {float_arg(value - 3), float_arg(3)}; }
+
 TEST_F(CudaBackend, DevicesHaveNamesAndMemory) {
   ASSERT_GE(backend().device_count(), 1);
   EXPECT_FALSE(backend().device_name(0).empty());
@@ -256,16 +269,45 @@ TEST_F(CudaBackend, ManySmallUploadsInARow) {
 }
 
 TEST_F(CudaBackend, ThirdRunIsOneGraph) {
+  const Address x = memory().put(std::vector<float>(100, 1)), y = memory().take(400),
+                between = memory().take(400);
+  const auto executable = backend().prepare(0, two_adds_plan(100));
+  LiveCounters& counters = live_counters();
+  const auto launches = counters.launches.load(), graphs = counters.graph_launches.load();
+  for (int n = 0; n < 10; ++n) {
+    executable->run(std::array{x}, std::array{y, between}, {}, two_args(n));
+    EXPECT_EQ(memory().get<float>(y, 100), std::vector<float>(100, static_cast<float>(1 + n)));
+  }
+  EXPECT_EQ(counters.launches.load() - launches, 20u);
+  EXPECT_EQ(counters.graph_launches.load() - graphs, 8u);
+}
+
+TEST_F(CudaBackend, OneLaunchNeedsNoGraph) {
   const Address x = memory().put(std::vector<float>(100, 1)), y = memory().take(400);
   const auto executable = backend().prepare(0, add_plan(100));
   LiveCounters& counters = live_counters();
   const auto launches = counters.launches.load(), graphs = counters.graph_launches.load();
-  for (int n = 0; n < 10; ++n) {
+  for (int n = 0; n < 30; ++n) {
     executable->run(std::array{x}, std::array{y}, {}, arg(n));
     EXPECT_EQ(memory().get<float>(y, 100), std::vector<float>(100, static_cast<float>(1 + n)));
   }
-  EXPECT_EQ(counters.launches.load() - launches, 10u);
-  EXPECT_EQ(counters.graph_launches.load() - graphs, 8u);
+  EXPECT_EQ(counters.launches.load() - launches, 30u);
+  EXPECT_EQ(counters.graph_launches.load() - graphs, 0u);
+}
+
+TEST_F(CudaBackend, PinnedMemoryIsReadByTheDevice) {
+  for (const std::size_t size : {std::size_t{1000}, (std::size_t{9} << 20) + 7}) {
+    auto* bytes = static_cast<std::uint8_t*>(backend().allocate_pinned(0, size));
+    ASSERT_NE(bytes, nullptr);
+    for (std::size_t i = 0; i < size; ++i)
+      bytes[i] = static_cast<std::uint8_t>(i * 2654435761u >> 24);
+    const std::vector<std::uint8_t> expected(bytes, bytes + size);
+    const Address there = memory().take(size);
+    backend().upload(0, there, bytes, size);
+    std::fill(bytes, bytes + size, std::uint8_t{0});  // upload has read it
+    EXPECT_TRUE(memory().get<std::uint8_t>(there, size) == expected) << size;
+    backend().release_pinned(0, bytes);
+  }
 }
 
 TEST_F(CudaBackend, ArgumentsChangeFromRunToRunWithoutWaiting) {
@@ -285,10 +327,11 @@ TEST_F(CudaBackend, ArgumentsChangeFromRunToRunWithoutWaiting) {
 
 TEST_F(CudaBackend, AlternatingStateReplays) {
   std::array<Address, 2> state{memory().put(std::vector<float>(64, 0)), memory().take(256)};
-  const auto executable = backend().prepare(0, add_plan(64));
+  const Address between = memory().take(256);
+  const auto executable = backend().prepare(0, two_adds_plan(64));
   const auto graphs = live_counters().graph_launches.load();
   for (int n = 0; n < 21; ++n) {
-    executable->run(std::array{state[0]}, std::array{state[1]}, {}, arg(1));
+    executable->run(std::array{state[0]}, std::array{state[1], between}, {}, two_args(1));
     std::swap(state[0], state[1]);
   }
   EXPECT_EQ(memory().get<float>(state[0], 64), std::vector<float>(64, 21));
@@ -296,7 +339,8 @@ TEST_F(CudaBackend, AlternatingStateReplays) {
 }
 
 TEST_F(CudaBackend, InputsAndOutputsThatAlwaysMoveReplayThroughSlots) {
-  const auto executable = backend().prepare(0, add_plan(64));
+  const auto executable = backend().prepare(0, two_adds_plan(64));
+  const Address between = memory().take(256);
   std::vector<Address> inputs(30), outputs(30);
   for (std::size_t n = 0; n < inputs.size(); ++n) {
     inputs[n] = memory().put(std::vector<float>(64, static_cast<float>(10 * n)));
@@ -304,7 +348,8 @@ TEST_F(CudaBackend, InputsAndOutputsThatAlwaysMoveReplayThroughSlots) {
   }
   const auto graphs = live_counters().graph_launches.load();
   for (std::size_t n = 0; n < inputs.size(); ++n) {
-    executable->run(std::array{inputs[n]}, std::array{outputs[n]}, {}, arg(static_cast<double>(n)));
+    executable->run(std::array{inputs[n]}, std::array{outputs[n], between}, {},
+                    two_args(static_cast<double>(n)));
   }
   for (std::size_t n = 0; n < inputs.size(); ++n) {
     EXPECT_EQ(memory().get<float>(outputs[n], 64),

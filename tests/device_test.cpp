@@ -14,6 +14,7 @@
 #include "volta/counters.h"
 #include "volta/error.h"
 #include "volta/log.h"
+#include "volta/ops.h"
 
 namespace volta {
 namespace {
@@ -53,6 +54,22 @@ TEST(Devices, ListStartsWithTheCpuAndHasNoDuplicates) {
     EXPECT_EQ(Device::parse(text.str()), device);
     EXPECT_FALSE(device.name().empty());
     EXPECT_TRUE(device.supports(DType::f32));
+  }
+}
+
+TEST(Devices, PinnedTensorsAreEqualCopies) {
+  const std::vector<float> values{1, -2, 3.5f, 0};
+  const Tensor x = from_vector(values, {2, 2});
+  const Tensor pinned = x.pin_memory();
+  EXPECT_TRUE(pinned.device().is_cpu());
+  EXPECT_EQ(pinned.shape(), x.shape());
+  EXPECT_EQ(pinned.to_vector<float>(), values);
+  EXPECT_EQ((pinned + 1).to_vector<float>(), (std::vector<float>{2, -1, 4.5f, 1}));
+  for (const Device device : devices())
+    EXPECT_EQ(pinned.to(device).to_vector<float>(), values) << to_string(device);
+  if (const auto gpu = Device::gpu()) {
+    EXPECT_EQ(message_of<DeviceError>([&] { x.to(*gpu).pin_memory(); }),
+              "pin_memory: expected a tensor on cpu, got one on " + to_string(*gpu));
   }
 }
 

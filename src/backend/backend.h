@@ -13,6 +13,7 @@
 #include "kernel/program.h"
 #include "plan/plan_steps.h"
 #include "volta/dtype.h"
+#include "volta/export.h"
 
 namespace volta {
 
@@ -39,9 +40,9 @@ class Executable {
                    std::span<const std::uint64_t> args) = 0;
 };
 
-class Backend {
+class VOLTA_BACKEND_API Backend {
  public:
-  virtual ~Backend() = default;
+  virtual ~Backend();
 
   virtual int device_count() const = 0;
   virtual std::string device_name(int device) const = 0;
@@ -59,6 +60,11 @@ class Backend {
   virtual void upload(int device, Address destination, const void* source, std::size_t bytes) = 0;
   virtual void download(int device, void* destination, Address source, std::size_t bytes) = 0;
   virtual void copy(int device, Address destination, Address source, std::size_t bytes) = 0;
+
+  // Host memory that the device reads by itself, at the full speed of the bus; nullptr where the
+  // family has no such thing or no more of it.
+  virtual void* allocate_pinned(int device, std::size_t bytes);
+  virtual void release_pinned(int device, void* memory) noexcept;
 
   // Compiles everything the plan needs. Throws BackendError with the compiler's words.
   virtual std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) = 0;

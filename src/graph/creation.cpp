@@ -1,13 +1,16 @@
 // New tensors: from host values, constants (which take no memory until they must), random numbers.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/counting.h"
 #include "core/registry.h"
+#include "core/slab.h"
 #include "graph/apply.h"
 #include "graph/host.h"
 #include "graph/segment.h"
@@ -39,6 +42,26 @@ Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device)
     }
   }
   Node* node = new_node(OpId::constant, shape, dtype, &entry);
+  node->buffer = buffer;
+  node->state.store(NodeState::Computed, std::memory_order_release);
+  return TensorAccess::from_node(node);
+}
+
+Tensor pinned(const Tensor& x) {
+  const std::optional<Device> gpu = Device::gpu();
+  if (!gpu) return x;
+  const std::span<const std::byte> bytes = observe(node_of(x));
+  DeviceEntry& entry = device_entry(*gpu);
+  void* memory = entry.backend.allocate_pinned(entry.index, std::max<std::size_t>(bytes.size(), 1));
+  if (memory == nullptr) return x;
+  if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
+  Buffer* buffer = Slab<Buffer>::make();
+  buffer->entry = node_of(x)->entry;
+  buffer->address = {memory, 0};
+  buffer->bytes = bytes.size();
+  buffer->pool_owned = false;
+  buffer->deleter = [&entry, memory] { entry.backend.release_pinned(entry.index, memory); };
+  Node* node = new_node(OpId::constant, x.shape(), x.dtype(), buffer->entry);
   node->buffer = buffer;
   node->state.store(NodeState::Computed, std::memory_order_release);
   return TensorAccess::from_node(node);

@@ -12,6 +12,8 @@ namespace volta::graph {
 void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::size_t count);
 
 Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device);
+// A copy of a CPU tensor in page-locked memory; the tensor itself where there is none to have.
+Tensor pinned(const Tensor& x);
 
 // The node's values on the host, computed and copied if need be; kept until the node dies.
 std::span<const std::byte> observe(Node* node);

@@ -223,6 +223,15 @@ Tensor Tensor::to(Device device, Place place) const {
   return graph::copy_to_device(*this, device, place);
 }
 
+Tensor Tensor::pin_memory() const {
+  graph::require_defined("pin_memory", *this, "this");
+  if (!device().is_cpu()) {
+    throw DeviceError(
+        fmt::format("pin_memory: expected a tensor on cpu, got one on {}", to_string(device())));
+  }
+  return graph::pinned(*this);
+}
+
 Tensor Tensor::clone(Place place) const {
   graph::require_defined("clone", *this, "this");
   // Nodes are immutable, so a variable of its own is a copy of its own. A cast to the same dtype is

@@ -70,6 +70,21 @@ class CudaBackend final : public Backend {
     this->device(device)->copy(pointer(destination), pointer(source), bytes);
   }
 
+  void* allocate_pinned(int device, std::size_t bytes) override {
+    const Context& context = this->device(device)->context();
+    const ContextScope scope(context);
+    void* memory = nullptr;
+    const CUresult status =
+        driver().cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+    return status == CUDA_SUCCESS ? memory : nullptr;
+  }
+
+  void release_pinned(int device, void* memory) noexcept override {
+    const Context& context = this->device(device)->context();
+    const ContextScope scope(context, std::nothrow);
+    driver().cuMemFreeHost(memory);
+  }
+
   std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
     const std::shared_ptr<Device> on = this->device(device);
     on->context().ensure_alive();

@@ -96,14 +96,24 @@ void Context::synchronize() const {
   check(driver().cuStreamSynchronize(stream_), "waiting for the device");
 }
 
-ContextScope::ContextScope(const Context& context) : context_(context), pushed_(false) {
-  context.check(context.driver().cuCtxPushCurrent(context.handle()), "entering the context");
-  pushed_ = true;
+ContextScope::ContextScope(const Context& context) : context_(context) {
+  context.check(enter(), "entering the context");
 }
 
-ContextScope::ContextScope(const Context& context, std::nothrow_t) noexcept
-    : context_(context),
-      pushed_(context.driver().cuCtxPushCurrent(context.handle()) == CUDA_SUCCESS) {}
+ContextScope::ContextScope(const Context& context, std::nothrow_t) noexcept : context_(context) {
+  enter();
+}
+
+CUresult ContextScope::enter() noexcept {
+  const Driver& cu = context_.driver();
+  CUcontext current = nullptr;
+  if (const CUresult status = cu.cuCtxGetCurrent(&current); status != CUDA_SUCCESS) return status;
+  if (current == context_.handle()) return CUDA_SUCCESS;
+  if (current == nullptr) return cu.cuCtxSetCurrent(context_.handle());
+  const CUresult status = cu.cuCtxPushCurrent(context_.handle());
+  pushed_ = status == CUDA_SUCCESS;
+  return status;
+}
 
 ContextScope::~ContextScope() {
   CUcontext previous = nullptr;

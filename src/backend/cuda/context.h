@@ -54,7 +54,8 @@ class Context {
   mutable std::string lost_reason_;
 };
 
-// Makes a device's context current for a scope; the thread's own is current again afterwards.
+// Makes a device's context current for a scope; the thread's own, if it has one, is current again
+// afterwards. A thread without one keeps the device's, so that the next scope costs next to nothing.
 class ContextScope {
  public:
   explicit ContextScope(const Context& context);
@@ -65,8 +66,10 @@ class ContextScope {
   ContextScope& operator=(const ContextScope&) = delete;
 
  private:
+  CUresult enter() noexcept;
+
   const Context& context_;
-  bool pushed_;
+  bool pushed_ = false;
 };
 
 // The owners below enter the context by themselves where they make and destroy.

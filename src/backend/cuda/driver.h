@@ -24,6 +24,8 @@ namespace volta::cuda {
   X(cuDevicePrimaryCtxRelease)         \
   X(cuCtxPushCurrent)                  \
   X(cuCtxPopCurrent)                   \
+  X(cuCtxGetCurrent)                   \
+  X(cuCtxSetCurrent)                   \
   X(cuStreamCreate)                    \
   X(cuStreamDestroy)                   \
   X(cuStreamQuery)                     \
@@ -39,6 +41,7 @@ namespace volta::cuda {
   X(cuMemHostAlloc)                    \
   X(cuMemHostGetDevicePointer)         \
   X(cuMemFreeHost)                     \
+  X(cuPointerGetAttribute)             \
   X(cuMemcpyHtoDAsync)                 \
   X(cuMemcpyDtoHAsync)                 \
   X(cuMemcpyDtoDAsync)                 \

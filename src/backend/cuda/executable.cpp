@@ -16,8 +16,16 @@ namespace {
 
 // Runs before the first capture: a plan that runs once or twice is not worth one.
 constexpr std::uint64_t kEagerRuns = 2;
-// Two runs may be in flight, so the third block back is free again.
-constexpr std::size_t kArgBlocks = 3;
+// Plans that touch no more than this take hardly longer than waiting for an event does.
+constexpr std::uint64_t kSmallBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kSmallGroup = 4;
+
+std::uint64_t runs_in_group(const plan::PlanSteps& steps) {
+  std::uint64_t bytes = steps.arena_bytes;
+  for (const std::uint64_t leaf : steps.leaf_bytes) bytes += leaf;
+  for (const std::uint64_t output : steps.output_bytes) bytes += output;
+  return bytes <= kSmallBytes ? kSmallGroup : 1;
+}
 
 }  // namespace
 
@@ -28,12 +36,14 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
       output_bytes_(steps.output_bytes),
       arena_bytes_(steps.arena_bytes),
       steps_(context_, device_->modules(), device_->matmuls(), steps),
+      group_runs_(runs_in_group(steps)),
       finished_{Event(context_), Event(context_)},
       arg_words_(steps.arg_words),
+      arg_block_count_(2 * group_runs_ + 1),
       table_(leaf_bytes_, output_bytes_, arena_bytes_) {
   if (arg_words_ > 0) {
     args_ = DeviceMemory(context_, arg_words_ * sizeof(std::uint64_t));
-    arg_blocks_ = PinnedMemory(context_, kArgBlocks * arg_words_ * sizeof(std::uint64_t));
+    arg_blocks_ = PinnedMemory(context_, arg_block_count_ * arg_words_ * sizeof(std::uint64_t));
   }
   if (steps_.table_words() > 0) {
     eager_tables_ = DeviceMemory(context_, steps_.table_words() * sizeof(std::uint64_t));
@@ -48,7 +58,8 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
 
 CudaExecutable::~CudaExecutable() {
   const ContextScope scope(context_, std::nothrow);
-  for (const Event& event : finished_) event.wait_quietly();
+  // The group under way has no event yet.
+  context_.driver().cuStreamSynchronize(context_.stream());
 }
 
 void CudaExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
@@ -56,15 +67,15 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
   context_.ensure_alive();
   const std::lock_guard lock(mutex_);
   const ContextScope scope(context_);
-  // At most two runs in flight: this one and the one before.
-  const Event& finished = finished_[runs_ % finished_.size()];
-  finished.wait();
+  // At most two groups in flight: this run's and the one before.
+  const Event& finished = finished_[runs_ / group_runs_ % finished_.size()];
+  if (runs_ % group_runs_ == 0) finished.wait();
 
   const std::lock_guard submission(device_->submission());
   set_addresses(leaves, outputs, arena);
   send_args(args);
   VariantTable::Choice choice{VariantTable::Action::Eager};
-  if (runs_ >= kEagerRuns && !replay_off_) choice = table_.choose(addresses_);
+  if (runs_ >= kEagerRuns && !replay_off_ && !is_single()) choice = table_.choose(addresses_);
   if (choice.action == VariantTable::Action::Capture && !capture(choice.variant)) {
     choice.action = VariantTable::Action::Eager;
   }
@@ -73,8 +84,15 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
   } else {
     replay(variants_[choice.variant]);
   }
-  finished.record();
-  ++runs_;
+  if (++runs_ % group_runs_ == 0) finished.record();
+}
+
+bool CudaExecutable::is_single() const {
+  // A scalar somebody looks at is worth a graph: its mirror is part of it.
+  return steps_.launches() + steps_.library_calls() == 1 &&
+         std::none_of(scalars_.begin(), scalars_.end(), [](const auto& scalar) {
+           return scalar != nullptr && scalar->observed;
+         });
 }
 
 void CudaExecutable::set_addresses(std::span<const Address> leaves,
@@ -108,7 +126,7 @@ void CudaExecutable::send_args(std::span<const std::uint64_t> args) {
       context_.driver().cuMemcpyHtoDAsync(args_.address(), block, bytes, context_.stream()),
       "sending arguments");
   last_args_.assign(args.begin(), args.end());
-  next_arg_block_ = (next_arg_block_ + 1) % kArgBlocks;
+  next_arg_block_ = (next_arg_block_ + 1) % arg_block_count_;
 }
 
 Bound CudaExecutable::bound(const std::vector<std::uint64_t>& addresses) const {

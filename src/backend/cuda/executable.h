@@ -45,6 +45,8 @@ class CudaExecutable final : public Executable {
   LaunchPlace place(const DeviceMemory& tables, CUstream stream) const;
   std::size_t output_index(std::size_t output) const { return leaf_bytes_.size() + output; }
 
+  // Whether one launch does it all: then a captured graph has nothing to save.
+  bool is_single() const;
   void run_eagerly();
   // False when the plan cannot be replayed after all.
   bool capture(std::size_t index);
@@ -69,10 +71,14 @@ class CudaExecutable final : public Executable {
   std::mutex mutex_;
   std::uint64_t runs_ = 0;
   bool replay_off_ = false;
-  std::array<Event, 2> finished_;         // run n ends with event n % 2
+  // An event ends each group of runs, and a group begins when the one before the last has ended.
+  // Groups are of one run, of several where a run takes hardly longer than waiting for an event.
+  const std::uint64_t group_runs_;
+  std::array<Event, 2> finished_;  // of group n: event n % 2
   std::vector<std::uint64_t> addresses_;  // of this run: leaves, outputs, arena
 
   const std::size_t arg_words_;
+  const std::size_t arg_block_count_;  // one more than the runs that may be in flight
   DeviceMemory args_;
   PinnedMemory arg_blocks_;
   std::vector<std::uint64_t> last_args_;

@@ -55,8 +55,23 @@ void Staging::grow(Blocks& blocks, std::size_t count) const {
   while (blocks.size() < count) blocks.push_back(std::make_unique<Block>(context_));
 }
 
+bool Staging::is_pinned(const void* memory) const {
+  unsigned type = 0;
+  const CUresult status = context_.driver().cuPointerGetAttribute(
+      &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(memory));
+  return status == CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST;
+}
+
 void Staging::upload(CUdeviceptr destination, const void* source, std::size_t bytes) {
   const std::lock_guard lock(upload_mutex_);
+  if (bytes > kPieceBytes && is_pinned(source)) {
+    context_.check(
+        context_.driver().cuMemcpyHtoDAsync(destination, source, bytes, context_.stream()),
+        "copying to the device");
+    direct_.record();
+    direct_.wait();
+    return;
+  }
   const char* from = static_cast<const char*>(source);
   const std::size_t workers = worker_count(bytes);
   if (workers == 1) {

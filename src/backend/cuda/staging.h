@@ -29,6 +29,8 @@ class Staging {
   };
   using Blocks = std::vector<std::unique_ptr<Block>>;
 
+  // Page-locked memory is read and written by the device itself.
+  bool is_pinned(const void* memory) const;
   void grow(Blocks& blocks, std::size_t count) const;
   void upload_piece(CUdeviceptr destination, const char* source, std::size_t bytes);
   void upload_chunks(CUdeviceptr destination, const char* source, std::size_t bytes,
@@ -43,6 +45,7 @@ class Staging {
   std::size_t used_ = 0;     // bytes of it in use
   std::mutex download_mutex_;
   Blocks download_blocks_;
+  Event direct_{context_};  // after the last copy from the caller's own memory
 };
 
 }  // namespace volta::cuda

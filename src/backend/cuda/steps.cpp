@@ -14,6 +14,9 @@
 namespace volta::cuda {
 namespace {
 
+// Far above what the planner puts into one kernel.
+constexpr std::size_t kMaxBuffers = 128;
+
 CUdeviceptr operand(CUdeviceptr base, std::int64_t offset, DType dtype) {
   return base + static_cast<CUdeviceptr>(offset) * size_of(dtype);
 }
@@ -98,6 +101,10 @@ PreparedSteps::Launch PreparedSteps::lay_out(const plan::KernelStep& step) {
   if (!launch.horizontal) {
     const plan::Binding& binding = step.segments.front();
     launch.blocks = grid_size(kernel::block_count(program, binding.ints), step.label);
+    if (binding.buffers.size() > kMaxBuffers) {
+      throw BackendError(fmt::format("{}: {} buffers are more than one launch takes", step.label,
+                                     binding.buffers.size()));
+    }
     launch.buffers = binding.buffers;
     launch.first_arg = binding.first_arg;
     launch.ints = pack(binding.ints, program.schedule.index64, step.label);
@@ -198,16 +205,19 @@ void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,
     issue_horizontal(launch, place);
     return;
   }
-  std::vector<CUdeviceptr> addresses;
-  addresses.reserve(launch.buffers.size() + 2);
-  for (const plan::BufferRef& buffer : launch.buffers) addresses.push_back(bound[buffer]);
-  if (launch.has_args) addresses.push_back(place.args + launch.first_arg * sizeof(std::uint64_t));
-  if (launch.has_error) addresses.push_back(place.error);
-  std::vector<void*> parameters;
-  parameters.reserve(addresses.size() + 1);
-  for (CUdeviceptr& address : addresses) parameters.push_back(&address);
+  std::array<CUdeviceptr, kMaxBuffers + 2> addresses;
+  std::array<void*, kMaxBuffers + 3> parameters;
+  std::size_t count = 0;
+  const auto add = [&](CUdeviceptr address) {
+    addresses[count] = address;
+    parameters[count] = &addresses[count];
+    ++count;
+  };
+  for (const plan::BufferRef& buffer : launch.buffers) add(bound[buffer]);
+  if (launch.has_args) add(place.args + launch.first_arg * sizeof(std::uint64_t));
+  if (launch.has_error) add(place.error);
   // The driver only reads parameters.
-  if (!launch.ints.empty()) parameters.push_back(const_cast<std::byte*>(launch.ints.data()));
+  if (!launch.ints.empty()) parameters[count] = const_cast<std::byte*>(launch.ints.data());
   context_.check(
       context_.driver().cuLaunchKernel(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
                                        0, place.stream, parameters.data(), nullptr),
