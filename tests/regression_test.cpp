@@ -179,5 +179,44 @@ TEST(Regression, ManyCheckedPlacesAreAllNamed) {
   }
 }
 
+TEST(Regression, ScalarsOfScalarsAreAllStored) {
+  const Tensor x = tensor({0.5}, Shape{}, here()), y = tensor({0.25}, Shape{}, here());
+  const Tensor choice = tensor({1}, Shape{}, here(DType::boolean));
+  const Tensor a = x.tanh(), b = y.minimum(a), c = where(choice, b, b);
+  submit(test_device());
+  EXPECT_NEAR(a.item(), std::tanh(0.5), 1e-6);
+  EXPECT_EQ(b.item(), 0.25);
+  EXPECT_EQ(c.item(), 0.25);
+}
+
+TEST(Regression, ComputedHalvesArePadded) {
+  for (const DType half : {DType::f16, DType::bf16}) {
+    if (!test_device().supports(half)) continue;
+    const Tensor x = tensor({1, 2, 3}, {3}, here(half));
+    const std::int64_t before[] = {1}, after[] = {2};
+    EXPECT_EQ(pad(x * x, before, after).to_vector<float>(), (std::vector<float>{0, 1, 4, 9, 0, 0}));
+    EXPECT_EQ(pad(ones({2}, here(half)), before, after, 0.5).to_vector<float>(),
+              (std::vector<float>{0.5f, 1, 1, 0.5f, 0.5f}));
+  }
+}
+
+TEST(Regression, PaddedRandomNumbersAreTheSameNumbers) {
+  const std::int64_t before[] = {0, 1}, after[] = {3, 0};
+  manual_seed(5);
+  const std::vector<float> plain = rand({5, 5}, here()).to_vector<float>();
+  manual_seed(5);
+  const Tensor padded = pad(rand({5, 5}, here()), before, after);
+  const std::vector<float> wide = padded.to_vector<float>();
+  for (std::size_t i = 0; i < 25; ++i) EXPECT_EQ(wide[i / 5 * 6 + i % 5 + 1], plain[i]) << i;
+}
+
+TEST(Regression, BoolsAreZeroOrOne) {
+  Tensor b = zeros({2}, here(DType::boolean));
+  b.fill_(2);
+  EXPECT_EQ(b.sum().item(), 2);
+  EXPECT_EQ((b.to(DType::f32) + full({2}, 0.5, here(DType::boolean)).to(DType::f32)).sum().item(),
+            4);
+}
+
 }  // namespace
 }  // namespace volta

@@ -497,9 +497,12 @@ void Grouper::merge_points() {
         return std::find(loads_[h].begin(), loads_[h].end(), load) != loads_[h].end();
       });
       if (!covers) continue;
-      for (const int root : groups[g].roots) {
-        groups[h].once.push_back(root);
-        grouping_.group_of[static_cast<std::size_t>(root)] = static_cast<int>(h);
+      // With what it took over itself.
+      for (const auto* roots : {&groups[g].roots, &groups[g].once}) {
+        for (const int root : *roots) {
+          groups[h].once.push_back(root);
+          grouping_.group_of[static_cast<std::size_t>(root)] = static_cast<int>(h);
+        }
       }
       gone[g] = true;
       break;

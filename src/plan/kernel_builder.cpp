@@ -243,6 +243,14 @@ class Builder {
     return append(std::move(draft));
   }
 
+  int converted(int value, DType dtype) {
+    if (drafts_[static_cast<std::size_t>(value)].instr.dtype == dtype) return value;
+    Draft draft{.instr = {.kind = InstrKind::Cast}};
+    draft.instr.a = value;
+    draft.instr.dtype = dtype;
+    return append(std::move(draft));
+  }
+
   int emit_index(const Linear& e, DType dtype) {
     Draft draft{.instr = {.kind = InstrKind::Index}};
     draft.instr.dtype = dtype;
@@ -378,8 +386,10 @@ class Builder {
                       ? both
                       : scalar(kernel::ScalarOp::logical_and, DType::boolean, condition, both);
     }
-    return scalar(kernel::ScalarOp::where, v.dtype, condition, value,
-                  constant(v.constant, v.dtype));
+    const DType dtype = v.dtype == DType::f16 || v.dtype == DType::bf16 ? DType::f32 : v.dtype;
+    return converted(scalar(kernel::ScalarOp::where, dtype, condition, converted(value, dtype),
+                            constant(v.constant, dtype)),
+                     v.dtype);
   }
 
   int emit_load_at(int base, const Linear& address, const std::vector<LinearBound>& mask) {
