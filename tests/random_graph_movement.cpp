@@ -77,17 +77,35 @@ Array folded(const Array& x, const Dims& axes, bool keepdim, DType dtype, Fold f
   return result;
 }
 
-// A sum of n terms whose sizes add up to `sizes`: rounding in f32 (f64), then to the dtype. Whole
-// numbers that fit the mantissa are summed exactly in any order.
-Num sum_of(Num total, double sizes, std::int64_t n, bool whole, DType dtype) {
-  if (!is_floating(dtype)) return settled(total, dtype, 0);
-  const DType inner = inner_of(dtype);
-  const bool exact = whole && total.e == 0 && sizes < 0x1p24;
-  if (!exact && n > 1)
-    total.e += static_cast<double>(std::min<std::int64_t>(n, 48)) * unit_of(inner) * sizes;
-  total = settled(total, inner, exact ? 0 : 1);
-  return inner == dtype ? total : settled(total, dtype, 1);
-}
+// A sum being formed. A device rounds in f32 (f64) as it adds, then to the dtype; whole numbers
+// that fit the mantissa are summed exactly in any order.
+class Sum {
+ public:
+  void add(double value, double error) {
+    value_ += value;  // wider than what is compared
+    error_ += error;
+    sizes_ += std::fabs(value);
+    whole_ = whole_ && value == std::nearbyint(value);
+    ++terms_;
+  }
+  // `roundings`: of each term, before it is added.
+  Num in(DType dtype, int roundings = 0) const {
+    Num total{static_cast<double>(value_), error_};
+    if (!is_floating(dtype)) return settled(total, dtype, 0);
+    const DType inner = inner_of(dtype);
+    const bool exact = whole_ && error_ == 0 && sizes_ < 0x1p24;
+    if (!exact && terms_ + roundings > 1)
+      total.e += (std::min(terms_, 48) + roundings) * unit_of(inner) * sizes_;
+    total = settled(total, inner, exact ? 0 : 1);
+    return inner == dtype ? total : settled(total, dtype, 1);
+  }
+
+ private:
+  long double value_ = 0;
+  double error_ = 0, sizes_ = 0;
+  bool whole_ = true;
+  int terms_ = 0;
+};
 
 }  // namespace
 
@@ -175,16 +193,9 @@ Dims all_axes(const Array& x) {
 
 Array sum(const Array& x, const Dims& axes, bool keepdim) {
   return folded(x, axes, keepdim, x.dtype, [&](const Num* row, std::int64_t n) {
-    Num total;
-    double sizes = 0;
-    bool whole = true;
-    for (std::int64_t i = 0; i < n; ++i) {
-      total.v += row[i].v;
-      total.e += row[i].e;
-      sizes += std::fabs(row[i].v);
-      whole = whole && row[i].v == std::nearbyint(row[i].v);
-    }
-    return sum_of(total, sizes, n, whole, x.dtype);
+    Sum total;
+    for (std::int64_t i = 0; i < n; ++i) total.add(row[i].v, row[i].e);
+    return total.in(x.dtype);
   });
 }
 
@@ -245,24 +256,15 @@ Array matmul(const Array& a, const Array& b) {
   Array result(dims, a.dtype);
   for (std::int64_t i = 0; i < result.numel(); ++i) {
     const std::int64_t column = i % n, row = i / n, matrix = row / m;
-    Num total;
-    double sizes = 0;
-    bool whole = true;
+    Sum total;
     for (std::int64_t j = 0; j < k; ++j) {
       const Num p = x.at[static_cast<std::size_t>(row * k + j)];
       const Num q = y.at[static_cast<std::size_t>((matrix * k + j) * n + column)];
-      if (p.e == kUnknown || q.e == kUnknown) {
-        total.e = kUnknown;
-        break;
-      }
-      const double v = p.v * q.v;
-      total.v += v;
-      total.e += std::fabs(p.v) * q.e + std::fabs(q.v) * p.e + p.e * q.e;
-      sizes += std::fabs(v);
-      whole = whole && v == std::nearbyint(v);
+      const bool known = p.e < kUnknown && q.e < kUnknown;
+      total.add(p.v * q.v,
+                known ? std::fabs(p.v) * q.e + std::fabs(q.v) * p.e + p.e * q.e : kUnknown);
     }
-    // One product is rounded too.
-    result.at[static_cast<std::size_t>(i)] = sum_of(total, sizes, k + 1, whole, a.dtype);
+    result.at[static_cast<std::size_t>(i)] = total.in(a.dtype, 1);
   }
   return result;
 }
@@ -290,21 +292,14 @@ Array scatter(const Array& rows, const Array& ids, const Dims& dims) {
   const std::int64_t height = dims[0], width = dims[1];
   Array result(dims, rows.dtype);
   for (std::int64_t i = 0; i < height * width; ++i) {
-    Num total;
-    double sizes = 0;
-    bool whole = true;
-    std::int64_t terms = 0;
+    Sum total;
     for (std::size_t k = 0; k < ids.at.size(); ++k) {
       if (static_cast<std::int64_t>(ids.at[k].v) != i / width) continue;
       const Num n =
           rows.at[k * static_cast<std::size_t>(width) + static_cast<std::size_t>(i % width)];
-      total.v += n.v;
-      total.e += n.e;
-      sizes += std::fabs(n.v);
-      whole = whole && n.v == std::nearbyint(n.v);
-      ++terms;
+      total.add(n.v, n.e);
     }
-    result.at[static_cast<std::size_t>(i)] = sum_of(total, sizes, terms, whole, rows.dtype);
+    result.at[static_cast<std::size_t>(i)] = total.in(rows.dtype);
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "random_graph_evaluator.h"
@@ -265,6 +266,22 @@ void OnDevice::step(const Statement& s, std::size_t position) {
   }
 }
 
+// Leaves NaN in the memory that programs of this size get: what a kernel fails to write, or reads
+// before it was written, then shows.
+void scribble(Device device) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<Tensor> blocks;
+  for (const std::size_t count : {8, 32, 128, 512, 2048}) {
+    for (int i = 0; i < 24; ++i) {
+      blocks.push_back(
+          from_vector(std::vector<double>(count, nan), {.dtype = DType::f32, .device = device}));
+    }
+  }
+  // The source of a gather lies in the arena.
+  const Tensor ids = zeros({1}, {.dtype = DType::i64, .device = device});
+  embedding(blocks.back().reshape({2048, 1}) * 1.5, ids).eval();
+}
+
 // ---- Comparing. An empty string: equal.
 
 std::string described(const Array& x, std::string_view dtype) {
@@ -337,6 +354,7 @@ std::string compare_all(OnDevice& device, const Evaluator& reference) {
 }  // namespace
 
 Outcome run(const Program& program, Device target, std::optional<Op> wrong) {
+  scribble(target);
   Evaluator reference(program, wrong);
   OnDevice device(program, target);
   for (int round = 0; round < program.rounds; ++round) {

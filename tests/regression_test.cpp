@@ -218,5 +218,51 @@ TEST(Regression, BoolsAreZeroOrOne) {
             4);
 }
 
+TEST(Regression, AScalarIsStoredBesideAnEmptyTensor) {
+  const Tensor x = tensor({0.5}, Shape{}, here());
+  const Tensor y = x.tanh(), z = zeros({5, 0}, here()).clone() + y;
+  submit(test_device());
+  EXPECT_NEAR(y.item(), std::tanh(0.5), 1e-6);
+}
+
+TEST(Regression, AnEmptyBatchHasNoLoss) {
+  for (const std::int64_t classes : {1, 3}) {
+    const Tensor logits = ones({0, classes}, here()).clone().eval();
+    const Tensor labels = zeros({0}, here(DType::i64)).clone().eval();
+    EXPECT_EQ(cross_entropy(logits, labels, {.reduction = Reduction::sum}).item(), 0);
+  }
+}
+
+TEST(Regression, AProductThatIsSummedIsAlsoKept) {
+  const Tensor g = tensor({1, 2, 3, 4}, {4}, here()), s = tensor({0.5, 1, 1.5, 2}, {4}, here());
+  Tensor r = g * s;
+  const Tensor y = r - s * r.sum(0, true);
+  r = Tensor();
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{-7, -13, -18, -22}));
+}
+
+TEST(Regression, WhatIsUpdatedInPlaceIsReadAfterwards) {
+  const Tensor w = tensor({1, 2, 3}, {3, 1}, here());
+  Tensor x, y, z;
+  for (int round = 0; round < 3; ++round) {
+    x = tensor({10.0 + round}, {1}, here());
+    x += x;
+    y = linear(x, w, tensor({1, 1, 1}, {3}, here()));
+    z = w.to(DType::i32);
+  }
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{25, 49, 73}));
+}
+
+TEST(Regression, ATableOfOneNumberIsWrittenBeforeItIsRead) {
+  for (int round = 0; round < 2; ++round) {
+    const Tensor ids = tensor({0, 1}, {2}, here(DType::i64));
+    const Tensor a = ids + 1;
+    const Tensor row = embedding(full({2, 1}, 0.75 + round, here()), ids);
+    submit(test_device());
+    EXPECT_EQ(row.to_vector<float>(), std::vector<float>(2, 0.75f + static_cast<float>(round)));
+    EXPECT_EQ(a.sum().item(), 3);
+  }
+}
+
 }  // namespace
 }  // namespace volta
