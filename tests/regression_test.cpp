@@ -179,5 +179,90 @@ TEST(Regression, ManyCheckedPlacesAreAllNamed) {
   }
 }
 
+TEST(Regression, ScalarsOfScalarsAreAllStored) {
+  const Tensor x = tensor({0.5}, Shape{}, here()), y = tensor({0.25}, Shape{}, here());
+  const Tensor choice = tensor({1}, Shape{}, here(DType::boolean));
+  const Tensor a = x.tanh(), b = y.minimum(a), c = where(choice, b, b);
+  submit(test_device());
+  EXPECT_NEAR(a.item(), std::tanh(0.5), 1e-6);
+  EXPECT_EQ(b.item(), 0.25);
+  EXPECT_EQ(c.item(), 0.25);
+}
+
+TEST(Regression, ComputedHalvesArePadded) {
+  for (const DType half : {DType::f16, DType::bf16}) {
+    if (!test_device().supports(half)) continue;
+    const Tensor x = tensor({1, 2, 3}, {3}, here(half));
+    const std::int64_t before[] = {1}, after[] = {2};
+    EXPECT_EQ(pad(x * x, before, after).to_vector<float>(), (std::vector<float>{0, 1, 4, 9, 0, 0}));
+    EXPECT_EQ(pad(ones({2}, here(half)), before, after, 0.5).to_vector<float>(),
+              (std::vector<float>{0.5f, 1, 1, 0.5f, 0.5f}));
+  }
+}
+
+TEST(Regression, PaddedRandomNumbersAreTheSameNumbers) {
+  const std::int64_t before[] = {0, 1}, after[] = {3, 0};
+  manual_seed(5);
+  const std::vector<float> plain = rand({5, 5}, here()).to_vector<float>();
+  manual_seed(5);
+  const Tensor padded = pad(rand({5, 5}, here()), before, after);
+  const std::vector<float> wide = padded.to_vector<float>();
+  for (std::size_t i = 0; i < 25; ++i) EXPECT_EQ(wide[i / 5 * 6 + i % 5 + 1], plain[i]) << i;
+}
+
+TEST(Regression, BoolsAreZeroOrOne) {
+  Tensor b = zeros({2}, here(DType::boolean));
+  b.fill_(2);
+  EXPECT_EQ(b.sum().item(), 2);
+  EXPECT_EQ((b.to(DType::f32) + full({2}, 0.5, here(DType::boolean)).to(DType::f32)).sum().item(),
+            4);
+}
+
+TEST(Regression, AScalarIsStoredBesideAnEmptyTensor) {
+  const Tensor x = tensor({0.5}, Shape{}, here());
+  const Tensor y = x.tanh(), z = zeros({5, 0}, here()).clone() + y;
+  submit(test_device());
+  EXPECT_NEAR(y.item(), std::tanh(0.5), 1e-6);
+}
+
+TEST(Regression, AnEmptyBatchHasNoLoss) {
+  for (const std::int64_t classes : {1, 3}) {
+    const Tensor logits = ones({0, classes}, here()).clone().eval();
+    const Tensor labels = zeros({0}, here(DType::i64)).clone().eval();
+    EXPECT_EQ(cross_entropy(logits, labels, {.reduction = Reduction::sum}).item(), 0);
+  }
+}
+
+TEST(Regression, AProductThatIsSummedIsAlsoKept) {
+  const Tensor g = tensor({1, 2, 3, 4}, {4}, here()), s = tensor({0.5, 1, 1.5, 2}, {4}, here());
+  Tensor r = g * s;
+  const Tensor y = r - s * r.sum(0, true);
+  r = Tensor();
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{-7, -13, -18, -22}));
+}
+
+TEST(Regression, WhatIsUpdatedInPlaceIsReadAfterwards) {
+  const Tensor w = tensor({1, 2, 3}, {3, 1}, here());
+  Tensor x, y, z;
+  for (int round = 0; round < 3; ++round) {
+    x = tensor({10.0 + round}, {1}, here());
+    x += x;
+    y = linear(x, w, tensor({1, 1, 1}, {3}, here()));
+    z = w.to(DType::i32);
+  }
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{25, 49, 73}));
+}
+
+TEST(Regression, ATableOfOneNumberIsWrittenBeforeItIsRead) {
+  for (int round = 0; round < 2; ++round) {
+    const Tensor ids = tensor({0, 1}, {2}, here(DType::i64));
+    const Tensor a = ids + 1;
+    const Tensor row = embedding(full({2, 1}, 0.75 + round, here()), ids);
+    submit(test_device());
+    EXPECT_EQ(row.to_vector<float>(), std::vector<float>(2, 0.75f + static_cast<float>(round)));
+    EXPECT_EQ(a.sum().item(), 3);
+  }
+}
+
 }  // namespace
 }  // namespace volta

@@ -202,11 +202,11 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
 }
 
 Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device) {
-  return make_tensor(make_constant(is_floating(dtype) || dtype == DType::boolean
-                                       ? value.value()
-                                       : static_cast<double>(value.integer()),
-                                   value.integer(), shape, dtype, device_entry(device)),
-                     {});
+  if (dtype == DType::boolean) value = value.value() != 0;
+  return make_tensor(
+      make_constant(is_floating(dtype) ? value.value() : static_cast<double>(value.integer()),
+                    value.integer(), shape, dtype, device_entry(device)),
+      {});
 }
 
 Tensor number(Scalar value, DType dtype, Device device) {

@@ -216,7 +216,14 @@ std::vector<Grouper::Dependency> Grouper::dependencies(int root, std::vector<int
     bool known;
   };
   std::vector<Visit> stack;
+  std::vector<Dependency> found;
   const Value& top = at(root);
+  // Gathers and products read memory even where others compute the value for themselves.
+  const auto push_memory = [&](int id) {
+    while (at(id).is_view() && !grouping_.stored[static_cast<std::size_t>(id)]) id = at(id).in[0];
+    const bool stored = grouping_.stored[static_cast<std::size_t>(id)];
+    if (stored && !grouping_.in_memory(values_, id)) found.push_back({id, {}, false});
+  };
   const auto push_operands = [&](const Value& v, const IndexMap& index, bool known) {
     for (std::size_t k = 0; k < v.in.size(); ++k) {
       if (v.in[k] < 0) continue;
@@ -228,6 +235,7 @@ std::vector<Grouper::Dependency> Grouper::dependencies(int root, std::vector<int
               {v.in[k], IndexMap(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(rows)),
                true});
         } else {
+          if (k == 0) push_memory(v.in[k]);
           stack.push_back({v.in[k], {}, false});
         }
       } else if (v.kind == ValueKind::Philox || !known) {
@@ -248,9 +256,11 @@ std::vector<Grouper::Dependency> Grouper::dependencies(int root, std::vector<int
     const Shape& shape = at(top.in[0]).shape;
     stack.push_back({top.in[0], identity_index(shape, axes, all_axes(axes)), true});
   } else {
+    if (top.kind == ValueKind::Matmul) {
+      for (int side = 0; side < 2; ++side) push_memory(top.in[static_cast<std::size_t>(side)]);
+    }
     push_operands(top, identity_index(top.shape, axes, all_axes(axes)), true);
   }
-  std::vector<Dependency> found;
   std::set<std::pair<int, std::vector<std::int64_t>>> seen;
   while (!stack.empty()) {
     Visit visit = std::move(stack.back());
@@ -491,15 +501,21 @@ void Grouper::merge_points() {
     });
     if (read) continue;
     for (std::size_t h = 0; h < groups.size(); ++h) {
-      if (h == g || gone[h] || groups[h].is_matmul || loads_[h].size() <= loads_[g].size())
+      const bool empty = std::count(groups[h].dims.begin(), groups[h].dims.end(), 0) > 0;
+      if (h == g || gone[h] || empty || groups[h].is_matmul ||
+          loads_[h].size() <= loads_[g].size()) {
         continue;
+      }
       const bool covers = std::all_of(loads_[g].begin(), loads_[g].end(), [&](int load) {
         return std::find(loads_[h].begin(), loads_[h].end(), load) != loads_[h].end();
       });
       if (!covers) continue;
-      for (const int root : groups[g].roots) {
-        groups[h].once.push_back(root);
-        grouping_.group_of[static_cast<std::size_t>(root)] = static_cast<int>(h);
+      // With what it took over itself.
+      for (const auto* roots : {&groups[g].roots, &groups[g].once}) {
+        for (const int root : *roots) {
+          groups[h].once.push_back(root);
+          grouping_.group_of[static_cast<std::size_t>(root)] = static_cast<int>(h);
+        }
       }
       gone[g] = true;
       break;

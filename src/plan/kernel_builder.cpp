@@ -68,6 +68,10 @@ class Builder {
  private:
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
 
+  // What has no elements is not read: where its index is the same at every point, a kernel would
+  // read it before any loop.
+  bool is_empty(int id) const { return at(id).shape.numel() == 0; }
+
   // Axes: pieces of the kept dims, then pieces of the reduced ones.
   void start() {
     extents_.clear();
@@ -217,6 +221,7 @@ class Builder {
     Key key = memo_key(id, index, mask);
     key.push_back(std::bit_cast<std::int64_t>(fill));
     if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+    if (is_empty(id)) return memo_[key] = constant(fill, at(id).dtype);
     Draft load{.instr = {.kind = InstrKind::Load}};
     load.instr.dtype = at(id).dtype;
     load.instr.slot = slot_of(id, false);
@@ -240,6 +245,14 @@ class Builder {
     draft.instr.a = a;
     draft.instr.b = b;
     draft.instr.c = c;
+    return append(std::move(draft));
+  }
+
+  int converted(int value, DType dtype) {
+    if (drafts_[static_cast<std::size_t>(value)].instr.dtype == dtype) return value;
+    Draft draft{.instr = {.kind = InstrKind::Cast}};
+    draft.instr.a = value;
+    draft.instr.dtype = dtype;
     return append(std::move(draft));
   }
 
@@ -313,6 +326,7 @@ class Builder {
         const std::size_t rows = static_cast<std::size_t>(at(v.in[1]).shape.rank());
         const IndexMap row(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(rows));
         const int base = reshape_base(values_, v.in[0]);
+        if (is_empty(base)) return constant(0, v.dtype);
         const Shape& source = at(v.in[0]).shape;
         IndexMap within{Linear(extents_.size())};
         within.insert(within.end(), index.begin() + static_cast<std::ptrdiff_t>(rows), index.end());
@@ -378,8 +392,10 @@ class Builder {
                       ? both
                       : scalar(kernel::ScalarOp::logical_and, DType::boolean, condition, both);
     }
-    return scalar(kernel::ScalarOp::where, v.dtype, condition, value,
-                  constant(v.constant, v.dtype));
+    const DType dtype = v.dtype == DType::f16 || v.dtype == DType::bf16 ? DType::f32 : v.dtype;
+    return converted(scalar(kernel::ScalarOp::where, dtype, condition, converted(value, dtype),
+                            constant(v.constant, dtype)),
+                     v.dtype);
   }
 
   int emit_load_at(int base, const Linear& address, const std::vector<LinearBound>& mask) {
@@ -392,6 +408,7 @@ class Builder {
       key.push_back(b.high);
     }
     if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+    if (is_empty(base)) return memo_[key] = constant(0, at(base).dtype);
     Draft load{.instr = {.kind = InstrKind::Load}};
     load.instr.dtype = at(base).dtype;
     load.instr.slot = slot_of(base, false);

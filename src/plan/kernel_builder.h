@@ -17,6 +17,7 @@ struct KernelDraft {
   kernel::Program program;
   std::vector<std::int64_t> ints;
   std::vector<int> slot_values;  // per slot: the value in whose buffer it lies
+  std::vector<int> in_place;     // values written into a leaf's buffer: no slot of their own
   std::vector<int> args;         // per argument of the program: its number in the batch
   std::string label;
   std::uint64_t bytes_read = 0, bytes_written = 0, operations = 0;

@@ -74,6 +74,7 @@ void merge_slots(KernelDraft& kernel, int leaf, int output) {
     const bool uses = instr.kind == InstrKind::Load || instr.kind == InstrKind::Store;
     if (uses && instr.slot > output) --instr.slot;
   }
+  kernel.in_place.push_back(kernel.slot_values[static_cast<std::size_t>(output)]);
   kernel.program.slots.erase(kernel.program.slots.begin() + output);
   kernel.slot_values.erase(kernel.slot_values.begin() + output);
 }
@@ -139,6 +140,7 @@ void StepDraft::collect() {
       if (kernel.program.slots[s].read) reads.push_back(kernel.slot_values[s]);
       if (kernel.program.slots[s].written) writes.push_back(kernel.slot_values[s]);
     }
+    writes.insert(writes.end(), kernel.in_place.begin(), kernel.in_place.end());
   }
 }
 

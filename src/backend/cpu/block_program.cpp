@@ -285,6 +285,8 @@ class Compiler {
       const bool loads =
           codes_[at(mul.a)].kind == CodeKind::Load && codes_[at(mul.b)].kind == CodeKind::Load;
       if (!loads || domain(mul.a) != Domain::Full || domain(mul.b) != Domain::Full) continue;
+      // The product would be added up without being kept.
+      if (std::count(out_.kept.begin(), out_.kept.end(), reduce.value) > 0) continue;
       target.product_a = codes_[at(mul.a)].site;
       target.product_b = codes_[at(mul.b)].site;
     }

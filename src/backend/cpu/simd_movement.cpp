@@ -165,7 +165,9 @@ void philox_block(void* out, std::uint64_t seed, std::uint64_t offset, std::uint
                   std::size_t n) {
   alignas(64) std::uint32_t words[kBlock + 4 + kPad];
   const std::size_t skip = first % 4;
-  philox_words(words, seed, offset + first / 4, (skip + n + 3) / 4);
+  // Signed: a padded view may begin before element 0.
+  const std::int64_t block = static_cast<std::int64_t>(first) >> 2;
+  philox_words(words, seed, offset + static_cast<std::uint64_t>(block), (skip + n + 3) / 4);
   convert_words(static_cast<T*>(out), words + skip, n);
 }
 

@@ -1,0 +1,166 @@
+// A random program: statements over numbered tensors, run several rounds with fresh data. It is
+// generated (random_graph_generator), evaluated in double precision (random_graph_evaluator), run
+// on a device and compared (random_graph_runner), and made small when it fails
+// (random_graph_shrink).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "volta/dtype.h"
+
+namespace volta::random_graph {
+
+using Dims = std::vector<std::int64_t>;
+
+enum class Op : std::uint8_t {
+  // New tensors.
+  data,
+  full,
+  arange,
+  rand,
+  uniform,
+  randn,
+  randint,
+  // One operand.
+  neg,
+  abs,
+  sign,
+  exp,
+  expm1,
+  log,
+  log1p,
+  sqrt,
+  rsqrt,
+  square,
+  reciprocal,
+  sin,
+  cos,
+  tanh,
+  sigmoid,
+  erf,
+  floor,
+  relu,
+  gelu,
+  silu,
+  logical_not,
+  // Two operands, one of which may be a number.
+  add,
+  sub,
+  mul,
+  div,
+  pow,
+  maximum,
+  minimum,
+  lt,
+  le,
+  gt,
+  ge,
+  eq,
+  ne,
+  logical_and,
+  logical_or,
+  where,
+  // Copies and views.
+  cast,
+  clone,
+  detach,
+  alias,
+  reshape,
+  permute,
+  expand,
+  squeeze,
+  unsqueeze,
+  narrow,
+  pad,
+  // Reductions; no axes means all of them.
+  sum,
+  mean,
+  max,
+  argmax,
+  softmax,
+  log_softmax,
+  // Products, indexing, networks.
+  matmul,
+  linear,
+  embedding,
+  layer_norm,
+  dropout,
+  mse_loss,
+  cross_entropy,
+  // In place.
+  add_to,
+  sub_from,
+  mul_by,
+  div_by,
+  fill,
+  copy,
+  assign,
+  // Gradients and updates.
+  backward,
+  grad,
+  zero_grad,
+  sgd_step,
+  adam_step,
+  // Lifetimes and looking.
+  drop,
+  look,
+  item,
+  eval,
+  submit,
+};
+
+constexpr bool is_unary(Op op) { return op >= Op::neg && op <= Op::logical_not; }
+constexpr bool is_binary(Op op) { return op >= Op::add && op <= Op::logical_or; }
+constexpr bool is_comparison(Op op) { return op >= Op::lt && op <= Op::ne; }
+constexpr bool is_in_place(Op op) { return op >= Op::add_to && op <= Op::assign; }
+constexpr bool is_random(Op op) {
+  return (op >= Op::rand && op <= Op::randint) || op == Op::dropout;
+}
+
+// What fills a `data` tensor.
+enum class Fill : std::uint8_t { numbers, positive, integers, indices };
+
+// A number in the program. One that varies is another in every round: an argument of the plan.
+struct Number {
+  double value = 0;
+  bool integer = false;
+  bool varies = false;
+  double in_round(int round) const {
+    if (!varies) return value;
+    return integer ? value + round : value + 0.0625 * round;
+  }
+};
+
+struct Statement {
+  Op op = Op::data;
+  int out = -1;         // the tensor it makes
+  std::vector<int> in;  // tensors it uses; what it changes in place comes first; -1: a number
+  Dims dims;            // shape, axes, order, start and length, or amounts, as the op has it
+  DType dtype = DType::f32;
+  Number number;      // the operand that is a number, a limit, a probability, a rate
+  bool flag = false;  // keepdim, requires_grad, retain_graph, nesterov, decoupled
+  int choice = 0;     // a loss's reduction
+  Fill fill = Fill::numbers;
+  bool no_grad = false;     // under NoGrad
+  bool persistent = false;  // made before the first round, alive in all
+};
+
+// What ends a round.
+enum class RoundEnd : std::uint8_t { look, submit, nothing };
+
+struct Program {
+  std::uint64_t seed = 0;
+  std::vector<Statement> statements;
+  int rounds = 4;
+  RoundEnd end = RoundEnd::look;  // the last round is always looked at
+  bool drops_at_end = true;       // handles go when a round ends, or when the next replaces them
+};
+
+const char* name_of(Op op);
+std::string to_string(const Statement& statement);
+// Lines that read like C++.
+std::string to_string(const Program& program);
+
+}  // namespace volta::random_graph

@@ -1,0 +1,99 @@
+// Random programs on the device under test against the double-precision reference.
+//   VOLTA_RANDOM_GRAPHS=first:count   other seeds than the usual ones
+// The usual ones are few where a compiler takes a third of a second for each new kernel.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "random_graph_evaluator.h"
+#include "random_graph_generator.h"
+#include "random_graph_runner.h"
+#include "random_graph_shrink.h"
+#include "test_device.h"
+
+namespace volta::random_graph {
+namespace {
+
+constexpr int kParts = 4;  // what shards divide
+
+struct Range {
+  std::uint64_t first = 0, count = 0;
+};
+
+Range seeds() {
+  if (const char* text = std::getenv("VOLTA_RANDOM_GRAPHS")) {
+    char* end = nullptr;
+    const std::uint64_t first = std::strtoull(text, &end, 10);
+    return {first, *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 1};
+  }
+  switch (test_device().type()) {
+    case DeviceType::cpu:
+      return {0, 2000};
+    case DeviceType::cuda:
+      return {0, 400};
+    default:
+      return {0, 80};
+  }
+}
+
+GeneratorOptions options_here() {
+  GeneratorOptions options;
+  std::erase_if(options.floats, [](DType dtype) { return !test_device().supports(dtype); });
+  if (test_device().type() == DeviceType::opencl) options.most_statements = 10;
+  return options;
+}
+
+std::string report(std::uint64_t seed, const Program& program, const std::string& message) {
+  const Program small =
+      shrunk(program, [](const Program& p) { return run(p, test_device()).failed(); }, 3000);
+  const Outcome again = run(small, test_device());
+  return fmt::format(
+      "seed {} on {}: {}\n{}{}\nthe smallest program that fails ({} of {} statements):\n{}"
+      "run again: VOLTA_RANDOM_GRAPHS={}:1 volta_tests --device={} "
+      "--gtest_filter='*RandomGraphs*'\n",
+      seed, to_string(test_device()), message, again.failed() ? "" : "(not when run again) ",
+      again.message, small.statements.size(), program.statements.size(), to_string(small), seed,
+      to_string(test_device()));
+}
+
+class RandomGraphs : public testing::TestWithParam<int> {};
+
+TEST_P(RandomGraphs, AgreeWithTheReference) {
+  const Range range = seeds();
+  const GeneratorOptions options = options_here();
+  int failures = 0;
+  for (std::uint64_t i = static_cast<std::uint64_t>(GetParam()); i < range.count; i += kParts) {
+    const std::uint64_t seed = range.first + i;
+    const Program program = generated(seed, options);
+    const Outcome outcome = run(program, test_device());
+    if (outcome.kind == Outcome::Kind::passed) continue;
+    ADD_FAILURE() << report(seed, program, outcome.message);
+    if (++failures == 8) break;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Part, RandomGraphs, testing::Range(0, kParts));
+
+// A reference that computes one operation wrongly is found out, and what is left of the program is
+// little more than that operation.
+TEST(RandomGraphShrinking, FindsAWrongOperation) {
+  for (const Op wrong : {Op::tanh, Op::maximum, Op::sum}) {
+    bool found = false;
+    for (std::uint64_t seed = 0; seed < 300 && !found; ++seed) {
+      const Program program = generated(seed, options_here());
+      const auto fails = [&](const Program& p) { return run(p, test_device(), wrong).failed(); };
+      if (!fails(program)) continue;
+      found = true;
+      const Program small = shrunk(program, fails);
+      EXPECT_TRUE(fails(small));
+      EXPECT_LE(small.statements.size(), 3u) << to_string(small);
+      EXPECT_NE(to_string(small).find(name_of(wrong)), std::string::npos) << to_string(small);
+    }
+    EXPECT_TRUE(found) << name_of(wrong);
+  }
+}
+
+}  // namespace
+}  // namespace volta::random_graph
