@@ -495,11 +495,11 @@ bool run(const Options& options, const std::string& command) {
       good = false;
     }
     empty_cache(options.device);
+    if (!options.json.empty()) {  // after every row: a run cut short leaves what it measured
+      bench::write_json(options.json, "ops", command, options.device, false, results);
+    }
   }
   if (results.empty()) throw UsageError("no row contains: " + options.filter);
-  if (!options.json.empty()) {
-    bench::write_json(options.json, "ops", command, options.device, false, results);
-  }
   return good;
 }
 

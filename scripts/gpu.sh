@@ -6,7 +6,7 @@
 #   scripts/gpu.sh [folder] [phase ...]      default: all
 #   phases: build test opencl sanitize random bench ops peers peerops table
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 out=${1:-bench/results}
 shift || true
 phases=${*:-build test opencl sanitize random bench ops peers peerops table}
@@ -82,5 +82,6 @@ if has peerops; then
   timeout 300 python3 bench/peers/torch_ops.py --device cuda --json "$out/ops_torch.json" 2>&1 | tail -60
 fi
 if has table; then
+  shopt -s nullglob
   python3 bench/compare.py "$out"/{steps,first_step,ops}_*.json > "$out/table.txt" && cat "$out/table.txt"
 fi

@@ -79,7 +79,7 @@ def time_blocks(step, synchronize, blocks, block):
 
 
 class Report:
-    """Prints each result as it comes and writes them all at the end."""
+    """Prints each result as it comes and writes them all so far: a run cut short leaves what it has."""
 
     KIND = "steps"
 
@@ -105,11 +105,13 @@ class Report:
         self.content["results"].append({"workload": workload, "variant": variant, **result})
         print(f"{workload:<8} {variant:<24} {result['median_ms']:10.4f} {result['min_ms']:10.4f} "
               f"{result['loss_after']:9.6f}", flush=True)
+        self.write()
 
     def failed(self, workload, variant, error):
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         self.content["results"].append({"workload": workload, "variant": variant, "error": reason})
         print(f"{workload:<8} {variant:<24} failed: {reason}", flush=True)
+        self.write()
 
     def write(self):
         if self.path:
@@ -139,6 +141,7 @@ class OpsReport(Report):
         self.content["results"].append({"workload": row.name, "variant": variant, **result})
         print(f"{row.name:<28} {variant:<8} {result['median_ms'] * 1e3:12.2f} "
               f"{result['min_ms'] * 1e3:12.2f} {rate:>16}", flush=True)
+        self.write()
 
 
 def cpu_name():

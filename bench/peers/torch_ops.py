@@ -198,7 +198,6 @@ def main():
                 report.add(row, variant, result)
             if on_gpu:
                 torch.cuda.empty_cache()
-    report.write()
 
 
 if __name__ == "__main__":
