@@ -151,7 +151,8 @@ def main():
         products = {True: ", tf32 products", False: ", f32 products"}[run["tf32"]]
         if run.get("bench") == "ops":
             products = ""  # each row says its own
-        print(f"- `{run['command']}` — {run['date']}, {run['device']}{products}, {versions}")
+        clock = ", processor time" if run.get("clock") == "processor" else ""
+        print(f"- `{run['command']}` — {run['date']}, {run['device']}{products}{clock}, {versions}")
     failures = [(run["framework"], result) for run in runs for result in run["results"] if "error" in result]
     for framework, result in failures:
         print(f"- {framework} {result['variant']}, {result['workload']}: failed: {result['error']}")

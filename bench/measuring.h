@@ -23,7 +23,23 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-using Clock = std::chrono::steady_clock;
+// Wall-clock time; or the time this process had a processor, which for one thread is what it would
+// have taken on a machine that nobody else uses.
+struct Clock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<Clock>;
+  static constexpr bool is_steady = true;
+
+  static inline bool processor_time = false;
+
+  static time_point now() {
+    timespec t = {};
+    clock_gettime(processor_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return time_point(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
+  }
+};
 
 inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -148,6 +164,7 @@ inline void write_json(const std::string& path, const char* kind, const std::str
       << ",\n  \"device\": " << quoted(to_string(device))
       << ",\n  \"device_name\": " << quoted(device.name())
       << ",\n  \"threads\": " << volta::num_threads()
+      << ",\n  \"clock\": " << quoted(Clock::processor_time ? "processor" : "wall")
       << ",\n  \"tf32\": " << (tf32 ? "true" : "false") << ",\n  \"results\": [";
   const char* separator = "\n    ";
   for (const JsonObject& result : results) {

@@ -21,10 +21,12 @@ using bench::UsageError;
 namespace {
 
 constexpr const char* kUsage =
-    "usage: volta_ops [--device cpu|cuda:0|opencl:0] [--filter TEXT] [--sizes cpu|gpu] [--json "
-    "FILE]\n"
-    "  --filter TEXT   only rows whose name contains the text\n"
-    "  --sizes         the sizes of the other kind of device\n";
+    "usage: volta_ops [--device cpu|cuda:0|opencl:0] [--filter TEXT] [--sizes cpu|gpu]\n"
+    "                 [--processor-time] [--json FILE]\n"
+    "  --filter TEXT      only rows whose name contains the text\n"
+    "  --sizes cpu|gpu    the sizes of the other kind of device\n"
+    "  --processor-time   of one thread, instead of wall-clock time: for a CPU that others use;\n"
+    "                     needs VOLTA_NUM_THREADS=1 and OMP_NUM_THREADS=1\n";
 
 struct Options {
   Device device = Device::cpu();
@@ -37,6 +39,10 @@ Options parse_options(int argc, char** argv) {
   std::string device = "best", sizes;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
+    if (option == "--processor-time") {
+      bench::Clock::processor_time = true;
+      continue;
+    }
     if (i + 1 == argc) throw UsageError("unknown option or missing value: " + option);
     const std::string value = argv[++i];
     if (option == "--device") {
@@ -52,6 +58,9 @@ Options parse_options(int argc, char** argv) {
     }
   }
   options.device = Device::parse(device);
+  if (bench::Clock::processor_time && (num_threads() != 1 || options.device.is_gpu())) {
+    throw UsageError("--processor-time needs one thread of a CPU device");
+  }
   options.gpu_sizes = sizes.empty() ? options.device.is_gpu() : sizes == "gpu";
   return options;
 }
@@ -338,7 +347,7 @@ struct Result {
 // one before; returns the seconds of an evaluation.
 double warm_up(const std::function<void()>& step, Device device) {
   constexpr int kMostPasses = 12;
-  constexpr std::int64_t kFewestSteps = 4, kMostSteps = 64;  // the most sets of a rotation is 49
+  constexpr std::int64_t kFewestSteps = 2, kMostSteps = 64;  // the most sets of a rotation is 49
   constexpr double kPassSeconds = 0.2;
   double estimate = 0, replayed_before = -1;
   for (int pass = 0; pass < kMostPasses; ++pass) {
@@ -447,8 +456,9 @@ bench::JsonObject json_of(const Result& r) {
 }
 
 void print_header(const Options& options) {
-  std::printf("volta %s on %s (%s), %d CPU threads\n", version(), to_string(options.device).c_str(),
-              options.device.name().c_str(), num_threads());
+  std::printf("volta %s on %s (%s), %d CPU threads%s\n", version(),
+              to_string(options.device).c_str(), options.device.name().c_str(), num_threads(),
+              bench::Clock::processor_time ? ", processor time" : "");
   std::printf("%-24s %12s %12s %16s %14s %8s %8s %7s %6s %6s\n", "row", "median us", "min us",
               "rate", "of limit", "kernels", "library", "graphs", "plans", "allocs");
 }

@@ -14,6 +14,15 @@ BATCH = {"mlp": 128, "mlp4096": 4096}
 WARMUP, BLOCKS, FEWEST_BLOCKS, BLOCK_SECONDS = 20, 25, 5, 0.02
 
 
+clock = time.perf_counter
+
+
+def use_processor_time():
+    """For a CPU that others use too; with one thread, as bench/measuring.h."""
+    global clock
+    clock = time.process_time
+
+
 def parse_options(description, devices, variants):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", choices=devices, default=devices[0])
@@ -36,18 +45,18 @@ def parse_options(description, devices, variants):
 
 def measure(step, synchronize, steps=0):
     """Medians of whole steps, in blocks with one synchronisation at the end of each."""
-    start = time.perf_counter()
+    start = clock()
     step()
     synchronize()
-    first = time.perf_counter() - start
+    first = clock() - start
     for _ in range(WARMUP):
         step()
     synchronize()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(WARMUP):
         step()
     synchronize()
-    estimate = (time.perf_counter() - start) / WARMUP
+    estimate = (clock() - start) / WARMUP
     block = max(1, steps // BLOCKS if steps else int(BLOCK_SECONDS / estimate))
     return {**time_blocks(step, synchronize, BLOCKS, block), "first_step_ms": first * 1e3}
 
@@ -55,13 +64,13 @@ def measure(step, synchronize, steps=0):
 def measure_op(step, synchronize):
     """Medians of single evaluations, back to back; warmed up as bench/ops.cpp does."""
     for _ in range(3):
-        start = time.perf_counter()
+        start = clock()
         steps = 0
-        while steps < 4 or (steps < 64 and time.perf_counter() - start < 0.2):
+        while steps < 2 or (steps < 64 and clock() - start < 0.2):
             step()
             steps += 1
         synchronize()
-        estimate = (time.perf_counter() - start) / steps
+        estimate = (clock() - start) / steps
     blocks = min(max(int(BLOCKS * BLOCK_SECONDS / estimate), FEWEST_BLOCKS), BLOCKS)
     return time_blocks(step, synchronize, blocks, max(1, int(BLOCK_SECONDS / estimate)))
 
@@ -69,11 +78,11 @@ def measure_op(step, synchronize):
 def time_blocks(step, synchronize, blocks, block):
     times = []
     for _ in range(blocks):
-        start = time.perf_counter()
+        start = clock()
         for _ in range(block):
             step()
         synchronize()
-        times.append((time.perf_counter() - start) / block * 1e3)
+        times.append((clock() - start) / block * 1e3)
     return {"median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times),
             "steps": block * blocks, "blocks": blocks}
 
@@ -92,9 +101,11 @@ class Report:
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "command": shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]),
             "device": options.device, "device_name": device_name, "threads": options.threads,
+            "clock": "wall" if clock is time.perf_counter else "processor",
             "tf32": tf32, "results": []}
         shown = ", ".join(f"{name} {version}" for name, version in self.content["versions"].items())
         print(f"{shown} on {options.device} ({device_name}), {options.threads} CPU threads"
+              f"{'' if clock is time.perf_counter else ', processor time'}"
               f"{', tf32 products' if tf32 else ''}")
         self.print_header()
 

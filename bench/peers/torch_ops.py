@@ -11,7 +11,7 @@ from typing import Callable
 import torch
 from torch.nn import functional
 
-from measuring import OpsReport, cpu_name, measure_op
+from measuring import OpsReport, cpu_name, measure_op, use_processor_time
 
 EAGER, COMPILE = VARIANTS = ("eager", "compile")
 ROTATED_BYTES = 256e6  # walked through before a buffer is seen again: more than any cache holds
@@ -163,9 +163,15 @@ def parse_options():
     parser.add_argument("--filter", default="", help="only rows whose name contains the text")
     parser.add_argument("--variant", choices=(*VARIANTS, "all"), default="all")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads (default: all)")
+    parser.add_argument("--processor-time", action="store_true",
+                        help="processor time instead of wall-clock time; needs --threads 1")
     parser.add_argument("--json", default="", help="file to write")
     options = parser.parse_args()
     options.threads = options.threads or len(os.sched_getaffinity(0))
+    if options.processor_time:
+        if options.threads != 1 or options.device != "cpu":
+            parser.error("--processor-time needs one thread of the CPU")
+        use_processor_time()
     options.variants = VARIANTS if options.variant == "all" else (options.variant,)
     return options
 
