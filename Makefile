@@ -33,7 +33,7 @@ bench:
 	@$(SETUP) bench
 	cmake --preset demo -DVOLTA_BENCH=ON
 	cmake --build --preset demo --target benchmarks
-	@set -e; for program in build/release/bench/*; do echo "== $$program"; $$program; done
+	@set -e; for program in build/release/bench/volta_*; do echo "== $$program"; $$program; done
 
 lint:
 	@$(SETUP) lint

@@ -1,4 +1,5 @@
-"""Puts results of volta_steps and the peers side by side, as Markdown, with Volta's ratio to the fastest.
+"""Puts results of volta_steps, volta_ops and the peers side by side, as Markdown, with Volta's ratio to
+the fastest.
 
   python3 compare.py volta.json torch.json jax.json > results/DATE-DEVICE.md
 """
@@ -25,24 +26,44 @@ def table(rows):
     return "\n".join(lines)
 
 
-def times_table(runs):
-    times = {}  # column -> workload -> milliseconds
+def measured(runs):
+    """(column, result) of everything measured; Volta's columns name the device if there are several."""
+    devices = {(run["device"], run["tf32"]) for run in runs if run["framework"] == "volta"}
     for run in runs:
+        own = "Volta"
+        if len(devices) > 1:
+            own += f" {run['device']}" + (", tf32" if run["tf32"] else "")
         for result in run["results"]:
-            own = run["framework"] == "volta"
-            column = "Volta" if own else f"{run['framework']} {result['variant']}"
             if "median_ms" in result:
-                times.setdefault(column, {})[result["workload"]] = result["median_ms"]
-    columns = sorted(times, key=lambda column: column == "Volta")
-    rows = [["one step, ms", *columns, "Volta / fastest peer"]]
+                yield own if run["framework"] == "volta" else \
+                    f"{run['framework']} {result['variant']}", result
+
+
+def columns_of(runs):
+    """column -> workload -> result, Volta's columns last; and which columns are Volta's."""
+    columns = {}
+    for column, result in measured(runs):
+        columns.setdefault(column, {})[result["workload"]] = result
+    names = sorted(columns, key=lambda name: name.startswith("Volta"))
+    return {name: columns[name] for name in names}, [n for n in names if n.startswith("Volta")]
+
+
+def ratio_cells(columns, own, workload):
+    """Volta's times over that of the fastest peer, one cell for each of its columns."""
+    peers = [results[workload]["median_ms"] for name, results in columns.items()
+             if name not in own and workload in results]
+    return [f"{columns[name][workload]['median_ms'] / min(peers):.2f}"
+            if peers and workload in columns[name] else "–" for name in own]
+
+
+def times_table(runs):
+    columns, own = columns_of(runs)
+    rows = [["one step, ms", *columns, *(f"{name} / fastest peer" for name in own)]]
     for workload, name in NAMES.items():
-        if not any(workload in column for column in times.values()):
-            continue
-        cells = [times[column].get(workload) for column in columns]
-        own = times.get("Volta", {}).get(workload)
-        peers = [cell for column, cell in zip(columns, cells) if column != "Volta" and cell]
-        ratio = f"{own / min(peers):.2f}" if own and peers else "–"
-        rows.append([name, *(f"{cell:.4f}" if cell else "–" for cell in cells), ratio])
+        cells = [results.get(workload) for results in columns.values()]
+        if any(cells):
+            rows.append([name, *(f"{cell['median_ms']:.4f}" if cell else "–" for cell in cells),
+                         *ratio_cells(columns, own, workload)])
     return table(rows)
 
 
@@ -60,21 +81,78 @@ def counts_table(runs):
     return table(rows) if len(rows) > 1 else ""
 
 
+def rate(result):
+    if result.get("bytes"):
+        return f"{result['gb_per_s']:,.{0 if result['gb_per_s'] >= 100 else 1}f} GB/s"
+    if result.get("operations"):
+        return f"{result['tflop_per_s']:.{1 if result['tflop_per_s'] >= 10 else 3}f} TFLOP/s"
+    return f"{result['median_ms'] * 1e3:.2f} µs"
+
+
+def ops_table(runs):
+    columns, own = columns_of(runs)
+    limits = [name for name in own if any("limit" in r for r in columns[name].values())]
+    rows = [["operation", *columns, *(f"{name}'s time / fastest peer's" for name in own),
+             *(f"{name} of {own[0]}" for name in own[1:]),
+             *(f"{name} of the limit" for name in limits),
+             *(f"{name}: kernels, library calls" for name in own)]]
+    for workload in dict.fromkeys(name for results in columns.values() for name in results):
+        cells = [results.get(workload) for results in columns.values()]
+        bounded = [columns[name].get(workload, {}) for name in limits]
+        first = columns[own[0]].get(workload) if own else None
+        others = [columns[name].get(workload) for name in own[1:]]
+        counts = [columns[name].get(workload) for name in own]
+        rows.append([workload, *(rate(cell) if cell else "–" for cell in cells),
+                     *ratio_cells(columns, own, workload),
+                     *(f"{first['median_ms'] / other['median_ms'] * 100:.0f}%"
+                       if first and other else "–" for other in others),
+                     *(f"{b['of_limit'] * 100:.0f}% of {b['limit']}" if "limit" in b else "–"
+                       for b in bounded),
+                     *(f"{c['launches']:.4g}, {c['library_calls']:.4g}" if c else "–" for c in counts)])
+    return table(rows)
+
+
+def first_step_table(runs):
+    rows = [["first step of a process", "device", "cache", "step, ms", "with start and data, ms",
+             "compiled", "loaded"]]
+    for run in runs:
+        for result in run["results"]:
+            rows.append([NAMES[result["workload"]], run["device"], result["variant"],
+                         f"{result['first_step_ms']:.0f}",
+                         f"{result['first_step_ms'] + result['ready_ms']:.0f}",
+                         str(result["compilations"]), str(result["kernels_loaded"])])
+    return table(rows)
+
+
+SECTIONS = {
+    "steps": ("Whole training steps (zero_grad, forward, backward, Adam), medians.",
+              (times_table, counts_table)),
+    "ops": ("Single operations, back to back, medians; GB/s count each byte that must move once.",
+            (ops_table,)),
+    "first_step": ("The first step of a process, caches empty and then filled.", (first_step_table,)),
+}
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     runs = read(sys.argv[1:])
     machines = sorted({f"{run['device_name']}, {run['threads']} CPU threads" for run in runs})
-    print("Whole training steps (zero_grad, forward, backward, Adam), medians. " + "; ".join(machines) + ".\n")
-    print(times_table(runs))
-    counts = counts_table(runs)
-    if counts:
-        print("\n" + counts)
+    print("; ".join(machines) + ".")
+    for kind, (title, tables) in SECTIONS.items():
+        of_kind = [run for run in runs if run.get("bench", "steps") == kind]
+        if of_kind:
+            print("\n" + title)
+            for text in filter(None, (make(of_kind) for make in tables)):
+                print("\n" + text)
     print("\nFrom:\n")
     for run in runs:
         versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-        products = "tf32" if run["tf32"] else "f32"
-        print(f"- `{run['command']}` — {run['date']}, {run['device']}, {products} products, {versions}")
+        products = {True: ", tf32 products", False: ", f32 products"}[run["tf32"]]
+        if run.get("bench") == "ops":
+            products = ""  # each row says its own
+        clock = ", processor time" if run.get("clock") == "processor" else ""
+        print(f"- `{run['command']}` — {run['date']}, {run['device']}{products}{clock}, {versions}")
     failures = [(run["framework"], result) for run in runs for result in run["results"] if "error" in result]
     for framework, result in failures:
         print(f"- {framework} {result['variant']}, {result['workload']}: failed: {result['error']}")

@@ -4,37 +4,35 @@
 #include <volta/volta.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <ctime>
-#include <fstream>
+#include <cstdlib>
 #include <functional>
-#include <iomanip>
-#include <iostream>
-#include <sstream>
-#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "measuring.h"
+
 using namespace volta;
+using bench::Clock;
+using bench::median;
+using bench::seconds_since;
+using bench::UsageError;
 
 namespace {
 
 constexpr const char* kUsage =
     "usage: volta_steps [--device cpu|cuda:0|opencl:0] [--workload xor|mlp|mlp4096|all]\n"
-    "                   [--steps N] [--tf32] [--json FILE]\n"
+    "                   [--steps N | --first] [--tf32] [--json FILE]\n"
     "  --steps N   steps to measure in all; without it, enough for half a second\n"
+    "  --first     the first step alone, as a new process meets it\n"
     "  --tf32      matrix products in tf32 where the device has it\n";
-
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 struct Options {
   Device device = Device::cpu();
   std::string workload = "all";
   std::int64_t steps = 0;  // 0: by time
+  bool first = false;
   bool tf32 = false;
   std::string json;
 };
@@ -44,8 +42,8 @@ Options parse_options(int argc, char** argv) {
   std::string device = "best";
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
-    if (option == "--tf32") {
-      options.tf32 = true;
+    if (option == "--tf32" || option == "--first") {
+      (option == "--tf32" ? options.tf32 : options.first) = true;
       continue;
     }
     if (i + 1 == argc) throw UsageError("unknown option or missing value: " + option);
@@ -64,6 +62,8 @@ Options parse_options(int argc, char** argv) {
       throw UsageError("unknown option: " + option);
     }
   }
+  // A second workload would find the process warm.
+  if (options.first && options.workload == "all") options.workload = "mlp";
   options.device = Device::parse(device);
   return options;
 }
@@ -93,22 +93,9 @@ Workload make_mlp(const std::string& name, std::int64_t batch, Device device) {
           [](const Tensor& output, const Tensor& target) { return cross_entropy(output, target); }};
 }
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 struct Result {
   std::string workload;
-  std::int64_t steps = 0, blocks = 0;
-  double median_ms = 0, min_ms = 0, max_ms = 0;
+  bench::Timing timing;
   double record_us = 0, nodes = 0;  // forward and backward of one step, on the host
   double host_us = 0;               // until step() returns, the device idle before
   double first_step_ms = 0;         // planning and compilation included
@@ -121,8 +108,6 @@ struct Result {
 };
 
 constexpr int kWarmup = 20;
-constexpr int kBlocks = 25;
-constexpr double kBlockSeconds = 0.02;
 
 Result measure(const Workload& work, const Options& options) {
   const Device device = options.device;
@@ -153,36 +138,26 @@ Result measure(const Workload& work, const Options& options) {
   for (int i = 0; i < kWarmup; ++i) step();
   synchronize(device);
   const double estimate = seconds_since(start) / kWarmup;
-  const std::int64_t block =
-      options.steps
-          ? std::max<std::int64_t>(1, options.steps / kBlocks)
-          : std::max<std::int64_t>(1, static_cast<std::int64_t>(kBlockSeconds / estimate));
-  result.blocks = kBlocks;
-  result.steps = block * kBlocks;
-
-  std::vector<double> times;
+  const std::int64_t block = options.steps
+                                 ? std::max<std::int64_t>(1, options.steps / bench::kBlocks)
+                                 : bench::block_steps(estimate);
   const Counters before = counters();
-  for (int b = 0; b < kBlocks; ++b) {
-    start = Clock::now();
-    for (std::int64_t i = 0; i < block; ++i) step();
-    synchronize(device);
-    times.push_back(seconds_since(start) / static_cast<double>(block) * 1e3);
-  }
+  result.timing = bench::time_blocks(step, [&] { synchronize(device); }, bench::kBlocks, block);
   const Counters after = counters();
-  const auto per_step = [&](std::uint64_t Counters::* field) {
-    return static_cast<double>(after.*field - before.*field) / static_cast<double>(result.steps);
+  const auto total = [&](std::uint64_t Counters::* field) {
+    return bench::difference(before, after, field);
   };
-  result.median_ms = median(times);
-  result.min_ms = *std::min_element(times.begin(), times.end());
-  result.max_ms = *std::max_element(times.begin(), times.end());
+  const auto per_step = [&](std::uint64_t Counters::* field) {
+    return static_cast<double>(total(field)) / static_cast<double>(result.timing.steps);
+  };
   result.launches = per_step(&Counters::launches);
   result.library_calls = per_step(&Counters::library_calls);
   result.graph_launches = per_step(&Counters::graph_launches);
   result.submits = per_step(&Counters::submits);
   result.transfers = per_step(&Counters::transfers);
-  result.plans_built = after.plans_built - before.plans_built;
-  result.compilations = after.compilations - before.compilations;
-  result.allocations = after.allocations - before.allocations;
+  result.plans_built = total(&Counters::plans_built);
+  result.compilations = total(&Counters::compilations);
+  result.allocations = total(&Counters::allocations);
   result.peak_bytes = memory_stats(device).peak;
 
   std::vector<double> record_times, host_times;
@@ -207,65 +182,58 @@ Result measure(const Workload& work, const Options& options) {
   return result;
 }
 
-std::string quoted(const std::string& text) {
-  std::ostringstream out;
-  out << '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out << '\\' << c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c)
-          << std::dec;
-    } else {
-      out << c;
-    }
-  }
-  out << '"';
-  return out.str();
+bench::JsonObject json_of(const Result& r) {
+  bench::JsonObject json;
+  json.add("workload", r.workload).add("variant", "volta").add(r.timing);
+  json.add("record_us", r.record_us).add("nodes", r.nodes);
+  json.add("ns_per_node", r.record_us * 1e3 / std::max(1.0, r.nodes)).add("host_us", r.host_us);
+  json.add("first_step_ms", r.first_step_ms).add("launches", r.launches);
+  json.add("library_calls", r.library_calls).add("graph_launches", r.graph_launches);
+  json.add("submits", r.submits).add("transfers", r.transfers).add("plans_built", r.plans_built);
+  json.add("compilations", r.compilations).add("allocations", r.allocations);
+  json.add("peak_bytes", r.peak_bytes).add("loss_before", r.loss_before);
+  return json.add("loss_after", r.loss_after);
 }
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
+// The first step, then what it took to get there: loading the backend, making model and data.
+// `started` is when the process began.
+bench::JsonObject measure_first(const Workload& work, const Options& options,
+                                Clock::time_point started) {
+  nn::Sequential model = work.model;
+  optim::Adam optimizer(model.parameters(), {.lr = 1e-3});
+  synchronize(options.device);
+  const double ready_ms = seconds_since(started) * 1e3;
+  const Counters before = counters();
+  const auto start = Clock::now();
+  optimizer.zero_grad();
+  const Tensor loss = work.loss(model(work.x), work.y);
+  loss.backward();
+  optimizer.step();
+  synchronize(options.device);
+  const double step_ms = seconds_since(start) * 1e3;
+  const Counters after = counters();
+  const auto compiled = bench::difference(before, after, &Counters::compilations);
+  const auto loaded = bench::difference(before, after, &Counters::kernels_loaded);
+  std::printf("%-8s %14.1f %14.1f %14.1f %9llu %9llu\n", work.name.c_str(), step_ms, ready_ms,
+              step_ms + ready_ms, static_cast<unsigned long long>(compiled),
+              static_cast<unsigned long long>(loaded));
+  bench::JsonObject json;
+  json.add("workload", work.name).add("variant", "volta").add("first_step_ms", step_ms);
+  json.add("ready_ms", ready_ms).add("compilations", compiled).add("kernels_loaded", loaded);
+  return json.add("loss", loss.item());
 }
 
-void write_json(const Options& options, const std::string& command,
-                const std::vector<Result>& results) {
-  std::ofstream out(options.json);
-  out << "{\n  \"framework\": \"volta\",\n  \"versions\": {\"volta\": " << quoted(version())
-      << ", \"compiler\": " << quoted(__VERSION__) << "},\n  \"date\": " << quoted(utc_now())
-      << ",\n  \"command\": " << quoted(command)
-      << ",\n  \"device\": " << quoted(to_string(options.device))
-      << ",\n  \"device_name\": " << quoted(options.device.name())
-      << ",\n  \"threads\": " << num_threads()
-      << ",\n  \"tf32\": " << (options.tf32 ? "true" : "false") << ",\n  \"results\": [";
-  const char* separator = "\n    ";
-  for (const Result& r : results) {
-    out << separator << "{\"workload\": " << quoted(r.workload) << ", \"variant\": \"volta\""
-        << ", \"median_ms\": " << r.median_ms << ", \"min_ms\": " << r.min_ms
-        << ", \"max_ms\": " << r.max_ms << ", \"steps\": " << r.steps
-        << ", \"blocks\": " << r.blocks << ",\n     \"record_us\": " << r.record_us
-        << ", \"nodes\": " << r.nodes
-        << ", \"ns_per_node\": " << r.record_us * 1e3 / std::max(1.0, r.nodes)
-        << ", \"host_us\": " << r.host_us << ", \"first_step_ms\": " << r.first_step_ms
-        << ",\n     \"launches\": " << r.launches << ", \"library_calls\": " << r.library_calls
-        << ", \"graph_launches\": " << r.graph_launches << ", \"submits\": " << r.submits
-        << ", \"transfers\": " << r.transfers << ",\n     \"plans_built\": " << r.plans_built
-        << ", \"compilations\": " << r.compilations << ", \"allocations\": " << r.allocations
-        << ", \"peak_bytes\": " << r.peak_bytes << ", \"loss_before\": " << r.loss_before
-        << ", \"loss_after\": " << r.loss_after << "}";
-    separator = ",\n    ";
-  }
-  out << "\n  ]\n}\n";
-  out.close();
-  if (!out) throw IoError("cannot write " + options.json);
+bench::JsonObject measure_and_print(const Workload& work, const Options& options) {
+  const Result r = measure(work, options);
+  std::printf("%-8s %10.4f %10.4f %9.1f %9.1f %8.0f %8.1f %8.1f %7llu %7llu %9.6f\n",
+              work.name.c_str(), r.timing.median_ms, r.timing.min_ms, r.host_us, r.record_us,
+              r.record_us * 1e3 / std::max(1.0, r.nodes), r.launches, r.library_calls,
+              static_cast<unsigned long long>(r.plans_built),
+              static_cast<unsigned long long>(r.allocations), r.loss_after);
+  return json_of(r);
 }
 
-void run(const Options& options, const std::string& command) {
+void run(const Options& options, const std::string& command, Clock::time_point started) {
   manual_seed(0);
   ExecutionContext precision({.matmul = options.tf32 ? Precision::tf32 : Precision::f32});
   const std::vector<std::pair<std::string, std::function<Workload(const std::string&)>>> known = {
@@ -276,34 +244,35 @@ void run(const Options& options, const std::string& command) {
   std::printf("volta %s on %s (%s), %d CPU threads, %s products\n", version(),
               to_string(options.device).c_str(), options.device.name().c_str(), num_threads(),
               options.tf32 ? "tf32" : "f32");
-  std::printf("%-8s %10s %10s %9s %9s %8s %8s %8s %7s %7s %9s\n", "workload", "median ms", "min ms",
-              "host us", "record us", "ns/node", "kernels", "library", "plans", "allocs", "loss");
-  std::vector<Result> results;
+  if (options.first) {
+    std::printf("%-8s %14s %14s %14s %9s %9s\n", "workload", "first step ms", "until ready ms",
+                "together ms", "compiled", "loaded");
+  } else {
+    std::printf("%-8s %10s %10s %9s %9s %8s %8s %8s %7s %7s %9s\n", "workload", "median ms",
+                "min ms", "host us", "record us", "ns/node", "kernels", "library", "plans",
+                "allocs", "loss");
+  }
+  std::vector<bench::JsonObject> results;
   for (const auto& [name, make] : known) {
     if (options.workload != "all" && options.workload != name) continue;
-    const Result r = measure(make(name), options);
-    std::printf("%-8s %10.4f %10.4f %9.1f %9.1f %8.0f %8.1f %8.1f %7llu %7llu %9.6f\n",
-                name.c_str(), r.median_ms, r.min_ms, r.host_us, r.record_us,
-                r.record_us * 1e3 / std::max(1.0, r.nodes), r.launches, r.library_calls,
-                static_cast<unsigned long long>(r.plans_built),
-                static_cast<unsigned long long>(r.allocations), r.loss_after);
+    const Workload work = make(name);
+    results.push_back(options.first ? measure_first(work, options, started)
+                                    : measure_and_print(work, options));
     std::fflush(stdout);
-    results.push_back(r);
   }
   if (results.empty()) throw UsageError("unknown workload: " + options.workload);
-  if (!options.json.empty()) write_json(options, command, results);
+  if (!options.json.empty()) {
+    bench::write_json(options.json, options.first ? "first_step" : "steps", command, options.device,
+                      options.tf32, results);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string command;
-  for (int i = 0; i < argc; ++i) {
-    const char* slash = i == 0 ? std::strrchr(argv[0], '/') : nullptr;
-    command += (i ? " " : "") + std::string(slash ? slash + 1 : argv[i]);
-  }
+  const Clock::time_point started = Clock::now();
   try {
-    run(parse_options(argc, argv), command);
+    run(parse_options(argc, argv), bench::command_line(argc, argv), started);
     return 0;
   } catch (const UsageError& error) {
     std::fprintf(stderr, "volta_steps: %s\n%s", error.what(), kUsage);

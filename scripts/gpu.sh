@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# What only a GPU can show, in one go: build, the test suite on cuda and on opencl, the step bench beside
-# its peers. Results go to the folder given (default bench/results). Packages that the machine lacks may lie
-# as .deb files in the folder VOLTA_DEBS.
-#   scripts/gpu.sh [folder] [phase ...]      phases: build test opencl sanitize bench peers (default: all)
+# What only a GPU can show, in one go: build, the test suite on cuda and on opencl, random graphs under the
+# sanitizers, the benches of steps and of single operations beside their peers. Results go to the folder given
+# (default bench/results). Packages that the machine lacks may lie as .deb files in the folder VOLTA_DEBS;
+# VOLTA_RANDOM_GRAPHS is the number of random graphs (default 500).
+#   scripts/gpu.sh [folder] [phase ...]      default: all
+#   phases: build test opencl sanitize random bench ops peers peerops table
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 out=${1:-bench/results}
 shift || true
-phases=${*:-build test opencl sanitize bench peers}
+phases=${*:-build test opencl sanitize random bench ops peers peerops table}
 mkdir -p "$out"
 has() { [[ " $phases " == *" $1 "* ]]; }
 export VOLTA_CACHE_DIR=${VOLTA_CACHE_DIR:-$PWD/build/gpu/cache}
@@ -42,14 +44,44 @@ if has sanitize; then
     --gtest_filter='Recording.O*:Donation.A*:Counts*:Determinism*' > "$out/sanitizer.log" 2>&1
   echo "memcheck: $(grep -E 'ERROR SUMMARY' "$out/sanitizer.log")"
 fi
+if has random; then
+  export VOLTA_RANDOM_GRAPHS=${VOLTA_RANDOM_GRAPHS:-500}
+  for tool in plain memcheck racecheck; do
+    check=()
+    [ "$tool" = plain ] || check=(compute-sanitizer --tool "$tool" --error-exitcode 9)
+    timeout 300 "${check[@]}" build/gpu/bin/volta_tests --device=cuda --gtest_brief=1 \
+      --gtest_filter='RandomGraph*' > "$out/random_$tool.log" 2>&1
+    echo "random graphs, $tool, $VOLTA_RANDOM_GRAPHS: exit $?," \
+      "$(grep -E 'PASSED|ERROR SUMMARY|RACECHECK SUMMARY' "$out/random_$tool.log" | tr '\n' ' ')"
+    grep -E '^\[  FAILED' "$out/random_$tool.log" | sort -u | head -10
+  done
+fi
 if has bench; then
   for tf32 in "" "--tf32"; do
     build/gpu/bench/volta_steps --device cuda:0 --workload all $tf32 --json "$out/steps_cuda${tf32/--/_}.json"
   done
   VOLTA_OPENCL_DEVICE=NVIDIA build/gpu/bench/volta_steps --device opencl:0 --workload all --json "$out/steps_opencl.json"
+  for device in cuda opencl; do
+    echo "first step of a process, $device"
+    VOLTA_OPENCL_DEVICE=NVIDIA python3 bench/first_step.py --program build/gpu/bench/volta_steps \
+      --device "$device:0" --json "$out/first_step_$device.json"
+  done
   build/gpu/examples/xor cuda:0
+fi
+if has ops; then
+  for device in cuda opencl; do
+    VOLTA_OPENCL_DEVICE=NVIDIA timeout 150 build/gpu/bench/volta_ops --device "$device:0" \
+      --json "$out/ops_$device.json"
+  done
 fi
 if has peers; then
   timeout 250 python3 bench/peers/torch_steps.py --device cuda --json "$out/steps_torch.json" 2>&1 | tail -20
   timeout 100 python3 bench/peers/jax_steps.py --device cuda --json "$out/steps_jax.json" 2>&1 | tail -8
+fi
+if has peerops; then
+  timeout 300 python3 bench/peers/torch_ops.py --device cuda --json "$out/ops_torch.json" 2>&1 | tail -60
+fi
+if has table; then
+  shopt -s nullglob
+  python3 bench/compare.py "$out"/{steps,first_step,ops}_*.json > "$out/table.txt" && cat "$out/table.txt"
 fi

@@ -90,7 +90,6 @@ def main():
         result = measure(step, synchronize, OPTIONS.steps)
         result["loss_after"] = float(held["loss"])
         report.add(workload, "jit", result)
-    report.write()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the peers' scripts share: options, the measuring of bench/steps.cpp, the JSON it writes."""
+"""What the peers' scripts share: options, the measuring of bench/measuring.h, the JSON it writes."""
 import argparse
 import datetime
 import json
@@ -11,7 +11,16 @@ import time
 
 WORKLOADS = ("xor", "mlp", "mlp4096")
 BATCH = {"mlp": 128, "mlp4096": 4096}
-WARMUP, BLOCKS, BLOCK_SECONDS = 20, 25, 0.02
+WARMUP, BLOCKS, FEWEST_BLOCKS, BLOCK_SECONDS = 20, 25, 5, 0.02
+
+
+clock = time.perf_counter
+
+
+def use_processor_time():
+    """For a CPU that others use too; with one thread, as bench/measuring.h."""
+    global clock
+    clock = time.process_time
 
 
 def parse_options(description, devices, variants):
@@ -36,61 +45,114 @@ def parse_options(description, devices, variants):
 
 def measure(step, synchronize, steps=0):
     """Medians of whole steps, in blocks with one synchronisation at the end of each."""
-    start = time.perf_counter()
+    start = clock()
     step()
     synchronize()
-    first = time.perf_counter() - start
+    first = clock() - start
     for _ in range(WARMUP):
         step()
     synchronize()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(WARMUP):
         step()
     synchronize()
-    estimate = (time.perf_counter() - start) / WARMUP
+    estimate = (clock() - start) / WARMUP
     block = max(1, steps // BLOCKS if steps else int(BLOCK_SECONDS / estimate))
+    return {**time_blocks(step, synchronize, BLOCKS, block), "first_step_ms": first * 1e3}
+
+
+def measure_op(step, synchronize):
+    """Medians of single evaluations, back to back; warmed up as bench/ops.cpp does."""
+    for _ in range(3):
+        start = clock()
+        steps = 0
+        while steps < 2 or (steps < 64 and clock() - start < 0.2):
+            step()
+            steps += 1
+        synchronize()
+        estimate = (clock() - start) / steps
+    blocks = min(max(int(BLOCKS * BLOCK_SECONDS / estimate), FEWEST_BLOCKS), BLOCKS)
+    return time_blocks(step, synchronize, blocks, max(1, int(BLOCK_SECONDS / estimate)))
+
+
+def time_blocks(step, synchronize, blocks, block):
     times = []
-    for _ in range(BLOCKS):
-        start = time.perf_counter()
+    for _ in range(blocks):
+        start = clock()
         for _ in range(block):
             step()
         synchronize()
-        times.append((time.perf_counter() - start) / block * 1e3)
+        times.append((clock() - start) / block * 1e3)
     return {"median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times),
-            "steps": block * BLOCKS, "blocks": BLOCKS, "first_step_ms": first * 1e3}
+            "steps": block * blocks, "blocks": blocks}
 
 
 class Report:
-    """Prints each result as it comes and writes them all at the end."""
+    """Prints each result as it comes and writes them all so far: a run cut short leaves what it has."""
+
+    KIND = "steps"
 
     def __init__(self, framework, versions, device_name, options):
         self.path = options.json
+        tf32 = getattr(options, "tf32", False)
         self.content = {
-            "framework": framework, "versions": {**versions, "python": platform.python_version()},
+            "bench": self.KIND, "framework": framework,
+            "versions": {**versions, "python": platform.python_version()},
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "command": shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]),
             "device": options.device, "device_name": device_name, "threads": options.threads,
-            "tf32": options.tf32, "results": []}
+            "clock": "wall" if clock is time.perf_counter else "processor",
+            "tf32": tf32, "results": []}
         shown = ", ".join(f"{name} {version}" for name, version in self.content["versions"].items())
-        print(f"{shown} on {options.device} ({device_name}), {options.threads} CPU threads, "
-              f"{'tf32' if options.tf32 else 'f32'} products")
+        print(f"{shown} on {options.device} ({device_name}), {options.threads} CPU threads"
+              f"{'' if clock is time.perf_counter else ', processor time'}"
+              f"{', tf32 products' if tf32 else ''}")
+        self.print_header()
+
+    def print_header(self):
         print(f"{'workload':<8} {'variant':<24} {'median ms':>10} {'min ms':>10} {'loss':>9}")
 
     def add(self, workload, variant, result):
         self.content["results"].append({"workload": workload, "variant": variant, **result})
         print(f"{workload:<8} {variant:<24} {result['median_ms']:10.4f} {result['min_ms']:10.4f} "
               f"{result['loss_after']:9.6f}", flush=True)
+        self.write()
 
     def failed(self, workload, variant, error):
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         self.content["results"].append({"workload": workload, "variant": variant, "error": reason})
         print(f"{workload:<8} {variant:<24} failed: {reason}", flush=True)
+        self.write()
 
     def write(self):
         if self.path:
             with open(self.path, "w", encoding="utf-8") as file:
                 json.dump(self.content, file, indent=2)
                 file.write("\n")
+
+
+class OpsReport(Report):
+    """The same for single operations."""
+
+    KIND = "ops"
+
+    def print_header(self):
+        print(f"{'row':<28} {'variant':<8} {'median us':>12} {'min us':>12} {'rate':>16}")
+
+    def add(self, row, variant, result):
+        seconds = result["median_ms"] * 1e-3
+        result = {**result, "bytes": row.bytes, "operations": row.operations}
+        rate = ""
+        if row.bytes:
+            result["gb_per_s"] = row.bytes / seconds * 1e-9
+            rate = f"{result['gb_per_s']:.1f} GB/s"
+        elif row.operations:
+            result["tflop_per_s"] = row.operations / seconds * 1e-12
+            rate = f"{result['tflop_per_s']:.3f} TFLOP/s"
+        self.content["results"].append({"workload": row.name, "variant": variant, **result})
+        print(f"{row.name:<28} {variant:<8} {result['median_ms'] * 1e3:12.2f} "
+              f"{result['min_ms'] * 1e3:12.2f} {rate:>16}", flush=True)
+        self.write()
 
 
 def cpu_name():

@@ -84,7 +84,6 @@ def main():
                 report.failed(workload, variant, error)
             else:
                 report.add(workload, variant, result)
-    report.write()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,179 @@
+// What the measuring programs share: blocks of steps with one wait at the end of each, the counters
+// over them, and the JSON that compare.py reads. bench/peers/measuring.py does the same for the
+// peers.
+#pragma once
+
+#include <volta/volta.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iomanip>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Wall-clock time; or the time this process had a processor, which for one thread is what it would
+// have taken on a machine that nobody else uses.
+struct Clock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<Clock>;
+  static constexpr bool is_steady = true;
+
+  static inline bool processor_time = false;
+
+  static time_point now() {
+    timespec t = {};
+    clock_gettime(processor_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return time_point(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
+  }
+};
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+struct Timing {
+  double median_ms = 0, min_ms = 0, max_ms = 0;
+  std::int64_t steps = 0, blocks = 0;
+};
+
+constexpr int kBlocks = 25, kFewestBlocks = 5;
+constexpr double kBlockSeconds = 0.02;
+
+// Steps to a block: those of kBlockSeconds.
+inline std::int64_t block_steps(double seconds_a_step) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(kBlockSeconds / seconds_a_step));
+}
+// Blocks to measure: fewer where a single step takes longer than a block should.
+inline int block_count(double seconds_a_step) {
+  return std::clamp(static_cast<int>(kBlocks * kBlockSeconds / seconds_a_step), kFewestBlocks,
+                    kBlocks);
+}
+
+// Times `blocks` blocks of `block` steps; wait() returns when all that was submitted is done.
+template <class Step, class Wait>
+Timing time_blocks(Step&& step, Wait&& wait, int blocks, std::int64_t block) {
+  std::vector<double> times;
+  for (int b = 0; b < blocks; ++b) {
+    const auto start = Clock::now();
+    for (std::int64_t i = 0; i < block; ++i) step();
+    wait();
+    times.push_back(seconds_since(start) / static_cast<double>(block) * 1e3);
+  }
+  return {median(times), *std::min_element(times.begin(), times.end()),
+          *std::max_element(times.begin(), times.end()), block * blocks, blocks};
+}
+
+// What the library did between two readings of the counters.
+inline std::uint64_t difference(const volta::Counters& before, const volta::Counters& after,
+                                std::uint64_t volta::Counters::* field) {
+  return after.*field - before.*field;
+}
+
+inline std::string quoted(const std::string& text) {
+  std::ostringstream out;
+  out << '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out << '\\' << c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out << "\\u" << std::hex << std::setw(4) << std::setfill('0') << static_cast<int>(c)
+          << std::dec;
+    } else {
+      out << c;
+    }
+  }
+  out << '"';
+  return out.str();
+}
+
+// One JSON object, field by field.
+class JsonObject {
+ public:
+  JsonObject& add(const char* name, const std::string& value) { return put(name, quoted(value)); }
+  JsonObject& add(const char* name, const char* value) { return put(name, quoted(value)); }
+  JsonObject& add(const char* name, bool value) { return put(name, value ? "true" : "false"); }
+  template <class Number>
+  JsonObject& add(const char* name, Number value) {
+    std::ostringstream text;
+    text << std::setprecision(7) << value;
+    return put(name, text.str());
+  }
+  JsonObject& add(const Timing& timing) {
+    return add("median_ms", timing.median_ms)
+        .add("min_ms", timing.min_ms)
+        .add("max_ms", timing.max_ms)
+        .add("steps", timing.steps)
+        .add("blocks", timing.blocks);
+  }
+  JsonObject& put(const char* name, const std::string& json) {
+    text_ += (text_.empty() ? "" : ", ") + quoted(name) + ": " + json;
+    return *this;
+  }
+  std::string text() const { return "{" + text_ + "}"; }
+
+ private:
+  std::string text_;
+};
+
+inline std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+// The command as typed, without the program's folder.
+inline std::string command_line(int argc, char** argv) {
+  std::string command;
+  for (int i = 0; i < argc; ++i) {
+    const char* slash = i == 0 ? std::strrchr(argv[0], '/') : nullptr;
+    command += (i ? " " : "") + std::string(slash ? slash + 1 : argv[i]);
+  }
+  return command;
+}
+
+// Writes the results with what they were measured on. `kind` is "steps" or "ops".
+inline void write_json(const std::string& path, const char* kind, const std::string& command,
+                       volta::Device device, bool tf32, const std::vector<JsonObject>& results) {
+  std::ofstream out(path);
+  out << "{\n  \"bench\": " << quoted(kind) << ",\n  \"framework\": \"volta\",\n  \"versions\": "
+      << JsonObject().add("volta", volta::version()).add("compiler", __VERSION__).text()
+      << ",\n  \"date\": " << quoted(utc_now()) << ",\n  \"command\": " << quoted(command)
+      << ",\n  \"device\": " << quoted(to_string(device))
+      << ",\n  \"device_name\": " << quoted(device.name())
+      << ",\n  \"threads\": " << volta::num_threads()
+      << ",\n  \"clock\": " << quoted(Clock::processor_time ? "processor" : "wall")
+      << ",\n  \"tf32\": " << (tf32 ? "true" : "false") << ",\n  \"results\": [";
+  const char* separator = "\n    ";
+  for (const JsonObject& result : results) {
+    out << separator << result.text();
+    separator = ",\n    ";
+  }
+  out << "\n  ]\n}\n";
+  out.close();
+  if (!out) throw volta::IoError("cannot write " + path);
+}
+
+}  // namespace bench
