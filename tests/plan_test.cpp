@@ -11,18 +11,50 @@
 namespace volta {
 namespace {
 
+// Kernels that compute a value each for themselves read its operands each; stored, one reads them
+// and writes the value, the others read that.
 TEST(RecomputeOrStore, DecidesByBytes) {
-  using plan::better_stored;
+  const auto stored = [](std::int64_t value, std::vector<std::int64_t> operands) {
+    return plan::storing_saves({.value_bytes = value, .operand_bytes = std::move(operands)}) > 0;
+  };
+  constexpr std::int64_t kMega = 1'000'000;
   // One operand of the same size: computing again reads as much as loading the result would.
-  EXPECT_FALSE(better_stored(100, 100, 2));
-  EXPECT_FALSE(better_stored(100, 100, 100));
-  // Two operands, two users: 4 reads against one write and two reads.
-  EXPECT_TRUE(better_stored(100, 200, 2));
-  // Two operands, one user: nothing is shared.
-  EXPECT_FALSE(better_stored(100, 200, 1));
-  // Three users of one and a half operands: 450 against 400.
-  EXPECT_TRUE(better_stored(100, 150, 3));
-  EXPECT_FALSE(better_stored(100, 150, 2));
+  EXPECT_FALSE(stored(kMega, {kMega, kMega}));
+  EXPECT_FALSE(stored(kMega, {kMega, kMega, kMega, kMega}));
+  // Two operands, two kernels: four either way, and nothing is stored in doubt.
+  EXPECT_FALSE(stored(kMega, {2 * kMega, 2 * kMega}));
+  EXPECT_TRUE(stored(kMega, {3 * kMega, 3 * kMega}));
+  // Two operands, three kernels: six against two, a write and two reads.
+  EXPECT_TRUE(stored(kMega, {2 * kMega, 2 * kMega, 2 * kMega}));
+  // So little that it is not worth the risk of another kernel.
+  EXPECT_FALSE(stored(4, {12, 12, 12}));
+  // One kernel: nothing is shared.
+  EXPECT_FALSE(stored(kMega, {10 * kMega}));
+  // A kernel that has the operands anyway computes for nothing.
+  EXPECT_FALSE(stored(kMega, {4 * kMega, 0}));
+  EXPECT_FALSE(stored(kMega, {0, 0, 0}));
+  // A large value made from little (a broadcast) is computed wherever it is used.
+  EXPECT_FALSE(stored(kMega, {20, 20, 20}));
+}
+
+// Where an earlier kernel computes the operands it can store the value itself, and what it then
+// need not store counts too.
+TEST(RecomputeOrStore, CutsWhereFewestBytesPass) {
+  const auto saves = [](std::int64_t value, std::int64_t operands, std::int64_t producer,
+                        std::int64_t spared) {
+    return plan::storing_saves({.value_bytes = value,
+                                .operand_bytes = {operands},
+                                .producer_bytes = producer,
+                                .spared_bytes = spared});
+  };
+  // Three sums of a row, then their quotient: six passes against two.
+  EXPECT_EQ(saves(100, 300, 0, 300), 400);
+  // One sum and its root: the same either way.
+  EXPECT_EQ(saves(100, 100, 0, 100), 0);
+  // The sums are wanted in memory anyway.
+  EXPECT_EQ(saves(100, 100, 0, 0), -100);
+  // A byte for a comparison instead of eight for an index; labels are read by one or the other.
+  EXPECT_EQ(saves(64, 64 * 16, 64 * 8, 64 * 8), 64 * 16 - 64 * 2);
 }
 
 TEST(ReductionChunks, DependOnExtentsAlone) {

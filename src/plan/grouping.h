@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
-#include "plan/index_map.h"
 #include "plan/ir.h"
+#include "plan/space.h"
 
 namespace volta::plan {
 
@@ -22,11 +23,9 @@ struct MatrixView {
 
 struct Group {
   bool is_matmul = false;
-  std::vector<std::int64_t> dims;  // of the iteration space, without those of size 1
-  std::vector<bool> reduced;       // per dim
-  std::vector<int> roots;          // in order of value number
-  std::vector<int> once;           // one-element values stored along the way
-  bool has_reduce() const;
+  Space space;
+  std::vector<int> roots;  // in order of value number
+  std::vector<int> once;   // one-element values stored along the way
 };
 
 struct Grouping {
@@ -44,50 +43,54 @@ struct Grouping {
 // The value in whose buffer a value lies if only reshapes stand between them.
 int reshape_base(const std::vector<Value>& values, int id);
 
+// An operand of a product as a matrix in memory; base -1 if it is none.
+MatrixView matrix_view(const std::vector<Value>& values, const std::vector<bool>& stored, int id);
+
 class Grouper {
  public:
   // `outputs`: values somebody holds. `must_store`: values found not to be computable in place.
   Grouper(const std::vector<Value>& values, const std::vector<int>& outputs,
-          const std::vector<bool>& must_store);
+          const std::vector<bool>& must_store, bool wide_device);
   Grouping run();
 
-  static MatrixView matrix_view(const std::vector<Value>& values, const std::vector<bool>& stored,
-                                int id);
-
  private:
-  // How one root reaches another: at the same point of the iteration space, or elsewhere.
-  struct Dependency {
-    int root;
-    IndexMap index;
-    bool known;  // whether `index` could be followed
-  };
   void mark_needed();
   void mark_stored();
   void mark_points();
   void limit_size();
-  void share_or_recompute();
-  void form_groups();
+  bool store_more(std::vector<bool>& stored) const;
+  std::map<int, std::vector<int>> computed_in_place() const;
+  std::vector<int> sources_of(const std::vector<int>& from, int skipped, int group) const;
+  std::int64_t bytes_read_of(int source, int id) const;
+  std::int64_t bytes_read_for(int id, int group) const;
+  int producer_of(int id, const std::vector<int>& users, const std::vector<int>& sources) const;
   void merge_points();
   void order_groups();
 
-  bool is_root(int id) const;
-  std::vector<Dependency> dependencies(int root, std::vector<int>& loads, int& instructions) const;
-  bool can_join(int root, const std::vector<Dependency>& deps, int group) const;
-  bool reaches(int from, int to) const;
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
 
   const std::vector<Value>& values_;
   const std::vector<int>& outputs_;
   const std::vector<bool>& must_store_;
+  bool wide_device_;
   Grouping grouping_;
-  std::vector<std::vector<int>> edges_;  // per group: groups it needs
+  std::vector<std::vector<int>> needs_;  // per group: groups it needs
   std::vector<std::vector<int>> loads_;  // per group: buffers its roots read
-  std::vector<int> sizes_;               // per group: about how many instructions
 };
 
-// Whether a value that `users` kernels would compute for themselves is better computed once and
-// stored: by bytes of memory traffic.
-VOLTA_BACKEND_API bool better_stored(std::int64_t value_bytes, std::int64_t operand_bytes,
-                                     int users);
+// A value that kernels would each compute for themselves.
+struct Sharing {
+  std::int64_t value_bytes = 0;
+  // Per kernel that uses it: what it would read for this value alone.
+  std::vector<std::int64_t> operand_bytes = {};
+  // What an earlier kernel would read in addition if it stored the value; -1: there is none, one
+  // of those above has to store it.
+  std::int64_t producer_bytes = -1;
+  std::int64_t spared_bytes = 0;  // stores of operands that nobody needs then
+};
+
+// Recompute or store: the bytes of memory traffic that storing the value saves. Nothing or less:
+// it is computed wherever it is used.
+VOLTA_BACKEND_API std::int64_t storing_saves(const Sharing& sharing);
 
 }  // namespace volta::plan

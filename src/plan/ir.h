@@ -108,6 +108,7 @@ class Lowering {
 
  private:
   void lower_node(graph::Node& node);
+  void turn_products(const graph::Batch& batch);
   Expr operand_of(int i);
   Expr insert(Value value);
   Expr in_f32(Expr result, DType dtype);

@@ -9,6 +9,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "plan/fusion.h"
+
 namespace volta::plan {
 
 using kernel::Affine;
@@ -44,9 +46,11 @@ class Builder {
         number_(group),
         first_site_(first_site),
         group_(grouping.groups[static_cast<std::size_t>(group)]) {
-    for (std::size_t d = 0; d < group_.dims.size(); ++d) pieces_.push_back({group_.dims[d]});
-    unit_ = group_.dims.empty() && std::any_of(group_.roots.begin(), group_.roots.end(),
-                                               [&](int root) { return at(root).shape.rank() > 0; });
+    for (std::size_t d = 0; d < group_.space.dims.size(); ++d)
+      pieces_.push_back({group_.space.dims[d]});
+    unit_ = group_.space.dims.empty() &&
+            std::any_of(group_.roots.begin(), group_.roots.end(),
+                        [&](int root) { return at(root).shape.rank() > 0; });
   }
 
   KernelDraft build() {
@@ -76,7 +80,7 @@ class Builder {
   void start() {
     extents_.clear();
     roles_.clear();
-    first_axis_.assign(group_.dims.size(), 0);
+    first_axis_.assign(group_.space.dims.size(), 0);
     drafts_.clear();
     stores_.clear();
     memo_.clear();
@@ -85,8 +89,8 @@ class Builder {
     slot_values_.clear();
     args_.clear();
     for (const bool reduced : {false, true}) {
-      for (std::size_t d = 0; d < group_.dims.size(); ++d) {
-        if (group_.reduced[d] != reduced) continue;
+      for (std::size_t d = 0; d < group_.space.dims.size(); ++d) {
+        if (group_.space.reduced[d] != reduced) continue;
         first_axis_[d] = extents_.size();
         for (const std::int64_t extent : pieces_[d]) {
           extents_.push_back(extent);
@@ -122,23 +126,22 @@ class Builder {
     return index;
   }
 
-  // The index of a shape whose dims other than 1 are the group's dims (all, or the kept ones).
-  IndexMap own_index(const Shape& shape) const {
-    std::size_t sized = 0;
-    for (const std::int64_t size : shape) sized += size != 1;
-    const bool whole = sized == group_.dims.size();
+  // An index over the group's dims, over the kernel's axes.
+  IndexMap over_axes(const IndexMap& over_dims) const {
     IndexMap index;
-    std::size_t dim = 0;
-    for (const std::int64_t size : shape) {
-      if (size == 1) {
-        index.emplace_back(extents_.size());
-        continue;
-      }
-      while (!whole && group_.reduced[dim]) ++dim;
-      index.push_back(dim_index(dim++));
+    for (const Linear& e : over_dims) {
+      Linear total(extents_.size());
+      for (std::size_t d = 0; d < e.coefficient.size(); ++d)
+        total.add(dim_index(d), e.coefficient[d]);
+      index.push_back(std::move(total));
     }
     if (unit_ && !index.empty()) index.back() = Linear::axis(1, 0);
     return index;
+  }
+
+  // Where the group computes a root of its own.
+  IndexMap own_index(int root) const {
+    return over_axes(root_index(values_, root, group_.space).value());
   }
 
   int append(Draft draft) {
@@ -161,7 +164,7 @@ class Builder {
 
   void emit_root(int root) {
     const Value& v = at(root);
-    const IndexMap index = own_index(v.shape);
+    const IndexMap index = own_index(root);
     const int value = v.kind == ValueKind::Reduce ? emit_reduce(root) : emit_value(root, index, {});
     if (!grouping_.stored[static_cast<std::size_t>(root)]) return;
     Draft store{.instr = {.kind = InstrKind::Store}};
@@ -189,7 +192,8 @@ class Builder {
     if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
     const Value& v = at(root);
     Draft reduce{.instr = {.kind = InstrKind::Reduce}};
-    reduce.instr.a = emit(v.in[0], own_index(at(v.in[0]).shape), {});
+    reduce.instr.a =
+        emit(v.in[0], over_axes(place_whole(at(v.in[0]).shape, group_.space).value()), {});
     reduce.instr.dtype = v.dtype;
     reduce.instr.reduce = v.reduce;
     return memo_[key] = append(std::move(reduce));
@@ -359,8 +363,12 @@ class Builder {
     if (v.kind == ValueKind::Reshape) {
       const int base = reshape_base(values_, operand);
       const bool own = grouping_.group_of[static_cast<std::size_t>(base)] == number_;
-      if (grouping_.in_memory(values_, base) && !own) {
-        return emit_load_at(base, flatten(index, v.shape, extents_.size()), mask);
+      const Linear address = flatten(index, v.shape, extents_.size());
+      if (grouping_.in_memory(values_, base)) {
+        if (!own) return emit_load_at(base, address, mask);
+        const IndexMap here = own_index(base);
+        if (address == flatten(here, at(base).shape, extents_.size()))
+          return emit(base, here, mask);
       }
     }
     std::vector<LinearBound> bounds;
@@ -532,13 +540,29 @@ class Builder {
     }
   }
 
+  // How many different elements a load reads at most.
+  std::uint64_t elements_of(const Draft& load) const {
+    std::uint64_t elements = 1;
+    for (std::size_t a = 0; a < extents_.size(); ++a) {
+      // Where a loaded value takes part in the address, every point may have one of its own.
+      if (load.index.coefficient[a] != 0 || load.instr.a >= 0)
+        elements *= static_cast<std::uint64_t>(extents_[a]);
+    }
+    return elements;
+  }
+
   void account() {
     std::set<std::string> seen;
+    std::vector<std::uint64_t> elements(slots_.size(), 0);  // read, per slot
+    for (const Draft& draft : drafts_) {
+      if (draft.instr.kind == InstrKind::Load)
+        elements[static_cast<std::size_t>(draft.instr.slot)] += elements_of(draft);
+    }
     for (std::size_t s = 0; s < slots_.size(); ++s) {
       const Value& v = at(slot_values_[s]);
-      const std::uint64_t bytes = static_cast<std::uint64_t>(v.shape.numel()) * size_of(v.dtype);
-      if (slots_[s].read) result_.bytes_read += bytes;
-      if (slots_[s].written) result_.bytes_written += bytes;
+      const std::uint64_t all = static_cast<std::uint64_t>(v.shape.numel());
+      if (slots_[s].read) result_.bytes_read += std::min(elements[s], all) * size_of(v.dtype);
+      if (slots_[s].written) result_.bytes_written += all * size_of(v.dtype);
     }
     std::uint64_t points = 1, rows = 1;
     for (std::size_t a = 0; a < extents_.size(); ++a) {

@@ -84,6 +84,34 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(w
   }
   node_values.assign(batch.nodes.size(), -1);
   for (Node* node : batch.nodes) lower_node(*node);
+  turn_products(batch);
+}
+
+// A product of which only the transpose is wanted is computed the other way round:
+// (a b)^T = b^T a^T.
+void Lowering::turn_products(const graph::Batch& batch) {
+  std::vector<int> uses(values.size(), 0);
+  for (const Value& v : values) {
+    for (const int in : v.in) {
+      if (in >= 0) ++uses[static_cast<std::size_t>(in)];
+    }
+  }
+  for (const Node* node : batch.nodes) {
+    const int value = node_values[node->index];
+    if (node->live && value >= 0) ++uses[static_cast<std::size_t>(value)];
+  }
+  for (Value& v : values) {
+    if (v.kind != ValueKind::Permute) continue;
+    const std::size_t operand = static_cast<std::size_t>(v.in[0]);
+    const Value& product = values[operand];
+    const std::vector<std::int64_t> turned =
+        v.shape.rank() == 2 ? std::vector<std::int64_t>{1, 0} : std::vector<std::int64_t>{0, 2, 1};
+    if (product.kind != ValueKind::Matmul || uses[operand] != 1 || v.attrs != turned) continue;
+    v.kind = ValueKind::Matmul;
+    v.in = {product.in[1], product.in[0], -1};
+    v.attrs = {product.attrs[1] == 0, product.attrs[0] == 0, product.attrs[2]};
+    v.label = product.label;
+  }
 }
 
 void Lowering::lower_node(Node& node) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <stdexcept>
 
 #include "kernel/observer.h"
 #include "plan/steps_builder.h"
@@ -26,8 +27,8 @@ std::int32_t take_sites(std::size_t count) {
 
 StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping, int id) {
   const Value& v = values[static_cast<std::size_t>(id)];
-  const MatrixView a = Grouper::matrix_view(values, grouping.stored, v.in[0]);
-  const MatrixView b = Grouper::matrix_view(values, grouping.stored, v.in[1]);
+  const MatrixView a = matrix_view(values, grouping.stored, v.in[0]);
+  const MatrixView b = matrix_view(values, grouping.stored, v.in[1]);
   const int rank = v.shape.rank();
   StepDraft step;
   MatmulStep& m = step.matmul;
@@ -58,10 +59,11 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
 // Groups and their kernels. A group that turns out not to be expressible names the value that has
 // to lie in memory, and grouping starts again.
 std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
-                                   const std::vector<int>& outputs, std::int32_t first_site) {
+                                   const std::vector<int>& outputs, std::int32_t first_site,
+                                   bool wide_device) {
   std::vector<bool> must_store(values.size(), false);
   for (;;) {
-    const Grouping grouping = Grouper(values, outputs, must_store).run();
+    const Grouping grouping = Grouper(values, outputs, must_store, wide_device).run();
     std::vector<StepDraft> steps;
     try {
       for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
@@ -75,7 +77,9 @@ std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
         steps.push_back(std::move(step));
       }
     } catch (const NeedsStore& needs) {
-      must_store[static_cast<std::size_t>(reshape_base(values, needs.value))] = true;
+      const std::size_t base = static_cast<std::size_t>(reshape_base(values, needs.value));
+      if (must_store[base]) throw std::logic_error("planner: a stored value cannot be read back");
+      must_store[base] = true;
       continue;
     }
     return steps;
@@ -181,7 +185,7 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
         {node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
   }
 
-  std::vector<StepDraft> steps = draft_steps(values, held_values, plan->first_site);
+  std::vector<StepDraft> steps = draft_steps(values, held_values, plan->first_site, wide_device);
   std::vector<bool> free_leaf = donatable;
   for (std::size_t i = 0; i < free_leaf.size(); ++i) free_leaf[i] = free_leaf[i] && !leaf_kept[i];
   const std::map<int, int> predecessor = predecessors(batch, lowering);

@@ -1,0 +1,396 @@
+// Joining roots into groups.
+#include "plan/fusion.h"
+
+#include <algorithm>
+#include <set>
+
+namespace volta::plan {
+namespace {
+
+// Kernels larger than this are not made: compile time and registers, not correctness.
+constexpr int kMaxGroupInstructions = 320;
+constexpr std::size_t kMaxBuffers = 24;
+
+std::int64_t bytes_of(const Value& v) {
+  return v.shape.numel() * static_cast<std::int64_t>(size_of(v.dtype));
+}
+
+std::int64_t product(const Space& space, bool reduced) {
+  std::int64_t result = 1;
+  for (std::size_t d = 0; d < space.dims.size(); ++d) {
+    if (space.reduced[d] == reduced) result *= space.dims[d];
+  }
+  return result;
+}
+
+// Cheap test before anything else: could the spaces be one?
+bool sizes_agree(const Space& a, const Space& b) {
+  const std::int64_t kept_a = product(a, false), kept_b = product(b, false);
+  const std::int64_t all_a = kept_a * product(a, true), all_b = kept_b * product(b, true);
+  if (a.has_reduce() == b.has_reduce()) return kept_a == kept_b && all_a == all_b;
+  return a.has_reduce() ? all_b == all_a || all_b == kept_a : all_a == all_b || all_a == kept_b;
+}
+
+void insert_sorted(std::vector<int>& list, int value) {
+  const auto place = std::lower_bound(list.begin(), list.end(), value);
+  if (place == list.end() || *place != value) list.insert(place, value);
+}
+
+}  // namespace
+
+Space space_of_root(const std::vector<Value>& values, int id) {
+  const Value& v = values[static_cast<std::size_t>(id)];
+  Space space;
+  const bool reduces = v.kind == ValueKind::Reduce;
+  const Shape& shape = reduces ? values[static_cast<std::size_t>(v.in[0])].shape : v.shape;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (shape[d] == 1) continue;
+    space.dims.push_back(shape[d]);
+    space.reduced.push_back(reduces &&
+                            std::find(v.attrs.begin(), v.attrs.end(), d) != v.attrs.end());
+  }
+  return space;
+}
+
+std::optional<IndexMap> root_index(const std::vector<Value>& values, int id, const Space& space) {
+  const Value& v = values[static_cast<std::size_t>(id)];
+  if (v.kind != ValueKind::Reduce) {
+    if (auto whole = place_whole(v.shape, space)) return whole;
+  }
+  return place_kept(v.shape, space);
+}
+
+// Walks from a root to the roots and leaves it reads.
+std::vector<Access> walk(const std::vector<Value>& values, const Grouping& grouping, int id,
+                         const Space& space, int& instructions) {
+  const auto at = [&](int value) -> const Value& {
+    return values[static_cast<std::size_t>(value)];
+  };
+  const std::size_t axes = space.dims.size();
+  struct Visit {
+    int id;
+    IndexMap index;
+    bool known;
+  };
+  std::vector<Visit> stack;
+  std::vector<Access> found;
+  // Gathers and products read memory even where others compute the value for themselves.
+  const auto push_memory = [&](int value) {
+    const auto stored = [&](int n) { return grouping.stored[static_cast<std::size_t>(n)]; };
+    while (at(value).is_view() && !stored(value)) value = at(value).in[0];
+    if (stored(value) && !grouping.in_memory(values, value))
+      found.push_back({value, Linear(axes), false});
+  };
+  const auto push_operands = [&](const Value& v, const IndexMap& index, bool known) {
+    for (std::size_t k = 0; k < v.in.size(); ++k) {
+      if (v.in[k] < 0) continue;
+      const Value& operand = at(v.in[k]);
+      const bool memory = v.kind == ValueKind::Matmul || (v.kind == ValueKind::Gather && k == 0);
+      if (memory) push_memory(v.in[k]);
+      if (v.kind == ValueKind::Gather) {
+        const std::ptrdiff_t rows = at(v.in[1]).shape.rank();
+        const bool ids = k == 1 && known;
+        stack.push_back(
+            {v.in[k], ids ? IndexMap(index.begin(), index.begin() + rows) : IndexMap{}, ids});
+      } else if (v.kind == ValueKind::Philox) {
+        stack.push_back({v.in[k], {}, operand.shape.rank() == 0});
+      } else if (!known) {
+        stack.push_back({v.in[k], {}, false});
+      } else if (v.is_view()) {
+        const int base = reshape_base(values, v.in[k]);
+        if (v.kind == ValueKind::Reshape && grouping.in_memory(values, base)) {
+          found.push_back({base, flatten(index, v.shape, axes), true});
+          continue;
+        }
+        std::vector<LinearBound> bounds;
+        std::optional<AxisSplit> split;
+        auto inner = through_view(v, operand.shape, index, space.dims, bounds, split);
+        const bool followed = inner.has_value() && bounds.empty();
+        stack.push_back({v.in[k], followed ? std::move(*inner) : IndexMap{}, followed});
+      } else {
+        stack.push_back({v.in[k], index, true});
+      }
+    }
+  };
+  const Value& top = at(id);
+  if (top.kind == ValueKind::Reduce) {
+    auto index = place_whole(at(top.in[0]).shape, space);
+    const bool known = index.has_value();
+    stack.push_back({top.in[0], known ? std::move(*index) : IndexMap{}, known});
+  } else {
+    const auto index = root_index(values, id, space);
+    push_operands(top, index ? *index : IndexMap{}, index.has_value());
+  }
+  std::set<std::pair<int, std::vector<std::int64_t>>> seen;
+  while (!stack.empty()) {
+    Visit visit = std::move(stack.back());
+    stack.pop_back();
+    std::vector<std::int64_t> key{visit.known};
+    for (const Linear& e : visit.index) {
+      key.insert(key.end(), e.coefficient.begin(), e.coefficient.end());
+      key.push_back(e.offset);
+    }
+    if (!seen.insert({visit.id, std::move(key)}).second) continue;
+    const Value& v = at(visit.id);
+    ++instructions;
+    if (grouping.in_memory(values, visit.id)) {
+      found.push_back({visit.id, visit.known ? flatten(visit.index, v.shape, axes) : Linear(axes),
+                       visit.known});
+    } else {
+      push_operands(v, visit.index, visit.known);
+    }
+  }
+  return found;
+}
+
+bool fits(const std::vector<Value>& values, const Grouping& grouping, int id, int group) {
+  const Space& space = grouping.groups[static_cast<std::size_t>(group)].space;
+  if (!root_index(values, id, space)) return false;
+  int unused = 0;
+  const std::vector<Access> reads = walk(values, grouping, id, space, unused);
+  return std::all_of(reads.begin(), reads.end(), [&](const Access& access) {
+    if (grouping.group_of[static_cast<std::size_t>(access.value)] != group) return true;
+    const Shape& shape = values[static_cast<std::size_t>(access.value)].shape;
+    const auto own = root_index(values, access.value, space);
+    return access.known && own && flatten(*own, shape, space.dims.size()) == access.address;
+  });
+}
+
+Fusion::Fusion(const std::vector<Value>& values, Grouping& grouping, bool wide_device)
+    : values_(values), grouping_(grouping), wide_device_(wide_device) {}
+
+void Fusion::run() {
+  start();
+  while (!pairs_.empty()) {
+    const Pair pair = pairs_.top();
+    pairs_.pop();
+    if (part(pair.a).version != pair.version_a || part(pair.b).version != pair.version_b) continue;
+    if (auto space = joined(pair.a, pair.b)) join(pair.a, pair.b, std::move(*space));
+  }
+  finish();
+}
+
+// One part per root, and what joining two of them would save.
+void Fusion::start() {
+  part_of_.assign(values_.size(), -1);
+  readers_.assign(values_.size(), {});
+  walked_.assign(values_.size(), {});
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const int id = static_cast<int>(i);
+    const bool root = grouping_.stored[i] || at(id).kind == ValueKind::Reduce;
+    if (!grouping_.needed[i] || at(id).kind == ValueKind::Leaf || !root) continue;
+    const int number = static_cast<int>(parts_.size());
+    Part fresh;
+    fresh.is_matmul = at(id).kind == ValueKind::Matmul;
+    fresh.space = space_of_root(values_, id);
+    fresh.roots = {id};
+    fresh.instructions = 1;
+    std::vector<Access> reads = walk(values_, grouping_, id, fresh.space, fresh.instructions);
+    for (const Access& access : reads) insert_sorted(fresh.reads, access.value);
+    for (const int value : fresh.reads) readers_[static_cast<std::size_t>(value)].push_back(number);
+    walked_[i].emplace_back(fresh.space, std::move(reads));
+    part_of_[i] = number;
+    parts_.push_back(std::move(fresh));
+  }
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    for (const int value : parts_[p].reads) {
+      const std::size_t v = static_cast<std::size_t>(value);
+      if (part_of_[v] >= 0) propose(part_of_[v], static_cast<int>(p));
+      if (at(value).shape.rank() == 0) continue;
+      for (const int other : readers_[v]) {
+        if (other < static_cast<int>(p)) propose(other, static_cast<int>(p));
+      }
+    }
+  }
+}
+
+const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
+  auto& known = walked_[static_cast<std::size_t>(root)];
+  for (const auto& [walked, found] : known) {
+    if (walked == space) return found;
+  }
+  int unused = 0;
+  known.emplace_back(space, walk(values_, grouping_, root, space, unused));
+  return known.back().second;
+}
+
+// Enters the pair with the bytes that one kernel in place of two need not read.
+void Fusion::propose(int a, int b) {
+  if (a == b) return;
+  const Part &x = part(std::min(a, b)), &y = part(std::max(a, b));
+  if (x.is_matmul || y.is_matmul || !sizes_agree(x.space, y.space)) return;
+  std::int64_t saved = 0;
+  std::vector<int> both;
+  std::set_intersection(x.reads.begin(), x.reads.end(), y.reads.begin(), y.reads.end(),
+                        std::back_inserter(both));
+  for (const int value : both) {
+    if (at(value).shape.rank() > 0) saved += bytes_of(at(value));
+  }
+  for (const auto& [from, to] : {std::pair(&x, &y), std::pair(&y, &x)}) {
+    for (const int root : from->roots) {
+      if (std::binary_search(to->reads.begin(), to->reads.end(), root)) saved += bytes_of(at(root));
+    }
+  }
+  if (saved == 0) return;
+  pairs_.push({saved, std::min(a, b), std::max(a, b), x.version, y.version});
+}
+
+// Whether the parts meet at each point: what one computes and the other reads is read where it is
+// computed, and if neither needs the other, something is loaded by both at once.
+bool Fusion::shares_points(const Part& a, const Part& b, const Space& space) {
+  bool related = false;
+  for (const auto& [from, to] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    for (const int root : to->roots) {
+      const bool reads_other = std::any_of(from->roots.begin(), from->roots.end(), [&](int r) {
+        return std::binary_search(to->reads.begin(), to->reads.end(), r);
+      });
+      if (!reads_other) continue;
+      for (const Access& access : accesses(root, space)) {
+        if (!std::binary_search(from->roots.begin(), from->roots.end(), access.value)) continue;
+        if (!access.known) return false;
+        const auto own = root_index(values_, access.value, space);
+        if (!own) return false;
+        if (!(flatten(*own, at(access.value).shape, space.dims.size()) == access.address))
+          return false;
+        related = true;
+      }
+    }
+  }
+  if (related) return true;
+  for (const int left : a.roots) {
+    for (const Access& x : accesses(left, space)) {
+      if (!x.known || at(x.value).shape.rank() == 0 ||
+          !std::binary_search(b.reads.begin(), b.reads.end(), x.value)) {
+        continue;
+      }
+      for (const int right : b.roots) {
+        const auto& reads = accesses(right, space);
+        const bool same = std::any_of(reads.begin(), reads.end(), [&](const Access& y) {
+          return y.known && y.value == x.value && y.address == x.address;
+        });
+        if (same) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Whether `from` needs `to` through a third part: one kernel for both would wait for itself.
+bool Fusion::leads_around(int from, int to) {
+  const int first = part(to).roots.front();
+  std::vector<int> stack;
+  std::vector<bool> seen(parts_.size(), false);
+  const auto push_needs = [&](int number, bool direct) {
+    for (const int value : part(number).reads) {
+      const int needed = part_of_[static_cast<std::size_t>(value)];
+      if (needed < 0 || needed == number || seen[static_cast<std::size_t>(needed)]) continue;
+      if (direct && needed == to) continue;
+      // Values only read earlier ones: a part that ends before `to` begins does not need it.
+      if (part(needed).roots.back() < first) continue;
+      seen[static_cast<std::size_t>(needed)] = true;
+      stack.push_back(needed);
+    }
+  };
+  push_needs(from, true);
+  while (!stack.empty()) {
+    const int number = stack.back();
+    stack.pop_back();
+    if (number == to) return true;
+    push_needs(number, false);
+  }
+  return false;
+}
+
+// The space of one kernel for both parts, if there is one.
+std::optional<Space> Fusion::joined(int a, int b) {
+  const Part &x = part(a), &y = part(b);
+  if (x.instructions + y.instructions >= kMaxGroupInstructions) return std::nullopt;
+  std::vector<int> buffers;
+  std::set_union(x.reads.begin(), x.reads.end(), y.reads.begin(), y.reads.end(),
+                 std::back_inserter(buffers));
+  if (buffers.size() + x.roots.size() + y.roots.size() > kMaxBuffers) return std::nullopt;
+  auto space = common_space(x.space, y.space);
+  if (!space) return std::nullopt;
+  if (x.space.has_reduce() != y.space.has_reduce()) {
+    // Elementwise work goes along with a reduction where its rows keep the device busy.
+    const Space& plain = x.space.has_reduce() ? y.space : x.space;
+    const std::int64_t length = product(*space, true), rows = product(*space, false);
+    const bool whole = product(plain, false) == length * rows;
+    if (whole && reduction_chunks(length, rows, space->reduced.back(), wide_device_) > 1)
+      return std::nullopt;
+  }
+  if (leads_around(a, b) || leads_around(b, a)) return std::nullopt;
+  if (!shares_points(x, y, *space)) return std::nullopt;
+  return space;
+}
+
+void Fusion::join(int a, int b, Space space) {
+  Part &x = part(a), &y = part(b);
+  for (const int root : y.roots) {
+    part_of_[static_cast<std::size_t>(root)] = a;
+    insert_sorted(x.roots, root);
+  }
+  for (const int value : y.reads) {
+    insert_sorted(x.reads, value);
+    auto& readers = readers_[static_cast<std::size_t>(value)];
+    readers.erase(std::find(readers.begin(), readers.end(), b));
+    if (std::find(readers.begin(), readers.end(), a) == readers.end()) readers.push_back(a);
+  }
+  x.space = std::move(space);
+  x.instructions += y.instructions;
+  x.version++;
+  y = Part();
+  y.version = -1;
+  propose_neighbours(a);
+}
+
+void Fusion::propose_neighbours(int number) {
+  std::set<int> others;
+  for (const int value : part(number).reads) {
+    const std::size_t v = static_cast<std::size_t>(value);
+    if (part_of_[v] >= 0) others.insert(part_of_[v]);
+    if (at(value).shape.rank() > 0) others.insert(readers_[v].begin(), readers_[v].end());
+  }
+  for (const int root : part(number).roots) {
+    const auto& readers = readers_[static_cast<std::size_t>(root)];
+    others.insert(readers.begin(), readers.end());
+  }
+  for (const int other : others) propose(number, other);
+}
+
+// Parts become groups, in order of their first roots; what one computes and another reads lies in
+// memory.
+void Fusion::finish() {
+  std::vector<int> number(parts_.size(), -1);
+  std::vector<std::pair<int, int>> order;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (parts_[p].version >= 0) order.push_back({parts_[p].roots.front(), static_cast<int>(p)});
+  }
+  std::sort(order.begin(), order.end());
+  for (std::size_t g = 0; g < order.size(); ++g)
+    number[static_cast<std::size_t>(order[g].second)] = static_cast<int>(g);
+  grouping_.groups.clear();
+  grouping_.group_of.assign(values_.size(), -1);
+  for (const auto& [root, p] : order) {
+    Part& from = part(p);
+    Group group;
+    group.is_matmul = from.is_matmul;
+    group.space = std::move(from.space);
+    group.roots = from.roots;
+    const int own = number[static_cast<std::size_t>(p)];
+    for (const int r : from.roots) grouping_.group_of[static_cast<std::size_t>(r)] = own;
+    needs.emplace_back();
+    loads.emplace_back();
+    for (const int value : from.reads) {
+      const int other = part_of_[static_cast<std::size_t>(value)];
+      if (other == p) continue;
+      loads.back().push_back(value);
+      if (other < 0) continue;
+      needs.back().push_back(number[static_cast<std::size_t>(other)]);
+      grouping_.stored[static_cast<std::size_t>(value)] = true;
+    }
+    grouping_.groups.push_back(std::move(group));
+  }
+}
+
+}  // namespace volta::plan
