@@ -264,5 +264,19 @@ TEST(Regression, ATableOfOneNumberIsWrittenBeforeItIsRead) {
   }
 }
 
+// A kernel that holds an early and a late value is needed by kernels between them.
+TEST(Regression, KernelsDoNotWaitForEachOther) {
+  const Tensor weight = tensor({1, 2, 3, 4}, {2, 2}, here());
+  const Tensor x = arange(2, here(DType::f32));
+  const Tensor bias = tensor({0.5, 0.25}, {2}, here());
+  const Tensor y = linear(x, weight, bias);
+  const Tensor above = ge(bias, 0.3);
+  const Tensor ratio = div(x, above);
+  const Tensor dot = matmul(bias, y);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{2.5f, 4.25f}));
+  EXPECT_EQ(dot.item(), 2.3125);
+  EXPECT_EQ(ratio.to_vector<float>()[0], 0);
+}
+
 }  // namespace
 }  // namespace volta

@@ -184,6 +184,7 @@ void Fusion::start() {
     fresh.is_matmul = at(id).kind == ValueKind::Matmul;
     fresh.space = space_of_root(values_, id);
     fresh.roots = {id};
+    fresh.latest = id;
     fresh.instructions = 1;
     std::vector<Access> reads = walk(values_, grouping_, id, fresh.space, fresh.instructions);
     for (const Access& access : reads) insert_sorted(fresh.reads, access.value);
@@ -285,8 +286,8 @@ bool Fusion::leads_around(int from, int to) {
       const int needed = part_of_[static_cast<std::size_t>(value)];
       if (needed < 0 || needed == number || seen[static_cast<std::size_t>(needed)]) continue;
       if (direct && needed == to) continue;
-      // Values only read earlier ones: a part that ends before `to` begins does not need it.
-      if (part(needed).roots.back() < first) continue;
+      // What it needs, and what that needs, ends before `to` begins.
+      if (part(needed).latest < first) continue;
       seen[static_cast<std::size_t>(needed)] = true;
       stack.push_back(needed);
     }
@@ -339,9 +340,27 @@ void Fusion::join(int a, int b, Space space) {
   x.space = std::move(space);
   x.instructions += y.instructions;
   x.version++;
+  x.latest = std::max(x.latest, y.latest);
+  raise_latest(a);
   y = Part();
   y.version = -1;
   propose_neighbours(a);
+}
+
+// A part that grew by a later root makes all that need it later, which values alone never are.
+void Fusion::raise_latest(int number) {
+  std::vector<int> stack{number};
+  while (!stack.empty()) {
+    const Part& grown = part(stack.back());
+    stack.pop_back();
+    for (const int root : grown.roots) {
+      for (const int reader : readers_[static_cast<std::size_t>(root)]) {
+        if (part(reader).latest >= grown.latest) continue;
+        part(reader).latest = grown.latest;
+        stack.push_back(reader);
+      }
+    }
+  }
 }
 
 void Fusion::propose_neighbours(int number) {

@@ -47,7 +47,8 @@ class Fusion {
     std::vector<int> roots;  // in order of value number
     std::vector<int> reads;  // leaves and roots it reads, its own included; sorted
     int instructions = 0;
-    int version = 0;  // counts joins; -1: gone into another
+    int version = 0;   // counts joins; -1: gone into another
+    int latest = 0;    // the last root of the part and of all it needs, directly or not
   };
   // Bytes saved, then the roots of both (smaller first), then the versions they were valued at.
   struct Pair {
@@ -67,6 +68,7 @@ class Fusion {
   std::optional<Space> joined(int a, int b);
   bool shares_points(const Part& a, const Part& b, const Space& space);
   bool leads_around(int from, int to);
+  void raise_latest(int number);
   void join(int a, int b, Space space);
   void finish();
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "plan/fusion.h"
 
@@ -366,6 +367,9 @@ void Grouper::order_groups() {
       state[number] = 1;
       if (next < needs_[number].size()) {
         const int needed = needs_[number][next++];
+        // Values would be read before they are written: an error is better than that.
+        if (state[static_cast<std::size_t>(needed)] == 1 && needed != g)
+          throw std::logic_error("planner: kernels that need each other");
         if (state[static_cast<std::size_t>(needed)] == 0) stack.push_back({needed, 0});
         continue;
       }
