@@ -19,10 +19,12 @@ test:
 	cmake --build --preset release
 	ctest --preset release
 
-# The same tests under the sanitizers, without the loadable backends, and built by Clang.
-test-full: test $(addprefix test-full-,asan tsan cpu clang)
+# The same tests under the sanitizers, without the loadable backends, and built by Clang; and more random programs.
+test-full: test $(addprefix test-full-,random asan tsan cpu clang)
 
-.PHONY: $(addprefix test-full-,asan tsan cpu clang)
+.PHONY: $(addprefix test-full-,random asan tsan cpu clang)
+test-full-random: test
+	ctest --preset release -C Full -R '^random_graphs'
 $(addprefix test-full-,asan tsan cpu clang): test-full-%:
 	@$(SETUP) full
 	cmake --preset $*

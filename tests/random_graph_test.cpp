@@ -34,7 +34,7 @@ Range seeds() {
     case DeviceType::cuda:
       return {0, 400};
     default:
-      return {0, 80};
+      return {0, 60};
   }
 }
 

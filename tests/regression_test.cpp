@@ -220,7 +220,8 @@ TEST(Regression, BoolsAreZeroOrOne) {
 
 TEST(Regression, AScalarIsStoredBesideAnEmptyTensor) {
   const Tensor x = tensor({0.5}, Shape{}, here());
-  const Tensor y = x.tanh(), z = zeros({5, 0}, here()).clone() + y;
+  const Tensor empty = from_vector(std::vector<float>{}, {5, 0}, here());
+  const Tensor y = x.tanh(), z = empty + y;
   submit(test_device());
   EXPECT_NEAR(y.item(), std::tanh(0.5), 1e-6);
 }
@@ -255,12 +256,12 @@ TEST(Regression, WhatIsUpdatedInPlaceIsReadAfterwards) {
 
 TEST(Regression, ATableOfOneNumberIsWrittenBeforeItIsRead) {
   for (int round = 0; round < 2; ++round) {
-    const Tensor ids = tensor({0, 1}, {2}, here(DType::i64));
+    const Tensor ids = tensor({0, 0}, {2}, here(DType::i64));
     const Tensor a = ids + 1;
-    const Tensor row = embedding(full({2, 1}, 0.75 + round, here()), ids);
+    const Tensor row = embedding(full({1, 1}, 0.75 + round, here()), ids);
     submit(test_device());
     EXPECT_EQ(row.to_vector<float>(), std::vector<float>(2, 0.75f + static_cast<float>(round)));
-    EXPECT_EQ(a.sum().item(), 3);
+    EXPECT_EQ(a.sum().item(), 2);
   }
 }
 
