@@ -38,7 +38,7 @@ Options parse_options(int argc, char** argv) {
   Options options;
   std::string device = "best", sizes;
   for (int i = 1; i < argc; ++i) {
-    const std::string option = argv[i];
+    std::string option = argv[i];
     if (option == "--processor-time") {
       bench::Clock::processor_time = true;
       continue;
@@ -54,7 +54,7 @@ Options parse_options(int argc, char** argv) {
     } else if (option == "--json") {
       options.json = value;
     } else {
-      throw UsageError("unknown option or value: " + option + " " + value);
+      throw UsageError("unknown option, or not for it: " + option.append(" ").append(value));
     }
   }
   options.device = Device::parse(device);
