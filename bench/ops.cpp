@@ -38,7 +38,7 @@ Options parse_options(int argc, char** argv) {
   Options options;
   std::string device = "best", sizes;
   for (int i = 1; i < argc; ++i) {
-    const std::string option = argv[i];
+    std::string option = argv[i];
     if (option == "--processor-time") {
       bench::Clock::processor_time = true;
       continue;
@@ -54,7 +54,7 @@ Options parse_options(int argc, char** argv) {
     } else if (option == "--json") {
       options.json = value;
     } else {
-      throw UsageError("unknown option or value: " + option + " " + value);
+      throw UsageError("unknown option, or not for it: " + option.append(" ").append(value));
     }
   }
   options.device = Device::parse(device);
@@ -280,6 +280,20 @@ Row upload_row(std::int64_t mebibytes) {
           }};
 }
 
+Row pinned_upload_row(std::int64_t mebibytes) {
+  const std::int64_t n = mebibytes * (1 << 18);
+  return {"upload " + std::to_string(mebibytes) + " MiB pinned",
+          4.0 * static_cast<double>(n),
+          0,
+          Limit::none,
+          0,
+          [=](Device device) {
+            const Tensor here = normal({n}, Device::cpu()).pin_memory();
+            const auto there = std::make_shared<Tensor>();
+            return [=] { *there = here.to(device).eval(); };
+          }};
+}
+
 Row download_row(std::int64_t mebibytes) {
   const std::int64_t n = mebibytes * (1 << 18);
   return {"download " + std::to_string(mebibytes) + " MiB",
@@ -314,6 +328,7 @@ std::vector<Row> gpu_rows(Device device) {
   for (const int n : {4096, 8192}) rows.push_back(matmul_row(Product::bf16, n));
   rows.push_back(tiny_row());
   rows.push_back(upload_row(256));
+  if (device.type() == DeviceType::cuda) rows.push_back(pinned_upload_row(1024));
   rows.push_back(download_row(256));
   return rows;
 }
