@@ -152,7 +152,7 @@ class Runner {
         run_section(phase.par, block);
         const std::vector<Code>& body = launch_.keep ? phase.kept : phase.again;
         if (body.empty()) continue;
-        if (run_product(phase, block)) continue;
+        if (run_product(phase, block) || run_fold(phase, block)) continue;
         for (const int k : phase.reduces) begin_lanes(reduction(k), block.n);
         for (std::int64_t r = 0; r < launch_.outer_points; ++r) {
           set_outer(r);
@@ -203,6 +203,25 @@ class Runner {
     return true;
   }
 
+  // Reduces rows straight from memory, several at a time.
+  bool run_fold(const Phase& phase, const Block& block) {
+    if (phase.folded < 0 || launch_.outer_extents.size() != 1) return false;
+    const BoundSite& site = launch_.sites[at(phase.folded)];
+    const ReduceSite& reduce = program_.reduces[at(phase.reduces[0])];
+    const BoundAffine& index = launch_.affines[at(site.affine)];
+    if (site.masks > 0 || index.step != 1 || !simple(site, block) ||
+        !folds_rows(reduce.op, reduce.dtype))
+      return false;
+    const std::int64_t stride = launch_.coefficients[index.outer], rows = launch_.outer_points;
+    set_outer(0);
+    const Reduction target = reduction(phase.reduces[0]);
+    begin_lanes(target, block.n);
+    accumulate_lane_rows(target, memory_at(site, index_at(site.affine, 0, 0), reduce.dtype), stride,
+                         rows, block.n);
+    finish_lanes(target, rows, block.n);
+    return true;
+  }
+
   void run_rows(std::int64_t begin, std::int64_t end) {
     for (std::int64_t point = begin; point < end; ++point) {
       set_outer(point);
@@ -230,7 +249,8 @@ class Runner {
             launch_.sum_levels,
             at(launch_.block) * sizeof(double),
             values_[at(site.instr)],
-            scratch_ + launch_.accumulators + at(k) * launch_.accumulator_bytes};
+            scratch_ + launch_.accumulators + at(k) * launch_.accumulator_bytes,
+            std::max<std::int64_t>(1, kRowRun / launch_.block)};
   }
 
   // Kept values of the current block start at element `position` of their rows.
@@ -393,11 +413,24 @@ class Runner {
     return site.masks == 0 && (site.linear || block.runs == 1);
   }
 
+  // One piece of which no mask excludes anything.
+  bool unmasked(const BoundSite& site, const Block& block) const {
+    if (!site.linear && block.runs != 1) return false;
+    Interval valid{0, block.n};
+    for (int m = 1; m <= site.masks; ++m) {
+      const BoundAffine& mask = launch_.affines[at(site.affine + m)];
+      valid = valid_lanes(index_at(site.affine + m, 0, 0), mask.step, mask.high, valid);
+    }
+    return valid.begin == 0 && valid.end == block.n;
+  }
+
   void run_section(const std::vector<Code>& section, const Block& block) {
     for (const Code& code : section) {
       if (code.kind == CodeKind::Compute) {
         if (code.direct >= 0) place_direct(code, block);
         code.fn(values_[code.out], values_[code.a], values_[code.b], values_[code.c], at(block.n));
+      } else if (code.kind == CodeKind::Chain) {
+        run_chain(code, block);
       } else {
         execute(code, block);
       }
@@ -409,6 +442,8 @@ class Runner {
       case CodeKind::Compute:
         return code.fn(values_[code.out], values_[code.a], values_[code.b], values_[code.c],
                        at(block.n));
+      case CodeKind::Chain:
+        return run_chain(code, block);
       case CodeKind::Load:
         return load(code, block);
       case CodeKind::Store:
@@ -440,15 +475,39 @@ class Runner {
            index * static_cast<std::int64_t>(size_of(dtype));
   }
 
+  void run_chain(const Code& code, const Block& block) {
+    const ChainStep* steps = &program_.steps[code.first_step];
+    if (code.direct < 0)
+      return code.chain(values_[code.out], steps, code.step_count, values_, 0, at(block.n), false);
+    const BoundSite& site = launch_.sites[at(code.direct)];
+    void* memory = direct_memory(code, site, block);
+    const std::int64_t whole = block.n / kPad * kPad;
+    if (memory == nullptr || whole == 0 || (whole < block.n && !code.only_stored)) {
+      values_[code.out] = home(code.out);
+      return code.chain(home(code.out), steps, code.step_count, values_, 0, at(block.n), false);
+    }
+    values_[code.out] = memory;
+    const bool stream = site.stream && reinterpret_cast<std::uintptr_t>(memory) % 64 == 0;
+    code.chain(memory, steps, code.step_count, values_, 0, at(whole), stream);
+    if (whole == block.n) return;
+    code.chain(home(code.out), steps, code.step_count, values_, at(whole), at(block.n), false);
+    const std::size_t size = size_of(code.dtype);
+    std::memcpy(static_cast<std::byte*>(memory) + at(whole) * size,
+                home(code.out) + at(whole) * size, at(block.n - whole) * size);
+  }
+
+  // Where in memory a block of results may be computed; null where it is not one piece.
+  void* direct_memory(const Code& code, const BoundSite& site, const Block& block) const {
+    if (launch_.affines[at(site.affine)].step != 1 || !simple(site, block)) return nullptr;
+    return memory_at(site, index_at(site.affine, 0, 0), code.dtype);
+  }
+
   // The result goes to its register, or to the memory of its Store where whole vectors fit.
   void place_direct(const Code& code, const Block& block) {
     const BoundSite& site = launch_.sites[at(code.direct)];
-    if (block.n % kPad == 0 && !site.stream && launch_.affines[at(site.affine)].step == 1 &&
-        simple(site, block)) {
-      values_[code.out] = memory_at(site, index_at(site.affine, 0, 0), code.dtype);
-    } else {
-      values_[code.out] = home(code.out);
-    }
+    const bool whole = block.n % kPad == 0 && !site.stream;
+    void* memory = whole ? direct_memory(code, site, block) : nullptr;
+    values_[code.out] = memory != nullptr ? memory : home(code.out);
   }
 
   void load(const Code& code, const Block& block) {
@@ -456,7 +515,7 @@ class Runner {
     const std::int64_t step = launch_.affines[at(site.affine)].step;
     const int size = size_index(code.dtype);
     std::byte* to = home(code.out);
-    if (simple(site, block)) {
+    if (simple(site, block) || unmasked(site, block)) {
       const std::int64_t start = index_at(site.affine, 0, 0);
       void* from = memory_at(site, start, code.dtype);
       if (step == 1 && code.may_alias &&

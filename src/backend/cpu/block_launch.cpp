@@ -19,9 +19,10 @@ constexpr std::size_t kKeptBytes = 512 * 1024;
 
 // Stores beyond this go around the caches.
 constexpr std::int64_t kStreamBytes = 16 * 1024 * 1024;
-// Registers of a wide block stay within this; blocks grow up to kWidest times kBlock.
+// Registers of a wide block stay within this; blocks grow up to kWidest times kBlock, lanes more.
 constexpr std::size_t kWideRegisters = 24 * 1024;
 constexpr std::int64_t kWidest = 8;
+constexpr std::int64_t kWidestLanes = 16;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -177,18 +178,17 @@ class Binder {
       out_.blocks = (out_.vec_points + kBlock - 1) / kBlock;
       out_.widest = std::min(out_.vec_points, kBlock);
     } else {
-      widen_blocks(out_.vec_points / last, last);
-      out_.row_blocks = (last + out_.block - 1) / out_.block;
-      out_.blocks = out_.vec_points / last * out_.row_blocks;
-      out_.widest = std::min(last, out_.block);
       // A strided index walks a cache line per element: visit the rows that share those lines
       // together.
-      out_.turned = program_.mode == Mode::Map && out_.vec_extents.size() > 1 &&
-                    out_.row_blocks > 1 &&
+      out_.turned = program_.mode == Mode::Map && out_.vec_extents.size() > 1 && last > kBlock &&
                     std::any_of(out_.sites.begin(), out_.sites.end(), [&](const BoundSite& site) {
                       const std::int64_t step = out_.affines[at(site.affine)].step;
                       return site.slot >= 0 && (step > 1 || step < -1);
                     });
+      if (!out_.turned) widen_blocks(out_.vec_points / last, last);
+      out_.row_blocks = (last + out_.block - 1) / out_.block;
+      out_.blocks = out_.vec_points / last * out_.row_blocks;
+      out_.widest = std::min(last, out_.block);
     }
     const bool rows = program_.mode == Mode::Rows;
     out_.units = rows ? out_.outer_points : out_.blocks;
@@ -196,15 +196,15 @@ class Binder {
         std::max<std::int64_t>(1, rows ? out_.vec_points : out_.widest * out_.outer_points);
   }
 
-  // Columns: long rows are walked in wide pieces, which memory likes better. Lanes do not depend on
-  // each other, so the width may depend on the number of threads.
+  // Wide blocks spread the cost of starting a kernel, and memory likes them better. Only lanes,
+  // which do not depend on each other, may be cut by the number of threads.
   void widen_blocks(std::int64_t rows, std::int64_t last) {
-    if (program_.mode != Mode::Lanes) return;
-    std::int64_t factor = kWidest;
+    const bool lanes = program_.mode == Mode::Lanes;
+    std::int64_t factor = lanes ? kWidestLanes : kWidest;
     const auto fits = [&] {
       const std::int64_t width = kBlock * factor;
       return program_.register_bytes * at(factor) <= kWideRegisters && last > width / 2 &&
-             rows * ((last + width - 1) / width) >= platform::num_threads();
+             (!lanes || rows * ((last + width - 1) / width) >= platform::num_threads());
     };
     while (factor > 1 && !fits()) factor /= 2;
     out_.block = kBlock * factor;

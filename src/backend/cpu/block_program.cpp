@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/block_chains.h"
 #include "kernel/dependence.h"
 #include "volta/error.h"
 
@@ -30,7 +31,7 @@ class Compiler {
 
   BlockProgram run() {
     split_axes();
-    fuse_pairs();
+    chains_ = find_chains(out_.program, analysis_, out_.mode == Mode::Rows, live_);
     find_uses();
     for (int n = 0; n < count_; ++n) codes_.push_back(code_of(n));
     sort_into_sections();
@@ -63,38 +64,15 @@ class Compiler {
     out_.outer_end = rows ? par : all;
   }
 
-  // Two operations as one step where the first has no other use and is computed at the same place.
-  void fuse_pairs() {
-    std::vector<int> uses(at(count_), 0);
-    for (int n = 0; n < count_; ++n) {
-      for (const int operand : {instr(n).a, instr(n).b, instr(n).c}) {
-        if (operand >= 0 && live_[at(n)]) ++uses[at(operand)];
-      }
-    }
-    first_.assign(at(count_), -1);
-    for (int n = 0; n < count_; ++n) {
-      if (!live_[at(n)] || !pairs(n)) continue;
-      for (const int operand : {instr(n).a, instr(n).b}) {
-        if (pairs(operand) && first_[at(operand)] < 0 && uses[at(operand)] == 1 &&
-            domain(operand) == domain(n) && phase(operand) == phase(n)) {
-          first_[at(n)] = operand;
-          live_[at(operand)] = false;
-          break;
-        }
-      }
-    }
-  }
-  bool pairs(int n) const {
-    return is(n, InstrKind::Op) && pair_index(instr(n).op) >= 0 &&
-           (instr(n).dtype == DType::f32 || instr(n).dtype == DType::f64);
-  }
-
-  // Operands as executed: the second of a pair takes those of the first.
+  // Operands as executed: those of the whole chain.
   std::vector<int> operands(int n) const {
-    const Instr& self = instr(n);
-    const int first = first_[at(n)];
-    if (first >= 0) return {instr(first).a, instr(first).b, first == self.a ? self.b : self.a};
     std::vector<int> result;
+    for (const ChainStep& step : chains_[at(n)]) {
+      result.push_back(step.a);
+      if (step.b != step.a) result.push_back(step.b);
+    }
+    if (!result.empty()) return result;
+    const Instr& self = instr(n);
     for (const int operand : {self.a, self.b, self.c}) {
       if (operand >= 0) result.push_back(operand);
     }
@@ -103,11 +81,13 @@ class Compiler {
 
   void find_uses() {
     last_use_.assign(at(count_), -1);
+    uses_.assign(at(count_), 0);
     stored_.assign(at(count_), false);
     for (int n = 0; n < count_; ++n) {
       if (!live_[at(n)]) continue;
       for (const int operand : operands(n)) {
         last_use_[at(operand)] = n;
+        ++uses_[at(operand)];
         if (is(n, InstrKind::Store)) stored_[at(operand)] = true;
       }
       if (is(n, InstrKind::Store)) ++stores_;
@@ -151,14 +131,13 @@ class Compiler {
         code.dtype = instr(self.a).dtype;
         break;
       case InstrKind::Op:
-        if (const int first = first_[at(n)]; first >= 0) {
-          const std::vector<int> from = operands(n);
-          code.a = from[0];
-          code.b = from[1];
-          code.c = from[2];
-          code.fn = simd().pair[pair_index(instr(first).op)][pair_index(self.op)]
-                               [first == self.a ? 0 : 1][type_index(self.dtype)];
-        } else {
+        if (const std::vector<ChainStep>& steps = chains_[at(n)]; !steps.empty()) {
+          code.kind = CodeKind::Chain;
+          code.chain = simd().chain[type_index(self.dtype)];
+          code.first_step = static_cast<std::uint32_t>(out_.steps.size());
+          code.step_count = static_cast<std::uint32_t>(steps.size());
+          out_.steps.insert(out_.steps.end(), steps.begin(), steps.end());
+        } else if (live_[at(n)]) {
           const DType operand = instr(self.op == ScalarOp::where ? self.b : self.a).dtype;
           code.fn = simd().scalar(self.op, operand);
           require(code.fn != nullptr, kernel::info(self.op).name, operand);
@@ -276,6 +255,9 @@ class Compiler {
   void find_products() {
     for (Phase& target : out_.phases) {
       const std::vector<Code>& body = target.again;
+      if (body.size() == 2 && body[0].kind == CodeKind::Load &&
+          body[1].kind == CodeKind::Accumulate && body[1].a == body[0].out)
+        target.folded = body[0].site;
       if (body.size() != 4 || target.kept.size() != 4 || target.reduces.size() != 1) continue;
       const ReduceSite& reduce = out_.reduces[at(target.reduces[0])];
       if (reduce.op != kernel::ReduceOp::Sum || simd().product[type_index(reduce.dtype)] == nullptr)
@@ -298,6 +280,7 @@ class Compiler {
       bool needed = false;
       for (int m = n + 1; m < count_ && !needed; ++m) {
         if (!live_[at(m)] || (domain(m) != Domain::Full && !is(m, InstrKind::Reduce))) continue;
+        if (!chains_[at(m)].empty()) continue;  // takes it from lane 0
         const std::vector<int> from = operands(m);
         needed = std::find(from.begin(), from.end(), n) != from.end();
       }
@@ -323,17 +306,19 @@ class Compiler {
         continue;
       used[at(store.a)] = true;
       const auto value = std::find_if(section.begin(), section.end(), [&](const Code& code) {
-        return code.kind == CodeKind::Compute && code.out == store.a;
+        return (code.kind == CodeKind::Compute || code.kind == CodeKind::Chain) &&
+               code.out == store.a;
       });
       if (value == section.end()) continue;
       const bool reads_later = std::any_of(value + 1, section.end(), [&](const Code& code) {
         if (code.kind == CodeKind::Load || code.kind == CodeKind::Gather) return true;
-        for (const int operand : {code.a, code.b, code.c}) {
-          if (operand >= 0 && is(operand, InstrKind::Load)) return true;
-        }
-        return false;
+        const std::vector<int> from = operands(code.out);
+        return std::any_of(from.begin(), from.end(),
+                           [&](int operand) { return is(operand, InstrKind::Load); });
       });
-      if (!reads_later) value->direct = store.site;
+      if (reads_later) continue;
+      value->direct = store.site;
+      value->only_stored = uses_[at(store.a)] == 1;
     }
   }
 
@@ -375,7 +360,8 @@ class Compiler {
   kernel::Analysis analysis_;
   int count_ = 0, stores_ = 0;
   std::vector<bool> live_, stored_;
-  std::vector<int> first_, last_use_;
+  std::vector<int> last_use_, uses_;
+  std::vector<std::vector<ChainStep>> chains_;
   std::vector<Code> codes_;
 };
 

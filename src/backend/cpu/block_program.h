@@ -22,6 +22,7 @@ enum class CodeKind : std::uint8_t {
   Const,
   Arg,
   Compute,
+  Chain,
   Load,
   Gather,
   Index,
@@ -39,8 +40,11 @@ struct Code {
   int out = -1, a = -1, b = -1, c = -1;
   int site =
       -1;  // Load, Gather, Index, Philox, Store: its entry in `sites`; Accumulate: in `reduces`
-  int direct = -1;         // Compute: the site of a Store whose memory may take the result at once
-  ComputeFn fn = nullptr;  // Compute
+  int direct = -1;  // Compute, Chain: the site of a Store whose memory may take the result at once
+  ComputeFn fn = nullptr;    // Compute
+  ChainFn chain = nullptr;   // Chain
+  bool only_stored = false;  // Chain with `direct`: nobody else reads the result
+  std::uint32_t first_step = 0, step_count = 0;  // Chain: in BlockProgram::steps
 };
 
 struct Phase {
@@ -51,6 +55,7 @@ struct Phase {
   std::vector<int> reduces;  // entries of `reduces` this phase fills
   // Lanes: the blocks do nothing but add up the product of two Loads; their sites. Else -1.
   int product_a = -1, product_b = -1;
+  int folded = -1;  // Lanes: the blocks do nothing but reduce this Load; its site. Else -1.
 };
 
 struct ReduceSite {
@@ -67,6 +72,7 @@ struct BlockProgram {
   std::vector<Code> uniform;                                       // once per launch
   std::vector<Code> uniform_stores;                                // once, after everything else
   std::vector<Phase> phases;
+  std::vector<ChainStep> steps;
   std::vector<int> sites;  // instructions with an address
   std::vector<ReduceSite> reduces;
   std::vector<int> kept;                  // values of `Phase::kept` that live in row memory

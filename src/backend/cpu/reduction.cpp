@@ -1,6 +1,7 @@
 // Reductions over lanes and over rows.
 #include "backend/cpu/reduction.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -124,6 +125,27 @@ void accumulate_lanes(const Reduction& r, const void* values, std::int64_t step,
   }
 }
 
+bool folds_rows(ReduceOp op, DType dtype) {
+  return !is_arg(op) && simd().fold_rows[static_cast<int>(op)][type_index(dtype)] != nullptr;
+}
+
+void accumulate_lane_rows(const Reduction& r, const void* values, std::int64_t stride,
+                          std::int64_t steps, std::int64_t lanes) {
+  const FoldRowsFn fold = simd().fold_rows[static_cast<int>(r.op)][type_index(r.dtype)];
+  const bool tree = in_tree(r) && r.levels > 0;
+  const std::int64_t run = tree ? kLaneRun : steps;
+  const std::byte* from = static_cast<const std::byte*>(values);
+  for (std::int64_t step = 0; step < steps; step += run) {
+    const std::int64_t rows = std::min(run, steps - step);
+    fold(r.result, from + step * stride * static_cast<std::int64_t>(size_of(r.dtype)), stride, rows,
+         at(lanes));
+    if (tree && rows == kLaneRun) {
+      push(r, r.state, r.level_bytes, r.result, step / kLaneRun, lanes);
+      fill_identity(r, r.result, lanes);
+    }
+  }
+}
+
 void finish_lanes(const Reduction& r, std::int64_t steps, std::int64_t lanes) {
   if (in_tree(r) && r.levels > 0)
     collect(r, r.state, r.level_bytes, r.result, steps / kLaneRun, lanes);
@@ -153,9 +175,9 @@ void accumulate_row(const Reduction& r, const void* values, std::int64_t positio
     return;
   }
   simd().fold[static_cast<int>(r.op)][type_index(r.dtype)](r.state, values, at(n));
-  if (in_tree(r) && ++counter(r) % kRowRun == 0) {
+  if (in_tree(r) && ++counter(r) % r.run_blocks == 0) {
     const std::int64_t width = static_cast<std::int64_t>(kFoldBytes / size_of(r.dtype));
-    push(r, r.state + kFoldBytes, kFoldBytes, r.state, counter(r) / kRowRun - 1, width);
+    push(r, r.state + kFoldBytes, kFoldBytes, r.state, counter(r) / r.run_blocks - 1, width);
     fill_identity(r, r.state, width);
   }
 }
@@ -164,7 +186,7 @@ void finish_row(const Reduction& r) {
   if (is_arg(r.op)) return;
   std::int64_t width = static_cast<std::int64_t>(kFoldBytes / size_of(r.dtype));
   if (in_tree(r))
-    collect(r, r.state + kFoldBytes, kFoldBytes, r.state, counter(r) / kRowRun, width);
+    collect(r, r.state + kFoldBytes, kFoldBytes, r.state, counter(r) / r.run_blocks, width);
   const ComputeFn fn = combine(r);
   for (width /= 2; width > 0; width /= 2) {
     fn(r.state, r.state, r.state + at(width) * size_of(r.dtype), nullptr, at(width));

@@ -10,9 +10,9 @@
 
 namespace volta::cpu {
 
-// Steps that are added up in order before their sum joins the tree: per lane, and blocks of a row.
+// What is added up in order before the sum joins the tree: steps of a lane, elements of a row.
 inline constexpr std::int64_t kLaneRun = 32;
-inline constexpr std::int64_t kRowRun = 8;
+inline constexpr std::int64_t kRowRun = 4096;
 // Memory of a row's reduction: the running fold, the levels of the tree, a counter.
 inline constexpr std::size_t kRowReductionBytes = 40 * kFoldBytes;
 
@@ -23,12 +23,17 @@ struct Reduction {
   std::size_t level_bytes;  // Lanes: size of a level
   void* result;             // register of the Reduce
   std::byte* state;
+  std::int64_t run_blocks;  // Rows: blocks whose sum joins the tree
 };
 
 // Lanes: one reduction per lane; `step` counts the Red points.
 void begin_lanes(const Reduction& reduction, std::int64_t lanes);
 void accumulate_lanes(const Reduction& reduction, const void* values, std::int64_t step,
                       std::int64_t lanes);
+// All rows at once, `stride` elements apart in memory.
+void accumulate_lane_rows(const Reduction& reduction, const void* values, std::int64_t stride,
+                          std::int64_t steps, std::int64_t lanes);
+bool folds_rows(kernel::ReduceOp op, DType dtype);
 void finish_lanes(const Reduction& reduction, std::int64_t steps, std::int64_t lanes);
 
 // Rows: n elements of one row, the first of them at `position`; the result goes to lane 0.

@@ -308,48 +308,6 @@ struct BoolDiffer {
   }
 };
 
-// Second of First and a third operand, in one pass. Products are added and subtracted fused.
-template <class T, class First, class Second, bool kRight>
-void pair_loop(void* out, const void* a, const void* b, const void* c, std::size_t n) {
-  const Tag<T> d;
-  const T* x = static_cast<const T*>(a);
-  const T* y = static_cast<const T*>(b);
-  const T* w = static_cast<const T*>(c);
-  T* z = static_cast<T*>(out);
-  constexpr bool product = std::is_same_v<First, Mul>;
-  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
-    const auto p = hn::LoadU(d, x + i), q = hn::LoadU(d, y + i), r = hn::LoadU(d, w + i);
-    if constexpr (product && std::is_same_v<Second, Add>) {
-      hn::StoreU(hn::MulAdd(p, q, r), d, z + i);
-    } else if constexpr (product && std::is_same_v<Second, Sub>) {
-      hn::StoreU(kRight ? hn::NegMulAdd(p, q, r) : hn::MulSub(p, q, r), d, z + i);
-    } else {
-      const auto first = First::vector(d, p, q);
-      hn::StoreU(kRight ? Second::vector(d, r, first) : Second::vector(d, first, r), d, z + i);
-    }
-  }
-}
-
-template <class T, class First, class... Seconds>
-void fill_pairs_of(SimdTable& table, ScalarOp first, DType dtype) {
-  ComputeFn(&row)[kPairOps][2][kDTypeCount] = table.pair[pair_index(first)];
-  int second = 0;
-  ((row[second][0][type_index(dtype)] = pair_loop<T, First, Seconds, false>,
-    row[second++][1][type_index(dtype)] = pair_loop<T, First, Seconds, true>),
-   ...);
-}
-
-// In the order of pair_index.
-template <class T>
-void fill_pairs(SimdTable& table, DType dtype) {
-  fill_pairs_of<T, Add, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::add, dtype);
-  fill_pairs_of<T, Sub, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::sub, dtype);
-  fill_pairs_of<T, Mul, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::mul, dtype);
-  fill_pairs_of<T, Div, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::div, dtype);
-  fill_pairs_of<T, Maximum, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::maximum, dtype);
-  fill_pairs_of<T, Minimum, Add, Sub, Mul, Div, Maximum, Minimum>(table, ScalarOp::minimum, dtype);
-}
-
 template <class T>
 void fill_shared(SimdTable& table, DType dtype) {
   const auto set = [&](ScalarOp op, ComputeFn fn) {
@@ -383,7 +341,6 @@ void fill_float(SimdTable& table, DType dtype) {
   set(ScalarOp::div, binary_loop<T, Div>);
   set(ScalarOp::maximum, binary_loop<T, Maximum>);
   set(ScalarOp::minimum, binary_loop<T, Minimum>);
-  fill_pairs<T>(table, dtype);
 }
 
 template <class T>
@@ -442,6 +399,7 @@ const SimdTable& simd() {
     SimdTable filled;
     fill_arithmetic(filled);
     fill_functions(filled);
+    fill_chains(filled);
     fill_casts(filled);
     fill_movement(filled);
     fill_reductions(filled);

@@ -86,6 +86,43 @@ void fold_float(void* lanes, const void* values, std::size_t n) {
   }
 }
 
+// Columns [first, n) of rows, a vector at a time while whole ones are left; returns where it
+// stopped.
+template <class F, class D, class T>
+HWY_INLINE std::size_t fold_columns(D d, T* acc, const T* x, std::int64_t stride, bool four,
+                                    std::size_t first, std::size_t n) {
+  const T *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+  std::size_t i = first;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    auto rows = hn::LoadU(d, x + i);
+    if (four) {
+      const auto second = F::vector(hn::LoadU(d, x2 + i), hn::LoadU(d, x3 + i));
+      rows = F::vector(F::vector(rows, hn::LoadU(d, x1 + i)), second);
+    }
+    hn::StoreU(F::vector(hn::LoadU(d, acc + i), rows), d, acc + i);
+  }
+  return i;
+}
+
+// Four rows at a time: as many streams as the prefetchers follow, and a quarter of the traffic of
+// the lanes.
+template <class T, class F>
+void fold_rows(void* lanes, const void* values, std::int64_t stride, std::int64_t rows,
+               std::size_t n) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  T* acc = static_cast<T*>(lanes);
+  const T* x = static_cast<const T*>(values);
+  for (std::int64_t r = 0; r < rows;) {
+    const bool four = r + 4 <= rows;
+    const std::size_t done = four ? fold_columns<F>(d, acc, x, stride, true, 0, n)
+                                  : fold_columns<F>(d, acc, x, stride, false, 0, n);
+    fold_columns<F>(one, acc, x, stride, four, done, n);
+    r += four ? 4 : 1;
+    x += (four ? 4 : 1) * stride;
+  }
+}
+
 template <class T, class F>
 void fold_integer(void* lanes, const void* values, std::size_t n) {
   constexpr std::size_t width = kFoldBytes / sizeof(T);
@@ -132,9 +169,13 @@ void fill_type(SimdTable& table, DType dtype) {
   const int t = type_index(dtype);
   if constexpr (std::is_floating_point_v<T>) {
     table.fold[0][t] = fold_float<T, Sum>;
+    table.fold_rows[0][t] = fold_rows<T, Sum>;
     table.fold[1][t] = fold_float<T, Prod>;
+    table.fold_rows[1][t] = fold_rows<T, Prod>;
     table.fold[2][t] = fold_float<T, Max>;
+    table.fold_rows[2][t] = fold_rows<T, Max>;
     table.fold[3][t] = fold_float<T, Min>;
+    table.fold_rows[3][t] = fold_rows<T, Min>;
   } else {
     table.fold[0][t] = fold_integer<T, Sum>;
     table.fold[1][t] = fold_integer<T, Prod>;

@@ -25,6 +25,9 @@ constexpr std::int64_t padded(std::int64_t n) { return (n + kPad - 1) / kPad * k
 using ComputeFn = void (*)(void* out, const void* a, const void* b, const void* c, std::size_t n);
 // lanes = combine(lanes, values[0..n)): element i goes to lane i % lane_count.
 using FoldFn = void (*)(void* lanes, const void* values, std::size_t n);
+// lanes[i] = combine(lanes[i], values[r * stride + i] for r in [0, rows)); exactly n columns.
+using FoldRowsFn = void (*)(void* lanes, const void* values, std::int64_t stride, std::int64_t rows,
+                            std::size_t n);
 // out[i] = base[i * stride], and base[i * stride] = values[i]; exactly n elements are touched.
 using StridedLoadFn = void (*)(void* out, const void* base, std::int64_t stride, std::size_t n);
 using StridedStoreFn = void (*)(void* base, const void* values, std::int64_t stride, std::size_t n);
@@ -57,36 +60,52 @@ inline constexpr std::int64_t kGemmRows = 6;
 template <class T>
 inline constexpr std::int64_t kGemmColumns = 128 / static_cast<std::int64_t>(sizeof(T));
 
-// The operations that can be joined two by two; -1 for the others.
-inline constexpr int kPairOps = 6;
-constexpr int pair_index(kernel::ScalarOp op) {
-  switch (op) {
-    case kernel::ScalarOp::add:
-      return 0;
-    case kernel::ScalarOp::sub:
-      return 1;
-    case kernel::ScalarOp::mul:
-      return 2;
-    case kernel::ScalarOp::div:
-      return 3;
-    case kernel::ScalarOp::maximum:
-      return 4;
-    case kernel::ScalarOp::minimum:
-      return 5;
-    default:
-      return -1;
-  }
-}
+// Steps of a chain. v is the value so far; a and b are other values.
+enum class ChainOp : std::uint8_t {
+  Load,  // the first step: v = a
+  Neg,
+  Abs,
+  Sqrt,
+  Rsqrt,
+  Exp,
+  Log,
+  Tanh,
+  Add,
+  Sub,      // v - a
+  SubFrom,  // a - v
+  Mul,
+  Div,
+  DivInto,  // a / v
+  Maximum,
+  MaximumOf,  // maximum(a, v)
+  Minimum,
+  MinimumOf,
+  MulAdd,         // v * a + b
+  MulSub,         // v * a - b
+  MulSubFrom,     // b - v * a
+  AddProduct,     // v + a * b
+  SubProduct,     // v - a * b
+  SubFromProduct  // a * b - v
+};
+struct ChainStep {
+  ChainOp op = ChainOp::Load;
+  bool a_uniform = false, b_uniform = false;  // the same number for every element, in lane 0
+  int a = 0, b = 0;                           // value numbers
+};
+// out[i] = the chain at element i, for i in [begin, end), begin a multiple of kPad; values[n] is
+// the block of value n. Reads each group of elements before it writes it. `stream` goes around the
+// cache: `out` is aligned to 64 bytes and `end` is a multiple of kPad.
+using ChainFn = void (*)(void* out, const ChainStep* steps, std::size_t count, void* const* values,
+                         std::size_t begin, std::size_t end, bool stream);
 
 struct SimdTable {
   // By dtype of the operands (where: of the second and third).
   ComputeFn op[kernel::kScalarOpCount][kDTypeCount] = {};
-  // Two operations in one pass: second(first(a, b), c), or second(c, first(a, b)) where the last
-  // index is 1. Of f32 and f64; by pair_index of the operations.
-  ComputeFn pair[kPairOps][kPairOps][2][kDTypeCount] = {};
+  ChainFn chain[kDTypeCount] = {};                // f32, f64
   ComputeFn cast[kDTypeCount][kDTypeCount] = {};  // from, to
   ComputeFn splat[4] = {};                        // by log2 of the element size: out[i] = a[0]
   FoldFn fold[4][kDTypeCount] = {};               // Sum, Prod, Max, Min
+  FoldRowsFn fold_rows[4][kDTypeCount] = {};      // of f32 and f64
   StridedLoadFn load_strided[4] = {};             // by log2 of the element size
   StridedStoreFn store_strided[4] = {};
   // out[r * kBlock + i] = base[i * stride + r] for r < rows: a tile turned over.
@@ -128,6 +147,7 @@ constexpr int type_index(DType t) { return static_cast<int>(t); }
 // Parts of the table, each compiled once per instruction set.
 void fill_arithmetic(SimdTable& table);
 void fill_functions(SimdTable& table);
+void fill_chains(SimdTable& table);
 void fill_casts(SimdTable& table);
 void fill_movement(SimdTable& table);
 void fill_reductions(SimdTable& table);

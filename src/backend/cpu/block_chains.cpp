@@ -1,0 +1,187 @@
+// Finding chains: instructions in order, each extending the chain of one of its operands.
+#include "backend/cpu/block_chains.h"
+
+#include <optional>
+#include <utility>
+
+namespace volta::cpu {
+namespace {
+
+using kernel::Domain;
+using kernel::Instr;
+using kernel::InstrKind;
+using kernel::ScalarOp;
+
+constexpr std::size_t at(int n) { return static_cast<std::size_t>(n); }
+// Longer ones gain nothing and would hide their operands' last uses from the register assignment.
+constexpr std::size_t kMostSteps = 24;
+
+// The step of an operation whose first or second operand is the chain.
+std::optional<ChainOp> step_of(ScalarOp op, bool second) {
+  switch (op) {
+    case ScalarOp::neg:
+      return ChainOp::Neg;
+    case ScalarOp::abs:
+      return ChainOp::Abs;
+    case ScalarOp::sqrt:
+      return ChainOp::Sqrt;
+    case ScalarOp::rsqrt:
+      return ChainOp::Rsqrt;
+    case ScalarOp::exp:
+      return ChainOp::Exp;
+    case ScalarOp::log:
+      return ChainOp::Log;
+    case ScalarOp::tanh:
+      return ChainOp::Tanh;
+    case ScalarOp::add:
+      return ChainOp::Add;
+    case ScalarOp::sub:
+      return second ? ChainOp::SubFrom : ChainOp::Sub;
+    case ScalarOp::mul:
+      return ChainOp::Mul;
+    case ScalarOp::div:
+      return second ? ChainOp::DivInto : ChainOp::Div;
+    case ScalarOp::maximum:
+      return second ? ChainOp::MaximumOf : ChainOp::Maximum;
+    case ScalarOp::minimum:
+      return second ? ChainOp::MinimumOf : ChainOp::Minimum;
+    default:
+      return std::nullopt;
+  }
+}
+
+// A product and the sum or difference that takes it, as one step.
+std::optional<ChainOp> after_product(ChainOp op) {
+  switch (op) {
+    case ChainOp::Add:
+      return ChainOp::MulAdd;
+    case ChainOp::Sub:
+      return ChainOp::MulSub;
+    case ChainOp::SubFrom:
+      return ChainOp::MulSubFrom;
+    default:
+      return std::nullopt;
+  }
+}
+
+// A sum or difference whose other operand is a product, as one step.
+std::optional<ChainOp> with_product(ChainOp op) {
+  switch (op) {
+    case ChainOp::Add:
+      return ChainOp::AddProduct;
+    case ChainOp::Sub:
+      return ChainOp::SubProduct;
+    case ChainOp::SubFrom:
+      return ChainOp::SubFromProduct;
+    default:
+      return std::nullopt;
+  }
+}
+
+class Finder {
+ public:
+  Finder(const kernel::Program& program, const kernel::Analysis& analysis, bool rows,
+         std::vector<bool>& live)
+      : program_(program), analysis_(analysis), rows_(rows), live_(live) {
+    uses_.assign(program.instrs.size(), 0);
+    for (std::size_t n = 0; n < program.instrs.size(); ++n) {
+      const Instr& self = program.instrs[n];
+      for (const int operand : {self.a, self.b, self.c}) {
+        if (operand >= 0 && live[n]) ++uses_[at(operand)];
+      }
+    }
+    chains_.resize(program.instrs.size());
+  }
+
+  std::vector<std::vector<ChainStep>> run() {
+    for (int n = 0; n < static_cast<int>(program_.instrs.size()); ++n) {
+      if (live_[at(n)] && joins(n)) chains_[at(n)] = chain_of(n);
+    }
+    return std::move(chains_);
+  }
+
+ private:
+  const Instr& instr(int n) const { return program_.instrs[at(n)]; }
+  Domain domain(int n) const { return analysis_.instrs[at(n)].domain; }
+
+  bool joins(int n) const {
+    const Instr& self = instr(n);
+    return self.kind == InstrKind::Op && step_of(self.op, false).has_value() &&
+           simd().chain[type_index(self.dtype)] != nullptr;
+  }
+
+  // Whether instruction n may take over the chain of its operand.
+  bool extends(int operand, int n) const {
+    return operand >= 0 && !chains_[at(operand)].empty() && uses_[at(operand)] == 1 &&
+           chains_[at(operand)].size() < kMostSteps && domain(operand) == domain(n) &&
+           analysis_.instrs[at(operand)].phase == analysis_.instrs[at(n)].phase;
+  }
+
+  bool uniform(int operand, int n) const {
+    return domain(operand) == Domain::Uniform ||
+           (rows_ && domain(n) == Domain::Full && domain(operand) == Domain::Par);
+  }
+
+  ChainStep step(ChainOp op, int a, int n) const {
+    return {.op = op, .a_uniform = uniform(a, n), .a = a, .b = a};
+  }
+
+  bool is_product(int n) const {
+    return chains_[at(n)].size() == 2 && chains_[at(n)].back().op == ChainOp::Mul;
+  }
+
+  std::vector<ChainStep> take(int n) {
+    live_[at(n)] = false;
+    return std::exchange(chains_[at(n)], {});
+  }
+
+  std::vector<ChainStep> chain_of(int n) {
+    const Instr& self = instr(n);
+    const bool first = extends(self.a, n), second = extends(self.b, n);
+    // The longer chain goes on; a lone product is better off inside the other's step.
+    const bool from_second =
+        second && (!first || chains_[at(self.b)].size() > chains_[at(self.a)].size());
+    const int main = from_second ? self.b : self.a, other = from_second ? self.a : self.b;
+    std::vector<ChainStep> steps;
+    if (from_second || first) {
+      steps = take(main);
+    } else {
+      steps.push_back(step(ChainOp::Load, main, n));
+    }
+    const ChainOp op = *step_of(self.op, from_second);
+    if (other < 0) {
+      steps.push_back({.op = op, .a = steps.front().a, .b = steps.front().a});
+    } else if (with_product(op).has_value() && extends(other, n) && is_product(other)) {
+      const std::vector<ChainStep> product = take(other);
+      steps.push_back({.op = *with_product(op),
+                       .a_uniform = product[0].a_uniform,
+                       .b_uniform = product[1].a_uniform,
+                       .a = product[0].a,
+                       .b = product[1].a});
+    } else if (after_product(op).has_value() && steps.back().op == ChainOp::Mul) {
+      steps.back().op = *after_product(op);
+      steps.back().b = other;
+      steps.back().b_uniform = uniform(other, n);
+    } else {
+      steps.push_back(step(op, other, n));
+    }
+    return steps;
+  }
+
+  const kernel::Program& program_;
+  const kernel::Analysis& analysis_;
+  bool rows_;
+  std::vector<bool>& live_;
+  std::vector<int> uses_;
+  std::vector<std::vector<ChainStep>> chains_;
+};
+
+}  // namespace
+
+std::vector<std::vector<ChainStep>> find_chains(const kernel::Program& program,
+                                                const kernel::Analysis& analysis, bool rows,
+                                                std::vector<bool>& live) {
+  return Finder(program, analysis, rows, live).run();
+}
+
+}  // namespace volta::cpu

@@ -1,0 +1,20 @@
+// Chains of operations in a kernel program: values that are used once, by the next operation at the
+// same place, never leave the machine's registers.
+#pragma once
+
+#include <vector>
+
+#include "backend/cpu/simd_table.h"
+#include "kernel/dependence.h"
+#include "kernel/program.h"
+
+namespace volta::cpu {
+
+// The steps that compute each instruction; none where it is not part of arithmetic on floats. What
+// a later chain took over is no longer live. `rows`: blocks lie along the reduced axes, so that
+// values of a Par point are uniform to them.
+std::vector<std::vector<ChainStep>> find_chains(const kernel::Program& program,
+                                                const kernel::Analysis& analysis, bool rows,
+                                                std::vector<bool>& live);
+
+}  // namespace volta::cpu
