@@ -58,7 +58,8 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
 // Groups and their kernels. A group that turns out not to be expressible names the value that has
 // to lie in memory, and grouping starts again.
 std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
-                                   const std::vector<int>& outputs, std::int32_t first_site) {
+                                   const std::vector<int>& outputs, std::int32_t first_site,
+                                   bool wide_device) {
   std::vector<bool> must_store(values.size(), false);
   for (;;) {
     const Grouping grouping = Grouper(values, outputs, must_store).run();
@@ -69,7 +70,8 @@ std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
         if (grouping.groups[g].is_matmul) {
           step = matmul_step(values, grouping, grouping.groups[g].roots.front());
         } else {
-          step.segments.push_back(build_kernel(values, grouping, static_cast<int>(g), first_site));
+          step.segments.push_back(
+              build_kernel(values, grouping, static_cast<int>(g), first_site, wide_device));
         }
         step.collect();
         steps.push_back(std::move(step));
@@ -181,7 +183,7 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
         {node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
   }
 
-  std::vector<StepDraft> steps = draft_steps(values, held_values, plan->first_site);
+  std::vector<StepDraft> steps = draft_steps(values, held_values, plan->first_site, wide_device);
   std::vector<bool> free_leaf = donatable;
   for (std::size_t i = 0; i < free_leaf.size(); ++i) free_leaf[i] = free_leaf[i] && !leaf_kept[i];
   const std::map<int, int> predecessor = predecessors(batch, lowering);
