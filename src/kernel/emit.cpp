@@ -3,6 +3,7 @@
 
 #include "kernel/emit_printer.h"
 #include "kernel/hash.h"
+#include "kernel/vectors.h"
 
 namespace volta::kernel {
 namespace {
@@ -158,13 +159,16 @@ int block_threads(const Program& program) {
 
 std::int64_t block_count(const Program& program, const std::vector<std::int64_t>& ints) {
   const Schedule& schedule = program.schedule;
+  const int grouped = schedule.vec > 1 ? vector_axis(program) : -1;
   std::int64_t points = 1;
-  for (const Axis& axis : program.axes) {
+  for (int n = 0; n < static_cast<int>(program.axes.size()); ++n) {
+    const Axis& axis = program.axes[static_cast<std::size_t>(n)];
     if (axis.role == Role::Red) continue;
-    const bool chunked = schedule.vec > 1 && &axis == &program.axes.back();
-    const std::int64_t extent = axis.extent.in(ints);
-    points *= chunked ? (extent + schedule.vec - 1) / schedule.vec : extent;
+    const bool tiled = schedule.tile > 0 && (n == grouped || n == schedule.tile_axis);
+    const std::int64_t side = tiled ? schedule.tile : n == grouped ? schedule.vec : 1;
+    points *= (axis.extent.in(ints) + side - 1) / side;
   }
+  if (schedule.tile > 0) return points;
   const std::int64_t points_per_block = block_threads(program) / schedule.lanes;
   return (points + points_per_block - 1) / points_per_block;
 }

@@ -179,35 +179,6 @@ DEVICE i64 bounded(i64 value, i64 high, i32 site, __global ErrorRecord* error) {
 }
 )";
 
-constexpr std::string_view kCudaPacks = R"(
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T v[N];
-};
-DEVICE bool is_aligned(const void* address, int bytes) { return ((u64)address & (bytes - 1)) == 0; }
-template <class T, int N>
-DEVICE void load_pack(T (&to)[N], const T* from) {
-  const Pack<T, N> pack = *(const Pack<T, N>*)from;
-#pragma unroll
-  for (int k = 0; k < N; ++k) to[k] = pack.v[k];
-}
-template <class T, int N>
-DEVICE void store_pack(T* to, const T (&from)[N]) {
-  Pack<T, N> pack;
-#pragma unroll
-  for (int k = 0; k < N; ++k) pack.v[k] = from[k];
-  *(Pack<T, N>*)to = pack;
-}
-#define LOAD_PACK(n, to, from) load_pack(to, from)
-#define STORE_PACK(n, to, from) store_pack(to, from)
-)";
-
-// vload and vstore ask for the alignment of one element only.
-constexpr std::string_view kOpenClPacks = R"(
-#define LOAD_PACK(n, to, from) vstore##n(vload##n(0, from), 0, to)
-#define STORE_PACK(n, to, from) vstore##n(vload##n(0, from), 0, to)
-)";
-
 class PreludePrinter {
  public:
   PreludePrinter(const Program& program, Dialect dialect)
@@ -226,7 +197,7 @@ class PreludePrinter {
     if (philox_) text_ += kPhilox;
     if (philox_ && uses(DType::f64)) text_ += kPhiloxDouble;
     if (bounded_) text_ += std::string(kErrorRecord).append(cuda_ ? kCudaBounded : kOpenClBounded);
-    if (program_.schedule.vec > 1) text_ += cuda_ ? kCudaPacks : kOpenClPacks;
+    packs();
     for (int op = 0; op < kScalarOpCount; ++op) {
       for (int t = 0; t < kDTypeCount; ++t) {
         if (ops_[static_cast<std::size_t>(op)][static_cast<std::size_t>(t)]) {
@@ -284,6 +255,19 @@ class PreludePrinter {
       case ReduceOp::ArgMin:
         at(argmin_, operand) = true;
         break;
+    }
+  }
+
+  void packs() {
+    if (program_.schedule.vec == 1) return;
+    PerDType stored{};
+    for (const Slot& slot : program_.slots) at(stored, slot.dtype) = true;
+    text_ += "\n";
+    for (int t = 0; t < kDTypeCount; ++t) {
+      if (stored[static_cast<std::size_t>(t)]) {
+        text_ += pack_functions(static_cast<DType>(t), program_.schedule.vec,
+                                cuda_ ? Dialect::Cuda : Dialect::OpenCL);
+      }
     }
   }
 

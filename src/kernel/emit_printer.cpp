@@ -23,7 +23,9 @@ std::string float_constant(double value, DType dtype) {
 }  // namespace
 
 Printer::Printer(const Program& program)
-    : program_(program), analysis_(analyze(program)), axis_names_(program.axes.size(), "0") {}
+    : program_(program), analysis_(analyze(program)), axis_names_(program.axes.size(), "0") {
+  for (int n = 0; n < instr_count(); ++n) value_names_.push_back(fmt::format("v{}", n));
+}
 
 void Printer::raw(std::string_view text) {
   text_.append(static_cast<std::size_t>(depth_) * 2, ' ');
@@ -77,20 +79,29 @@ std::string Printer::extent_product(Role role, std::string_view type) const {
 }
 
 void Printer::digits(std::string from, int first, int last) {
-  int outermost = first;
-  while (outermost < last && extent(outermost) == "1") ++outermost;
-  for (int axis = last - 1; axis > outermost; --axis) {
-    if (extent(axis) == "1") continue;
+  std::vector<int> axes;
+  for (int axis = first; axis < last; ++axis) axes.push_back(axis);
+  digits(std::move(from), axes);
+}
+
+void Printer::digits(std::string from, const std::vector<int>& axes) {
+  std::vector<int> sized;
+  for (const int axis : axes) {
+    if (extent(axis) != "1") sized.push_back(axis);
+  }
+  for (std::size_t n = sized.size(); n-- > 0;) {
+    const int axis = sized[n];
+    name_axis(axis, fmt::format("x{}", axis));
+    if (n == 0) {
+      line("const index_t x{} = (index_t){};", axis, from);
+      break;
+    }
     const std::string quotient = fmt::format("q{}", axis);
     line("const uindex_t {} = {} / (uindex_t){};", quotient, from, extent(axis));
     line("const index_t x{} = (index_t)({} - {} * (uindex_t){});", axis, from, quotient,
          extent(axis));
-    name_axis(axis, fmt::format("x{}", axis));
     from = quotient;
   }
-  if (outermost == last) return;
-  line("const index_t x{} = (index_t){};", outermost, from);
-  name_axis(outermost, fmt::format("x{}", outermost));
 }
 
 std::string Printer::constant(double value, DType dtype) {
@@ -127,6 +138,34 @@ std::string Printer::cast(const std::string& expression, DType from, DType to) {
   }
 }
 
+std::string Printer::element_index(const Instr& self) const {
+  std::string index = affine(self.index);
+  if (self.kind == InstrKind::Load && self.a >= 0)
+    index += fmt::format(" + (index_t){} * {}", value(self.a), number(self.value_stride));
+  return index;
+}
+
+std::string Printer::address(int n) const {
+  return fmt::format("s{} + ({})", instr(n).slot, element_index(instr(n)));
+}
+
+void Printer::load_pack(int n, const std::string& to) {
+  const Slot& slot = program_.slots[static_cast<std::size_t>(instr(n).slot)];
+  const std::string load = fmt::format("{}_{}x{}({}, {});", slot.written ? "load" : "fetch",
+                                       type(slot.dtype), program_.schedule.vec, to, address(n));
+  if (instr(n).mask.empty()) return raw(load);
+  line("if ({}) {}", condition(instr(n).mask), load);
+  line("else fill_{}x{}({}, {});", type(slot.dtype), program_.schedule.vec, to,
+       constant(instr(n).constant, slot.dtype));
+}
+
+void Printer::store_pack(int n, const std::string& from) {
+  const DType dtype = program_.slots[static_cast<std::size_t>(instr(n).slot)].dtype;
+  const std::string& mask = condition(instr(n).mask);
+  line("{}store_{}x{}({}, {});", mask.empty() ? "" : fmt::format("if ({}) ", mask), type(dtype),
+       program_.schedule.vec, address(n), from);
+}
+
 std::string Printer::expression(int n) const {
   const Instr& self = instr(n);
   switch (self.kind) {
@@ -146,10 +185,7 @@ std::string Printer::expression(int n) const {
     case InstrKind::Cast:
       return cast(value(self.a), instr(self.a).dtype, self.dtype);
     case InstrKind::Load: {
-      std::string index = affine(self.index);
-      if (self.a >= 0)
-        index += fmt::format(" + (index_t){} * {}", value(self.a), number(self.value_stride));
-      std::string element = fmt::format("s{}[{}]", self.slot, index);
+      std::string element = fmt::format("s{}[{}]", self.slot, element_index(self));
       if (self.mask.empty()) return element;
       return fmt::format("{} ? {} : {}", condition(self.mask), element,
                          constant(self.constant, self.dtype));

@@ -50,9 +50,10 @@ class Printer {
   }
   // The product of the extents of the axes with `role`, of C type `type`.
   std::string extent_product(Role role, std::string_view type) const;
-  // Sets the digits of the linear index `from` (consumed) over axes [first, last): one division per
-  // axis.
+  // Sets the digits of the linear index `from` (consumed) over axes [first, last), or over `axes`:
+  // one division per axis.
   void digits(std::string from, int first, int last);
+  void digits(std::string from, const std::vector<int>& axes);
 
   // The C expression of an instruction (not Reduce or Store) and its definition as v<n>.
   std::string expression(int n) const;
@@ -63,7 +64,17 @@ class Printer {
   static std::string type(DType dtype) {
     return std::string(dtype == DType::boolean ? "b8" : name_of(dtype));
   }
-  static std::string value(int n) { return fmt::format("v{}", n); }
+  // The C name of an instruction's value: v<n> unless it was given another.
+  const std::string& value(int n) const { return value_names_[static_cast<std::size_t>(n)]; }
+  void name_value(int n, std::string name) {
+    value_names_[static_cast<std::size_t>(n)] = std::move(name);
+  }
+  // Elements side by side, in accesses of up to 16 bytes: those of Load `n` into the array `to`,
+  // and of the array `from` to where Store `n` puts them; `count` as in the program's schedule.
+  void load_pack(int n, const std::string& to);
+  void store_pack(int n, const std::string& from);
+  // The address of the element a Load or Store accesses.
+  std::string address(int n) const;
   static std::string constant(double value, DType dtype);
   static std::string cast(const std::string& expression, DType from, DType to);
   // The name of the C function of a scalar operation on operands of `dtype`.
@@ -72,9 +83,11 @@ class Printer {
   }
 
  private:
+  std::string element_index(const Instr& self) const;
+
   const Program& program_;
   Analysis analysis_;
-  std::vector<std::string> axis_names_;
+  std::vector<std::string> axis_names_, value_names_;
   std::string text_;
   int depth_ = 0;
 };
@@ -86,5 +99,7 @@ void print_row(Printer& printer, Dialect dialect);
 
 // The dialect's names, and the device functions `program` uses.
 std::string prelude(const Program& program, Dialect dialect);
+// Functions that load and store `count` elements of a dtype at once.
+std::string pack_functions(DType dtype, int count, Dialect dialect);
 
 }  // namespace volta::kernel

@@ -256,8 +256,7 @@ class RowPrinter {
       out_.digits("(uindex_t)r", reds_, axes_);
       for (const std::vector<int>* kept : {&plan.fetch, &plan.loads}) {
         for (const int n : *kept) {
-          out_.line("const {} {} = k{}[k];", Printer::type(out_.instr(n).dtype), Printer::value(n),
-                    n);
+          out_.line("const {} {} = k{}[k];", Printer::type(out_.instr(n).dtype), out_.value(n), n);
         }
       }
       print_elements(plan, "r", "par == 0 && r == 0");
@@ -352,14 +351,13 @@ class RowPrinter {
         out_.store(n, self.once ? first : "");
       } else {
         out_.define(n);
-        if (kept_[static_cast<std::size_t>(n)]) out_.line("k{}[k] = {};", n, Printer::value(n));
+        if (kept_[static_cast<std::size_t>(n)]) out_.line("k{}[k] = {};", n, out_.value(n));
       }
     }
   }
 
   void accumulate(int n, const std::string& position) {
-    combine(n, fmt::format("a{}", n), fmt::format("i{}", n), Printer::value(out_.instr(n).a),
-            position);
+    combine(n, fmt::format("a{}", n), fmt::format("i{}", n), out_.value(out_.instr(n).a), position);
   }
 
   // (into, into_position) = the better or the sum of itself and (value, position)
@@ -391,9 +389,9 @@ class RowPrinter {
       if (lanes_ > 1 && !cuda_) combine_in_local_memory(n);
       const Instr& self = out_.instr(n);
       if (is_arg_reduce(self.reduce)) {
-        out_.line("const i64 {0} = i{1} == NO_POSITION ? 0 : (i64)i{1};", Printer::value(n), n);
+        out_.line("const i64 {0} = i{1} == NO_POSITION ? 0 : (i64)i{1};", out_.value(n), n);
       } else {
-        out_.line("const {} {} = a{};", Printer::type(self.dtype), Printer::value(n), n);
+        out_.line("const {} {} = a{};", Printer::type(self.dtype), out_.value(n), n);
       }
     }
   }

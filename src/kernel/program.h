@@ -136,7 +136,16 @@ struct Schedule {
   // Row with lanes > 1: elements of the row each thread keeps on chip between phases, so that a row
   // of at most lanes * items elements is read once. 0: the row is read again in each phase.
   int items = 0;
-  int vec = 1;           // Map: consecutive elements of the last axis per thread
+  // Neighbouring elements a thread takes together, in accesses of up to 16 bytes: of the last axis
+  // (Map), the last Par axis (Row with one lane) or the last Red axis (Row with more; divides
+  // items). A Map's kernel tests alignment itself and may be given any numbers. A Row's numbers
+  // must be as rows_allow_vectors (vectors.h) says, its slots at multiples of 16 bytes.
+  int vec = 1;
+  // Map: a block takes tile x tile points of `tile_axis` and the last axis. Loads that walk
+  // tile_axis element by element (is_staged in vectors.h) pass through shared memory, so that they
+  // and the stores both run along lines. 0: none.
+  int tile = 0;
+  int tile_axis = -1;
   bool index64 = false;  // some index may pass 2^31 - 1
   // Several Bindings run in one launch, each a segment with sizes and addresses of its own.
   bool horizontal = false;

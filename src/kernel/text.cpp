@@ -59,8 +59,10 @@ class TextWriter {
     const Schedule& s = program_.schedule;
     if (s.kind == ScheduleKind::Map) {
       put("map vec {}", s.vec);
+      if (s.tile > 0) put(" tile {} along {}", s.tile, s.tile_axis);
     } else {
       put("row lanes {} items {}", s.lanes, s.items);
+      if (s.vec > 1) put(" vec {}", s.vec);
     }
     put("{}{}\n", s.index64 ? " index64" : "", s.horizontal ? " horizontal" : "");
   }

@@ -9,6 +9,7 @@
 
 #include "kernel/dependence.h"
 #include "kernel/program.h"
+#include "kernel/vectors.h"
 #include "volta/error.h"
 
 namespace volta::kernel {
@@ -61,9 +62,21 @@ class Validator {
     if (s.kind == ScheduleKind::Map) {
       require(s.lanes == 1, "a Map has one lane, not {}", s.lanes);
       require(s.vec == 1 || !program_.axes.empty(), "vec > 1 needs an axis");
+      tile();
     } else {
-      require(s.vec == 1, "a Row has vec 1, not {}", s.vec);
+      require(s.vec == 1 || vector_axis(program_) >= 0, "vec > 1 needs an axis to run along");
+      require(s.items % s.vec == 0, "items {} is not a multiple of vec {}", s.items, s.vec);
+      require(s.tile == 0, "a Row has no tile");
     }
+  }
+
+  void tile() const {
+    const Schedule& s = program_.schedule;
+    if (s.tile == 0) return require(s.tile_axis == -1, "a tile axis without a tile");
+    require(s.tile == 32 || s.tile == 64, "tile must be 32 or 64, not {}", s.tile);
+    require(s.vec > 1, "a tile needs vec > 1");
+    require(s.tile_axis >= 0 && s.tile_axis < static_cast<int>(program_.axes.size()) - 1,
+            "tile axis {} of {}", s.tile_axis, program_.axes.size());
   }
 
   void axes() const {

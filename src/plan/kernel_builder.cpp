@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <map>
 #include <set>
 #include <stdexcept>
 
 #include "plan/fusion.h"
+#include "plan/schedule.h"
 
 namespace volta::plan {
 
@@ -19,7 +19,6 @@ using kernel::Instr;
 using kernel::InstrKind;
 using kernel::Int;
 using kernel::Role;
-using kernel::ScheduleKind;
 
 namespace {
 
@@ -40,11 +39,12 @@ struct SplitAxis {
 class Builder {
  public:
   Builder(const std::vector<Value>& values, const Grouping& grouping, int group,
-          std::int32_t first_site)
+          std::int32_t first_site, bool wide_device)
       : values_(values),
         grouping_(grouping),
         number_(group),
         first_site_(first_site),
+        wide_device_(wide_device),
         group_(grouping.groups[static_cast<std::size_t>(group)]) {
     for (std::size_t d = 0; d < group_.space.dims.size(); ++d)
       pieces_.push_back({group_.space.dims[d]});
@@ -504,40 +504,11 @@ class Builder {
       }
       program.instrs.push_back(std::move(instr));
     }
-    choose_schedule();
+    std::int64_t largest = 0;
+    for (const int value : slot_values_) largest = std::max(largest, at(value).shape.numel());
+    program.schedule = choose_schedule(program, result_.ints, largest, wide_device_);
     account();
     return std::move(result_);
-  }
-
-  void choose_schedule() {
-    kernel::Schedule& schedule = result_.program.schedule;
-    std::int64_t rows = 1, length = 1;
-    std::size_t last_par = extents_.size(), last_red = extents_.size();
-    for (std::size_t a = 0; a < extents_.size(); ++a) {
-      (roles_[a] == Role::Par ? rows : length) *= extents_[a];
-      (roles_[a] == Role::Par ? last_par : last_red) = a;
-    }
-    std::int64_t largest = rows * length;
-    for (const int value : slot_values_) largest = std::max(largest, at(value).shape.numel());
-    schedule.index64 = largest > std::numeric_limits<std::int32_t>::max() / 2;
-    if (last_red == extents_.size()) return;
-    schedule.kind = ScheduleKind::Row;
-    // Which axis do loads walk fastest?
-    int along_row = 0, across_rows = 0;
-    for (const Draft& draft : drafts_) {
-      if (draft.instr.kind != InstrKind::Load && draft.instr.kind != InstrKind::Store) continue;
-      along_row += draft.index.coefficient[last_red] == 1;
-      if (last_par < extents_.size()) across_rows += draft.index.coefficient[last_par] == 1;
-    }
-    if (length < 32 || (across_rows > along_row && rows >= 32)) return;  // lanes == 1
-    const auto rounded =
-        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
-    schedule.lanes = static_cast<int>(std::clamp<std::int64_t>(rounded / 4, 32, 1024));
-    const std::int64_t items = (length + schedule.lanes - 1) / schedule.lanes;
-    const bool revisited = kernel::analyze(result_.program).phases > 1;
-    if (revisited && items <= 16) {
-      schedule.items = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(items)));
-    }
   }
 
   // How many different elements a load reads at most.
@@ -609,6 +580,7 @@ class Builder {
   const Grouping& grouping_;
   int number_;
   std::int32_t first_site_;
+  bool wide_device_;
   const Group& group_;
 
   // One element in a shape with axes keeps an axis: the kernel is the one for any number of
@@ -630,8 +602,8 @@ class Builder {
 }  // namespace
 
 KernelDraft build_kernel(const std::vector<Value>& values, const Grouping& grouping, int group,
-                         std::int32_t first_site) {
-  return Builder(values, grouping, group, first_site).build();
+                         std::int32_t first_site, bool wide_device) {
+  return Builder(values, grouping, group, first_site, wide_device).build();
 }
 
 }  // namespace volta::plan

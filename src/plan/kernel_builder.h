@@ -28,8 +28,8 @@ struct NeedsStore {
   int value;
 };
 
-// Throws NeedsStore.
+// Throws NeedsStore. wide_device: a GPU.
 KernelDraft build_kernel(const std::vector<Value>& values, const Grouping& grouping, int group,
-                         std::int32_t first_site);
+                         std::int32_t first_site, bool wide_device);
 
 }  // namespace volta::plan

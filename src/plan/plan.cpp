@@ -71,7 +71,8 @@ std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
         if (grouping.groups[g].is_matmul) {
           step = matmul_step(values, grouping, grouping.groups[g].roots.front());
         } else {
-          step.segments.push_back(build_kernel(values, grouping, static_cast<int>(g), first_site));
+          step.segments.push_back(
+              build_kernel(values, grouping, static_cast<int>(g), first_site, wide_device));
         }
         step.collect();
         steps.push_back(std::move(step));

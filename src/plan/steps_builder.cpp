@@ -201,11 +201,36 @@ void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Don
   }
 }
 
+namespace {
+
+// The text by which kernels merge. Vectors and tiles of a Map serve any size: they do not divide.
+std::string merging_text(kernel::Program program) {
+  if (program.schedule.kind == kernel::ScheduleKind::Map) {
+    program.schedule.vec = 1;
+    program.schedule.tile = 0;
+    program.schedule.tile_axis = -1;
+  }
+  return kernel::to_text(program);
+}
+
+// The schedule of the segment that moves most.
+kernel::Schedule common_schedule(const std::vector<KernelDraft>& segments) {
+  const auto most = std::max_element(
+      segments.begin(), segments.end(), [](const KernelDraft& a, const KernelDraft& b) {
+        return a.bytes_read + a.bytes_written < b.bytes_read + b.bytes_written;
+      });
+  kernel::Schedule schedule = most->program.schedule;
+  schedule.horizontal = true;
+  return schedule;
+}
+
+}  // namespace
+
 std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps) {
   std::map<std::string, std::vector<std::size_t>> by_text;
   for (std::size_t s = 0; s < steps.size(); ++s) {
     if (!steps[s].segments.empty())
-      by_text[kernel::to_text(steps[s].segments.front().program)].push_back(s);
+      by_text[merging_text(steps[s].segments.front().program)].push_back(s);
   }
   for (const auto& [text, members] : by_text) {
     if (members.size() < 2) continue;
@@ -224,7 +249,8 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps) {
     std::vector<KernelDraft> segments;
     for (const std::size_t s : chosen) segments.push_back(std::move(steps[s].segments.front()));
     target.segments = std::move(segments);
-    for (KernelDraft& segment : target.segments) segment.program.schedule.horizontal = true;
+    const kernel::Schedule schedule = common_schedule(target.segments);
+    for (KernelDraft& segment : target.segments) segment.program.schedule = schedule;
     target.collect();
     std::vector<StepDraft> before, after;
     for (std::size_t s = 0; s < steps.size(); ++s) {

@@ -1,0 +1,106 @@
+// Contiguity of accesses.
+#include "kernel/vectors.h"
+
+#include <algorithm>
+
+#include "kernel/dependence.h"
+
+namespace volta::kernel {
+namespace {
+
+// The coefficient of `axis`; literal 0 where it does not occur.
+Int coefficient(const Affine& affine, int axis) {
+  for (const Term& term : affine.terms) {
+    if (term.axis == axis) return term.coefficient;
+  }
+  return Int::literal(0);
+}
+
+// Whether the affine is a multiple of `vec` at every first point of a group.
+bool is_multiple(const Affine& affine, const std::vector<std::int64_t>& ints, int axis, int vec) {
+  return affine.offset.in(ints) % vec == 0 &&
+         std::all_of(affine.terms.begin(), affine.terms.end(), [&](const Term& term) {
+           return term.axis == axis || term.coefficient.in(ints) % vec == 0;
+         });
+}
+
+}  // namespace
+
+int vector_axis(const Program& program) {
+  int par = -1;
+  for (int n = 0; n < static_cast<int>(program.axes.size()); ++n) {
+    if (program.axes[static_cast<std::size_t>(n)].role == Role::Par) par = n;
+  }
+  const bool along_row = program.schedule.kind == ScheduleKind::Row && program.schedule.lanes > 1;
+  return along_row ? static_cast<int>(program.axes.size()) - 1 : par;
+}
+
+bool is_contiguous(const Program& program, int n, int axis,
+                   const std::vector<std::uint64_t>& dependence) {
+  const Instr& self = program.instrs[static_cast<std::size_t>(n)];
+  if ((self.kind != InstrKind::Load && self.kind != InstrKind::Store) || self.once) return false;
+  if (!coefficient(self.index, axis).is_literal(1)) return false;
+  // A gathered row is as good as any other, an element gathered for each point is not.
+  if (self.kind == InstrKind::Load && self.a >= 0 &&
+      (dependence[static_cast<std::size_t>(self.a)] >> axis & 1) != 0) {
+    return false;
+  }
+  // A Map does not know its numbers: a mask may end within a group.
+  const bool map = program.schedule.kind == ScheduleKind::Map;
+  return std::all_of(self.mask.begin(), self.mask.end(), [&](const Bound& bound) {
+    const Int step = coefficient(bound.expression, axis);
+    return step.is_literal(0) || (!map && step.is_literal(1));
+  });
+}
+
+bool accesses_allow_vectors(const Program& program, const std::vector<std::int64_t>& ints, int axis,
+                            int vec) {
+  const std::vector<std::uint64_t> dependence = axis_dependence(program);
+  for (int n = 0; n < static_cast<int>(program.instrs.size()); ++n) {
+    if (!is_contiguous(program, n, axis, dependence)) continue;
+    const Instr& self = program.instrs[static_cast<std::size_t>(n)];
+    if (!is_multiple(self.index, ints, axis, vec)) return false;
+    if (self.kind == InstrKind::Load && self.a >= 0 && self.value_stride.in(ints) % vec != 0)
+      return false;
+    for (const Bound& bound : self.mask) {
+      if (coefficient(bound.expression, axis).is_literal(0)) continue;
+      if (!is_multiple(bound.expression, ints, axis, vec) || bound.high.in(ints) % vec != 0)
+        return false;
+    }
+  }
+  return true;
+}
+
+bool rows_allow_vectors(const Program& program, const std::vector<std::int64_t>& ints, int axis,
+                        int vec) {
+  return program.axes[static_cast<std::size_t>(axis)].extent.in(ints) % vec == 0 &&
+         accesses_allow_vectors(program, ints, axis, vec);
+}
+
+bool is_staged(const Program& program, int n, int tile_axis) {
+  const Instr& self = program.instrs[static_cast<std::size_t>(n)];
+  const int last = static_cast<int>(program.axes.size()) - 1;
+  if (self.kind != InstrKind::Load || self.a >= 0 || tile_axis == last) return false;
+  if (program.slots[static_cast<std::size_t>(self.slot)].written) return false;
+  const Int along_last = coefficient(self.index, last);
+  return coefficient(self.index, tile_axis).is_literal(1) && !along_last.is_literal(0) &&
+         !along_last.is_literal(1);
+}
+
+// An odd number of 4-byte words, so that a column does not lie in one bank.
+int tile_pitch(DType dtype, int tile) {
+  return tile + std::max(1, 4 / static_cast<int>(size_of(dtype)));
+}
+
+std::int64_t tile_bytes(const Program& program, int tile_axis, int tile) {
+  const std::vector<bool> live = live_instructions(program);
+  std::int64_t bytes = 0;
+  for (int n = 0; n < static_cast<int>(program.instrs.size()); ++n) {
+    if (!live[static_cast<std::size_t>(n)] || !is_staged(program, n, tile_axis)) continue;
+    const DType dtype = program.instrs[static_cast<std::size_t>(n)].dtype;
+    bytes += static_cast<std::int64_t>(size_of(dtype)) * tile * tile_pitch(dtype, tile);
+  }
+  return bytes;
+}
+
+}  // namespace volta::kernel

@@ -1,0 +1,173 @@
+// The choice of a schedule. Sizes enter by classes: powers of two of a row's length, whether
+// vectors hold, whether there is work enough to fill a GPU.
+#include "plan/schedule.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "kernel/dependence.h"
+#include "kernel/vectors.h"
+
+namespace volta::plan {
+
+using kernel::Instr;
+using kernel::InstrKind;
+using kernel::Int;
+using kernel::Role;
+using kernel::Schedule;
+using kernel::ScheduleKind;
+
+namespace {
+
+constexpr std::int64_t kVectorPoints = std::int64_t{1} << 19;  // Maps with fewer take elements
+constexpr std::int64_t kTilePoints = std::int64_t{1} << 14;
+constexpr std::int64_t kTileSide = 32;                // shorter axes are not worth turning
+constexpr std::int64_t kTileBytes = 34 * 1024;        // of shared memory
+constexpr std::int64_t kUnrolledInstructions = 1024;  // keeps a kernel's code and registers small
+
+class Chooser {
+ public:
+  Chooser(const kernel::Program& program, const std::vector<std::int64_t>& ints)
+      : program_(program),
+        ints_(ints),
+        live_(kernel::live_instructions(program)),
+        dependence_(kernel::axis_dependence(program)) {
+    for (int n = 0; n < static_cast<int>(program.axes.size()); ++n) {
+      const bool par = program.axes[static_cast<std::size_t>(n)].role == Role::Par;
+      (par ? rows_ : length_) *= extent(n);
+      (par ? last_par_ : last_red_) = n;
+    }
+  }
+
+  Schedule choose(std::int64_t largest, bool wide_device) {
+    Schedule& schedule = program_.schedule;
+    schedule = {};
+    schedule.index64 =
+        std::max(largest, rows_ * length_) > std::numeric_limits<std::int32_t>::max() / 2;
+    if (last_red_ < 0) {
+      if (wide_device) choose_map();
+      return schedule;
+    }
+    schedule.kind = ScheduleKind::Row;
+    choose_row();
+    return schedule;
+  }
+
+ private:
+  std::int64_t extent(int axis) const {
+    return program_.axes[static_cast<std::size_t>(axis)].extent.in(ints_);
+  }
+  const Instr& instr(int n) const { return program_.instrs[static_cast<std::size_t>(n)]; }
+  int instr_count() const { return static_cast<int>(program_.instrs.size()); }
+  bool live(int n) const { return live_[static_cast<std::size_t>(n)]; }
+  bool is_access(int n) const {
+    return live(n) && (instr(n).kind == InstrKind::Load || instr(n).kind == InstrKind::Store);
+  }
+  std::int64_t element_size(int n) const {
+    return static_cast<std::int64_t>(
+        size_of(program_.slots[static_cast<std::size_t>(instr(n).slot)].dtype));
+  }
+
+  // ---- Maps.
+
+  void choose_map() {
+    if (program_.axes.empty() || rows_ == 0) return;
+    choose_tile();
+    Schedule& schedule = program_.schedule;
+    if (schedule.tile > 0) return;
+    const int vec = widest_vector(last_par_);
+    // A Map of several axes has rows: vectors must not change their alignment from row to row.
+    const bool whole_rows = last_par_ == 0 || extent(last_par_) % vec == 0;
+    if (rows_ >= kVectorPoints && whole_rows &&
+        kernel::accesses_allow_vectors(program_, ints_, last_par_, vec)) {
+      schedule.vec = vec;
+    }
+  }
+
+  // 16 bytes of the largest elements that neighbouring points of `axis` take side by side; 1 where
+  // most accesses are not of that kind.
+  int widest_vector(int axis) const {
+    int side_by_side = 0, scattered = 0;
+    std::int64_t size = 1;
+    for (int n = 0; n < instr_count(); ++n) {
+      if (!is_access(n) || (dependence_[static_cast<std::size_t>(n)] >> axis & 1) == 0) continue;
+      if (kernel::is_contiguous(program_, n, axis, dependence_)) {
+        ++side_by_side;
+        size = std::max(size, element_size(n));
+      } else {
+        ++scattered;
+      }
+    }
+    if (side_by_side == 0 || scattered > side_by_side) return 1;
+    std::int64_t vec = std::min<std::int64_t>(16 / size, 8);
+    while (vec > 1 && vec * instr_count() > kUnrolledInstructions) vec /= 2;
+    return static_cast<int>(vec);
+  }
+
+  // An axis that loads walk element by element, other than the one that stores do.
+  void choose_tile() {
+    if (rows_ < kTilePoints || extent(last_par_) < kTileSide) return;
+    int best = -1;
+    std::int64_t most = 0, size = 1;
+    for (int axis = 0; axis < last_par_; ++axis) {
+      if (extent(axis) < kTileSide) continue;
+      std::int64_t bytes = 0;
+      for (int n = 0; n < instr_count(); ++n) {
+        if (live(n) && kernel::is_staged(program_, n, axis)) bytes += element_size(n);
+      }
+      if (bytes > most) most = bytes, best = axis;
+    }
+    if (best < 0) return;
+    for (int n = 0; n < instr_count(); ++n) {
+      if (is_access(n)) size = std::max(size, element_size(n));
+    }
+    for (const int side : {64, 32}) {
+      if (kernel::tile_bytes(program_, best, side) > kTileBytes) continue;
+      program_.schedule.tile = side;
+      program_.schedule.tile_axis = best;
+      program_.schedule.vec = static_cast<int>(std::min<std::int64_t>(16 / size, 8));
+      return;
+    }
+  }
+
+  // ---- Rows.
+
+  void choose_row() {
+    Schedule& schedule = program_.schedule;
+    // Which axis do accesses walk fastest?
+    int along_row = 0, across_rows = 0;
+    for (int n = 0; n < instr_count(); ++n) {
+      if (instr(n).kind != InstrKind::Load && instr(n).kind != InstrKind::Store) continue;
+      for (const kernel::Term& term : instr(n).index.terms) {
+        along_row += term.axis == last_red_ && term.coefficient.in(ints_) == 1;
+        across_rows += term.axis == last_par_ && term.coefficient.in(ints_) == 1;
+      }
+    }
+    if (length_ < 32 || (across_rows > along_row && rows_ >= 32)) return;  // lanes == 1
+    const auto rounded =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length_)));
+    schedule.lanes = static_cast<int>(std::clamp<std::int64_t>(rounded / 4, 32, 1024));
+    const std::int64_t items = (length_ + schedule.lanes - 1) / schedule.lanes;
+    const bool revisited = kernel::analyze(program_).phases > 1;
+    if (revisited && items <= 16) {
+      schedule.items = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(items)));
+    }
+  }
+
+  kernel::Program program_;
+  const std::vector<std::int64_t>& ints_;
+  const std::vector<bool> live_;
+  const std::vector<std::uint64_t> dependence_;
+  std::int64_t rows_ = 1, length_ = 1;
+  int last_par_ = -1, last_red_ = -1;
+};
+
+}  // namespace
+
+Schedule choose_schedule(const kernel::Program& program, const std::vector<std::int64_t>& ints,
+                         std::int64_t largest, bool wide_device) {
+  return Chooser(program, ints).choose(largest, wide_device);
+}
+
+}  // namespace volta::plan

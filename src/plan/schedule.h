@@ -1,0 +1,18 @@
+// How a finished kernel program is laid over threads.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/program.h"
+
+namespace volta::plan {
+
+// The schedule of a program that is bound to `ints`. `largest`: elements of its largest buffer.
+// wide_device: a GPU. A function of its arguments alone, and of sizes only by classes: few kernels
+// serve every size.
+VOLTA_BACKEND_API kernel::Schedule choose_schedule(const kernel::Program& program,
+                                                   const std::vector<std::int64_t>& ints,
+                                                   std::int64_t largest, bool wide_device);
+
+}  // namespace volta::plan
