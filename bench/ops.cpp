@@ -304,7 +304,8 @@ Row download_row(std::int64_t mebibytes) {
           [=](Device device) {
             const Tensor there = normal({n}, device);
             const auto here = std::make_shared<Tensor>();
-            return [=] { *here = there.to(Device::cpu()).eval(); };
+            // A clone is a value that has not been looked at: those keep their copy on the host.
+            return [=] { *here = there.clone().to(Device::cpu()).eval(); };
           }};
 }
 
