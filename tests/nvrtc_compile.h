@@ -26,12 +26,27 @@ class Nvrtc {
     find(log_, "nvrtcGetProgramLog");
     find(cubin_size_, "nvrtcGetCUBINSize");
     find(cubin_, "nvrtcGetCUBIN");
+    find(ptx_size_, "nvrtcGetPTXSize");
+    find(ptx_, "nvrtcGetPTX");
   }
 
   bool present() const { return library_ != nullptr; }
 
   // The cubin of `source` for an architecture such as "sm_90"; throws with the compiler's words.
   std::string compile(const std::string& source, const std::string& architecture) const {
+    return translate(source, architecture, cubin_size_, cubin_);
+  }
+  // Its PTX, for an architecture such as "compute_90".
+  std::string ptx(const std::string& source, const std::string& architecture) const {
+    return translate(source, architecture, ptx_size_, ptx_);
+  }
+
+ private:
+  using GetSize = int (*)(void*, std::size_t*);
+  using Get = int (*)(void*, char*);
+
+  std::string translate(const std::string& source, const std::string& architecture,
+                        GetSize get_size, Get get) const {
     void* program = nullptr;
     check(create_(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
           "nvrtcCreateProgram");
@@ -42,18 +57,17 @@ class Nvrtc {
     log_size_(program, &size);
     std::string log(size, '\0');
     log_(program, log.data());
-    std::string cubin;
+    std::string result;
     if (status == 0) {
-      check(cubin_size_(program, &size), "nvrtcGetCUBINSize");
-      cubin.resize(size);
-      check(cubin_(program, cubin.data()), "nvrtcGetCUBIN");
+      check(get_size(program, &size), "the size of NVRTC's result");
+      result.resize(size);
+      check(get(program, result.data()), "NVRTC's result");
     }
     destroy_(&program);
     if (status != 0) throw std::runtime_error("nvrtc: " + log + "\n" + source);
-    return cubin;
+    return result;
   }
 
- private:
   template <class Function>
   void find(Function& function, const char* name) {
     function = reinterpret_cast<Function>(dlsym(library_, name));
@@ -69,10 +83,8 @@ class Nvrtc {
                  const char* const*) = nullptr;
   int (*compile_)(void*, int, const char* const*) = nullptr;
   int (*destroy_)(void**) = nullptr;
-  int (*log_size_)(void*, std::size_t*) = nullptr;
-  int (*log_)(void*, char*) = nullptr;
-  int (*cubin_size_)(void*, std::size_t*) = nullptr;
-  int (*cubin_)(void*, char*) = nullptr;
+  GetSize log_size_ = nullptr, cubin_size_ = nullptr, ptx_size_ = nullptr;
+  Get log_ = nullptr, cubin_ = nullptr, ptx_ = nullptr;
 };
 
 }  // namespace volta::testing

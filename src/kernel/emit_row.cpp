@@ -1,164 +1,74 @@
 // Row kernels: `lanes` threads share each Par point. A phase loops over the row elements of the
-// thread, then its reductions are combined across the lanes; the combining tree is a function of
-// the schedule alone.
+// thread, in groups of `vec` neighbouring elements (or, with one lane, of neighbouring Par points);
+// then its reductions are joined across the lanes.
+#include "kernel/emit_row.h"
+
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "kernel/dependence.h"
-#include "kernel/emit_printer.h"
+#include "kernel/vectors.h"
 
 namespace volta::kernel {
 namespace {
 
-bool is_arg_reduce(ReduceOp op) { return op == ReduceOp::ArgMax || op == ReduceOp::ArgMin; }
-
-std::string identity(ReduceOp op, DType dtype) {
-  const bool max = op == ReduceOp::Max || op == ReduceOp::ArgMax;
-  if (op == ReduceOp::Sum || op == ReduceOp::Prod)
-    return Printer::constant(op == ReduceOp::Sum ? 0 : 1, dtype);
-  switch (dtype) {
-    case DType::i32:
-      return max ? "(-2147483647 - 1)" : "2147483647";
-    case DType::i64:
-      return max ? "(-(i64)9223372036854775807 - 1)" : "(i64)9223372036854775807";
-    case DType::u8:
-      return max ? "(u8)0" : "(u8)255";
-    case DType::boolean:
-      return max ? "(b8)0" : "(b8)1";
-    default: {
-      const double infinity = std::numeric_limits<double>::infinity();
-      return Printer::constant(max ? -infinity : infinity, dtype);
-    }
-  }
-}
-
-ScalarOp combining_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::Sum:
-      return ScalarOp::add;
-    case ReduceOp::Prod:
-      return ScalarOp::mul;
-    case ReduceOp::Max:
-      return ScalarOp::maximum;
-    default:
-      return ScalarOp::minimum;
-  }
-}
+constexpr int kUnrolledRows = 8;             // Loads in flight where a row is read in a loop
+constexpr int kUnrolledInstructions = 1024;  // bounds the unrolled body
 
 class RowPrinter {
  public:
   RowPrinter(Printer& printer, Dialect dialect)
       : out_(printer),
-        cuda_(dialect == Dialect::Cuda),
+        reductions_(printer, dialect),
         lanes_(printer.program().schedule.lanes),
         items_(printer.program().schedule.items),
+        vec_(printer.program().schedule.vec),
         threads_(block_threads(printer.program())),
         axes_(static_cast<int>(printer.program().axes.size())),
-        live_(live_instructions(printer.program())) {
+        axis_(vector_axis(printer.program())),
+        live_(live_instructions(printer.program())),
+        depends_(axis_dependence(printer.program())),
+        plan_(plan_row(printer.program())) {
     while (reds_ < axes_ &&
            printer.program().axes[static_cast<std::size_t>(reds_)].role == Role::Par)
       ++reds_;
   }
 
   void print() {
-    plan_phases();
-    if (lanes_ > 1 && !cuda_) print_scratch();
+    reductions_.print_scratch(plan_);
     print_point();
     for (int n = 0; n < out_.instr_count(); ++n) {
-      if (kept_[static_cast<std::size_t>(n)]) {
+      if (plan_.kept[static_cast<std::size_t>(n)])
         out_.line("{} k{}[{}];", Printer::type(out_.instr(n).dtype), n, items_);
-      }
     }
     for (int phase = 0; phase < out_.analysis().phases; ++phase) {
       print_par_values(phase);
-      print_row_values(phase);
-      print_combination(phase);
+      print_row_values(plan_.phases[static_cast<std::size_t>(phase)]);
+      print_results(plan_.phases[static_cast<std::size_t>(phase)].reduces);
     }
   }
 
  private:
-  // What one phase does with row values: takes them from registers of an earlier phase, or computes
-  // them. With items, Loads are issued for all items before anything waits for one.
-  struct Phase {
-    std::vector<int> fetch, loads, compute, reduces;
-  };
+  bool is(int n, InstrKind kind) const { return out_.instr(n).kind == kind; }
+  bool varies(int n) const { return (depends_[static_cast<std::size_t>(n)] >> axis_ & 1) != 0; }
+  bool kept(int n) const { return plan_.kept[static_cast<std::size_t>(n)]; }
+  // Groups of neighbouring Par points: their values are arrays too.
+  bool columns() const { return lanes_ == 1 && vec_ > 1; }
 
-  void plan_phases() {
-    const std::size_t count = out_.program().instrs.size();
-    std::vector<bool> done(count);
-    kept_.assign(count, false);
-    for (int phase = 0; phase < out_.analysis().phases; ++phase) {
-      std::vector<bool> needed = row_values_of_phase(out_.program(), out_.analysis(), phase);
-      if (items_ > 0 && phase == 0) need_updated_loads(needed);
-      if (items_ > 0 && phase > 0) stop_at_done(needed, done, phase);
-      Phase plan;
-      for (int n = 0; n < out_.instr_count(); ++n) {
-        const std::size_t at = static_cast<std::size_t>(n);
-        if (!needed[at]) continue;
-        if (out_.instr(n).kind == InstrKind::Reduce) plan.reduces.push_back(n);
-        if (done[at]) {
-          plan.fetch.push_back(n);
-          kept_[at] = true;
-        } else {
-          const bool early =
-              items_ > 0 && out_.instr(n).kind == InstrKind::Load && out_.instr(n).a < 0;
-          (early ? plan.loads : plan.compute).push_back(n);
-          if (early) kept_[at] = true;
-          // An index is cheaper to compute again than to keep.
-          if (items_ > 0 && out_.instr(n).kind != InstrKind::Index) done[at] = true;
-        }
-      }
-      phases_.push_back(std::move(plan));
-    }
+  // An access that takes the elements of a whole group. What a gathered row starts at must be known
+  // before the group is looked at element by element.
+  bool is_vector_access(int n) const {
+    if (vec_ == 1 || !is_contiguous(out_.program(), n, axis_, depends_)) return false;
+    const Instr& self = out_.instr(n);
+    return self.kind == InstrKind::Store || self.a < 0 ||
+           out_.info_of(self.a).domain != Domain::Full;
   }
 
-  // A slot that is updated in place is read before its Store, in the first phase, whoever needs it
-  // later.
-  void need_updated_loads(std::vector<bool>& needed) const {
-    for (int n = 0; n < out_.instr_count(); ++n) {
-      const Instr& self = out_.instr(n);
-      if (self.kind != InstrKind::Load || out_.info_of(n).domain != Domain::Full) continue;
-      const std::size_t at = static_cast<std::size_t>(n);
-      if (live_[at] && out_.program().slots[static_cast<std::size_t>(self.slot)].written)
-        needed[at] = true;
-    }
-  }
-
-  // Leaves of `needed` only what this phase computes and the kept values that directly feed it.
-  void stop_at_done(std::vector<bool>& needed, const std::vector<bool>& done, int phase) const {
-    std::vector<bool> direct(needed.size());
-    for (std::size_t n = needed.size(); n-- > 0;) {
-      const Instr& self = out_.program().instrs[n];
-      const bool ends =
-          self.kind == InstrKind::Reduce || self.kind == InstrKind::Store ||
-          (self.kind == InstrKind::Bounded && out_.analysis().instrs[n].phase == phase);
-      needed[n] = needed[n] && (direct[n] || ends);
-      if (!needed[n] || done[n]) continue;
-      for (const int operand : {self.a, self.b, self.c}) {
-        if (operand >= 0) direct[static_cast<std::size_t>(operand)] = true;
-      }
-    }
-  }
-
-  // OpenCL declares local memory at the top of a kernel.
-  void print_scratch() {
-    bool position = false;
-    std::vector<bool> declared(kDTypeCount);
-    for (const Phase& phase : phases_) {
-      for (const int n : phase.reduces) {
-        const DType dtype = out_.instr(out_.instr(n).a).dtype;
-        position |= is_arg_reduce(out_.instr(n).reduce);
-        if (declared[static_cast<std::size_t>(dtype)]) continue;
-        declared[static_cast<std::size_t>(dtype)] = true;
-        out_.line("__local {0} scratch_{0}[{1}];", Printer::type(dtype), threads_);
-      }
-    }
-    if (position) out_.line("__local index_t scratch_position[{}];", threads_);
-  }
+  // ---- Points.
 
   void print_point() {
     const std::string points = out_.extent_product(Role::Par, "uindex_t");
+    if (columns()) return print_group_of_points();
     if (lanes_ == 1) {
       out_.line("const uindex_t par = (uindex_t)block * {} + thread;", threads_);
       out_.line("if (par >= {}) return;", points);
@@ -182,121 +92,263 @@ class RowPrinter {
     }
   }
 
+  // `first` and the `vec` - 1 points after it on the last Par axis, whose extent vec divides.
+  void print_group_of_points() {
+    out_.line("const uindex_t groups = (uindex_t){} / {};", out_.extent(axis_), vec_);
+    std::string total = "groups";
+    for (int axis = 0; axis < axis_; ++axis) total += " * (uindex_t)" + out_.extent(axis);
+    out_.line("const uindex_t par = (uindex_t)block * {} + thread;", threads_);
+    out_.line("if (par >= {}) return;", total);
+    out_.line("const uindex_t outer = par / groups;");
+    out_.line("const index_t first = (index_t)((par - outer * groups) * {});", vec_);
+    out_.digits("outer", 0, axis_);
+    out_.name_axis(axis_, "first");
+  }
+
+  // ---- Instructions of Par points, once per thread; lane 0 stores.
+
   std::string par_guard(int n) const {
     std::string guard;
     if (lanes_ > 1) guard = lanes_ < threads_ ? "active && lane == 0" : "lane == 0";
     if (out_.instr(n).once || out_.info_of(n).domain == Domain::Uniform) {
       guard += guard.empty() ? "par == 0" : " && par == 0";
+      if (columns() && varies(n)) guard += " && e == 0";
     }
     return guard;
   }
 
-  // Instructions of Par points, once per thread; lane 0 stores.
   void print_par_values(int phase) {
+    std::vector<int> values;
     for (int n = 0; n < out_.instr_count(); ++n) {
-      const Instr& self = out_.instr(n);
       const InstrInfo& known = out_.info_of(n);
       if (!live_[static_cast<std::size_t>(n)] || known.domain == Domain::Full ||
-          known.phase != phase)
+          known.phase != phase || is(n, InstrKind::Reduce))
         continue;
-      if (self.kind == InstrKind::Reduce) continue;
-      if (self.kind != InstrKind::Store) {
-        out_.define(n);
-        continue;
+      if (columns() && varies(n)) {
+        values.push_back(n);
+      } else {
+        print_par_value(n);
       }
-      // The other lanes must have read what lane 0 overwrites.
-      const bool updates = out_.program().slots[static_cast<std::size_t>(self.slot)].read;
-      if (updates && lanes_ > 1) out_.line("BARRIER;");
-      out_.store(n, par_guard(n));
+    }
+    if (!values.empty()) print_columns(values);
+  }
+
+  void print_par_value(int n) {
+    if (!is(n, InstrKind::Store)) return out_.define(n);
+    // The other lanes must have read what lane 0 overwrites.
+    const bool updates = out_.program().slots[static_cast<std::size_t>(out_.instr(n).slot)].read;
+    if (updates && lanes_ > 1) out_.line("BARRIER;");
+    out_.store(n, par_guard(n));
+  }
+
+  // Values of a group of Par points: v<n>[e].
+  void print_columns(const std::vector<int>& values) {
+    for (const int n : values) {
+      if (is(n, InstrKind::Store)) continue;
+      out_.line("{} v{}[{}];", Printer::type(out_.instr(n).dtype), n, vec_);
+      if (is_vector_access(n)) out_.load_pack(n, fmt::format("v{}", n));
+      out_.name_value(n, fmt::format("v{}[e]", n));
+    }
+    open_elements("first");
+    for (const int n : values) {
+      if (is(n, InstrKind::Store)) {
+        if (!stores_column(n)) out_.store(n, par_guard(n));
+      } else if (!is_vector_access(n)) {
+        out_.line("v{}[e] = {};", n, out_.expression(n));
+      }
+    }
+    close_elements("first");
+    for (const int n : values) {
+      if (stores_column(n)) out_.store_pack(n, fmt::format("v{}", out_.instr(n).a));
     }
   }
 
-  void print_row_values(int phase) {
-    const Phase& plan = phases_[static_cast<std::size_t>(phase)];
+  bool stores_column(int n) const {
+    return is(n, InstrKind::Store) && is_vector_access(n) && varies(out_.instr(n).a);
+  }
+
+  // ---- Elements of rows.
+
+  void print_row_values(const RowPhase& plan) {
+    for (const int n : plan.reduces)
+      reductions_.print_accumulator(n, columns() && varies(n) ? vec_ : 0);
     if (plan.compute.empty() && plan.loads.empty()) return;
-    bool position = false;
-    for (const int n : plan.reduces) {
-      const Instr& self = out_.instr(n);
-      const DType dtype = out_.instr(self.a).dtype;
-      out_.line("{} a{} = {};", Printer::type(dtype), n, identity(self.reduce, dtype));
-      if (!is_arg_reduce(self.reduce)) continue;
-      position = true;
-      out_.line("index_t i{} = NO_POSITION;", n);
-    }
+    for (const int n : plan.compute) out_.name_value(n, fmt::format("v{}", n));
     if (lanes_ == 1) {
-      print_serial_loops(plan, position);
+      print_serial_loops(plan);
+    } else if (items_ > 0) {
+      print_items(plan);
     } else {
       print_shared_loop(plan);
     }
   }
 
+  std::string unroll(const RowPhase& plan) const {
+    int times = kUnrolledRows;
+    const int body = static_cast<int>(plan.compute.size()) * vec_;
+    while (times > 1 && times * body > kUnrolledInstructions) times /= 2;
+    return fmt::format("#pragma unroll {}", times);
+  }
+
   // Nested loops over the Red axes, no division.
-  void print_serial_loops(const Phase& plan, bool position) {
-    if (position) out_.line("index_t r{} = 0;", loops_);
+  void print_serial_loops(const RowPhase& plan) {
+    const bool position = std::any_of(plan.reduces.begin(), plan.reduces.end(),
+                                      [&](int n) { return reductions_.has_position(n); });
     const std::string counter = fmt::format("r{}", loops_++);
+    if (position) out_.line("index_t {} = 0;", counter);
+    std::string first = "par == 0";
     for (int axis = reds_; axis < axes_; ++axis) {
       const std::string name = fmt::format("x{}", axis);
-      if (axis == axes_ - 1) out_.raw("#pragma unroll 4");
+      if (axis == axes_ - 1) out_.raw(unroll(plan));
       out_.open(fmt::format("for (index_t {0} = 0; {0} < {1}; ++{0})", name, out_.extent(axis)));
       out_.name_axis(axis, name);
+      first += fmt::format(" && {} == 0", name);
     }
-    std::string first = "par == 0";
-    for (int axis = reds_; axis < axes_; ++axis) first += fmt::format(" && x{} == 0", axis);
-    print_elements(plan, counter, first);
+    print_group(plan, "first", counter, first);
     if (position) out_.line("++{};", counter);
     for (int axis = reds_; axis < axes_; ++axis) out_.close();
   }
 
-  // The lanes stride over the linearised Red axes together.
-  void print_shared_loop(const Phase& plan) {
-    if (items_ > 0) {
-      if (!plan.loads.empty()) print_item_loads(plan);
-      open_items();
-      out_.line("if (r >= length) continue;");
-      out_.digits("(uindex_t)r", reds_, axes_);
-      for (const std::vector<int>* kept : {&plan.fetch, &plan.loads}) {
-        for (const int n : *kept) {
-          out_.line("const {} {} = k{}[k];", Printer::type(out_.instr(n).dtype), out_.value(n), n);
-        }
-      }
-      print_elements(plan, "r", "par == 0 && r == 0");
-      out_.close();
-      return;
-    }
+  // The lanes stride over the linearised Red axes together; `r0` is the first element of a group.
+  void print_shared_loop(const RowPhase& plan) {
     const std::vector<int> axes = long_reds();
     if (axes.size() > 1) print_first_digits(axes);
-    out_.raw("#pragma unroll 4");
-    out_.open(fmt::format("for (index_t r = lane; r < length; r += {})", lanes_));
-    if (axes.size() == 1) out_.digits("(uindex_t)r", reds_, axes_);
-    print_elements(plan, "r", "par == 0 && r == 0");
+    out_.raw(unroll(plan));
+    out_.open(fmt::format("for (index_t r0 = {}; r0 < length; r0 += {})",
+                          vec_ == 1 ? "lane" : fmt::format("lane * {}", vec_), lanes_ * vec_));
+    if (axes.size() == 1) out_.digits("(uindex_t)r0", reds_, axes_);
+    print_row_group(plan);
     if (axes.size() > 1) print_next_digits(axes);
     out_.close();
     if (axes.size() > 1) out_.close();
   }
 
-  void open_items() {
-    out_.raw("#pragma unroll");
-    out_.open(fmt::format("for (int k = 0; k < {}; ++k)", items_));
-    out_.line("const index_t r = lane + k * {};", lanes_);
+  // Elements in registers: a thread has `items` of them, in groups.
+  void print_items(const RowPhase& plan) {
+    if (!plan.loads.empty()) print_item_loads(plan);
+    open_items();
+    out_.open("if (r0 < length)");
+    out_.digits("(uindex_t)r0", reds_, axes_);
+    print_row_group(plan);
+    out_.close();
+    out_.close();
   }
 
-  void print_item_loads(const Phase& plan) {
+  void open_items() {
+    out_.raw("#pragma unroll");
+    out_.open(fmt::format("for (int k = 0; k < {}; ++k)", items_ / vec_));
+    out_.line("const index_t r0 = {};", vec_ == 1
+                                            ? fmt::format("lane + k * {}", lanes_)
+                                            : fmt::format("(lane + k * {}) * {}", lanes_, vec_));
+  }
+
+  void print_item_loads(const RowPhase& plan) {
     open_items();
-    // Where digits need divisions they stay behind the guard: an extent may be 0.
-    const bool divides = long_reds().size() > 1;
-    if (divides) out_.open("if (r < length)");
-    out_.digits("(uindex_t)r", reds_, axes_);
+    out_.open("if (r0 < length)");
+    out_.digits("(uindex_t)r0", reds_, axes_);
+    const std::string start = out_.axis_name(axis_);
     for (const int n : plan.loads) {
-      const std::string element = out_.expression(n);
-      if (divides) {
-        out_.line("k{}[k] = {};", n, element);
+      if (is_vector_access(n)) {
+        out_.load_pack(n, fmt::format("k{} + k * {}", n, vec_));
+      } else if (vec_ == 1) {
+        out_.line("k{}[k] = {};", n, out_.expression(n));
       } else {
-        out_.line("k{}[k] = r < length ? {} : {};", n, element,
-                  Printer::constant(0, out_.instr(n).dtype));
+        open_elements(start);
+        out_.line("k{}[k * {} + e] = {};", n, vec_, out_.expression(n));
+        close_elements(start);
       }
     }
-    if (divides) out_.close();
     out_.close();
+    out_.close();
+  }
+
+  // A group of row elements from `r0` on, its digits set. Values of earlier phases are in k<n>.
+  void print_row_group(const RowPhase& plan) {
+    for (const std::vector<int>* held : {&plan.fetch, &plan.loads}) {
+      for (const int n : *held) out_.name_value(n, kept_name(n));
+    }
+    const std::string r = vec_ == 1 ? "r0" : "(r0 + e)", start = out_.axis_name(axis_);
+    print_group(plan, start, r, fmt::format("par == 0 && {} == 0", r));
+  }
+
+  std::string kept_name(int n) const {
+    if (vec_ == 1) return fmt::format("k{}[k]", n);
+    return fmt::format("k{}[k * {}{}]", n, vec_, varies(n) ? " + e" : "");
+  }
+
+  // `vec` neighbouring points of the vector axis from `start` on: vectors are loaded, what does not
+  // vary within the group is computed once, the rest for each element e; then vectors are stored.
+  void print_group(const RowPhase& plan, const std::string& start, const std::string& position,
+                   const std::string& first) {
+    std::vector<int> elements;
+    for (const int n : plan.compute) {
+      // Each row has its own reduction; but a row's reduction counts each element.
+      const bool once = lanes_ == 1 || !(is(n, InstrKind::Reduce) || is(n, InstrKind::Store));
+      if (is_vector_access(n)) {
+        elements.push_back(n);
+        print_vector(n);
+      } else if (vec_ == 1 || (!varies(n) && once)) {
+        print_element(n, "", position, first);
+        if (kept(n)) elements.push_back(n);
+      } else {
+        elements.push_back(n);
+      }
+    }
+    if (vec_ == 1) return keep(elements);
+    if (elements.empty()) return;
+    open_elements(start);
+    for (const int n : elements) {
+      if (is_vector_access(n)) {
+        if (is(n, InstrKind::Store)) out_.line("y{}[e] = {};", n, out_.value(out_.instr(n).a));
+      } else if (varies(n) || is(n, InstrKind::Reduce) || is(n, InstrKind::Store)) {
+        print_element(n, columns() ? "[e]" : "", position, first + " && e == 0");
+      }
+    }
+    keep(elements);
+    close_elements(start);
+    for (const int n : elements) {
+      if (is(n, InstrKind::Store) && is_vector_access(n)) out_.store_pack(n, fmt::format("y{}", n));
+    }
+  }
+
+  void print_vector(int n) {
+    const bool load = is(n, InstrKind::Load);
+    const DType dtype = out_.program().slots[static_cast<std::size_t>(out_.instr(n).slot)].dtype;
+    out_.line("{} {}{}[{}];", Printer::type(dtype), load ? "l" : "y", n, vec_);
+    if (!load) return;
+    out_.load_pack(n, fmt::format("l{}", n));
+    out_.name_value(n, fmt::format("l{}[e]", n));
+  }
+
+  void print_element(int n, const std::string& element, const std::string& position,
+                     const std::string& first) {
+    if (is(n, InstrKind::Reduce)) {
+      reductions_.print_accumulation(n, element, position);
+    } else if (is(n, InstrKind::Store)) {
+      out_.store(n, out_.instr(n).once ? first : "");
+    } else {
+      out_.define(n);
+    }
+  }
+
+  // Puts values that later phases need into their registers.
+  void keep(const std::vector<int>& values) {
+    for (const int n : values) {
+      if (!kept(n)) continue;
+      out_.line("k{}[{}] = {};", n, vec_ == 1 ? "k" : fmt::format("k * {} + e", vec_),
+                out_.value(n));
+    }
+  }
+
+  void open_elements(const std::string& start) {
+    out_.raw("#pragma unroll");
+    out_.open(fmt::format("for (int e = 0; e < {}; ++e)", vec_));
+    out_.line("const index_t z = {} + e;", start);
+    out_.name_axis(axis_, "z");
+  }
+  void close_elements(const std::string& start) {
+    out_.close();
+    out_.name_axis(axis_, start);
   }
 
   // The Red axes that have more than one point.
@@ -309,10 +361,11 @@ class RowPrinter {
   }
 
   // Several Red axes: the digits of the thread's first element and those of the stride between its
-  // elements, so that the loop adds and carries instead of dividing.
+  // groups, so that the loop adds and carries instead of dividing.
   void print_first_digits(const std::vector<int>& axes) {
     out_.open("");
-    std::string element = "(uindex_t)lane", stride = fmt::format("(uindex_t){}", lanes_);
+    std::string element = fmt::format("(uindex_t)lane * {}", vec_),
+                stride = fmt::format("(uindex_t){}", lanes_ * vec_);
     for (std::size_t n = axes.size(); n-- > 0;) {
       const int axis = axes[n];
       out_.name_axis(axis, fmt::format("x{}", axis));
@@ -342,123 +395,34 @@ class RowPrinter {
     }
   }
 
-  void print_elements(const Phase& plan, const std::string& position, const std::string& first) {
-    for (const int n : plan.compute) {
-      const Instr& self = out_.instr(n);
-      if (self.kind == InstrKind::Reduce) {
-        accumulate(n, position);
-      } else if (self.kind == InstrKind::Store) {
-        out_.store(n, self.once ? first : "");
+  // ---- Results.
+
+  void print_results(const std::vector<int>& reduces) {
+    reductions_.print_join(reduces);
+    for (const int n : reduces) {
+      const bool column = columns() && varies(n);
+      if (!reductions_.has_position(n)) {
+        out_.name_value(n, fmt::format("a{}{}", n, column ? "[e]" : ""));
+      } else if (column) {
+        out_.line("i64 v{}[{}];", n, vec_);
+        for (int k = 0; k < vec_; ++k)
+          out_.line("v{0}[{1}] = i{0}[{1}] == NO_POSITION ? 0 : (i64)i{0}[{1}];", n, k);
+        out_.name_value(n, fmt::format("v{}[e]", n));
       } else {
-        out_.define(n);
-        if (kept_[static_cast<std::size_t>(n)]) out_.line("k{}[k] = {};", n, out_.value(n));
+        out_.line("const i64 v{0} = i{0} == NO_POSITION ? 0 : (i64)i{0};", n);
+        out_.name_value(n, fmt::format("v{}", n));
       }
     }
-  }
-
-  void accumulate(int n, const std::string& position) {
-    combine(n, fmt::format("a{}", n), fmt::format("i{}", n), out_.value(out_.instr(n).a), position);
-  }
-
-  // (into, into_position) = the better or the sum of itself and (value, position)
-  void combine(int n, const std::string& into, const std::string& into_position,
-               const std::string& value, const std::string& position) {
-    const Instr& self = out_.instr(n);
-    const DType dtype = out_.instr(self.a).dtype;
-    if (!is_arg_reduce(self.reduce)) {
-      out_.line("{0} = {1}({0}, {2});", into,
-                Printer::op_function(combining_op(self.reduce), dtype), value);
-      return;
-    }
-    const char* better = self.reduce == ReduceOp::ArgMax ? "higher" : "lower";
-    out_.open(fmt::format("if ({}_{}({}, {}, {}, {}))", better, Printer::type(dtype), value,
-                          position, into, into_position));
-    out_.line("{} = {};", into, value);
-    out_.line("{} = {};", into_position, position);
-    out_.close();
-  }
-
-  void print_combination(int phase) {
-    const std::vector<int>& reduces = phases_[static_cast<std::size_t>(phase)].reduces;
-    if (reduces.empty()) return;
-    if (lanes_ > 1 && cuda_) {
-      for (const int n : reduces) butterfly(n, std::min(lanes_, 32));
-      if (lanes_ > 32) combine_warps(reduces);
-    }
-    for (const int n : reduces) {
-      if (lanes_ > 1 && !cuda_) combine_in_local_memory(n);
-      const Instr& self = out_.instr(n);
-      if (is_arg_reduce(self.reduce)) {
-        out_.line("const i64 {0} = i{1} == NO_POSITION ? 0 : (i64)i{1};", out_.value(n), n);
-      } else {
-        out_.line("const {} {} = a{};", Printer::type(self.dtype), out_.value(n), n);
-      }
-    }
-  }
-
-  // CUDA: the lanes of a warp exchange until each has the result.
-  void butterfly(int n, int width) {
-    const Instr& self = out_.instr(n);
-    const DType dtype = out_.instr(self.a).dtype;
-    out_.raw("#pragma unroll");
-    out_.open(fmt::format("for (int m = {}; m > 0; m >>= 1)", width / 2));
-    out_.line("const {0} o = ({0})__shfl_xor_sync(0xffffffffu, a{1}, m);", Printer::type(dtype), n);
-    if (is_arg_reduce(self.reduce))
-      out_.line("const index_t p = __shfl_xor_sync(0xffffffffu, i{}, m);", n);
-    combine(n, fmt::format("a{}", n), fmt::format("i{}", n), "o", "p");
-    out_.close();
-  }
-
-  // CUDA: each warp leaves its result in shared memory; every warp combines them all. The arrays
-  // are not used again, so that one barrier per phase is enough.
-  void combine_warps(const std::vector<int>& reduces) {
-    const int warps = lanes_ / 32;
-    for (const int n : reduces) {
-      const Instr& self = out_.instr(n);
-      out_.line("__shared__ {} b{}[{}];", Printer::type(out_.instr(self.a).dtype), n, warps);
-      out_.line("if (thread % 32 == 0) b{0}[thread / 32] = a{0};", n);
-      if (!is_arg_reduce(self.reduce)) continue;
-      out_.line("__shared__ index_t j{}[{}];", n, warps);
-      out_.line("if (thread % 32 == 0) j{0}[thread / 32] = i{0};", n);
-    }
-    out_.line("BARRIER;");
-    for (const int n : reduces) {
-      out_.line("a{0} = b{0}[thread % {1}];", n, warps);
-      if (is_arg_reduce(out_.instr(n).reduce)) out_.line("i{0} = j{0}[thread % {1}];", n, warps);
-      butterfly(n, warps);
-    }
-  }
-
-  // OpenCL 1.2 has no exchange within a subgroup: a tree in local memory, one scratch array per
-  // dtype.
-  void combine_in_local_memory(int n) {
-    const Instr& self = out_.instr(n);
-    const DType dtype = out_.instr(self.a).dtype;
-    const std::string scratch = "scratch_" + Printer::type(dtype);
-    const bool arg = is_arg_reduce(self.reduce);
-    out_.line("{}[thread] = a{};", scratch, n);
-    if (arg) out_.line("scratch_position[thread] = i{};", n);
-    out_.line("BARRIER;");
-    out_.open(fmt::format("for (int m = {}; m > 0; m >>= 1)", lanes_ / 2));
-    out_.open("if (lane < m)");
-    combine(n, scratch + "[thread]", "scratch_position[thread]", scratch + "[thread + m]",
-            "scratch_position[thread + m]");
-    out_.close();
-    out_.line("BARRIER;");
-    out_.close();
-    out_.line("a{} = {}[thread - lane];", n, scratch);
-    if (arg) out_.line("i{} = scratch_position[thread - lane];", n);
-    out_.line("BARRIER;");
   }
 
   Printer& out_;
-  const bool cuda_;
-  const int lanes_, items_, threads_, axes_;
+  ReductionPrinter reductions_;
+  const int lanes_, items_, vec_, threads_, axes_, axis_;
   const std::vector<bool> live_;
+  const std::vector<std::uint64_t> depends_;
+  const RowPlan plan_;
   int reds_ = 0;   // the first Red axis
   int loops_ = 0;  // serial loops printed so far
-  std::vector<Phase> phases_;
-  std::vector<bool> kept_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernel/dependence.h"
+#include "kernel/row_plan.h"
 #include "kernel/vectors.h"
 
 namespace volta::plan {
@@ -22,8 +23,10 @@ namespace {
 
 constexpr std::int64_t kVectorPoints = std::int64_t{1} << 19;  // Maps with fewer take elements
 constexpr std::int64_t kTilePoints = std::int64_t{1} << 14;
-constexpr std::int64_t kTileSide = 32;                // shorter axes are not worth turning
-constexpr std::int64_t kTileBytes = 34 * 1024;        // of shared memory
+constexpr std::int64_t kTileSide = 32;          // shorter axes are not worth turning
+constexpr std::int64_t kTileBytes = 34 * 1024;  // of shared memory
+constexpr std::int64_t kColumnThreads = std::int64_t{1} << 15;
+constexpr std::int64_t kManyRows = 264;               // blocks that fill a GPU
 constexpr std::int64_t kUnrolledInstructions = 1024;  // keeps a kernel's code and registers small
 
 class Chooser {
@@ -50,7 +53,7 @@ class Chooser {
       return schedule;
     }
     schedule.kind = ScheduleKind::Row;
-    choose_row();
+    choose_row(wide_device);
     return schedule;
   }
 
@@ -133,8 +136,7 @@ class Chooser {
 
   // ---- Rows.
 
-  void choose_row() {
-    Schedule& schedule = program_.schedule;
+  void choose_row(bool wide_device) {
     // Which axis do accesses walk fastest?
     int along_row = 0, across_rows = 0;
     for (int n = 0; n < instr_count(); ++n) {
@@ -144,14 +146,71 @@ class Chooser {
         across_rows += term.axis == last_par_ && term.coefficient.in(ints_) == 1;
       }
     }
-    if (length_ < 32 || (across_rows > along_row && rows_ >= 32)) return;  // lanes == 1
-    const auto rounded =
-        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length_)));
-    schedule.lanes = static_cast<int>(std::clamp<std::int64_t>(rounded / 4, 32, 1024));
+    const bool alone = length_ < 32 || (across_rows > along_row && rows_ >= 32);
+    if (wide_device) {
+      alone ? choose_columns() : choose_lanes();
+    } else if (!alone) {
+      choose_cpu_lanes();
+    }
+  }
+
+  // The CPU asks only whether lanes are 1; registers are its own business.
+  void choose_cpu_lanes() {
+    Schedule& schedule = program_.schedule;
+    schedule.lanes = static_cast<int>(std::clamp<std::int64_t>(rounded_length() / 4, 32, 1024));
     const std::int64_t items = (length_ + schedule.lanes - 1) / schedule.lanes;
-    const bool revisited = kernel::analyze(program_).phases > 1;
-    if (revisited && items <= 16) {
+    if (kernel::analyze(program_).phases > 1 && items <= 16)
       schedule.items = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(items)));
+  }
+
+  std::int64_t rounded_length() const {
+    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length_)));
+  }
+
+  // One lane: a thread takes neighbouring columns as long as there are threads enough.
+  void choose_columns() {
+    if (last_par_ < 0 || rows_ == 0) return;
+    int vec = std::min(widest_vector(last_par_), 4);
+    while (vec > 1 && (rows_ / vec < kColumnThreads ||
+                       !kernel::rows_allow_vectors(program_, ints_, last_par_, vec))) {
+      vec /= 2;
+    }
+    program_.schedule.vec = vec;
+  }
+
+  // Lanes share a row: 4 elements a thread where rows are few, 8 to 16 otherwise.
+  void choose_lanes() {
+    Schedule& schedule = program_.schedule;
+    schedule.lanes = 32;  // more than one: the vector axis is that of the row
+    int vec = widest_vector(last_red_);
+    if (!kernel::rows_allow_vectors(program_, ints_, last_red_, vec)) vec = 1;
+    schedule.vec = vec;
+    const bool few = rows_ < kManyRows;
+    const bool revisited = kernel::analyze(program_).phases > 1;
+    const std::int64_t least = vec == 1 || few ? 32 : 8, most = few ? 1024 : revisited ? 512 : 256;
+    const std::int64_t share = vec == 1 || few ? 4 : 8;
+    schedule.lanes = static_cast<int>(std::clamp(rounded_length() / share, least, most));
+    if (revisited) choose_items();
+  }
+
+  // Rows that several phases visit stay in registers if they fit.
+  void choose_items() {
+    Schedule& schedule = program_.schedule;
+    const std::int64_t words = std::max(kernel::kept_words(program_), 1);
+    for (int lanes = schedule.lanes; lanes <= 1024; lanes *= 2) {
+      const std::int64_t groups =
+          (length_ + std::int64_t{lanes} * schedule.vec - 1) / (std::int64_t{lanes} * schedule.vec);
+      std::int64_t items = groups * schedule.vec;
+      // Powers of two, and even numbers of groups where those would cost registers.
+      items = items <= 16 ? std::max<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(items)),
+                                                   schedule.vec)
+                          : (groups + groups % 2) * schedule.vec;
+      const std::int64_t room = lanes > 512 ? 52 : 80;
+      if (items > 64 || items * words > room || items * instr_count() > kUnrolledInstructions)
+        continue;
+      schedule.lanes = lanes;
+      schedule.items = static_cast<int>(items);
+      return;
     }
   }
 
