@@ -425,8 +425,14 @@ Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduce
   }
   const std::int64_t results = before * after;
   if (results == 0) return {};
-  const std::int64_t chunks = reduction_chunks(extent, results, after == 1, wide_device_);
+  std::int64_t chunks = reduction_chunks(extent, results, after == 1, wide_device_);
   if (chunks <= 1) return {};
+  // A number that divides the extent spares the padding.
+  for (std::int64_t fewer = chunks; fewer > chunks / 2; --fewer) {
+    if (extent % fewer != 0) continue;
+    chunks = fewer;
+    break;
+  }
   const std::int64_t length = (extent + chunks - 1) / chunks;
   Expr x = reshape(a, {before, extent, after});
   const std::int64_t none[] = {0, 0, 0};

@@ -23,7 +23,7 @@ struct Block {
   std::int64_t position = 0;
   int runs = 1;  // pieces within which every index is affine
   // Turned launches: the band's column, this block's row in the band, and the rows if they are
-  // neighbours (0: they are not).
+  // neighbours (0: they are not). Lanes: the block, the current row of all.
   std::int64_t band = 0, band_row = 0, band_rows = 0;
   bool first = false;  // holds the first iteration point, in lane 0
 };
@@ -147,16 +147,19 @@ class Runner {
   void run_lanes(std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) {
       Block block = set_block(b);
+      block.band = b;
       for (const Phase& phase : program_.phases) {
         block.first = b == 0;
+        block.band_rows = 0;
         run_section(phase.par, block);
         const std::vector<Code>& body = launch_.keep ? phase.kept : phase.again;
         if (body.empty()) continue;
+        block.band_rows = launch_.outer_points;
         if (run_product(phase, block) || run_fold(phase, block)) continue;
         for (const int k : phase.reduces) begin_lanes(reduction(k), block.n);
         for (std::int64_t r = 0; r < launch_.outer_points; ++r) {
           set_outer(r);
-          step_ = r;
+          step_ = block.band_row = r;
           block.first = b == 0 && r == 0;
           place_kept(r * padded(launch_.widest));
           run_section(body, block);
@@ -498,6 +501,7 @@ class Runner {
 
   // Where in memory a block of results may be computed; null where it is not one piece.
   void* direct_memory(const Code& code, const BoundSite& site, const Block& block) const {
+    if (site.tile != 0) return tile_row(site, block, code.dtype);
     if (launch_.affines[at(site.affine)].step != 1 || !simple(site, block)) return nullptr;
     return memory_at(site, index_at(site.affine, 0, 0), code.dtype);
   }
@@ -539,18 +543,34 @@ class Runner {
         [&](std::int64_t lane, std::int64_t n) { fill(code, to + lane * bytes, n); });
   }
 
+  std::byte* tile_row(const BoundSite& site, const Block& block, DType dtype) const {
+    return scratch_ + site.tile + kTileHeader + at(block.band_row * launch_.block) * size_of(dtype);
+  }
+
   // The block's row of a tile; the first block of a band to get here reads the whole of it.
   void load_turned(const Code& code, const BoundSite& site, const Block& block, const void* from) {
     std::int64_t* holds = reinterpret_cast<std::int64_t*>(scratch_ + site.tile);
-    std::byte* tile = scratch_ + site.tile + kTileHeader;
-    const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
     if (*holds != block.band) {
       *holds = block.band;
-      table_.load_turned[size_index(code.dtype)](
-          tile, static_cast<const std::byte*>(from) - block.band_row * bytes,
-          launch_.affines[at(site.affine)].step, at(block.n), at(block.band_rows));
+      const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
+      table_.turn[size_index(code.dtype)](
+          scratch_ + site.tile + kTileHeader, launch_.block,
+          static_cast<const std::byte*>(from) - block.band_row * bytes,
+          launch_.affines[at(site.affine)].step, block.n, block.band_rows);
     }
-    values_[code.out] = tile + block.band_row * kBlock * bytes;
+    values_[code.out] = tile_row(site, block, code.dtype);
+  }
+
+  // Lanes: results wait in a tile until the last row is there.
+  void store_turned(const Code& code, const BoundSite& site, const Block& block) {
+    std::byte* row = tile_row(site, block, code.dtype);
+    if (values_[code.a] != row)
+      std::memcpy(row, values_[code.a], at(block.n) * size_of(code.dtype));
+    if (block.band_row + 1 < block.band_rows) return;
+    table_.turn[size_index(code.dtype)](
+        memory_at(site, index_at(site.affine, 0, 0) - block.band_row, code.dtype),
+        launch_.affines[at(site.affine)].step, scratch_ + site.tile + kTileHeader, launch_.block,
+        block.band_rows, block.n);
   }
 
   // Lanes a mask excludes take the fill value.
@@ -592,6 +612,7 @@ class Runner {
       if (!block.first) return;
       block = {};
     }
+    if (site.tile != 0) return store_turned(code, site, block);
     const std::int64_t step = launch_.affines[at(site.affine)].step;
     const int size = size_index(code.dtype);
     const std::byte* from = static_cast<const std::byte*>(values_[code.a]);

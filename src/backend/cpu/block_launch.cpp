@@ -23,6 +23,8 @@ constexpr std::int64_t kStreamBytes = 16 * 1024 * 1024;
 constexpr std::size_t kWideRegisters = 24 * 1024;
 constexpr std::int64_t kWidest = 8;
 constexpr std::int64_t kWidestLanes = 16;
+// Elements of a tile of lanes.
+constexpr std::int64_t kTurnedLanes = 8 * 1024;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -200,22 +202,38 @@ class Binder {
   // which do not depend on each other, may be cut by the number of threads.
   void widen_blocks(std::int64_t rows, std::int64_t last) {
     const bool lanes = program_.mode == Mode::Lanes;
+    const bool turned = lanes && any_turns();
     std::int64_t factor = lanes ? kWidestLanes : kWidest;
     const auto fits = [&] {
       const std::int64_t width = kBlock * factor;
       return program_.register_bytes * at(factor) <= kWideRegisters && last > width / 2 &&
-             (!lanes || rows * ((last + width - 1) / width) >= platform::num_threads());
+             (!lanes || rows * ((last + width - 1) / width) >= platform::num_threads()) &&
+             (!turned || width * out_.outer_points <= kTurnedLanes);
     };
     while (factor > 1 && !fits()) factor /= 2;
     out_.block = kBlock * factor;
   }
 
-  // A load whose fast axis is the row: a band of rows is read together, by cache lines.
+  // A load whose fast axis is the row: a band of rows is read together, by cache lines. Lanes: a
+  // load or store whose fast axis is the reduced one; all of it is turned at once.
   bool turns(const BoundSite& site, const kernel::Instr& instr) const {
     const BoundAffine& index = out_.affines[at(site.affine)];
-    const std::int64_t along_rows = out_.coefficients[index.vec + out_.vec_extents.size() - 2];
-    return instr.kind == kernel::InstrKind::Load && instr.a < 0 && site.masks == 0 &&
-           (index.step > 1 || index.step < -1) && along_rows == 1;
+    const bool load = instr.kind == kernel::InstrKind::Load && instr.a < 0;
+    const bool strided = site.masks == 0 && (index.step > 1 || index.step < -1);
+    if (out_.turned)
+      return load && strided && out_.coefficients[index.vec + out_.vec_extents.size() - 2] == 1;
+    const bool store = instr.kind == kernel::InstrKind::Store && !instr.once;
+    return turns_lanes() && (load || store) && strided && out_.coefficients[index.outer] == 1;
+  }
+  bool turns_lanes() const {
+    return program_.mode == Mode::Lanes && !out_.flat && out_.outer_extents.size() == 1 &&
+           out_.outer_points <= kBand;
+  }
+  bool any_turns() const {
+    for (std::size_t k = 0; k < out_.sites.size(); ++k) {
+      if (turns(out_.sites[k], program_.program.instrs[at(program_.sites[k])])) return true;
+    }
+    return false;
   }
 
   void lay_out_scratch() {
@@ -248,11 +266,13 @@ class Binder {
     }
     out_.keep = kept <= kKeptBytes;
     if (out_.keep) bytes += kept;
-    for (std::size_t k = 0; out_.turned && k < out_.sites.size(); ++k) {
+    for (std::size_t k = 0; k < out_.sites.size(); ++k) {
       const kernel::Instr& instr = program_.program.instrs[at(program_.sites[k])];
       if (!turns(out_.sites[k], instr)) continue;
       out_.sites[k].tile = bytes;
-      bytes += kTileHeader + at(kBand * kBlock) * size_of(instr.dtype);
+      const std::int64_t rows = out_.turned ? kBand : out_.outer_points;
+      bytes += kTileHeader +
+               at(rows * out_.block) * size_of(program_.program.slots[at(instr.slot)].dtype);
     }
     out_.scratch_bytes = bytes + 1024;  // whole vectors past the last register
   }

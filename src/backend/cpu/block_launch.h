@@ -30,12 +30,12 @@ struct BoundSite {
   bool fixed_index = false;       // Gather: one index for a whole run of the last vector dimension
   std::int64_t value_stride = 0;  // Gather
   bool stream = false;            // Store: larger than the caches, and nobody reads it here
-  std::size_t tile = 0;           // Load: where in scratch a band is turned over; 0: nowhere
+  std::size_t tile = 0;           // Load, Store: where in scratch it is turned over; 0: nowhere
   std::int64_t end = 0;  // elements that may be read: one past the largest index; 0: unknown
 };
 
-// Rows of a band: as many f32 as a cache line holds.
-inline constexpr std::int64_t kBand = 16;
+// Rows of a band: four cache lines of f32, which memory delivers much faster than one or two.
+inline constexpr std::int64_t kBand = 64;
 // Before the elements of a turned tile: the number of the band and column it holds.
 inline constexpr std::size_t kTileHeader = 64;
 

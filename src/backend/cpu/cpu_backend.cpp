@@ -1,6 +1,7 @@
 // Memory of the host, and plans as flat lists of prepared launches.
 #include "backend/cpu/cpu_backend.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -16,6 +17,7 @@ namespace volta {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kLargePage = 2 << 20;
 
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
@@ -41,7 +43,14 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   Address allocate(int, std::size_t bytes) override {
     // The system would promise more than there is, and end the process later.
     if (bytes > device_memory(0)) return {};
-    return {std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment), 0};
+    const std::size_t alignment = bytes >= 2 * kLargePage ? kLargePage : kAlignment;
+    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    void* memory = std::aligned_alloc(alignment, rounded);
+#ifdef MADV_HUGEPAGE
+    // Walking large buffers in small pages is bound by address translation. Only advice: may fail.
+    if (memory != nullptr && alignment == kLargePage) madvise(memory, rounded, MADV_HUGEPAGE);
+#endif
+    return {memory, 0};
   }
   void release(int, Address memory) override { std::free(memory.base); }
 

@@ -22,8 +22,11 @@
 namespace volta::cpu {
 namespace {
 
-// Tiles are halved while they have more multiply-adds than this and a side longer than kShortSide.
-constexpr std::int64_t kTileWork = std::int64_t{1} << 24;
+// Tiles are halved until there are about kTiles, while they have more multiply-adds than the least
+// and a side longer than kShortSide; and further while they have more than the most.
+constexpr std::int64_t kTiles = 16;
+constexpr std::int64_t kLeastTileWork = std::int64_t{1} << 21;
+constexpr std::int64_t kMostTileWork = std::int64_t{1} << 27;
 constexpr std::int64_t kShortSide = 192;
 // Small products of a batch are joined up to this many multiply-adds.
 constexpr std::int64_t kGroupWork = std::int64_t{1} << 20;
@@ -59,7 +62,9 @@ class OneDnnMatmul final : public Matmul {
   explicit OneDnnMatmul(const plan::MatmulStep& step) : step_(step) {
     [[maybe_unused]] const OneThread alone;
     std::int64_t rows = step.m, columns = step.n;
-    while (rows * columns * step.k > kTileWork && std::max(rows, columns) > kShortSide) {
+    const std::int64_t limit =
+        std::clamp(step.m * step.n * step.k / kTiles, kLeastTileWork, kMostTileWork);
+    while (rows * columns * step.k > limit && std::max(rows, columns) > kShortSide) {
       std::int64_t& longer = rows >= columns ? rows : columns;
       longer = (longer + 31) / 32 * 16;  // half, rounded up to 16
     }

@@ -1,8 +1,10 @@
-// Strided and indexed loads and stores, splats, and blocks of Philox words.
+// Strided and indexed loads and stores, turned tiles, splats, and blocks of Philox words.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 #include "backend/cpu/simd_table.h"
+#include "hwy/cache_control.h"
 #include "kernel/philox.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -42,13 +44,77 @@ void load_strided(void* out, const void* base, std::int64_t stride, std::size_t 
   for (; i < n; ++i, x += stride) z[i] = *x;
 }
 
+// kTurn<U> rows of as many elements in one 128-bit vector each; 1: no vector form.
 template <class U>
-void load_turned(void* out, const void* base, std::int64_t stride, std::size_t n,
-                 std::size_t rows) {
+inline constexpr std::int64_t kTurn =
+    HWY_TARGET == HWY_SCALAR || sizeof(U) < 4 ? 1 : 16 / static_cast<std::int64_t>(sizeof(U));
+
+// A square of kTurn<U> elements each way, turned over in registers.
+HWY_INLINE void turn_square(std::uint32_t* out, std::int64_t out_stride, const std::uint32_t* in,
+                            std::int64_t in_stride) {
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<std::uint32_t, 4> d;
+  const hn::FixedTag<std::uint64_t, 2> d64;
+  const auto v0 = hn::LoadU(d, in), v1 = hn::LoadU(d, in + in_stride);
+  const auto v2 = hn::LoadU(d, in + 2 * in_stride), v3 = hn::LoadU(d, in + 3 * in_stride);
+  const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, v0, v1));
+  const auto low23 = hn::BitCast(d64, hn::InterleaveLower(d, v2, v3));
+  const auto high01 = hn::BitCast(d64, hn::InterleaveUpper(d, v0, v1));
+  const auto high23 = hn::BitCast(d64, hn::InterleaveUpper(d, v2, v3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, low01, low23)), d, out);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, low01, low23)), d, out + out_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, high01, high23)), d, out + 2 * out_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, high01, high23)), d, out + 3 * out_stride);
+#else
+  (void)out_stride;
+  (void)in_stride;
+  *out = *in;
+#endif
+}
+HWY_INLINE void turn_square(std::uint64_t* out, std::int64_t out_stride, const std::uint64_t* in,
+                            std::int64_t in_stride) {
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<std::uint64_t, 2> d;
+  const auto v0 = hn::LoadU(d, in), v1 = hn::LoadU(d, in + in_stride);
+  hn::StoreU(hn::InterleaveLower(d, v0, v1), d, out);
+  hn::StoreU(hn::InterleaveUpper(d, v0, v1), d, out + out_stride);
+#else
+  (void)out_stride;
+  (void)in_stride;
+  *out = *in;
+#endif
+}
+template <class U>
+HWY_INLINE void turn_square(U* out, std::int64_t, const U* in, std::int64_t) {
+  *out = *in;
+}
+
+template <class U>
+void turn(void* out, std::int64_t out_stride, const void* in, std::int64_t in_stride,
+          std::int64_t rows, std::int64_t columns) {
   U* z = static_cast<U*>(out);
-  const U* x = static_cast<const U*>(base);
-  for (std::size_t i = 0; i < n; ++i, x += stride) {
-    for (std::size_t r = 0; r < rows; ++r) z[r * static_cast<std::size_t>(kBlock) + i] = x[r];
+  const U* x = static_cast<const U*>(in);
+  constexpr std::int64_t side = kTurn<U>;
+  if (rows < side || columns < side) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < columns; ++c) z[c * out_stride + r] = x[r * in_stride + c];
+    }
+    return;
+  }
+  // Rows far apart are asked for early: no prefetcher follows them.
+  constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(U)), early = 2 * side;
+  const bool apart = in_stride >= 16 * line || in_stride <= -16 * line;
+  // The last squares overlap those before.
+  for (std::int64_t r = 0; r < rows; r += side) {
+    const std::int64_t row = r + side <= rows ? r : rows - side;
+    for (std::int64_t k = r + early; apart && k < std::min(rows, r + early + side); ++k) {
+      for (std::int64_t c = 0; c < columns; c += line) hwy::Prefetch(x + k * in_stride + c);
+    }
+    for (std::int64_t c = 0; c < columns; c += side) {
+      const std::int64_t column = c + side <= columns ? c : columns - side;
+      turn_square(z + column * out_stride + row, out_stride, x + row * in_stride + column,
+                  in_stride);
+    }
   }
 }
 
@@ -176,7 +242,7 @@ void fill_size(SimdTable& table, int size) {
   table.splat[size] = splat<U>;
   table.load_strided[size] = load_strided<U>;
   table.store_strided[size] = store_strided<U>;
-  table.load_turned[size] = load_turned<U>;
+  table.turn[size] = turn<U>;
   table.gather[size][type_index(DType::i32)] = gather<U, std::int32_t>;
   table.gather[size][type_index(DType::i64)] = gather<U, std::int64_t>;
   table.gather[size][type_index(DType::u8)] = gather<U, std::uint8_t>;

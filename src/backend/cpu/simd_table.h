@@ -31,6 +31,10 @@ using FoldRowsFn = void (*)(void* lanes, const void* values, std::int64_t stride
 // out[i] = base[i * stride], and base[i * stride] = values[i]; exactly n elements are touched.
 using StridedLoadFn = void (*)(void* out, const void* base, std::int64_t stride, std::size_t n);
 using StridedStoreFn = void (*)(void* base, const void* values, std::int64_t stride, std::size_t n);
+// out[c * out_stride + r] = in[r * in_stride + c] for r < rows and c < columns; nothing else is
+// touched.
+using TurnFn = void (*)(void* out, std::int64_t out_stride, const void* in, std::int64_t in_stride,
+                        std::int64_t rows, std::int64_t columns);
 // out[i] = base[i * stride + index[i] * value_stride]
 using GatherFn = void (*)(void* out, const void* base, std::int64_t stride, const void* index,
                           std::int64_t value_stride, std::size_t n);
@@ -108,9 +112,7 @@ struct SimdTable {
   FoldRowsFn fold_rows[4][kDTypeCount] = {};      // of f32 and f64
   StridedLoadFn load_strided[4] = {};             // by log2 of the element size
   StridedStoreFn store_strided[4] = {};
-  // out[r * kBlock + i] = base[i * stride + r] for r < rows: a tile turned over.
-  void (*load_turned[4])(void* out, const void* base, std::int64_t stride, std::size_t n,
-                         std::size_t rows) = {};
+  TurnFn turn[4] = {};
   GatherFn gather[4][kDTypeCount] = {};       // by log2 of the element size, dtype of the index
   FindBestFn find_best[2][kDTypeCount] = {};  // max, min
   TrackBestFn track_best[2][kDTypeCount] = {};
