@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <string>
 
 #include "random_graph_evaluator.h"
@@ -41,7 +42,7 @@ Range seeds() {
 GeneratorOptions options_here() {
   GeneratorOptions options;
   std::erase_if(options.floats, [](DType dtype) { return !test_device().supports(dtype); });
-  if (test_device().type() == DeviceType::opencl) options.most_statements = 10;
+  if (test_device().type() == DeviceType::opencl) options.most_statements = 10;  // fewer kernels
   return options;
 }
 
@@ -75,6 +76,31 @@ TEST_P(RandomGraphs, AgreeWithTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Part, RandomGraphs, testing::Range(0, kParts));
+
+// Every operation is drawn, and nearly every element can be compared.
+TEST(RandomGraphDrawing, CoversTheLanguage) {
+  std::map<Op, int> drawn;
+  std::int64_t known = 0, unknown = 0;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    const Program program = generated(seed);
+    Evaluator reference(program);
+    for (int round = 0; round < program.rounds; ++round) {
+      reference.begin_round(round);
+      for (std::size_t i = 0; i < program.statements.size(); ++i) {
+        const Statement& s = program.statements[i];
+        reference.step(s, i);
+        ++drawn[s.op];
+        if (s.out < 0) continue;
+        for (const Num& n : reference.tensor(s.out)->value.at) ++(n.e < kUnknown ? known : unknown);
+      }
+      reference.end_round();
+    }
+  }
+  for (int op = 0; op <= static_cast<int>(Op::submit); ++op) {
+    EXPECT_GE(drawn[static_cast<Op>(op)], 20) << name_of(static_cast<Op>(op));
+  }
+  EXPECT_LT(unknown, known / 200);
+}
 
 // A reference that computes one operation wrongly is found out, and what is left of the program is
 // little more than that operation.

@@ -260,6 +260,7 @@ TEST(Regression, TwoReadsOfWhatIsUpdatedInPlaceAgree) {
   const Tensor mean = x.mean(2);
   x /= 2.5;
   const Tensor both = logical_and(ids, mean);
+  submit(test_device());
   EXPECT_EQ(both.sum().item(), 4);
   EXPECT_NEAR(x.sum().item(), 16.8, 1e-5);
   EXPECT_EQ(mean.sum().item(), 42);
