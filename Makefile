@@ -24,7 +24,7 @@ test-full: test $(addprefix test-full-,random asan tsan cpu clang)
 
 .PHONY: $(addprefix test-full-,random asan tsan cpu clang)
 test-full-random: test
-	ctest --preset release -C Full -R '^random_graphs'
+	ctest --preset release -C Full -R '^random_graphs.*full'
 $(addprefix test-full-,asan tsan cpu clang): test-full-%:
 	@$(SETUP) full
 	cmake --preset $*

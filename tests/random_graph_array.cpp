@@ -41,6 +41,9 @@ bool straddles(Num n, double edge) { return n.e > 0 && std::fabs(n.v - edge) <= 
 
 Num truth(bool value) { return {value ? 1.0 : 0.0, 0}; }
 
+// What is left of a quotient whose divisor overflows f32.
+constexpr double kVanished = 1e-36;
+
 struct Rounded {
   Num n;
   double ulps;  // of the function itself, where OpenCL allows the most
@@ -75,14 +78,14 @@ Rounded function(Op op, Num x, double unit) {
     case Op::tanh:
       return {{std::tanh(v), e * (1 - std::tanh(least) * std::tanh(least))}, 6};
     case Op::sigmoid:
-      return {{1 / (1 + std::exp(-v)), e / 4}, 8};
+      return {{1 / (1 + std::exp(-v)), e / 4 + kVanished}, 8};
     case Op::erf:
       return {{std::erf(v), e * 2 * std::numbers::inv_sqrtpi * std::exp(-least * least)}, 16};
     case Op::gelu:  // 1 + erf cancels for negative operands
       return {{v * 0.5 * (1 + std::erf(v * std::numbers::sqrt2 / 2)), 1.2 * e + 16 * unit * size},
               2};
     case Op::silu:
-      return {{v / (1 + std::exp(-v)), 1.1 * e}, 10};
+      return {{v / (1 + std::exp(-v)), 1.1 * e + kVanished}, 10};
     default:
       throw Invalid("no such function");
   }
@@ -216,10 +219,10 @@ Num cast_element(Num n, DType from, DType to) {
   }
   if (!known(n)) return n;
   if (n.e == 0) {
-    const double direct = rounded_to(n.v, to),
-                 through = rounded_to(rounded_to(n.v, DType::f32), to);
-    return direct == through || to == DType::f64 ? settled({direct, 0}, to, 0)
-                                                 : settled({direct, 0}, to, 1);
+    // Through f32, as half precision is, or at once.
+    const double direct = rounded_to(n.v, to);
+    const double through = to == DType::f64 ? direct : rounded_to(rounded_to(n.v, DType::f32), to);
+    return settled({direct, std::fabs(through - direct)}, to, 0);
   }
   // Widening loses nothing.
   const bool widens = is_floating(from) && unit_of(to) < unit_of(from) && to != DType::f16;

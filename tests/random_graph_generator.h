@@ -10,7 +10,7 @@
 namespace volta::random_graph {
 
 struct GeneratorOptions {
-  int most_statements = 24;
+  int most_statements = 32;
   std::vector<DType> floats{DType::f32, DType::f64, DType::f16, DType::bf16};  // what there is
   bool large = true;  // now and then tensors of many thousand elements
 };

@@ -387,18 +387,23 @@ bool Generator::draw_backward() {
   s.in = {root};
   s.flag = random_.chance(30);
   const Dims dims = value_of(root).dims;
-  if (value_of(root).numel() == 1) return emit(s);
-  if (random_.chance(40)) {
-    const int g = some([&](const Variable& v) { return v.value.dims == dims; });
-    s.in.push_back(g);
-    return g >= 0 && emit(s);
+  if (value_of(root).numel() != 1) {
+    if (random_.chance(40)) {
+      s.in.push_back(some([&](const Variable& v) { return v.value.dims == dims; }));
+    } else {
+      Statement total;
+      total.op = random_.chance(50) ? Op::sum : Op::mean;
+      total.in = {root};
+      if (!emit(total)) return false;
+      s.in = {next_ - 1};
+    }
   }
-  Statement total;
-  total.op = random_.chance(50) ? Op::sum : Op::mean;
-  total.in = {root};
-  if (!emit(total)) return false;
-  s.in = {next_ - 1};
-  return emit(s);
+  if (!emit(s)) return false;
+  // What gradients are for.
+  if (random_.chance(35)) draw_gradient();
+  if (random_.chance(50)) draw_update();
+  if (random_.chance(25)) draw_gradient();
+  return true;
 }
 
 bool Generator::draw_gradient() {

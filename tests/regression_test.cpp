@@ -254,6 +254,18 @@ TEST(Regression, WhatIsUpdatedInPlaceIsReadAfterwards) {
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{25, 49, 73}));
 }
 
+TEST(Regression, TwoReadsOfWhatIsUpdatedInPlaceAgree) {
+  Tensor x = tensor({2, 4, 6, 8, 10, 12}, {2, 3, 1}, here());
+  const Tensor ids = tensor({1, 0, 1}, {3}, here(DType::i64));
+  const Tensor mean = x.mean(2);
+  x /= 2.5;
+  const Tensor both = logical_and(ids, mean);
+  submit(test_device());
+  EXPECT_EQ(both.sum().item(), 4);
+  EXPECT_NEAR(x.sum().item(), 16.8, 1e-5);
+  EXPECT_EQ(mean.sum().item(), 42);
+}
+
 TEST(Regression, ATableOfOneNumberIsWrittenBeforeItIsRead) {
   for (int round = 0; round < 2; ++round) {
     const Tensor ids = tensor({0, 0}, {2}, here(DType::i64));

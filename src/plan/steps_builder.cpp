@@ -65,10 +65,12 @@ void merge_slots(KernelDraft& kernel, int leaf, int output) {
   const auto load = std::find_if(instrs.begin(), instrs.end(), [&](const Instr& instr) {
     return instr.kind == InstrKind::Load && instr.slot == leaf;
   });
+  const Affine index = load->index;  // word for word, so that the text shows them equal
   for (Instr& instr : instrs) {
-    if (instr.kind != InstrKind::Store || instr.slot != output) continue;
-    instr.slot = leaf;
-    instr.index = load->index;  // word for word, so that the text shows them equal
+    const bool reads = instr.kind == InstrKind::Load && instr.slot == leaf;
+    const bool writes = instr.kind == InstrKind::Store && instr.slot == output;
+    if (reads || writes) instr.index = index;
+    if (writes) instr.slot = leaf;
   }
   for (Instr& instr : instrs) {
     const bool uses = instr.kind == InstrKind::Load || instr.kind == InstrKind::Store;
