@@ -8,6 +8,7 @@
 
 #include "kernel/observer.h"
 #include "plan/steps_builder.h"
+#include "plan/structure.h"
 
 namespace volta::plan {
 namespace {
@@ -56,34 +57,52 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
   return step;
 }
 
-// Groups and their kernels. A group that turns out not to be expressible names the value that has
-// to lie in memory, and grouping starts again.
+// The kernels and products of a grouping. Throws NeedsStore.
+std::vector<StepDraft> steps_of(const std::vector<Value>& values, const Grouping& grouping,
+                                std::int32_t first_site, bool wide_device) {
+  std::vector<StepDraft> steps;
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    StepDraft step;
+    if (grouping.groups[g].is_matmul) {
+      step = matmul_step(values, grouping, grouping.groups[g].roots.front());
+      if (step.matmul_a < 0 || step.matmul_b < 0)
+        throw NeedsStore{
+            values[static_cast<std::size_t>(step.matmul_value)].in[step.matmul_a < 0 ? 0 : 1]};
+    } else {
+      step.segments.push_back(
+          build_kernel(values, grouping, static_cast<int>(g), first_site, wide_device));
+    }
+    step.collect();
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+// Groups and their kernels: as for an earlier batch of the same structure if that works out at
+// these sizes. A group that turns out not to be expressible names the value that has to lie in
+// memory, and grouping starts again.
 std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
                                    const std::vector<int>& outputs, std::int32_t first_site,
-                                   bool wide_device) {
+                                   bool wide_device, GroupingCache& cache) {
+  const graph::Hash structure = structure_of(values, outputs);
+  if (const auto known = cache.find(structure, values)) {
+    try {
+      return steps_of(values, *known, first_site, wide_device);
+    } catch (const NeedsStore&) {  // another cut is needed at these sizes
+    }
+  }
   std::vector<bool> must_store(values.size(), false);
   for (;;) {
-    const Grouping grouping = Grouper(values, outputs, must_store, wide_device).run();
-    std::vector<StepDraft> steps;
+    Grouping grouping = Grouper(values, outputs, must_store, wide_device).run();
     try {
-      for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
-        StepDraft step;
-        if (grouping.groups[g].is_matmul) {
-          step = matmul_step(values, grouping, grouping.groups[g].roots.front());
-        } else {
-          step.segments.push_back(
-              build_kernel(values, grouping, static_cast<int>(g), first_site, wide_device));
-        }
-        step.collect();
-        steps.push_back(std::move(step));
-      }
+      std::vector<StepDraft> steps = steps_of(values, grouping, first_site, wide_device);
+      cache.insert(structure, std::move(grouping));
+      return steps;
     } catch (const NeedsStore& needs) {
       const std::size_t base = static_cast<std::size_t>(reshape_base(values, needs.value));
       if (must_store[base]) throw std::logic_error("planner: a stored value cannot be read back");
       must_store[base] = true;
-      continue;
     }
-    return steps;
   }
 }
 
@@ -152,7 +171,8 @@ Plan::~Plan() {
 }
 
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
-                                 bool wide_device, const graph::Node* only) {
+                                 bool wide_device, GroupingCache& groupings,
+                                 const graph::Node* only) {
   auto plan = std::make_unique<Plan>();
   plan->steps.id = next_plan_id();
   plan->first_site = take_sites(batch.sites.size());
@@ -186,7 +206,8 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
         {node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
   }
 
-  std::vector<StepDraft> steps = draft_steps(values, held_values, plan->first_site, wide_device);
+  std::vector<StepDraft> steps =
+      draft_steps(values, held_values, plan->first_site, wide_device, groupings);
   std::vector<bool> free_leaf = donatable;
   for (std::size_t i = 0; i < free_leaf.size(); ++i) free_leaf[i] = free_leaf[i] && !leaf_kept[i];
   const std::map<int, int> predecessor = predecessors(batch, lowering);

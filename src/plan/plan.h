@@ -43,9 +43,12 @@ struct Plan {
 };
 inline constexpr std::uint64_t kMaxKeptBytes = 1024;
 
+class GroupingCache;
+
 // Plans the nodes of a batch that are live (or just `only`). donatable[i]: leaf i has no other
 // user.
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
-                                 bool wide_device, const graph::Node* only = nullptr);
+                                 bool wide_device, GroupingCache& groupings,
+                                 const graph::Node* only = nullptr);
 
 }  // namespace volta::plan

@@ -15,6 +15,7 @@
 #include "core/counting.h"
 #include "core/registry.h"
 #include "plan/plan.h"
+#include "plan/structure.h"
 #include "volta/error.h"
 
 namespace volta::plan {
@@ -52,6 +53,7 @@ struct DeviceState {
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
   std::map<std::int32_t, std::vector<graph::Site>>
       sites;  // first site of a plan -> its latest places
+  GroupingCache groupings;
   Buffer* arena = nullptr;
   std::vector<std::unique_ptr<Batch>> spare;
   // Reused between runs: a steady-state step allocates nothing.
@@ -97,9 +99,9 @@ Key key_of(const Batch& batch, std::vector<bool>& donatable) {
 
 void ensure_arena(DeviceState& state, std::uint64_t bytes) {
   if (bytes == 0 || (state.arena != nullptr && state.arena->bytes >= bytes)) return;
-  Buffer* larger = graph::allocate_buffer(state.entry, bytes);
-  if (state.arena != nullptr) graph::release(state.arena);
-  state.arena = larger;
+  // The old one first: both at once would be the peak.
+  if (state.arena != nullptr) graph::release(std::exchange(state.arena, nullptr));
+  state.arena = graph::allocate_buffer(state.entry, bytes);
 }
 
 // Memory of an output. Small ones are kept by the plan, two each (a state that moves between two
@@ -174,7 +176,7 @@ Plan& find_or_build(DeviceState& state, Batch& batch) {
     if (!batch.sites.empty()) state.sites[plan.first_site] = batch.sites;
     return plan;
   }
-  auto plan = build_plan(batch, state.donatable, !state.entry.device.is_cpu());
+  auto plan = build_plan(batch, state.donatable, !state.entry.device.is_cpu(), state.groupings);
   count(live_counters().plans_built);
   plan->executable = state.entry.backend.prepare(state.entry.index, plan->steps);
   if (!batch.sites.empty()) state.sites[plan->first_site] = batch.sites;
@@ -244,7 +246,7 @@ void submit_segment(Segment& segment, Node* observed) {
     if (observed != nullptr) {
       try {
         const std::vector<bool> none(batch->leaves.size(), false);
-        auto cone = build_plan(*batch, none, !entry.device.is_cpu(), observed);
+        auto cone = build_plan(*batch, none, !entry.device.is_cpu(), state.groupings, observed);
         cone->executable = entry.backend.prepare(entry.index, cone->steps);
         execute(state, *cone, *batch);
       } catch (...) {  // the first error is the one to report
@@ -266,7 +268,22 @@ Explanation explain_segment(Segment& segment) {
   if (segment.batch.live == 0) return {};
   std::vector<bool> donatable;
   key_of(segment.batch, donatable);
-  return build_plan(segment.batch, donatable, !segment.entry->device.is_cpu())->explanation;
+  return build_plan(segment.batch, donatable, !segment.entry->device.is_cpu(),
+                    state_of(*segment.entry).groupings)
+      ->explanation;
+}
+
+CacheStats cache_stats(Device device) {
+  DeviceEntry& entry = device_entry(device);
+  const std::lock_guard guard(entry.lock);
+  const DeviceState& state = state_of(entry);
+  CacheStats stats;
+  stats.plans = state.plans.size();
+  stats.groupings = state.groupings.size();
+  stats.sites = state.sites.size();
+  if (state.arena != nullptr) stats.arena_bytes = state.arena->bytes;
+  if (!state.plans.empty()) stats.latest_arena = state.plans.front().plan->steps.arena_bytes;
+  return stats;
 }
 
 }  // namespace volta::plan

@@ -18,6 +18,16 @@ void submit_segment(graph::Segment& segment, graph::Node* observed);
 // What submitting the segment now would run.
 Explanation explain_segment(graph::Segment& segment);
 
+// What a device keeps between submits.
+struct CacheStats {
+  std::size_t plans = 0;
+  std::size_t groupings = 0;
+  std::size_t sites = 0;           // plans with places to report
+  std::uint64_t arena_bytes = 0;   // memory that temporaries of all plans share
+  std::uint64_t latest_arena = 0;  // what the plan used last needs of it
+};
+VOLTA_BACKEND_API CacheStats cache_stats(Device device);
+
 // Plans kept per device; the least recently used go first.
 inline constexpr std::size_t kMaxPlans = 1024;
 

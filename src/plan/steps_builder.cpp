@@ -226,46 +226,55 @@ kernel::Schedule common_schedule(const std::vector<KernelDraft>& segments) {
   return schedule;
 }
 
+// Merges the first steps of the kind that do not need each other; false if there are no two.
+bool merge_some(std::vector<StepDraft>& steps, int kind) {
+  std::vector<std::size_t> members;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].kind == kind) members.push_back(s);
+  }
+  if (members.size() < 2) return false;
+  const Reach reach(step_needs(steps));
+  std::vector<std::size_t> chosen;
+  for (const std::size_t s : members) {
+    const bool free = std::none_of(chosen.begin(), chosen.end(), [&](std::size_t c) {
+      return reach.needs(s, c) || reach.needs(c, s);
+    });
+    if (free) chosen.push_back(s);
+  }
+  if (chosen.size() < 2) return false;
+  // All of them run where the last one stood; whoever needs an earlier one moves behind.
+  const std::size_t last = chosen.back();
+  StepDraft target;
+  for (const std::size_t s : chosen)
+    target.segments.push_back(std::move(steps[s].segments.front()));
+  const kernel::Schedule schedule = common_schedule(target.segments);
+  for (KernelDraft& segment : target.segments) segment.program.schedule = schedule;
+  target.collect();
+  std::vector<StepDraft> merged, after;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (std::binary_search(chosen.begin(), chosen.end(), s)) continue;
+    const bool behind = s > last || std::any_of(chosen.begin(), chosen.end(),
+                                                [&](std::size_t c) { return reach.needs(s, c); });
+    (behind ? after : merged).push_back(std::move(steps[s]));
+  }
+  merged.push_back(std::move(target));
+  for (StepDraft& step : after) merged.push_back(std::move(step));
+  steps = std::move(merged);
+  return true;
+}
+
 }  // namespace
 
 std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps) {
-  std::map<std::string, std::vector<std::size_t>> by_text;
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    if (!steps[s].segments.empty())
-      by_text[merging_text(steps[s].segments.front().program)].push_back(s);
+  std::map<std::string, int> kinds;
+  for (StepDraft& step : steps) {
+    if (step.segments.empty()) continue;
+    const std::string text = merging_text(step.segments.front().program);
+    step.kind = kinds.try_emplace(text, static_cast<int>(kinds.size())).first->second;
   }
-  for (const auto& [text, members] : by_text) {
-    if (members.size() < 2) continue;
-    const Reach reach(step_needs(steps));
-    std::vector<std::size_t> chosen;
-    for (const std::size_t s : members) {
-      const bool free = std::none_of(chosen.begin(), chosen.end(), [&](std::size_t c) {
-        return reach.needs(s, c) || reach.needs(c, s);
-      });
-      if (free) chosen.push_back(s);
+  for (const auto& [text, kind] : kinds) {
+    while (merge_some(steps, kind)) {
     }
-    if (chosen.size() < 2) continue;
-    // All of them run where the last one stood; whoever needs an earlier one moves behind.
-    const std::size_t last = chosen.back();
-    StepDraft& target = steps[last];
-    std::vector<KernelDraft> segments;
-    for (const std::size_t s : chosen) segments.push_back(std::move(steps[s].segments.front()));
-    target.segments = std::move(segments);
-    const kernel::Schedule schedule = common_schedule(target.segments);
-    for (KernelDraft& segment : target.segments) segment.program.schedule = schedule;
-    target.collect();
-    std::vector<StepDraft> before, after;
-    for (std::size_t s = 0; s < steps.size(); ++s) {
-      if (s == last || std::find(chosen.begin(), chosen.end(), s) != chosen.end()) continue;
-      const bool behind = s > last || std::any_of(chosen.begin(), chosen.end(),
-                                                  [&](std::size_t c) { return reach.needs(s, c); });
-      (behind ? after : before).push_back(std::move(steps[s]));
-    }
-    std::vector<StepDraft> merged = std::move(before);
-    merged.push_back(std::move(target));
-    for (StepDraft& step : after) merged.push_back(std::move(step));
-    // Step numbers changed: start over with what is left to merge.
-    return merge_horizontally(std::move(merged));
   }
   return steps;
 }

@@ -16,6 +16,7 @@ struct StepDraft {
   MatmulStep matmul;
   int matmul_value = -1, matmul_a = -1, matmul_b = -1;
   std::vector<int> reads, writes;  // values
+  int kind = -1;                   // kernels of one text have one number; -1: not to be merged
 
   void collect();
 };

@@ -1,0 +1,88 @@
+// Structure keys and the groupings kept under them.
+#include "plan/structure.h"
+
+#include <bit>
+
+#include "plan/fusion.h"
+
+namespace volta::plan {
+namespace {
+
+// The groups' spaces at the sizes of `values`; false if some group is no kernel at these sizes.
+bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    Group& group = grouping.groups[g];
+    // Reductions first: what the others lie over.
+    std::optional<Space> space;
+    for (const bool reduces : {true, false}) {
+      for (const int root : group.roots) {
+        const Value& v = values[static_cast<std::size_t>(root)];
+        if ((v.kind == ValueKind::Reduce) != reduces) continue;
+        const Space own = space_of_root(values, root);
+        space = space ? common_space(*space, own) : own;
+        if (!space) return false;
+      }
+    }
+    group.space = std::move(*space);
+    if (group.roots.size() == 1) continue;
+    for (const int root : group.roots) {
+      if (!fits(values, grouping, root, static_cast<int>(g))) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int>& outputs) {
+  graph::Hash hash;
+  std::unordered_map<std::int64_t, std::uint64_t> names;  // of sizes, in order of appearance
+  const auto mix_size = [&](std::int64_t size) {
+    if (size <= 1) return hash.mix(static_cast<std::uint64_t>(size));
+    const std::uint64_t name = names.try_emplace(size, names.size() + 1).first->second;
+    hash.mix(name << 8 |
+             static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(size))));
+  };
+  for (const Value& v : values) {
+    hash.mix(static_cast<std::uint64_t>(v.kind) | static_cast<std::uint64_t>(v.dtype) << 8 |
+             static_cast<std::uint64_t>(v.op) << 16 | static_cast<std::uint64_t>(v.reduce) << 24 |
+             static_cast<std::uint64_t>(v.shape.rank()) << 32);
+    for (const int in : v.in) hash.mix(static_cast<std::uint64_t>(in));
+    for (const std::int64_t size : v.shape) mix_size(size);
+    // Offsets of slices and pads are sizes; everything else is axes and flags.
+    const bool offsets = v.kind == ValueKind::Shrink || v.kind == ValueKind::Pad;
+    if (offsets) {
+      for (const std::int64_t offset : v.attrs) hash.mix(offset == 0 ? 0 : 1);
+    } else if (v.kind == ValueKind::Reduce || v.kind == ValueKind::Permute ||
+               v.kind == ValueKind::Iota || v.kind == ValueKind::Matmul) {
+      for (const std::int64_t attr : v.attrs) hash.mix(static_cast<std::uint64_t>(attr));
+    }
+  }
+  for (const int id : outputs) hash.mix(static_cast<std::uint64_t>(id));
+  return hash;
+}
+
+std::optional<Grouping> GroupingCache::find(const graph::Hash& structure,
+                                            const std::vector<Value>& values) {
+  const auto found = by_structure_.find(structure);
+  if (found == by_structure_.end()) return std::nullopt;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  Grouping grouping = found->second->second;
+  if (grouping.stored.size() != values.size() || !lay_out(values, grouping)) return std::nullopt;
+  return grouping;
+}
+
+void GroupingCache::insert(const graph::Hash& structure, Grouping grouping) {
+  if (const auto found = by_structure_.find(structure); found != by_structure_.end()) {
+    found->second->second = std::move(grouping);  // the sizes did not fit the former one
+    return;
+  }
+  entries_.emplace_front(structure, std::move(grouping));
+  by_structure_[structure] = entries_.begin();
+  if (entries_.size() > kMaxEntries) {
+    by_structure_.erase(entries_.back().first);
+    entries_.pop_back();
+  }
+}
+
+}  // namespace volta::plan
