@@ -224,6 +224,13 @@ Subject columns() {
           }};
 }
 
+Subject column_sum() {
+  const Sample sample = column_sum_sample();
+  return {sample, [sample](std::int64_t height, std::int64_t width) {
+            return filled(sample, {height, width}, {height * width, width});
+          }};
+}
+
 constexpr std::int64_t kSizes[] = {0, 1, 3, 4, 5, 7, 8, 31, 32, 33, 63, 64, 65};
 
 struct Case {
@@ -305,6 +312,7 @@ std::vector<Case> cases() {
   row(normalize_in_place(), {{32, 8, 4}, {128, 2, 2}});
   row(masked_row(), {{32, 0, 1}, {32, 0, 4}, {256, 0, 4}});
   row(two_reds(), {{32, 0, 4}, {16, 16, 4}, {64, 8, 2}});
+  row(column_sum(), {{1, 0, 2}, {1, 0, 4}});
   row(columns(), {{1, 0, 1}, {1, 0, 2}, {1, 0, 4}});
   return all;
 }
@@ -378,8 +386,8 @@ TEST(KernelPtx, VectorsAreVectors) {
   Schedule row = row_schedule(128, 8);
   row.vec = 4;
   const std::string rows = ptx(softmax(false), row);
-  EXPECT_EQ(count(rows, fetch), 2) << rows;
-  EXPECT_EQ(count(rows, store), 2);
+  EXPECT_EQ(count(rows, fetch), 4) << rows;
+  EXPECT_EQ(count(rows, store), 4);  // of whole rows, and of others
   row.items = 0;
   EXPECT_GE(count(ptx(softmax(false), row), fetch), 3 * 4);
   Schedule column = row_schedule(1);

@@ -273,16 +273,11 @@ class MapPrinter {
     out_.line("const bool whole = {};", whole);
     for (const int n : staged)
       out_.line("{} g{}[{}];", Printer::type(slot_dtype(n)), n, rounds() * vec_);
-    out_.raw("#pragma unroll");
-    open_groups();
-    out_.line("const index_t x{} = first0 + line, first = line0 + at;", last_);
-    out_.name_axis(last_, fmt::format("x{}", last_));
     out_.open("if (whole)");
-    for (const int n : staged) print_staged_load(n, true);
+    print_staged_loads(staged, true);
     out_.close();
     out_.open("else");
-    for (const int n : staged) print_staged_load(n, false);
-    out_.close();
+    print_staged_loads(staged, false);
     out_.close();
     out_.raw("#pragma unroll");
     open_groups();
@@ -290,6 +285,15 @@ class MapPrinter {
       for (int k = 0; k < vec_; ++k)
         out_.line("t{0}[line * {1} + at + {2}] = g{0}[j * {3} + {2}];", n, pitch(n), k, vec_);
     }
+    out_.close();
+  }
+
+  void print_staged_loads(const std::vector<int>& staged, bool whole) {
+    out_.raw("#pragma unroll");
+    open_groups();
+    out_.line("const index_t x{} = first0 + line, first = line0 + at;", last_);
+    out_.name_axis(last_, fmt::format("x{}", last_));
+    for (const int n : staged) print_staged_load(n, whole);
     out_.close();
   }
 

@@ -111,7 +111,7 @@ void ReductionPrinter::combine(int n, const std::string& into, const std::string
 }
 
 void ReductionPrinter::print_join(const std::vector<int>& reduces) {
-  if (lanes_ == 1) return;
+  if (lanes_ == 1 || reduces.empty()) return;
   if (!cuda_) {
     for (const int n : reduces) join_in_local_memory(n);
     return;

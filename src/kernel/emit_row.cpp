@@ -159,7 +159,9 @@ class RowPrinter {
     }
     close_elements("first");
     for (const int n : values) {
-      if (stores_column(n)) out_.store_pack(n, fmt::format("v{}", out_.instr(n).a));
+      if (!stores_column(n)) continue;
+      const std::string& element = out_.value(out_.instr(n).a);
+      out_.store_pack(n, element.substr(0, element.find('[')));
     }
   }
 
@@ -223,29 +225,41 @@ class RowPrinter {
     if (axes.size() > 1) out_.close();
   }
 
-  // Elements in registers: a thread has `items` of them, in groups.
+  // Elements in registers: a thread has `items` of them, in groups. A row that fills them all is
+  // walked without looking for its end, so that nothing keeps accesses apart.
   void print_items(const RowPhase& plan) {
-    if (!plan.loads.empty()) print_item_loads(plan);
-    open_items();
-    out_.open("if (r0 < length)");
-    out_.digits("(uindex_t)r0", reds_, axes_);
-    print_row_group(plan);
+    if (vec_ == 1) return print_all_items(plan, true);
+    out_.open(fmt::format("if (length == {})", lanes_ * items_));
+    print_all_items(plan, false);
     out_.close();
+    out_.open("else");
+    print_all_items(plan, true);
     out_.close();
   }
 
-  void open_items() {
+  void print_all_items(const RowPhase& plan, bool ends) {
+    if (!plan.loads.empty()) print_item_loads(plan, ends);
+    open_items(ends);
+    print_row_group(plan);
+    close_items(ends);
+  }
+
+  void open_items(bool ends) {
     out_.raw("#pragma unroll");
     out_.open(fmt::format("for (int k = 0; k < {}; ++k)", items_ / vec_));
     out_.line("const index_t r0 = {};", vec_ == 1
                                             ? fmt::format("lane + k * {}", lanes_)
                                             : fmt::format("(lane + k * {}) * {}", lanes_, vec_));
+    if (ends) out_.open("if (r0 < length)");
+    out_.digits("(uindex_t)r0", reds_, axes_);
+  }
+  void close_items(bool ends) {
+    if (ends) out_.close();
+    out_.close();
   }
 
-  void print_item_loads(const RowPhase& plan) {
-    open_items();
-    out_.open("if (r0 < length)");
-    out_.digits("(uindex_t)r0", reds_, axes_);
+  void print_item_loads(const RowPhase& plan, bool ends) {
+    open_items(ends);
     const std::string start = out_.axis_name(axis_);
     for (const int n : plan.loads) {
       if (is_vector_access(n)) {
@@ -258,12 +272,12 @@ class RowPrinter {
         close_elements(start);
       }
     }
-    out_.close();
-    out_.close();
+    close_items(ends);
   }
 
   // A group of row elements from `r0` on, its digits set. Values of earlier phases are in k<n>.
   void print_row_group(const RowPhase& plan) {
+    for (const int n : plan.compute) out_.name_value(n, fmt::format("v{}", n));
     for (const std::vector<int>* held : {&plan.fetch, &plan.loads}) {
       for (const int n : *held) out_.name_value(n, kept_name(n));
     }

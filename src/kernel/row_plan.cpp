@@ -8,7 +8,7 @@
 namespace volta::kernel {
 namespace {
 
-constexpr int kEarlyWords = 32;  // registers for Loads issued before their phase needs them
+constexpr int kEarlyWords = 24;  // registers for Loads issued before their phase needs them
 
 int words_of(DType dtype) { return std::max<int>(1, static_cast<int>(size_of(dtype)) / 4); }
 

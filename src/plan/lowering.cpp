@@ -38,6 +38,9 @@ std::string merge_key(const Value& v) {
   return key;
 }
 
+// Elements: chunks of a row are multiples of the longest vector.
+constexpr std::int64_t kChunkUnit = 8;
+
 bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 bool is_const(const Value& v, double number) {
@@ -53,18 +56,37 @@ const Value& through_expand(const std::vector<Value>& values, int id) {
   return *v;
 }
 
+// The largest number of chunks in (wanted / 2, wanted] that are all equally long, multiples of
+// `unit`, so that nothing is padded; `wanted` where there is none.
+std::int64_t even_chunks(std::int64_t extent, std::int64_t wanted, std::int64_t unit) {
+  for (std::int64_t chunks = wanted; chunks > wanted / 2 && chunks > 1; --chunks) {
+    if (extent % (chunks * unit) == 0) return chunks;
+  }
+  return wanted;
+}
+
 }  // namespace
 
 std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost,
                               bool wide_device) {
   if (innermost) {  // rows: threads share a row
     if (results >= 128 || extent <= 8192) return 1;
-    return std::min<std::int64_t>((extent + 4095) / 4096, 2048);
+    const std::int64_t chunks = (extent + 4095) / 4096;
+    if (!wide_device) return std::min<std::int64_t>(chunks, 2048);
+    // Twice the blocks of 256 threads that fill the largest chip.
+    const std::int64_t most = std::max<std::int64_t>(2112 / results, 16);
+    return even_chunks(extent, std::min(chunks, most), kChunkUnit);
   }
   // Columns: a thread (or a lane) has a column to itself.
-  const std::int64_t wanted = wide_device ? 65536 : 1024, shortest = wide_device ? 128 : 4096;
-  if (results >= wanted || extent < shortest) return 1;
-  return std::min(wanted / results, extent / 16);
+  if (!wide_device) {
+    if (results >= 1024 || extent < 4096) return 1;
+    return std::min(1024 / results, extent / 16);
+  }
+  // Threads enough for vectors of 4 columns, but no more chunks than their length.
+  if (results >= 65536 || extent < 128) return 1;
+  const auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(extent)));
+  const auto balanced = static_cast<std::int64_t>(std::bit_floor(root));
+  return even_chunks(extent, std::min((std::int64_t{1} << 19) / results, balanced), 1);
 }
 
 Shape Expr::shape() const { return lowering->values[static_cast<std::size_t>(id)].shape; }
@@ -427,13 +449,12 @@ Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduce
   if (results == 0) return {};
   std::int64_t chunks = reduction_chunks(extent, results, after == 1, wide_device_);
   if (chunks <= 1) return {};
-  // A number that divides the extent spares the padding.
-  for (std::int64_t fewer = chunks; fewer > chunks / 2; --fewer) {
-    if (extent % fewer != 0) continue;
-    chunks = fewer;
-    break;
+  if (!wide_device_) chunks = even_chunks(extent, chunks, 1);
+  std::int64_t length = (extent + chunks - 1) / chunks;
+  if (wide_device_ && after == 1) {  // chunks start where vectors may
+    length = (length + kChunkUnit - 1) / kChunkUnit * kChunkUnit;
+    chunks = (extent + length - 1) / length;
   }
-  const std::int64_t length = (extent + chunks - 1) / chunks;
   Expr x = reshape(a, {before, extent, after});
   const std::int64_t none[] = {0, 0, 0};
   const bool floating = is_floating(a.dtype());

@@ -26,6 +26,7 @@ constexpr std::int64_t kTilePoints = std::int64_t{1} << 14;
 constexpr std::int64_t kTileSide = 32;          // shorter axes are not worth turning
 constexpr std::int64_t kTileBytes = 34 * 1024;  // of shared memory
 constexpr std::int64_t kColumnThreads = std::int64_t{1} << 15;
+constexpr std::int64_t kSharedColumns = 2048, kSharedLength = 64;
 constexpr std::int64_t kManyRows = 264;               // blocks that fill a GPU
 constexpr std::int64_t kUnrolledInstructions = 1024;  // keeps a kernel's code and registers small
 
@@ -148,7 +149,9 @@ class Chooser {
     }
     const bool alone = length_ < 32 || (across_rows > along_row && rows_ >= 32);
     if (wide_device) {
-      alone ? choose_columns() : choose_lanes();
+      // Too few columns to occupy a GPU are shared by lanes, whatever the accesses look like.
+      const bool shared = length_ >= kSharedLength && rows_ < kSharedColumns;
+      alone && !shared ? choose_columns() : choose_lanes();
     } else if (!alone) {
       choose_cpu_lanes();
     }
@@ -186,17 +189,17 @@ class Chooser {
     if (!kernel::rows_allow_vectors(program_, ints_, last_red_, vec)) vec = 1;
     schedule.vec = vec;
     const bool few = rows_ < kManyRows;
-    const bool revisited = kernel::analyze(program_).phases > 1;
+    const int words = kernel::kept_words(program_);
+    const bool revisited = words > 0;
     const std::int64_t least = vec == 1 || few ? 32 : 8, most = few ? 1024 : revisited ? 512 : 256;
     const std::int64_t share = vec == 1 || few ? 4 : 8;
     schedule.lanes = static_cast<int>(std::clamp(rounded_length() / share, least, most));
-    if (revisited) choose_items();
+    if (revisited) choose_items(words);
   }
 
   // Rows that several phases visit stay in registers if they fit.
-  void choose_items() {
+  void choose_items(int words) {
     Schedule& schedule = program_.schedule;
-    const std::int64_t words = std::max(kernel::kept_words(program_), 1);
     for (int lanes = schedule.lanes; lanes <= 1024; lanes *= 2) {
       const std::int64_t groups =
           (length_ + std::int64_t{lanes} * schedule.vec - 1) / (std::int64_t{lanes} * schedule.vec);

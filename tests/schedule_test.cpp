@@ -1,0 +1,133 @@
+// The planner's choice of a schedule: which sizes and accesses lead to vectors, tiles, lanes and
+// rows in registers.
+#include "plan/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "kernel/vectors.h"
+#include "kernel_samples.h"
+
+namespace volta::testing {
+namespace {
+
+using kernel::Schedule;
+
+Schedule chosen(const kernel::Program& program, const std::vector<std::int64_t>& ints,
+                bool wide_device = true) {
+  kernel::Program result = program;
+  result.schedule = plan::choose_schedule(program, ints, 1000, wide_device);
+  EXPECT_NO_THROW(kernel::validate(result));
+  return result.schedule;
+}
+
+// The first line of the text: what a kernel's key says of its schedule.
+std::string words(const kernel::Program& program, const std::vector<std::int64_t>& ints,
+                  bool wide_device = true) {
+  kernel::Program result = program;
+  result.schedule = chosen(program, ints, wide_device);
+  const std::string text = kernel::to_text(result);
+  return text.substr(0, text.find('\n'));
+}
+
+// y[i, j] = x[i, j], the elements of both `dtype`, x at a stride and an offset
+kernel::Program copy(DType dtype) {
+  Build b;
+  const auto rows = b.param(), columns = b.param(), stride = b.param(), offset = b.param();
+  const int i = b.axis(rows), j = b.axis(columns);
+  const int x = b.slot(dtype), y = b.slot(dtype);
+  b.store(y, Build::at({{i, columns}, {j, Build::one()}}),
+          b.load(x, Build::at({{i, stride}, {j, Build::one()}}, offset)));
+  return b.finish(map_schedule());
+}
+
+kernel::Program turned(DType dtype, int operands) {
+  Build b;
+  const auto rows = b.param(), columns = b.param();
+  const int i = b.axis(rows), j = b.axis(columns);
+  const int y = b.slot(dtype);
+  int sum = b.constant(dtype, 1);
+  for (int n = 0; n < operands; ++n) {
+    sum = b.op(Op::add, sum, b.load(b.slot(dtype), Build::at({{i, Build::one()}, {j, rows}})));
+  }
+  b.store(y, Build::at({{i, columns}, {j, Build::one()}}), sum);
+  return b.finish(map_schedule());
+}
+
+TEST(ChooseSchedule, MapsTakeVectorsOf16Bytes) {
+  const std::vector<std::int64_t> ints = {1024, 1024, 1024, 0};
+  EXPECT_EQ(words(copy(DType::f32), ints), "map vec 4");
+  EXPECT_EQ(words(copy(DType::bf16), ints), "map vec 8");
+  EXPECT_EQ(words(copy(DType::f64), ints), "map vec 2");
+  EXPECT_EQ(words(copy(DType::boolean), ints), "map vec 8");
+  EXPECT_EQ(words(elementwise_sample(1).program, {1024, 1024}), "map vec 4");  // f32 and bool
+}
+
+TEST(ChooseSchedule, SmallOrUnalignedMapsTakeElements) {
+  EXPECT_EQ(words(copy(DType::f32), {1024, 256, 256, 0}), "map vec 1");    // few points
+  EXPECT_EQ(words(copy(DType::f32), {1024, 1023, 1024, 0}), "map vec 1");  // rows end anywhere
+  EXPECT_EQ(words(copy(DType::f32), {1024, 1024, 1027, 0}), "map vec 1");  // rows start anywhere
+  EXPECT_EQ(words(copy(DType::f32), {1024, 1024, 1024, 1}), "map vec 1");
+  EXPECT_EQ(words(copy(DType::f32), {0, 1024, 1024, 0}), "map vec 1");
+  // One long axis may end anywhere.
+  EXPECT_EQ(words(adam_sample(1, false).program, {10'000'001}), "map vec 4");
+}
+
+TEST(ChooseSchedule, LoadsAcrossTheStoresAreStaged) {
+  EXPECT_EQ(words(turned(DType::f32, 1), {8192, 8192}), "map vec 4 tile 64 along 0");
+  EXPECT_EQ(words(turned(DType::f32, 1), {8192, 31}), "map vec 1");
+  EXPECT_EQ(words(turned(DType::f32, 1), {31, 8192}), "map vec 1");
+  EXPECT_EQ(words(turned(DType::f32, 1), {40, 40}), "map vec 1");
+  // Shared memory is bounded: smaller tiles, then none.
+  EXPECT_EQ(words(turned(DType::f64, 2), {8192, 8192}), "map vec 2 tile 32 along 0");
+  EXPECT_EQ(words(turned(DType::f64, 5), {8192, 8192}), "map vec 1");
+}
+
+TEST(ChooseSchedule, RowsStayInRegisters) {
+  const kernel::Program softmax = softmax_sample(32, 0).program;
+  EXPECT_EQ(words(softmax, {8192, 1024}), "row lanes 128 items 8 vec 4");
+  EXPECT_EQ(words(softmax, {8192, 768}), "row lanes 128 items 8 vec 4");
+  EXPECT_EQ(words(softmax, {8192, 8192}), "row lanes 512 items 16 vec 4");
+  EXPECT_EQ(words(softmax, {1024, 50257}), "row lanes 1024 items 50");
+  EXPECT_EQ(words(softmax, {1024, 100000}), "row lanes 512 items 0 vec 4");
+  EXPECT_EQ(words(softmax, {8192, 1023}), "row lanes 256 items 4");
+  EXPECT_EQ(words(softmax, {65536, 64}), "row lanes 8 items 8 vec 4");
+  EXPECT_EQ(words(softmax, {65536, 10}), "row lanes 1 items 0");
+  EXPECT_EQ(words(softmax, {4, 1024}), "row lanes 256 items 4 vec 4");  // few rows: more threads
+  EXPECT_EQ(words(layer_norm_sample(32, 0).program, {8192, 1024}), "row lanes 128 items 8 vec 4");
+}
+
+TEST(ChooseSchedule, RowsOfOnePhaseAreReadOnce) {
+  const kernel::Program sums = reductions_sample(DType::f32, 32).program;  // x[p, q, r, s]
+  EXPECT_EQ(words(sums, {1024, 4, 1, 1024, 4096, 1024}), "row lanes 256 items 0 vec 4");
+  EXPECT_EQ(words(sums, {1024, 4, 1, 1022, 4088, 1022}), "row lanes 256 items 0");
+}
+
+TEST(ChooseSchedule, ColumnsAreTakenTogetherWhereThereAreMany) {
+  const kernel::Program sum = column_sum_sample().program;  // ints: rows, columns
+  EXPECT_EQ(words(sum, {128, 1 << 19}), "row lanes 1 items 0 vec 4");
+  EXPECT_EQ(words(sum, {128, 1 << 16}), "row lanes 1 items 0 vec 2");
+  EXPECT_EQ(words(sum, {128, 8192}), "row lanes 1 items 0");
+  EXPECT_EQ(words(sum, {128, (1 << 19) + 1}), "row lanes 1 items 0");
+  EXPECT_EQ(words(sum, {128, 1024}), "row lanes 32 items 0");  // too few to have one each
+}
+
+TEST(ChooseSchedule, TheCpuIsAskedForNoVectors) {
+  EXPECT_EQ(words(copy(DType::f32), {1024, 1024, 1024, 0}, false), "map vec 1");
+  EXPECT_EQ(words(turned(DType::f32, 1), {8192, 8192}, false), "map vec 1");
+  EXPECT_EQ(words(softmax_sample(32, 0).program, {8192, 1024}, false), "row lanes 256 items 4");
+  EXPECT_EQ(words(column_sum_sample().program, {128, 1 << 19}, false), "row lanes 1 items 0");
+}
+
+TEST(ChooseSchedule, VectorsOfRowsHoldForTheirNumbers) {
+  for (const std::int64_t length : {32, 36, 64, 100, 1000, 1024, 4096, 4100}) {
+    kernel::Program program = layer_norm_sample(32, 0).program;
+    program.schedule = chosen(program, {4096, length});
+    EXPECT_TRUE(kernel::rows_allow_vectors(program, {4096, length}, kernel::vector_axis(program),
+                                           program.schedule.vec))
+        << length;
+    EXPECT_GE(program.schedule.lanes * program.schedule.items, length);
+  }
+}
+
+}  // namespace
+}  // namespace volta::testing
