@@ -395,6 +395,26 @@ TEST(Counts, AdamForFiftyParametersIsOneLaunch) {
   }
 }
 
+// Also where some of them are large enough for vectors.
+TEST(Counts, AdamForLargeAndSmallParametersIsOneLaunch) {
+  std::vector<Tensor> parameters{randn({10}, on_device(true)), randn({1 << 19}, on_device(true)),
+                                 randn({3, 5}, on_device(true))};
+  std::vector<std::vector<float>> before;
+  for (const Tensor& p : parameters) before.push_back(p.to_vector<float>());
+  optim::Adam optimizer(parameters, {.lr = 0.5});
+  for (int step = 0; step < 2; ++step) {
+    for (Tensor& p : parameters) p.set_grad(ones(p.shape(), on_device()).eval());
+    const Counters one = counted([&] { optimizer.step(); });
+    if (step > 0) {
+      EXPECT_EQ(one.launches, 1u);
+    }
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::vector<float> after = parameters[i].to_vector<float>();
+    for (std::size_t e = 0; e < after.size(); ++e) ASSERT_NEAR(after[e], before[i][e] - 1, 1e-4);
+  }
+}
+
 TEST(Counts, ChainsAndRowsAreOneKernel) {
   const Tensor x = randn({64, 100}, on_device()).eval();
   const Tensor w = randn({100}, on_device()).eval(), b = randn({100}, on_device()).eval();
