@@ -85,9 +85,11 @@ class Runner {
       next += (bytes + 63) / 64 * 64;
       return taken;
     };
-    values_ = reinterpret_cast<void**>(take(program_.registers.size() * sizeof(void*)));
+    // Registers first: scratch memory starts a page.
     widening_ = at(launch.block / kBlock);
     registers_ = take(program_.register_bytes * widening_);
+    narrow_ = take(program_.narrow_bytes);
+    values_ = reinterpret_cast<void**>(take(program_.registers.size() * sizeof(void*)));
     outer_at_ = reinterpret_cast<std::int64_t*>(take(launch.affines.size() * sizeof(std::int64_t)));
     vec_at_ = reinterpret_cast<std::int64_t*>(take(launch.affines.size() * sizeof(std::int64_t)));
     if (launch.flat) {
@@ -131,7 +133,7 @@ class Runner {
   void run_uniform(std::int64_t lanes) {
     for (const Code& code : program_.uniform) {
       execute(code, {});
-      if (lanes > 1) splat(code.out, lanes);
+      if (lanes > 1 && code.spread) splat(code.out, lanes);
     }
   }
 
@@ -470,7 +472,8 @@ class Runner {
   }
 
   std::byte* home(int value) const {
-    return registers_ + program_.registers[at(value)] * widening_;
+    const std::size_t offset = program_.registers[at(value)];
+    return program_.narrow[at(value)] ? narrow_ + offset : registers_ + offset * widening_;
   }
 
   void* memory_at(const BoundSite& site, std::int64_t index, DType dtype) const {
@@ -479,24 +482,56 @@ class Runner {
   }
 
   void run_chain(const Code& code, const Block& block) {
-    const ChainStep* steps = &program_.steps[code.first_step];
-    if (code.direct < 0)
-      return code.chain(values_[code.out], steps, code.step_count, values_, 0, at(block.n), false);
+    ChainRun run{.steps = &program_.steps[code.first_step],
+                 .count = code.step_count,
+                 .values = values_,
+                 .end = at(block.n),
+                 .out = values_[code.out]};
+    if (code.folds >= 0) return fold_chain(code, block, run);
+    if (code.direct < 0) return code.chain(run);
     const BoundSite& site = launch_.sites[at(code.direct)];
     void* memory = direct_memory(code, site, block);
-    const std::int64_t whole = block.n / kPad * kPad;
-    if (memory == nullptr || whole == 0 || (whole < block.n && !code.only_stored)) {
-      values_[code.out] = home(code.out);
-      return code.chain(home(code.out), steps, code.step_count, values_, 0, at(block.n), false);
+    const std::size_t whole = at(block.n / kPad * kPad), n = at(block.n);
+    if (memory == nullptr || whole == 0 || (whole < n && !code.only)) {
+      run.out = values_[code.out] = home(code.out);
+      return code.chain(run);
     }
-    values_[code.out] = memory;
-    const bool stream = site.stream && reinterpret_cast<std::uintptr_t>(memory) % 64 == 0;
-    code.chain(memory, steps, code.step_count, values_, 0, at(whole), stream);
-    if (whole == block.n) return;
-    code.chain(home(code.out), steps, code.step_count, values_, at(whole), at(block.n), false);
+    run.out = values_[code.out] = memory;
+    run.end = whole;
+    run.stream = site.stream && reinterpret_cast<std::uintptr_t>(memory) % 64 == 0;
+    code.chain(run);
+    if (whole == n) return;
+    // The rest does not fill whole vectors: through the register.
+    run.begin = whole;
+    run.end = n;
+    run.out = home(code.out);
+    run.stream = false;
+    code.chain(run);
     const std::size_t size = size_of(code.dtype);
-    std::memcpy(static_cast<std::byte*>(memory) + at(whole) * size,
-                home(code.out) + at(whole) * size, at(block.n - whole) * size);
+    std::memcpy(static_cast<std::byte*>(memory) + whole * size, home(code.out) + whole * size,
+                (n - whole) * size);
+  }
+
+  // Whole groups are folded as they come, the rest of the row from its register.
+  void fold_chain(const Code& code, const Block& block, ChainRun run) {
+    const Reduction target = reduction(code.folds);
+    const std::size_t whole = at(block.n / kPad * kPad), n = at(block.n);
+    void* const out = run.out;
+    if (whole > 0) {
+      run.end = whole;
+      run.lanes = target.state;
+      run.fold = target.op;
+      if (code.only) run.out = nullptr;
+      code.chain(run);
+    }
+    if (whole == n) return folded_block(target);
+    run.begin = whole;
+    run.end = n;
+    run.out = out;
+    run.lanes = nullptr;
+    code.chain(run);
+    accumulate_row(target, static_cast<std::byte*>(out) + whole * size_of(code.dtype),
+                   block.position, static_cast<std::int64_t>(n - whole));
   }
 
   // Where in memory a block of results may be computed; null where it is not one piece.
@@ -736,6 +771,7 @@ class Runner {
   std::byte* scratch_;
   void** values_;
   std::byte* registers_;
+  std::byte* narrow_;
   std::size_t widening_;  // blocks are this many times kBlock wide
   std::int64_t* outer_at_;
   std::int64_t* vec_at_;
