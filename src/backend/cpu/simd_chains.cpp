@@ -124,6 +124,7 @@ struct Group {
 
 VOLTA_CHAIN_UNARY(Neg, hn::Neg(v))
 VOLTA_CHAIN_UNARY(Abs, hn::Abs(v))
+VOLTA_CHAIN_UNARY(Square, hn::Mul(v, v))
 VOLTA_CHAIN_UNARY(Sqrt, hn::Sqrt(v))
 VOLTA_CHAIN_UNARY(Rsqrt, hn::Div(hn::Set(d, hn::TFromD<D>{1}), hn::Sqrt(v)))
 VOLTA_CHAIN_UNARY(Exp, exponential(d, v))
@@ -172,6 +173,9 @@ HWY_INLINE Group<T, kVectors> run_group(const ChainStep* step, const ChainStep* 
         break;
       case ChainOp::Abs:
         v.apply(Abs());
+        break;
+      case ChainOp::Square:
+        v.apply(Square());
         break;
       case ChainOp::Sqrt:
         v.apply(Sqrt());

@@ -69,6 +69,7 @@ enum class ChainOp : std::uint8_t {
   Load,  // the first step: v = a
   Neg,
   Abs,
+  Square,
   Sqrt,
   Rsqrt,
   Exp,
