@@ -163,7 +163,7 @@ class Runner {
           set_outer(r);
           step_ = block.band_row = r;
           block.first = b == 0 && r == 0;
-          place_kept(r * padded(launch_.widest));
+          place_kept(r * launch_.tile_stride);
           run_section(body, block);
         }
         for (const int k : phase.reduces) finish_lanes(reduction(k), launch_.outer_points, block.n);
@@ -214,15 +214,18 @@ class Runner {
     const BoundSite& site = launch_.sites[at(phase.folded)];
     const ReduceSite& reduce = program_.reduces[at(phase.reduces[0])];
     const BoundAffine& index = launch_.affines[at(site.affine)];
-    if (site.masks > 0 || index.step != 1 || !simple(site, block) ||
+    const bool turned = site.tile != 0;
+    if (site.masks > 0 || (index.step != 1 && !turned) || !simple(site, block) ||
         !folds_rows(reduce.op, reduce.dtype))
       return false;
-    const std::int64_t stride = launch_.coefficients[index.outer], rows = launch_.outer_points;
+    const std::int64_t stride = turned ? launch_.tile_stride : launch_.coefficients[index.outer];
+    const std::int64_t rows = launch_.outer_points;
     set_outer(0);
+    const void* from = memory_at(site, index_at(site.affine, 0, 0), reduce.dtype);
+    if (turned) from = turn_tile(site, block, reduce.dtype, from);
     const Reduction target = reduction(phase.reduces[0]);
     begin_lanes(target, block.n);
-    accumulate_lane_rows(target, memory_at(site, index_at(site.affine, 0, 0), reduce.dtype), stride,
-                         rows, block.n);
+    accumulate_lane_rows(target, from, stride, rows, block.n);
     finish_lanes(target, rows, block.n);
     return true;
   }
@@ -579,20 +582,25 @@ class Runner {
   }
 
   std::byte* tile_row(const BoundSite& site, const Block& block, DType dtype) const {
-    return scratch_ + site.tile + kTileHeader + at(block.band_row * launch_.block) * size_of(dtype);
+    return scratch_ + site.tile + kTileHeader + at(block.band_row * launch_.tile_stride) * size_of(dtype);
   }
 
-  // The block's row of a tile; the first block of a band to get here reads the whole of it.
-  void load_turned(const Code& code, const BoundSite& site, const Block& block, const void* from) {
+  // The tile of a band; the first to get here reads the whole of it. `from`: its first row.
+  const std::byte* turn_tile(const BoundSite& site, const Block& block, DType dtype,
+                             const void* from) {
     std::int64_t* holds = reinterpret_cast<std::int64_t*>(scratch_ + site.tile);
+    std::byte* tile = scratch_ + site.tile + kTileHeader;
     if (*holds != block.band) {
       *holds = block.band;
-      const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
-      table_.turn[size_index(code.dtype)](
-          scratch_ + site.tile + kTileHeader, launch_.block,
-          static_cast<const std::byte*>(from) - block.band_row * bytes,
-          launch_.affines[at(site.affine)].step, block.n, block.band_rows);
+      table_.turn[size_index(dtype)](tile, launch_.tile_stride, from,
+                                     launch_.affines[at(site.affine)].step, block.n,
+                                     block.band_rows);
     }
+    return tile;
+  }
+  void load_turned(const Code& code, const BoundSite& site, const Block& block, const void* from) {
+    turn_tile(site, block, code.dtype,
+              static_cast<const std::byte*>(from) - at(block.band_row) * size_of(code.dtype));
     values_[code.out] = tile_row(site, block, code.dtype);
   }
 
@@ -604,7 +612,7 @@ class Runner {
     if (block.band_row + 1 < block.band_rows) return;
     table_.turn[size_index(code.dtype)](
         memory_at(site, index_at(site.affine, 0, 0) - block.band_row, code.dtype),
-        launch_.affines[at(site.affine)].step, scratch_ + site.tile + kTileHeader, launch_.block,
+        launch_.affines[at(site.affine)].step, scratch_ + site.tile + kTileHeader, launch_.tile_stride,
         block.band_rows, block.n);
   }
 

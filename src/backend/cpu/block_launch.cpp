@@ -260,10 +260,12 @@ class Binder {
     // Machines take a load for a reader of any store under way at the same place of another page.
     // Tensors' rows tend to start pages, so what is written and read along with them does too.
     if (!program_.kept.empty()) bytes = (bytes + kPage - 1) / kPage * kPage;
+    // A power of two would put all rows of a tile into a few sets of the cache.
+    out_.tile_stride = out_.block + kPad;
     std::size_t kept = 0;
     // One row of a value: the whole row, or a block per outer point.
     const std::int64_t elements =
-        program_.mode == Mode::Rows ? out_.vec_points : out_.outer_points * padded(out_.widest);
+        program_.mode == Mode::Rows ? out_.vec_points : out_.outer_points * out_.tile_stride;
     for (const int value : program_.kept) {
       out_.row_at.push_back(bytes + kept);
       kept += aligned((static_cast<std::size_t>(elements) + at(kPad)) *
@@ -277,7 +279,7 @@ class Binder {
       out_.sites[k].tile = bytes;
       const std::int64_t rows = out_.turned ? kBand : out_.outer_points;
       bytes += kTileHeader +
-               at(rows * out_.block) * size_of(program_.program.slots[at(instr.slot)].dtype);
+               at(rows * out_.tile_stride) * size_of(program_.program.slots[at(instr.slot)].dtype);
     }
     out_.scratch_bytes = bytes + 1024;  // whole vectors past the last register
   }
