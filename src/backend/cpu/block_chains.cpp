@@ -97,6 +97,7 @@ class Finder {
     for (int n = 0; n < static_cast<int>(program_.instrs.size()); ++n) {
       if (live_[at(n)] && joins(n)) chains_[at(n)] = chain_of(n);
     }
+    drop_unused();
     return std::move(chains_);
   }
 
@@ -110,11 +111,30 @@ class Finder {
            simd().chain[type_index(self.dtype)] != nullptr;
   }
 
-  // Whether instruction n may take over the chain of its operand.
+  // Whether instruction n may go on with the chain of its operand: one it has to itself, or one
+  // that costs no more than loading its result would.
   bool extends(int operand, int n) const {
-    return operand >= 0 && !chains_[at(operand)].empty() && uses_[at(operand)] == 1 &&
-           chains_[at(operand)].size() < kMostSteps && domain(operand) == domain(n) &&
-           analysis_.instrs[at(operand)].phase == analysis_.instrs[at(n)].phase;
+    if (operand < 0 || chains_[at(operand)].empty() || domain(operand) != domain(n)) return false;
+    const int own = instr(n).a == instr(n).b ? 2 : 1;
+    return (uses_[at(operand)] == own && chains_[at(operand)].size() < kMostSteps &&
+            analysis_.instrs[at(operand)].phase == analysis_.instrs[at(n)].phase) ||
+           is_trivial(operand);
+  }
+  bool is_trivial(int n) const {
+    const std::vector<ChainStep>& steps = chains_[at(n)];
+    if (steps.size() != 2 || steps[0].a_uniform) return false;
+    switch (steps[1].op) {
+      case ChainOp::Neg:
+      case ChainOp::Abs:
+        return true;
+      case ChainOp::Add:
+      case ChainOp::Sub:
+      case ChainOp::SubFrom:
+      case ChainOp::Mul:
+        return steps[1].a_uniform;
+      default:
+        return false;
+    }
   }
 
   bool uniform(int operand, int n) const {
@@ -127,35 +147,34 @@ class Finder {
   }
 
   bool is_product(int n) const {
-    return chains_[at(n)].size() == 2 && chains_[at(n)].back().op == ChainOp::Mul;
-  }
-
-  std::vector<ChainStep> take(int n) {
-    live_[at(n)] = false;
-    return std::exchange(chains_[at(n)], {});
+    return chains_[at(n)].size() == 2 && (chains_[at(n)].back().op == ChainOp::Mul ||
+                                          chains_[at(n)].back().op == ChainOp::Square);
   }
 
   std::vector<ChainStep> chain_of(int n) {
     const Instr& self = instr(n);
-    const bool first = extends(self.a, n), second = extends(self.b, n);
+    const bool square = self.op == ScalarOp::mul && self.a == self.b;
+    const bool first = extends(self.a, n), second = self.a != self.b && extends(self.b, n);
     // The longer chain goes on; a lone product is better off inside the other's step.
     const bool from_second =
         second && (!first || chains_[at(self.b)].size() > chains_[at(self.a)].size());
     const int main = from_second ? self.b : self.a, other = from_second ? self.a : self.b;
     std::vector<ChainStep> steps;
-    if (from_second || first) {
-      steps = take(main);
+    // Of v op v only the square needs no second look at v.
+    if ((from_second || first) && (square || self.a != self.b)) {
+      steps = chains_[at(main)];
     } else {
       steps.push_back(step(ChainOp::Load, main, n));
     }
-    const ChainOp op = *step_of(self.op, from_second);
-    if (other < 0) {
+    const ChainOp op = square ? ChainOp::Square : *step_of(self.op, from_second);
+    if (other < 0 || square) {
       steps.push_back({.op = op, .a = steps.front().a, .b = steps.front().a});
     } else if (with_product(op).has_value() && extends(other, n) && is_product(other)) {
-      const std::vector<ChainStep> product = take(other);
+      const std::vector<ChainStep>& product = chains_[at(other)];
       steps.push_back({.op = *with_product(op),
                        .a_uniform = product[0].a_uniform,
-                       .b_uniform = product[1].a_uniform,
+                       .b_uniform = product[1].op == ChainOp::Square ? product[0].a_uniform
+                                                                     : product[1].a_uniform,
                        .a = product[0].a,
                        .b = product[1].a});
     } else if (after_product(op).has_value() && steps.back().op == ChainOp::Mul) {
@@ -166,6 +185,24 @@ class Finder {
       steps.push_back(step(op, other, n));
     }
     return steps;
+  }
+
+  // Chains that went into others and are needed nowhere else.
+  void drop_unused() {
+    std::vector<bool> used(chains_.size(), false);
+    for (std::size_t n = chains_.size(); n-- > 0;) {
+      if (!live_[n]) continue;
+      if (!chains_[n].empty() && !used[n]) {
+        live_[n] = false;
+        chains_[n].clear();
+        continue;
+      }
+      for (const ChainStep& step : chains_[n]) used[at(step.a)] = used[at(step.b)] = true;
+      if (!chains_[n].empty()) continue;
+      for (const int operand : {program_.instrs[n].a, program_.instrs[n].b, program_.instrs[n].c}) {
+        if (operand >= 0) used[at(operand)] = true;
+      }
+    }
   }
 
   const kernel::Program& program_;

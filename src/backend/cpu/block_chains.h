@@ -11,8 +11,8 @@
 namespace volta::cpu {
 
 // The steps that compute each instruction; none where it is not part of arithmetic on floats. What
-// a later chain took over is no longer live. `rows`: blocks lie along the reduced axes, so that
-// values of a Par point are uniform to them.
+// only lives inside other chains is no longer live. `rows`: blocks lie along the reduced axes, so
+// that values of a Par point are uniform to them.
 std::vector<std::vector<ChainStep>> find_chains(const kernel::Program& program,
                                                 const kernel::Analysis& analysis, bool rows,
                                                 std::vector<bool>& live);

@@ -85,9 +85,11 @@ class Runner {
       next += (bytes + 63) / 64 * 64;
       return taken;
     };
-    values_ = reinterpret_cast<void**>(take(program_.registers.size() * sizeof(void*)));
+    // Registers first: scratch memory starts a page.
     widening_ = at(launch.block / kBlock);
     registers_ = take(program_.register_bytes * widening_);
+    narrow_ = take(program_.narrow_bytes);
+    values_ = reinterpret_cast<void**>(take(program_.registers.size() * sizeof(void*)));
     outer_at_ = reinterpret_cast<std::int64_t*>(take(launch.affines.size() * sizeof(std::int64_t)));
     vec_at_ = reinterpret_cast<std::int64_t*>(take(launch.affines.size() * sizeof(std::int64_t)));
     if (launch.flat) {
@@ -131,7 +133,7 @@ class Runner {
   void run_uniform(std::int64_t lanes) {
     for (const Code& code : program_.uniform) {
       execute(code, {});
-      if (lanes > 1) splat(code.out, lanes);
+      if (lanes > 1 && code.spread) splat(code.out, lanes);
     }
   }
 
@@ -161,7 +163,7 @@ class Runner {
           set_outer(r);
           step_ = block.band_row = r;
           block.first = b == 0 && r == 0;
-          place_kept(r * padded(launch_.widest));
+          place_kept(r * launch_.tile_stride);
           run_section(body, block);
         }
         for (const int k : phase.reduces) finish_lanes(reduction(k), launch_.outer_points, block.n);
@@ -212,15 +214,18 @@ class Runner {
     const BoundSite& site = launch_.sites[at(phase.folded)];
     const ReduceSite& reduce = program_.reduces[at(phase.reduces[0])];
     const BoundAffine& index = launch_.affines[at(site.affine)];
-    if (site.masks > 0 || index.step != 1 || !simple(site, block) ||
+    const bool turned = site.tile != 0;
+    if (site.masks > 0 || (index.step != 1 && !turned) || !simple(site, block) ||
         !folds_rows(reduce.op, reduce.dtype))
       return false;
-    const std::int64_t stride = launch_.coefficients[index.outer], rows = launch_.outer_points;
+    const std::int64_t stride = turned ? launch_.tile_stride : launch_.coefficients[index.outer];
+    const std::int64_t rows = launch_.outer_points;
     set_outer(0);
+    const void* from = memory_at(site, index_at(site.affine, 0, 0), reduce.dtype);
+    if (turned) from = turn_tile(site, block, reduce.dtype, from);
     const Reduction target = reduction(phase.reduces[0]);
     begin_lanes(target, block.n);
-    accumulate_lane_rows(target, memory_at(site, index_at(site.affine, 0, 0), reduce.dtype), stride,
-                         rows, block.n);
+    accumulate_lane_rows(target, from, stride, rows, block.n);
     finish_lanes(target, rows, block.n);
     return true;
   }
@@ -470,7 +475,8 @@ class Runner {
   }
 
   std::byte* home(int value) const {
-    return registers_ + program_.registers[at(value)] * widening_;
+    const std::size_t offset = program_.registers[at(value)];
+    return program_.narrow[at(value)] ? narrow_ + offset : registers_ + offset * widening_;
   }
 
   void* memory_at(const BoundSite& site, std::int64_t index, DType dtype) const {
@@ -479,24 +485,56 @@ class Runner {
   }
 
   void run_chain(const Code& code, const Block& block) {
-    const ChainStep* steps = &program_.steps[code.first_step];
-    if (code.direct < 0)
-      return code.chain(values_[code.out], steps, code.step_count, values_, 0, at(block.n), false);
+    ChainRun run{.steps = &program_.steps[code.first_step],
+                 .count = code.step_count,
+                 .values = values_,
+                 .end = at(block.n),
+                 .out = values_[code.out]};
+    if (code.folds >= 0) return fold_chain(code, block, run);
+    if (code.direct < 0) return code.chain(run);
     const BoundSite& site = launch_.sites[at(code.direct)];
     void* memory = direct_memory(code, site, block);
-    const std::int64_t whole = block.n / kPad * kPad;
-    if (memory == nullptr || whole == 0 || (whole < block.n && !code.only_stored)) {
-      values_[code.out] = home(code.out);
-      return code.chain(home(code.out), steps, code.step_count, values_, 0, at(block.n), false);
+    const std::size_t whole = at(block.n / kPad * kPad), n = at(block.n);
+    if (memory == nullptr || whole == 0 || (whole < n && !code.only)) {
+      run.out = values_[code.out] = home(code.out);
+      return code.chain(run);
     }
-    values_[code.out] = memory;
-    const bool stream = site.stream && reinterpret_cast<std::uintptr_t>(memory) % 64 == 0;
-    code.chain(memory, steps, code.step_count, values_, 0, at(whole), stream);
-    if (whole == block.n) return;
-    code.chain(home(code.out), steps, code.step_count, values_, at(whole), at(block.n), false);
+    run.out = values_[code.out] = memory;
+    run.end = whole;
+    run.stream = site.stream && reinterpret_cast<std::uintptr_t>(memory) % 64 == 0;
+    code.chain(run);
+    if (whole == n) return;
+    // The rest does not fill whole vectors: through the register.
+    run.begin = whole;
+    run.end = n;
+    run.out = home(code.out);
+    run.stream = false;
+    code.chain(run);
     const std::size_t size = size_of(code.dtype);
-    std::memcpy(static_cast<std::byte*>(memory) + at(whole) * size,
-                home(code.out) + at(whole) * size, at(block.n - whole) * size);
+    std::memcpy(static_cast<std::byte*>(memory) + whole * size, home(code.out) + whole * size,
+                (n - whole) * size);
+  }
+
+  // Whole groups are folded as they come, the rest of the row from its register.
+  void fold_chain(const Code& code, const Block& block, ChainRun run) {
+    const Reduction target = reduction(code.folds);
+    const std::size_t whole = at(block.n / kPad * kPad), n = at(block.n);
+    void* const out = run.out;
+    if (whole > 0) {
+      run.end = whole;
+      run.lanes = target.state;
+      run.fold = target.op;
+      if (code.only) run.out = nullptr;
+      code.chain(run);
+    }
+    if (whole == n) return folded_block(target);
+    run.begin = whole;
+    run.end = n;
+    run.out = out;
+    run.lanes = nullptr;
+    code.chain(run);
+    accumulate_row(target, static_cast<std::byte*>(out) + whole * size_of(code.dtype),
+                   block.position, static_cast<std::int64_t>(n - whole));
   }
 
   // Where in memory a block of results may be computed; null where it is not one piece.
@@ -544,20 +582,25 @@ class Runner {
   }
 
   std::byte* tile_row(const BoundSite& site, const Block& block, DType dtype) const {
-    return scratch_ + site.tile + kTileHeader + at(block.band_row * launch_.block) * size_of(dtype);
+    return scratch_ + site.tile + kTileHeader + at(block.band_row * launch_.tile_stride) * size_of(dtype);
   }
 
-  // The block's row of a tile; the first block of a band to get here reads the whole of it.
-  void load_turned(const Code& code, const BoundSite& site, const Block& block, const void* from) {
+  // The tile of a band; the first to get here reads the whole of it. `from`: its first row.
+  const std::byte* turn_tile(const BoundSite& site, const Block& block, DType dtype,
+                             const void* from) {
     std::int64_t* holds = reinterpret_cast<std::int64_t*>(scratch_ + site.tile);
+    std::byte* tile = scratch_ + site.tile + kTileHeader;
     if (*holds != block.band) {
       *holds = block.band;
-      const std::int64_t bytes = static_cast<std::int64_t>(size_of(code.dtype));
-      table_.turn[size_index(code.dtype)](
-          scratch_ + site.tile + kTileHeader, launch_.block,
-          static_cast<const std::byte*>(from) - block.band_row * bytes,
-          launch_.affines[at(site.affine)].step, block.n, block.band_rows);
+      table_.turn[size_index(dtype)](tile, launch_.tile_stride, from,
+                                     launch_.affines[at(site.affine)].step, block.n,
+                                     block.band_rows);
     }
+    return tile;
+  }
+  void load_turned(const Code& code, const BoundSite& site, const Block& block, const void* from) {
+    turn_tile(site, block, code.dtype,
+              static_cast<const std::byte*>(from) - at(block.band_row) * size_of(code.dtype));
     values_[code.out] = tile_row(site, block, code.dtype);
   }
 
@@ -569,7 +612,7 @@ class Runner {
     if (block.band_row + 1 < block.band_rows) return;
     table_.turn[size_index(code.dtype)](
         memory_at(site, index_at(site.affine, 0, 0) - block.band_row, code.dtype),
-        launch_.affines[at(site.affine)].step, scratch_ + site.tile + kTileHeader, launch_.block,
+        launch_.affines[at(site.affine)].step, scratch_ + site.tile + kTileHeader, launch_.tile_stride,
         block.band_rows, block.n);
   }
 
@@ -736,6 +779,7 @@ class Runner {
   std::byte* scratch_;
   void** values_;
   std::byte* registers_;
+  std::byte* narrow_;
   std::size_t widening_;  // blocks are this many times kBlock wide
   std::int64_t* outer_at_;
   std::int64_t* vec_at_;

@@ -23,6 +23,7 @@ constexpr std::int64_t kStreamBytes = 16 * 1024 * 1024;
 constexpr std::size_t kWideRegisters = 24 * 1024;
 constexpr std::int64_t kWidest = 8;
 constexpr std::int64_t kWidestLanes = 16;
+constexpr std::size_t kPage = 4096;
 // Elements of a tile of lanes.
 constexpr std::int64_t kTurnedLanes = 8 * 1024;
 
@@ -241,6 +242,7 @@ class Binder {
     // accumulators, rows.
     std::size_t bytes = aligned(program_.registers.size() * sizeof(void*));
     bytes += aligned(program_.register_bytes * at(out_.block / kBlock));
+    bytes += aligned(program_.narrow_bytes);
     bytes += 2 * aligned(out_.affines.size() * sizeof(std::int64_t));
     if (out_.flat)
       bytes += aligned((out_.affines.size() + 1) * at(kBlock + 1) * sizeof(std::int64_t));
@@ -255,10 +257,15 @@ class Binder {
       out_.accumulator_bytes = at(out_.block) * sizeof(double) * at(out_.sum_levels + 1);
     }
     bytes += program_.reduces.size() * out_.accumulator_bytes;
+    // Machines take a load for a reader of any store under way at the same place of another page.
+    // Tensors' rows tend to start pages, so what is written and read along with them does too.
+    if (!program_.kept.empty()) bytes = (bytes + kPage - 1) / kPage * kPage;
+    // A power of two would put all rows of a tile into a few sets of the cache.
+    out_.tile_stride = out_.block + kPad;
     std::size_t kept = 0;
     // One row of a value: the whole row, or a block per outer point.
     const std::int64_t elements =
-        program_.mode == Mode::Rows ? out_.vec_points : out_.outer_points * padded(out_.widest);
+        program_.mode == Mode::Rows ? out_.vec_points : out_.outer_points * out_.tile_stride;
     for (const int value : program_.kept) {
       out_.row_at.push_back(bytes + kept);
       kept += aligned((static_cast<std::size_t>(elements) + at(kPad)) *
@@ -272,7 +279,7 @@ class Binder {
       out_.sites[k].tile = bytes;
       const std::int64_t rows = out_.turned ? kBand : out_.outer_points;
       bytes += kTileHeader +
-               at(rows * out_.block) * size_of(program_.program.slots[at(instr.slot)].dtype);
+               at(rows * out_.tile_stride) * size_of(program_.program.slots[at(instr.slot)].dtype);
     }
     out_.scratch_bytes = bytes + 1024;  // whole vectors past the last register
   }

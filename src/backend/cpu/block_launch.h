@@ -53,6 +53,7 @@ struct Launch {
   std::int64_t row_blocks = 1;  // blocks along the last dimension, when not flat
   std::int64_t blocks = 0;      // along the vector axes
   std::int64_t widest = 0;      // elements of the largest block
+  std::int64_t tile_stride = 0;  // elements between rows of tiles, and of values kept by lanes
   std::int64_t units = 0;       // what is spread over threads: blocks, or outer points for Rows
   std::int64_t unit_work = 1;   // elements per unit
   bool keep = false;            // row values are kept between phases

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backend/cpu/block_chains.h"
+#include "backend/cpu/reduction.h"
 #include "kernel/dependence.h"
 #include "volta/error.h"
 
@@ -36,6 +37,7 @@ class Compiler {
     for (int n = 0; n < count_; ++n) codes_.push_back(code_of(n));
     sort_into_sections();
     choose_direct_stores();
+    choose_folds();
     assign_registers();
     return std::move(out_);
   }
@@ -190,7 +192,7 @@ class Compiler {
       if (domain(n) == Domain::Par) out_.phases[at(phase(n))].par.push_back(codes_[at(n)]);
     }
     if (body == Domain::Full) sort_row_values();
-    if (out_.mode == Mode::Rows) find_spread();
+    find_spread();
     if (out_.mode == Mode::Lanes) find_products();
   }
 
@@ -274,18 +276,23 @@ class Compiler {
     }
   }
 
+  // Whether a value is one number to the blocks that use it.
+  bool is_lone(int n) const {
+    return domain(n) == Domain::Uniform || (out_.mode == Mode::Rows && domain(n) == Domain::Par);
+  }
+
+  // Lone values that some kernel reads in every lane; chains take them from lane 0.
   void find_spread() {
+    spread_.assign(at(count_), false);
+    for (int m = 0; m < count_; ++m) {
+      const bool in_blocks = !is_lone(m) || is(m, InstrKind::Reduce);
+      if (!live_[at(m)] || !in_blocks || !chains_[at(m)].empty()) continue;
+      for (const int n : operands(m)) spread_[at(n)] = spread_[at(n)] || is_lone(n);
+    }
+    for (Code& code : out_.uniform) code.spread = spread_[at(code.out)];
     for (int n = 0; n < count_; ++n) {
-      if (!live_[at(n)] || domain(n) != Domain::Par || is(n, InstrKind::Store)) continue;
-      bool needed = false;
-      for (int m = n + 1; m < count_ && !needed; ++m) {
-        if (!live_[at(m)] || (domain(m) != Domain::Full && !is(m, InstrKind::Reduce))) continue;
-        if (!chains_[at(m)].empty()) continue;  // takes it from lane 0
-        const std::vector<int> from = operands(m);
-        needed = std::find(from.begin(), from.end(), n) != from.end();
-      }
-      if (needed)
-        out_.phases[at(phase(n) + (is(n, InstrKind::Reduce) ? 1 : 0))].spread.push_back(n);
+      if (!live_[at(n)] || !spread_[at(n)] || domain(n) == Domain::Uniform) continue;
+      out_.phases[at(phase(n) + (is(n, InstrKind::Reduce) ? 1 : 0))].spread.push_back(n);
     }
   }
 
@@ -318,7 +325,28 @@ class Compiler {
       });
       if (reads_later) continue;
       value->direct = store.site;
-      value->only_stored = uses_[at(store.a)] == 1;
+      value->only = uses_[at(store.a)] == 1;
+    }
+  }
+
+  // Rows: a Reduce takes its operand straight from the chain that computes it.
+  void choose_folds() {
+    if (out_.mode != Mode::Rows || !simd().chains_fold) return;
+    for (Phase& target : out_.phases) {
+      for (std::vector<Code>* section : {&target.kept, &target.again}) {
+        std::erase_if(*section, [&](const Code& reduce) {
+          if (reduce.kind != CodeKind::Accumulate || !folds(out_.reduces[at(reduce.site)].op))
+            return false;
+          const auto value = std::find_if(section->begin(), section->end(), [&](const Code& code) {
+            return code.kind == CodeKind::Chain && code.out == reduce.a && code.direct < 0 &&
+                   code.folds < 0;
+          });
+          if (value == section->end()) return false;
+          value->folds = reduce.site;
+          value->only = uses_[at(reduce.a)] == 1;
+          return true;
+        });
+      }
     }
   }
 
@@ -326,6 +354,7 @@ class Compiler {
   // may write over an operand. What is stored lives to the end, where the stores are.
   void assign_registers() {
     out_.registers.assign(at(count_), 0);
+    out_.narrow.assign(at(count_), false);
     std::vector<std::uint32_t> free[4];
     const Domain body = out_.mode == Mode::Map ? Domain::Par : Domain::Full;
     std::vector<std::vector<int>> dying(at(count_));
@@ -345,12 +374,14 @@ class Compiler {
       const bool arithmetic = is(n, InstrKind::Op) && domain(n) == body;
       if (arithmetic) release(n);
       auto& pool = free[size_index(instr(n).dtype)];
-      if (domain(n) == body && !pool.empty() && !is(n, InstrKind::Reduce)) {
+      if (domain(n) == body && !is_lone(n) && !pool.empty() && !is(n, InstrKind::Reduce)) {
         out_.registers[at(n)] = pool.back();
         pool.pop_back();
       } else {
-        out_.registers[at(n)] = static_cast<std::uint32_t>(out_.register_bytes);
-        out_.register_bytes += at(kBlock) * size_of(instr(n).dtype);
+        out_.narrow[at(n)] = is_lone(n) && !spread_[at(n)];
+        std::size_t& bytes = out_.narrow[at(n)] ? out_.narrow_bytes : out_.register_bytes;
+        out_.registers[at(n)] = static_cast<std::uint32_t>(bytes);
+        bytes += at(out_.narrow[at(n)] ? kPad : kBlock) * size_of(instr(n).dtype);
       }
       if (!arithmetic) release(n);
     }
@@ -359,7 +390,7 @@ class Compiler {
   BlockProgram out_;
   kernel::Analysis analysis_;
   int count_ = 0, stores_ = 0;
-  std::vector<bool> live_, stored_;
+  std::vector<bool> live_, stored_, spread_;
   std::vector<int> last_use_, uses_;
   std::vector<std::vector<ChainStep>> chains_;
   std::vector<Code> codes_;

@@ -37,13 +37,15 @@ struct Code {
   CodeKind kind;
   DType dtype;             // of the result; Store, Accumulate: of the value
   bool may_alias = false;  // Load: the value may stay where it is in memory
+  bool spread = false;     // uniform: blocks need it in every lane
   int out = -1, a = -1, b = -1, c = -1;
   int site =
       -1;  // Load, Gather, Index, Philox, Store: its entry in `sites`; Accumulate: in `reduces`
   int direct = -1;  // Compute, Chain: the site of a Store whose memory may take the result at once
-  ComputeFn fn = nullptr;    // Compute
-  ChainFn chain = nullptr;   // Chain
-  bool only_stored = false;  // Chain with `direct`: nobody else reads the result
+  ComputeFn fn = nullptr;   // Compute
+  ChainFn chain = nullptr;  // Chain
+  int folds = -1;           // Chain: the entry of `reduces` that takes the result as it comes
+  bool only = false;        // Chain with `direct` or `folds`: nobody else reads the result
   std::uint32_t first_step = 0, step_count = 0;  // Chain: in BlockProgram::steps
 };
 
@@ -78,7 +80,8 @@ struct BlockProgram {
   std::vector<int> kept;                  // values of `Phase::kept` that live in row memory
   std::vector<std::uint64_t> dependence;  // per instruction: set of axes
   std::vector<std::uint32_t> registers;   // per instruction: byte offset of its register
-  std::size_t register_bytes = 0;
+  std::vector<bool> narrow;               // per instruction: only lane 0 is used
+  std::size_t register_bytes = 0, narrow_bytes = 0;  // the former for blocks of kBlock
 };
 
 BlockProgram compile(const kernel::Program& program);

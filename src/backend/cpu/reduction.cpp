@@ -96,6 +96,31 @@ void collect(const Reduction& r, const std::byte* levels, std::size_t bytes, voi
   }
 }
 
+// The lanes of a fold by halves, as the kernels would; in registers of the processor.
+template <class T, class F>
+void join_halves(const Reduction& r, F combine) {
+  constexpr std::size_t width = kFoldBytes / sizeof(T);
+  T lanes[width];
+  std::memcpy(lanes, r.state, sizeof lanes);
+  for (std::size_t half = width / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] = combine(lanes[i], lanes[i + half]);
+  }
+  std::memcpy(r.result, lanes, sizeof(T));
+}
+template <class T>
+void join_lanes(const Reduction& r) {
+  switch (r.op) {
+    case ReduceOp::Sum:
+      return join_halves<T>(r, [](T a, T b) { return a + b; });
+    case ReduceOp::Prod:
+      return join_halves<T>(r, [](T a, T b) { return a * b; });
+    case ReduceOp::Max:
+      return join_halves<T>(r, [](T a, T b) { return a != a || a > b ? a : b; });
+    default:
+      return join_halves<T>(r, [](T a, T b) { return a != a || a < b ? a : b; });
+  }
+}
+
 // A row's state: [running fold][levels ...][counter]; arg-reductions: [best value][position].
 std::int64_t& counter(const Reduction& r) {
   return *reinterpret_cast<std::int64_t*>(r.state + kRowReductionBytes - kFoldBytes);
@@ -151,6 +176,8 @@ void finish_lanes(const Reduction& r, std::int64_t steps, std::int64_t lanes) {
     collect(r, r.state, r.level_bytes, r.result, steps / kLaneRun, lanes);
 }
 
+bool folds(ReduceOp op) { return !is_arg(op); }
+
 void begin_row(const Reduction& r) {
   counter(r) = 0;
   if (is_arg(r.op)) {
@@ -175,6 +202,10 @@ void accumulate_row(const Reduction& r, const void* values, std::int64_t positio
     return;
   }
   simd().fold[static_cast<int>(r.op)][type_index(r.dtype)](r.state, values, at(n));
+  folded_block(r);
+}
+
+void folded_block(const Reduction& r) {
   if (in_tree(r) && ++counter(r) % r.run_blocks == 0) {
     const std::int64_t width = static_cast<std::int64_t>(kFoldBytes / size_of(r.dtype));
     push(r, r.state + kFoldBytes, kFoldBytes, r.state, counter(r) / r.run_blocks - 1, width);
@@ -187,6 +218,7 @@ void finish_row(const Reduction& r) {
   std::int64_t width = static_cast<std::int64_t>(kFoldBytes / size_of(r.dtype));
   if (in_tree(r))
     collect(r, r.state + kFoldBytes, kFoldBytes, r.state, counter(r) / r.run_blocks, width);
+  if (r.dtype == DType::f32) return join_lanes<float>(r);
   const ComputeFn fn = combine(r);
   for (width /= 2; width > 0; width /= 2) {
     fn(r.state, r.state, r.state + at(width) * size_of(r.dtype), nullptr, at(width));

@@ -36,10 +36,15 @@ void accumulate_lane_rows(const Reduction& reduction, const void* values, std::i
 bool folds_rows(kernel::ReduceOp op, DType dtype);
 void finish_lanes(const Reduction& reduction, std::int64_t steps, std::int64_t lanes);
 
+// Whether values are combined element by element, by a kernel of SimdTable::fold.
+bool folds(kernel::ReduceOp op);
+
 // Rows: n elements of one row, the first of them at `position`; the result goes to lane 0.
 void begin_row(const Reduction& reduction);
 void accumulate_row(const Reduction& reduction, const void* values, std::int64_t position,
                     std::int64_t n);
+// After a chain has folded a block into `state`.
+void folded_block(const Reduction& reduction);
 void finish_row(const Reduction& reduction);
 
 }  // namespace volta::cpu

@@ -124,6 +124,7 @@ struct Group {
 
 VOLTA_CHAIN_UNARY(Neg, hn::Neg(v))
 VOLTA_CHAIN_UNARY(Abs, hn::Abs(v))
+VOLTA_CHAIN_UNARY(Square, hn::Mul(v, v))
 VOLTA_CHAIN_UNARY(Sqrt, hn::Sqrt(v))
 VOLTA_CHAIN_UNARY(Rsqrt, hn::Div(hn::Set(d, hn::TFromD<D>{1}), hn::Sqrt(v)))
 VOLTA_CHAIN_UNARY(Exp, exponential(d, v))
@@ -151,9 +152,10 @@ VOLTA_CHAIN_TERNARY(SubFromProduct, hn::MulSub(a, b, v))
 #undef VOLTA_CHAIN_BINARY
 #undef VOLTA_CHAIN_TERNARY
 
+// The results at element i.
 template <class T, int kVectors>
-HWY_INLINE void run_group(T* out, const ChainStep* step, const ChainStep* end, void* const* values,
-                          std::size_t i, bool stream) {
+HWY_INLINE Group<T, kVectors> run_group(const ChainStep* step, const ChainStep* end,
+                                        void* const* values, std::size_t i) {
   using G = Group<T, kVectors>;
   const auto operand = [&](int value, bool uniform) HWY_ATTR {
     const T* from = static_cast<const T*>(values[value]);
@@ -171,6 +173,9 @@ HWY_INLINE void run_group(T* out, const ChainStep* step, const ChainStep* end, v
         break;
       case ChainOp::Abs:
         v.apply(Abs());
+        break;
+      case ChainOp::Square:
+        v.apply(Square());
         break;
       case ChainOp::Sqrt:
         v.apply(Sqrt());
@@ -237,23 +242,58 @@ HWY_INLINE void run_group(T* out, const ChainStep* step, const ChainStep* end, v
         break;
     }
   }
-  v.store(out + i, stream);
+  return v;
+}
+
+// acc combined with a group, two by two, as `fold` does it.
+template <class F, class D, class V, class G>
+HWY_INLINE V fold_group(D d, V acc, const G& v) {
+  return F::vector(d, acc, F::vector(d, F::vector(d, v.v0, v.v1), F::vector(d, v.v2, v.v3)));
+}
+
+template <class T, class F>
+void fold_chain(const ChainRun& run) {
+  const Tag<T> d;
+  T* lanes = static_cast<T*>(run.lanes);
+  auto acc = hn::LoadU(d, lanes);
+  for (std::size_t i = run.begin; i < run.end; i += 4 * hn::Lanes(d)) {
+    const auto v = run_group<T, 4>(run.steps, run.steps + run.count, run.values, i);
+    if (run.out != nullptr) v.store(static_cast<T*>(run.out) + i, run.stream);
+    acc = fold_group<F>(d, acc, v);
+  }
+  hn::StoreU(acc, d, lanes);
 }
 
 template <class T>
-void chain(void* out, const ChainStep* steps, std::size_t count, void* const* values,
-           std::size_t begin, std::size_t end, bool stream) {
+void chain(const ChainRun& run) {
+  if (run.lanes != nullptr) {
+    switch (run.fold) {
+      case kernel::ReduceOp::Sum:
+        return fold_chain<T, Add>(run);
+      case kernel::ReduceOp::Prod:
+        return fold_chain<T, Mul>(run);
+      case kernel::ReduceOp::Max:
+        return fold_chain<T, Maximum>(run);
+      default:
+        return fold_chain<T, Minimum>(run);
+    }
+  }
   const std::size_t lanes = hn::Lanes(Tag<T>());
-  T* to = static_cast<T*>(out);
-  if (end - begin <= lanes) return run_group<T, 1>(to, steps, steps + count, values, begin, stream);
-  for (std::size_t i = begin; i < end; i += 4 * lanes)
-    run_group<T, 4>(to, steps, steps + count, values, i, stream);
+  const ChainStep* end = run.steps + run.count;
+  T* to = static_cast<T*>(run.out);
+  if (run.end - run.begin <= lanes) {
+    run_group<T, 1>(run.steps, end, run.values, run.begin).store(to + run.begin, false);
+    return;
+  }
+  for (std::size_t i = run.begin; i < run.end; i += 4 * lanes)
+    run_group<T, 4>(run.steps, end, run.values, i).store(to + i, run.stream);
 }
 
 }  // namespace
 void fill_chains_for_target(SimdTable& table) {
   table.chain[type_index(DType::f32)] = chain<float>;
   table.chain[type_index(DType::f64)] = chain<double>;
+  table.chains_fold = hn::Lanes(Tag<float>()) * sizeof(float) == kFoldBytes;
 }
 }  // namespace volta::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -101,13 +101,14 @@ void turn(void* out, std::int64_t out_stride, const void* in, std::int64_t in_st
     }
     return;
   }
-  // Rows far apart are asked for early: no prefetcher follows them.
-  constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(U)), early = 2 * side;
+  // Rows are asked for early: no prefetcher follows those far apart, or short ones past a page.
+  constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(U));
   const bool apart = in_stride >= 16 * line || in_stride <= -16 * line;
+  const std::int64_t early = apart ? 2 * side : 32 * line / std::max<std::int64_t>(1, columns);
   // The last squares overlap those before.
   for (std::int64_t r = 0; r < rows; r += side) {
     const std::int64_t row = r + side <= rows ? r : rows - side;
-    for (std::int64_t k = r + early; apart && k < std::min(rows, r + early + side); ++k) {
+    for (std::int64_t k = r + early; k < std::min(rows, r + early + side); ++k) {
       for (std::int64_t c = 0; c < columns; c += line) hwy::Prefetch(x + k * in_stride + c);
     }
     for (std::int64_t c = 0; c < columns; c += side) {

@@ -69,6 +69,7 @@ enum class ChainOp : std::uint8_t {
   Load,  // the first step: v = a
   Neg,
   Abs,
+  Square,
   Sqrt,
   Rsqrt,
   Exp,
@@ -96,16 +97,26 @@ struct ChainStep {
   bool a_uniform = false, b_uniform = false;  // the same number for every element, in lane 0
   int a = 0, b = 0;                           // value numbers
 };
-// out[i] = the chain at element i, for i in [begin, end), begin a multiple of kPad; values[n] is
-// the block of value n. Reads each group of elements before it writes it. `stream` goes around the
-// cache: `out` is aligned to 64 bytes and `end` is a multiple of kPad.
-using ChainFn = void (*)(void* out, const ChainStep* steps, std::size_t count, void* const* values,
-                         std::size_t begin, std::size_t end, bool stream);
+// A chain over elements [begin, end) of a block, begin a multiple of kPad. Each group of elements
+// is read before it is written.
+struct ChainRun {
+  const ChainStep* steps = nullptr;
+  std::size_t count = 0;
+  void* const* values = nullptr;  // values[n]: the block of value n
+  std::size_t begin = 0, end = 0;
+  void* out = nullptr;  // out[i] = the result at element i; null: it is only folded
+  bool stream = false;  // around the cache: `out` is aligned to 64 bytes, `end` a multiple of kPad
+  // Combined with the results as by `fold`, where not null; `end` is a multiple of kPad.
+  void* lanes = nullptr;
+  kernel::ReduceOp fold = kernel::ReduceOp::Sum;
+};
+using ChainFn = void (*)(const ChainRun& run);
 
 struct SimdTable {
   // By dtype of the operands (where: of the second and third).
   ComputeFn op[kernel::kScalarOpCount][kDTypeCount] = {};
   ChainFn chain[kDTypeCount] = {};                // f32, f64
+  bool chains_fold = false;                       // vectors are as wide as the lanes of a fold
   ComputeFn cast[kDTypeCount][kDTypeCount] = {};  // from, to
   ComputeFn splat[4] = {};                        // by log2 of the element size: out[i] = a[0]
   FoldFn fold[4][kDTypeCount] = {};               // Sum, Prod, Max, Min
