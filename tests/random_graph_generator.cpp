@@ -120,13 +120,19 @@ int Generator::ids_below(std::int64_t n, const Dims* dims) {
 Program Generator::run() {
   static const std::vector<std::int64_t> sizes{2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33};
   for (int i = 0; i < 3; ++i) extents_.push_back(random_.pick(sizes));
+  // Nothing; long rows; rows that are reduced in pieces; products for a library.
+  using Sizes = std::vector<std::int64_t>;
   const std::int64_t special = random_.below(100);
-  if (special < 2) extents_.push_back(0);
-  if (special >= 2 && special < 14)
-    extents_.push_back(random_.pick(std::vector<std::int64_t>{64, 65, 100, 130, 257}));
-  if (special >= 14 && special < 18 && options_.large) {
-    extents_.push_back(random_.pick(std::vector<std::int64_t>{1030, 4200, 9001}));
+  if (special < 2) {
+    extents_.push_back(0);
+  } else if (special < 14) {
+    extents_.push_back(random_.pick(Sizes{64, 65, 100, 130, 257}));
+  } else if (special < 18 && options_.large) {
+    extents_.push_back(random_.pick(Sizes{1030, 4200, 9001}));
     most_elements_ = 10000;
+  } else if (special < 28 && options_.large) {
+    for (std::int64_t& extent : extents_) extent = random_.pick(Sizes{40, 48, 56, 64});
+    most_elements_ = 5000;
   }
   main_ = random_.chance(60) ? options_.floats[0] : random_.pick(options_.floats);
   gradients_ = random_.chance(55);

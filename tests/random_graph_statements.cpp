@@ -241,7 +241,7 @@ bool Generator::draw_matmul() {
   int b = some([&](const Variable& v) {
     const Dims& d = v.value.dims;
     return !d.empty() && d[d.size() < 2 ? 0 : d.size() - 2] == k &&
-           v.value.numel() * value_of(a).numel() <= 1'000'000;
+           v.value.numel() * value_of(a).numel() <= 1'000'000 * k;
   });
   if (b < 0 || random_.chance(30)) {
     std::int64_t columns = random_.pick(extents_);

@@ -266,6 +266,16 @@ TEST(Regression, TwoReadsOfWhatIsUpdatedInPlaceAgree) {
   EXPECT_EQ(mean.sum().item(), 42);
 }
 
+TEST(Regression, OneElementIsNotOverwrittenBeforeItIsCompared) {
+  Tensor x = tensor({0.5}, {1, 1, 1}, here());
+  const Tensor rows = tensor({-1, -2, -3, -4, -5, -6}, {1, 6}, here());
+  const Tensor low = rows.floor(), mean = low.mean(1), less = x.lt(0.25);
+  x *= mean;
+  submit(test_device());
+  EXPECT_EQ(less.item(), 0);
+  EXPECT_EQ(x.item(), -1.75);
+}
+
 TEST(Regression, ATableOfOneNumberIsWrittenBeforeItIsRead) {
   for (int round = 0; round < 2; ++round) {
     const Tensor ids = tensor({0, 0}, {2}, here(DType::i64));

@@ -38,6 +38,9 @@ bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
     if (instr.kind == InstrKind::Store && instr.slot == output) store = &instr;
   }
   if (store == nullptr || store->once || !store->mask.empty()) return false;
+  // One element of a kernel with rows: what does not depend on them is computed apart from them,
+  // and on the CPU once more for the stores at the end.
+  if (row && store->index.terms.empty()) return false;
   // Every point has an element of its own.
   for (int axis = 0; axis < static_cast<int>(kernel.program.axes.size()); ++axis) {
     if (kernel.program.axes[static_cast<std::size_t>(axis)].role != kernel::Role::Par) continue;
