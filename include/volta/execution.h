@@ -46,9 +46,23 @@ struct StepInfo {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t operations = 0;
+  bool memory_bound = true;  // bytes take longer than operations
+  // From the device's nominal figures; 0 where its backend has none.
+  double seconds = 0;
+  double peak_share = 0;  // of the bandwidth or the arithmetic that bounds the step
+};
+// A value that computing them leaves in memory.
+struct ResultInfo {
+  std::string what;    // dtype, shape, operation
+  std::string place;   // where the operation was recorded
+  std::string memory;  // whose buffer it takes over, or why not
+  std::string holder;  // who wants it: handles, gradients
+  std::uint64_t bytes = 0;
+  int step = 0;  // the step that writes it, counted from 1; 0: it is in memory already
 };
 struct VOLTA_API Explanation {
   std::vector<StepInfo> steps;
+  std::vector<ResultInfo> results;
   std::uint64_t arena_bytes = 0;
   int kernels() const;
   int library_calls() const;

@@ -26,6 +26,12 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
+// What a device can do at best, from its data sheet or its driver; 0: not known.
+struct DeviceFigures {
+  double bytes_per_second = 0;
+  double operations_per_second = 0;  // f32
+};
+
 // What runs for one plan. Made once; run many times. All compilation, library planning and
 // allocation happens in Backend::prepare or at the start of run, before the first launch.
 class Executable {
@@ -49,6 +55,7 @@ class VOLTA_BACKEND_API Backend {
   virtual bool device_is_gpu(int device) const = 0;
   virtual std::uint64_t device_memory(int device) const = 0;
   virtual bool supports(int device, DType dtype) const = 0;
+  virtual DeviceFigures figures(int /*device*/) const { return {}; }
 
   // Raw device memory, at least 256-byte aligned; the pool in front of it caches and splits.
   // Returns an empty Address when the device has no more.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "kernel/observer.h"
+#include "plan/explain.h"
 #include "plan/steps_builder.h"
 #include "plan/structure.h"
 
@@ -122,42 +123,6 @@ std::map<int, int> predecessors(const graph::Batch& batch, const Lowering& lower
   return result;
 }
 
-const char* schedule_name(const KernelDraft& kernel) {
-  if (kernel.program.schedule.kind == kernel::ScheduleKind::Map) return "map";
-  return kernel.program.schedule.lanes == 1 ? "rows, one lane each" : "rows";
-}
-
-void explain_step(const StepDraft& step, const std::vector<Value>& values,
-                  Explanation& explanation) {
-  StepInfo info;
-  if (step.segments.empty()) {
-    const MatmulStep& m = step.matmul;
-    info.kind = "matmul";
-    info.what =
-        m.label + " " + to_string(Shape{m.batch, m.m, m.k}) + " x " + to_string(Shape{m.k, m.n});
-    info.schedule = "library";
-    info.operations = static_cast<std::uint64_t>(2 * m.batch * m.m * m.n * m.k);
-    const std::uint64_t size = size_of(m.dtype);
-    info.bytes_read = size * static_cast<std::uint64_t>(
-                                 values[static_cast<std::size_t>(step.matmul_a)].shape.numel() +
-                                 values[static_cast<std::size_t>(step.matmul_b)].shape.numel());
-    info.bytes_written = size * static_cast<std::uint64_t>(m.batch * m.m * m.n);
-  } else {
-    info.kind = "kernel";
-    info.what = step.segments.front().label;
-    info.schedule = schedule_name(step.segments.front());
-    if (step.segments.size() > 1) {
-      info.schedule += ", " + std::to_string(step.segments.size()) + " side by side";
-    }
-    for (const KernelDraft& kernel : step.segments) {
-      info.bytes_read += kernel.bytes_read;
-      info.bytes_written += kernel.bytes_written;
-      info.operations += kernel.operations;
-    }
-  }
-  explanation.steps.push_back(std::move(info));
-}
-
 }  // namespace
 
 Plan::~Plan() {
@@ -172,7 +137,7 @@ Plan::~Plan() {
 
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
                                  bool wide_device, GroupingCache& groupings,
-                                 const graph::Node* only) {
+                                 const graph::Node* only, Account* account) {
   auto plan = std::make_unique<Plan>();
   plan->steps.id = next_plan_id();
   plan->first_site = take_sites(batch.sites.size());
@@ -208,10 +173,8 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
 
   std::vector<StepDraft> steps =
       draft_steps(values, held_values, plan->first_site, wide_device, groupings);
-  std::vector<bool> free_leaf = donatable;
-  for (std::size_t i = 0; i < free_leaf.size(); ++i) free_leaf[i] = free_leaf[i] && !leaf_kept[i];
   const std::map<int, int> predecessor = predecessors(batch, lowering);
-  Donation donation{free_leaf, is_output, predecessor, {}};
+  Donation donation{donatable, leaf_kept, is_output, predecessor, {}, {}};
   donate(steps, values, donation);
   steps = merge_horizontally(std::move(steps));
   for (const int value : output_values)
@@ -233,8 +196,12 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
       return BufferRef{BufferRef::Kind::Output, static_cast<std::uint32_t>(output_number[v]), 0};
     return BufferRef{BufferRef::Kind::Temp, 0, static_cast<std::uint64_t>(offset[v])};
   };
+  if (account != nullptr) {
+    for (const StepDraft& step : steps) account->add_step(step, values);
+    account->add_results(batch, *plan, output_values, steps, donation);
+    account->explanation.arena_bytes = plan->steps.arena_bytes;
+  }
   for (StepDraft& step : steps) {
-    explain_step(step, values, plan->explanation);
     if (step.segments.empty()) {
       step.matmul.a = buffer(step.matmul_a);
       step.matmul.b = buffer(step.matmul_b);
@@ -259,7 +226,6 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
     plan->steps.steps.emplace_back(std::move(kernel));
   }
   plan->steps.arg_words = static_cast<std::uint32_t>(plan->arg_map.size());
-  plan->explanation.arena_bytes = plan->steps.arena_bytes;
   plan->kept.resize(plan->steps.output_bytes.size());
   return plan;
 }

@@ -9,7 +9,6 @@
 #include "backend/backend.h"
 #include "graph/segment.h"
 #include "plan/plan_steps.h"
-#include "volta/execution.h"
 
 namespace volta::plan {
 
@@ -30,7 +29,6 @@ struct Plan {
   std::vector<std::uint32_t> arg_map;
   std::int32_t first_site =
       0;  // error records name site first_site + k for the batch's k-th checked place
-  Explanation explanation;
   std::unique_ptr<Executable> executable;
   // Per output up to kMaxKeptBytes: buffers of earlier runs, used again when nobody else holds
   // them.
@@ -43,12 +41,13 @@ struct Plan {
 };
 inline constexpr std::uint64_t kMaxKeptBytes = 1024;
 
+struct Account;
 class GroupingCache;
 
 // Plans the nodes of a batch that are live (or just `only`). donatable[i]: leaf i has no other
-// user.
+// user. `account`, if any, is told what the plan does.
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
                                  bool wide_device, GroupingCache& groupings,
-                                 const graph::Node* only = nullptr);
+                                 const graph::Node* only = nullptr, Account* account = nullptr);
 
 }  // namespace volta::plan

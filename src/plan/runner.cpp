@@ -14,6 +14,7 @@
 #include "backend/pool.h"
 #include "core/counting.h"
 #include "core/registry.h"
+#include "plan/explain.h"
 #include "plan/plan.h"
 #include "plan/structure.h"
 #include "volta/error.h"
@@ -262,15 +263,17 @@ void submit_segment(Segment& segment, Node* observed) {
   give_back(state, std::move(batch));
 }
 
-Explanation explain_segment(Segment& segment) {
-  const std::lock_guard device_guard(segment.entry->lock);
+Explanation explain_segment(Segment& segment, const SavedFor& saved_for) {
+  DeviceEntry& entry = *segment.entry;
+  const std::lock_guard device_guard(entry.lock);
   const std::lock_guard guard(segment.lock);
   if (segment.batch.live == 0) return {};
   std::vector<bool> donatable;
   key_of(segment.batch, donatable);
-  return build_plan(segment.batch, donatable, !segment.entry->device.is_cpu(),
-                    state_of(*segment.entry).groupings)
-      ->explanation;
+  Account account{{}, entry.backend.figures(entry.index), saved_for};
+  build_plan(segment.batch, donatable, !entry.device.is_cpu(), state_of(entry).groupings, nullptr,
+             &account);
+  return std::move(account.explanation);
 }
 
 CacheStats cache_stats(Device device) {

@@ -2,6 +2,12 @@
 // that fails.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
 #include "graph/segment.h"
 #include "volta/execution.h"
 
@@ -15,8 +21,10 @@ void submit_segment(graph::Segment& segment);
 // and the error is thrown only if that fails too.
 void submit_segment(graph::Segment& segment, graph::Node* observed);
 
-// What submitting the segment now would run.
-Explanation explain_segment(graph::Segment& segment);
+// What submitting the segment now would run. `saved_for`: what tapes keep of it (see explain.h).
+Explanation explain_segment(
+    graph::Segment& segment,
+    const std::unordered_map<const graph::Node*, std::vector<std::string>>& saved_for);
 
 // What a device keeps between submits.
 struct CacheStats {

@@ -26,29 +26,29 @@ bool same_index(const Affine& a, const Affine& b, const std::vector<std::int64_t
   return true;
 }
 
-// Whether the kernel may write the buffer of slot `leaf` in place of slot `output`: every read of
-// an element is by the thread that writes it, before it does.
-bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
+// Why the kernel may not write the buffer of slot `leaf` in place of slot `output`; null if it may:
+// every read of an element is by the thread that writes it, before it does.
+const char* in_the_way(const KernelDraft& kernel, int leaf, int output) {
   // With several lanes to a row, all of them read what the first one writes; and an element of a
   // row may be read again in a later phase.
   const bool row = kernel.program.schedule.kind == kernel::ScheduleKind::Row;
-  if (row && kernel.program.schedule.lanes > 1) return false;
+  if (row && kernel.program.schedule.lanes > 1) return "threads share its rows";
   const Instr* store = nullptr;
   for (const Instr& instr : kernel.program.instrs) {
     if (instr.kind == InstrKind::Store && instr.slot == output) store = &instr;
   }
-  if (store == nullptr || store->once || !store->mask.empty()) return false;
+  if (store == nullptr || store->once || !store->mask.empty()) return "not all of it is written";
   // One element of a kernel with rows: what does not depend on them is computed apart from them,
   // and on the CPU once more for the stores at the end.
-  if (row && store->index.terms.empty()) return false;
+  if (row && store->index.terms.empty()) return "it is one element beside rows";
   // Every point has an element of its own.
   for (int axis = 0; axis < static_cast<int>(kernel.program.axes.size()); ++axis) {
     if (kernel.program.axes[static_cast<std::size_t>(axis)].role != kernel::Role::Par) continue;
     const bool indexed = std::any_of(store->index.terms.begin(), store->index.terms.end(),
                                      [&](const kernel::Term& term) { return term.axis == axis; });
-    if (!indexed) return false;
+    if (!indexed) return "several threads read it";
   }
-  return std::all_of(
+  const bool at_the_store = std::all_of(
       kernel.program.instrs.begin(), kernel.program.instrs.end(), [&](const Instr& instr) {
         if (instr.kind != InstrKind::Load || instr.slot != leaf) return true;
         const bool along_row = std::any_of(
@@ -59,6 +59,7 @@ bool overwrites_in_place(const KernelDraft& kernel, int leaf, int output) {
         return instr.a < 0 && instr.mask.empty() && !along_row &&
                same_index(instr.index, store->index, kernel.ints);
       });
+  return at_the_store ? nullptr : "it is read at other places than the result is written";
 }
 
 // One slot for both: the program says that it updates in place.
@@ -168,9 +169,16 @@ bool donate_slot(KernelDraft& kernel, int output, std::size_t step,
     }
     const bool is_own = own != donation.predecessor.end() && own->second == from.number;
     if (!is_own && (!any || reserved.count(from.number) != 0)) continue;
-    if (!donation.donatable[static_cast<std::size_t>(from.number)] || last_read.at(source) != step)
+    const std::size_t number = static_cast<std::size_t>(from.number);
+    const char* why = !donation.donatable[number]    ? "somebody else holds it"
+                      : donation.returned[number]    ? "it is wanted as it is"
+                      : last_read.at(source) != step ? "a later step reads it"
+                                                     : in_the_way(kernel, leaf, output);
+    if (why != nullptr) {
+      Donation::Refusal& refused = donation.refused[static_cast<std::size_t>(value)];
+      if (refused.leaf < 0 || is_own) refused = {from.number, why};
       continue;
-    if (!overwrites_in_place(kernel, leaf, output)) continue;
+    }
     donation.donor[static_cast<std::size_t>(value)] = from.number;
     merge_slots(kernel, leaf, output);
     return true;
@@ -182,6 +190,7 @@ bool donate_slot(KernelDraft& kernel, int output, std::size_t step,
 
 void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Donation& donation) {
   donation.donor.assign(values.size(), -1);
+  donation.refused.assign(values.size(), {});
   std::map<int, std::size_t> last_read;  // value -> step
   std::set<int> reserved;                // leaves that a successor should have
   for (std::size_t s = 0; s < steps.size(); ++s) {

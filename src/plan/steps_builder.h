@@ -24,10 +24,16 @@ struct StepDraft {
 // Lets outputs take over the buffers of leaves that nobody needs afterwards. A variable's new value
 // takes its old one's buffer if it can, so that state stays where it is.
 struct Donation {
-  const std::vector<bool>& donatable;     // per leaf
+  const std::vector<bool>& donatable;     // per leaf: nobody else holds it
+  const std::vector<bool>& returned;      // per leaf: a result of the plan lies in it
   const std::vector<bool>& is_output;     // per value
   const std::map<int, int>& predecessor;  // output value -> leaf whose variable it was assigned to
   std::vector<int> donor;                 // result, per value: a leaf, or -1
+  struct Refusal {
+    int leaf = -1;
+    const char* why = "";
+  };
+  std::vector<Refusal> refused;  // result, per value: the leaf it would have liked, and why not
 };
 void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Donation& donation);
 

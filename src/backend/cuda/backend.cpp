@@ -50,6 +50,21 @@ class CudaBackend final : public Backend {
 
   bool supports(int, DType) const override { return true; }
 
+  DeviceFigures figures(int device) const override {
+    const auto attribute = [&](CUdevice_attribute which) {
+      int value = 0;
+      check(driver().cuDeviceGetAttribute(&value, which, handle(device)), device);
+      return static_cast<double>(value);
+    };
+    constexpr double kHertz = 1e3;           // clocks are in kHz
+    constexpr double kTransfers = 2;         // a clock: double data rate
+    constexpr double kOperations = 2 * 128;  // a clock and multiprocessor: multiply and add
+    return {kTransfers * kHertz * attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) *
+                attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8,
+            kOperations * kHertz * attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE) *
+                attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)};
+  }
+
   Address allocate(int device, std::size_t bytes) override {
     return {std::bit_cast<void*>(this->device(device)->allocate(bytes)), 0};
   }
@@ -74,8 +89,8 @@ class CudaBackend final : public Backend {
     const Context& context = this->device(device)->context();
     const ContextScope scope(context);
     void* memory = nullptr;
-    const CUresult status =
-        driver().cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+    const CUresult status = driver().cuMemHostAlloc(
+        &memory, bytes, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
     return status == CUDA_SUCCESS ? memory : nullptr;
   }
 

@@ -1,49 +1,13 @@
 // Compiling what is missing in parallel, and loading it.
 #include "backend/cuda/modules.h"
 
-#include <algorithm>
-#include <atomic>
-#include <exception>
 #include <string_view>
-#include <thread>
 #include <unordered_set>
 
 #include "core/counting.h"
+#include "kernel/parallel_compile.h"
 
 namespace volta::cuda {
-namespace {
-
-constexpr std::size_t kMaxThreads = 16;
-
-// Fills binaries[i] from sources[i].
-void compile_all(const Compiler& compiler, const std::vector<const kernel::KernelSource*>& sources,
-                 std::vector<Compiler::Binary>& binaries) {
-  std::atomic<std::size_t> next{0};
-  std::vector<std::exception_ptr> failures(sources.size());
-  const auto work = [&] {
-    for (std::size_t i = next++; i < sources.size(); i = next++) {
-      try {
-        binaries[i] = compiler.binary(*sources[i]);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::jthread> threads;
-    for (std::size_t n = 1; n < std::min({cores, kMaxThreads, sources.size()}); ++n) {
-      threads.emplace_back(work);
-    }
-    work();
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-}
-
-}  // namespace
-
 Modules::Modules(const Context& context)
     : context_(context), compiler_(context.libraries(), context.compute_capability()) {}
 
@@ -61,7 +25,8 @@ std::vector<CUfunction> Modules::functions(const std::vector<kernel::KernelSourc
       missing.push_back(&source);
   }
   std::vector<Compiler::Binary> binaries(missing.size());
-  compile_all(compiler_, missing, binaries);
+  kernel::compile_parallel(missing.size(),
+                           [&](std::size_t i) { binaries[i] = compiler_.binary(*missing[i]); });
   for (std::size_t i = 0; i < missing.size(); ++i) {
     count(binaries[i].cached ? live_counters().kernels_loaded : live_counters().compilations);
     loaded_.emplace(missing[i]->text, load(*missing[i], binaries[i].bytes));

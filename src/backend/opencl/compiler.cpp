@@ -3,7 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
 #include "core/counting.h"
+#include "kernel/parallel_compile.h"
 #include "platform/env.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -55,6 +60,29 @@ Compiler::Compiler(cl_context context, const DeviceInfo& device)
   options_ = "-cl-std=CL1.2 -w";  // some drivers print their compiler's warnings themselves
   if (device.rounds_division) options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
   if (const auto extra = platform::environment("VOLTA_OPENCL_OPTIONS")) options_ += " " + *extra;
+}
+
+void Compiler::prepare(std::span<const Wanted> kernels) {
+  struct Missing {
+    std::string source;
+    const std::string* label;
+    ProgramHandle built;
+  };
+  std::vector<Missing> missing;
+  {
+    const std::lock_guard lock(mutex_);
+    std::unordered_set<std::string> seen;
+    for (const Wanted& wanted : kernels) {
+      std::string source = kernel::emit(*wanted.program, kernel::Dialect::OpenCL).text;
+      if (programs_.contains(source) || !seen.insert(source).second) continue;
+      missing.push_back({std::move(source), wanted.label, {}});
+    }
+  }
+  kernel::compile_parallel(missing.size(), [&](std::size_t i) {
+    missing[i].built = build(missing[i].source, *missing[i].label);
+  });
+  const std::lock_guard lock(mutex_);
+  for (Missing& m : missing) programs_.try_emplace(std::move(m.source), std::move(m.built));
 }
 
 KernelHandle Compiler::kernel(const kernel::Program& program, const std::string& label) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -15,6 +16,13 @@ namespace volta::opencl {
 class Compiler {
  public:
   Compiler(cl_context context, const DeviceInfo& device);
+
+  struct Wanted {
+    const kernel::Program* program;
+    const std::string* label;
+  };
+  // Builds those that are missing, side by side; kernel() finds them then.
+  void prepare(std::span<const Wanted> kernels);
 
   // A new kernel object of the program. `label` names it in errors. Safe to call from several
   // threads.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "backend/matmul_program.h"
 #include "backend/opencl/horizontal_launch.h"
@@ -19,7 +20,17 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
     args_ =
         device_->allocate(steps.arg_words * sizeof(std::uint64_t), "the argument block of a plan");
   }
-  for (const plan::Step& step : steps.steps) {
+  // Products that no library takes are kernels too; all of them are built side by side.
+  std::vector<plan::Step> lowered = steps.steps;
+  std::vector<Compiler::Wanted> kernels;
+  for (plan::Step& step : lowered) {
+    const auto* product = std::get_if<plan::MatmulStep>(&step);
+    if (product != nullptr && !takes_library(*product)) step = lower_matmul(*product);
+    if (const auto* kernel = std::get_if<plan::KernelStep>(&step))
+      kernels.push_back({kernel->program.get(), &kernel->label});
+  }
+  device_->compiler().prepare(kernels);
+  for (const plan::Step& step : lowered) {
     std::visit([this](const auto& kind) { add(kind); }, step);
   }
 }
@@ -37,11 +48,7 @@ void OpenClExecutable::add(const plan::KernelStep& step) {
 }
 
 void OpenClExecutable::add(const plan::MatmulStep& step) {
-  if (takes_library(step)) {
-    launches_.push_back(std::make_unique<MatmulLaunch>(*device_, step));
-  } else {
-    add(lower_matmul(step));
-  }
+  launches_.push_back(std::make_unique<MatmulLaunch>(*device_, step));
 }
 
 void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,

@@ -1,0 +1,31 @@
+// A plan in words: what `explain` says beyond the steps themselves.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/segment.h"
+#include "plan/ir.h"
+#include "plan/plan.h"
+#include "plan/steps_builder.h"
+#include "volta/execution.h"
+
+namespace volta::plan {
+
+// Nodes whose values tapes keep, with the gradients they are kept for.
+using SavedFor = std::unordered_map<const graph::Node*, std::vector<std::string>>;
+
+// What build_plan tells while it plans.
+struct Account {
+  Explanation explanation;
+  DeviceFigures figures;
+  SavedFor saved_for;
+
+  void add_step(const StepDraft& step, const std::vector<Value>& values);
+  // `outputs`: the value of each output of the plan.
+  void add_results(const graph::Batch& batch, const Plan& plan, const std::vector<int>& outputs,
+                   const std::vector<StepDraft>& steps, const Donation& donation);
+};
+
+}  // namespace volta::plan
