@@ -46,7 +46,7 @@ TEST(Explain, AChainInOneKernel) {
             "  1  kernel (map): mul add sqrt\n"
             "     reads 100.0 kB, writes 100.0 kB, 75.0 kop, 0.4 op/B, bound by memory\n"
             "  => f32 [100, 250] sqrt (" +
-                at(line) + "), 100.0 kB: by step 1, fresh memory, not rand (" + at(line - 2) +
+                at(line) + "), 100.0 kB: by step 1, fresh memory, not random (" + at(line - 2) +
                 "): somebody else holds it; held by a handle\n");
   EXPECT_TRUE(y.is_pending());  // explaining runs nothing
   y.eval();
@@ -80,10 +80,10 @@ TEST(Explain, WhoKeepsWhat) {
             "  1  kernel (rows): mul exp square sum\n"
             "     reads 4.9 kB, writes 4.8 kB, 4.8 kop, 0.5 op/B, bound by memory\n"
             "  => f32 [40, 30] exp (" +
-                at(line) + "), 4.8 kB: by step 1, fresh memory, not rand (" + at(line - 4) +
+                at(line) + "), 4.8 kB: by step 1, fresh memory, not random (" + at(line - 4) +
                 "): somebody else holds it; held by a handle, " +
-                "saved for the gradient of exp (" + at(line) +
-                "), saved for the gradient of square (" + at(line + 1) +
+                "saved for the gradient of square (" + at(line + 1) +
+                "), saved for the gradient of exp (" + at(line) +
                 ")\n"
                 "  => f32 [] sum (" +
                 at(line + 1) + "), 4 B: by step 1, fresh memory; held by a handle\n");

@@ -92,14 +92,43 @@ void expect_peak_near_minimum(int layers, std::int64_t width, std::int64_t batch
 
 // Few parameters, many activations; and the other way round.
 TEST(PlanMemory, ATwentyLayerStepPeaksWithinATenthOfWhatMustBeKept) {
-  expect_peak_near_minimum(20, 64, 512);
-  expect_peak_near_minimum(20, 192, 64);
+  expect_peak_near_minimum(20, 60, 512);
+  expect_peak_near_minimum(20, 192, 48);
+}
+
+// The gradients of sixteen norms' parameters could be one launch, if all layers kept what they need
+// until the last one has it.
+TEST(PlanMemory, LayersDoNotKeepTemporariesForACommonLaunch) {
+  constexpr std::int64_t kWidth = 16, kBatch = 4096, kLayers = 16;
+  const Usage usage;
+  std::vector<Tensor> weights, gains;
+  for (int i = 0; i < kLayers; ++i) {
+    weights.push_back((randn({kWidth, kWidth}, here()) * 0.1).set_requires_grad());
+    gains.push_back(ones({kWidth}, here()).set_requires_grad());
+  }
+  const Tensor x = randn({kBatch, kWidth}, here()).eval();
+  const auto step = [&] {
+    Tensor h = x;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      weights[i].zero_grad();
+      gains[i].zero_grad();
+      h = layer_norm(linear(h, weights[i]), {kWidth}, gains[i]);
+    }
+    h.square().mean().backward();
+    submit(test_device());
+    synchronize(test_device());
+  };
+  step();
+  const std::uint64_t peak = usage.peak_of(step);
+  // Per layer the product and the norm's result are saved; the gradient passes through three.
+  const std::int64_t kept = (1 + 2 * kLayers + 3) * kBatch * kWidth + 2 * kLayers * kWidth * kWidth;
+  EXPECT_LE(static_cast<double>(peak), 1.1 * 4 * static_cast<double>(kept));
 }
 
 // Evaluation keeps nothing: parameters, the input, the result, and what goes into a layer and comes
 // out of it.
 TEST(PlanMemory, AForwardPassKeepsNoActivations) {
-  constexpr std::int64_t kWidth = 64, kBatch = 1024;
+  constexpr std::int64_t kWidth = 32, kBatch = 1024;
   const Usage usage;
   const Mlp model(20, kWidth);
   const Tensor x = randn({kBatch, kWidth}, here()).eval();

@@ -17,7 +17,7 @@ namespace volta::plan {
 using SavedFor = std::unordered_map<const graph::Node*, std::vector<std::string>>;
 
 // What build_plan tells while it plans.
-struct Account {
+struct VOLTA_BACKEND_API Account {
   Explanation explanation;
   DeviceFigures figures;
   SavedFor saved_for;

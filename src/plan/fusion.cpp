@@ -314,11 +314,17 @@ std::optional<Space> Fusion::joined(int a, int b) {
   if (!space) return std::nullopt;
   if (x.space.has_reduce() != y.space.has_reduce()) {
     // Elementwise work goes along with a reduction where its rows keep the device busy.
-    const Space& plain = x.space.has_reduce() ? y.space : x.space;
-    const std::int64_t length = product(*space, true), rows = product(*space, false);
-    const bool whole = product(plain, false) == length * rows;
-    if (whole && reduction_chunks(length, rows, space->reduced.back(), wide_device_) > 1)
-      return std::nullopt;
+    const Part &rows = x.space.has_reduce() ? x : y, &plain = x.space.has_reduce() ? y : x;
+    const std::int64_t length = product(*space, true), count = product(*space, false);
+    const bool whole = product(plain.space, false) == length * count;
+    const bool innermost = space->reduced.back();
+    if (whole && reduction_chunks(length, count, innermost, wide_device_) > 1) return std::nullopt;
+    // A CPU walks an array along its rows; column by column it loses more than a pass over memory,
+    // unless the columns' results are waited for anyway.
+    const bool waits = std::any_of(rows.roots.begin(), rows.roots.end(), [&](int root) {
+      return std::binary_search(plain.reads.begin(), plain.reads.end(), root);
+    });
+    if (whole && !innermost && !wide_device_ && !waits) return std::nullopt;
   }
   if (leads_around(a, b) || leads_around(b, a)) return std::nullopt;
   if (!shares_points(x, y, *space)) return std::nullopt;

@@ -176,7 +176,7 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
   const std::map<int, int> predecessor = predecessors(batch, lowering);
   Donation donation{donatable, leaf_kept, is_output, predecessor, {}, {}};
   donate(steps, values, donation);
-  steps = merge_horizontally(std::move(steps));
+  steps = merge_horizontally(std::move(steps), values, is_output);
   for (const int value : output_values)
     plan->donor.push_back(donation.donor[static_cast<std::size_t>(value)]);
 

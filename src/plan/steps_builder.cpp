@@ -238,8 +238,37 @@ kernel::Schedule common_schedule(const std::vector<KernelDraft>& segments) {
   return schedule;
 }
 
-// Merges the first steps of the kind that do not need each other; false if there are no two.
-bool merge_some(std::vector<StepDraft>& steps, int kind) {
+// Of steps that could be merged where the last of them stands, those whose operands may wait for
+// it: the nearest, until the temporaries that live longer for it are too many bytes.
+std::vector<std::size_t> worth_waiting(const std::vector<StepDraft>& steps,
+                                       const std::vector<std::size_t>& candidates,
+                                       const std::vector<Value>& values,
+                                       const std::vector<bool>& is_output) {
+  const std::size_t last = candidates.back();
+  std::set<int> read_later;  // by the last one or after it
+  for (std::size_t s = last; s < steps.size(); ++s)
+    read_later.insert(steps[s].reads.begin(), steps[s].reads.end());
+  std::vector<std::size_t> chosen{last};
+  std::uint64_t extended = 0;
+  for (std::size_t k = candidates.size() - 1; k-- > 0;) {
+    const std::size_t s = candidates[k];
+    std::uint64_t bytes = 0;
+    for (const int value : steps[s].reads) {
+      const std::size_t v = static_cast<std::size_t>(value);
+      const bool temporary = values[v].kind != ValueKind::Leaf && !is_output[v];
+      if (temporary && read_later.insert(value).second) bytes += bytes_of(values[v]);
+    }
+    if (extended + bytes > kMaxExtendedBytes) break;
+    extended += bytes;
+    chosen.push_back(s);
+  }
+  std::reverse(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+// Merges some steps of the kind that do not need each other; false if there is nothing left to try.
+bool merge_some(std::vector<StepDraft>& steps, int kind, const std::vector<Value>& values,
+                const std::vector<bool>& is_output) {
   std::vector<std::size_t> members;
   for (std::size_t s = 0; s < steps.size(); ++s) {
     if (steps[s].kind == kind) members.push_back(s);
@@ -254,6 +283,11 @@ bool merge_some(std::vector<StepDraft>& steps, int kind) {
     if (free) chosen.push_back(s);
   }
   if (chosen.size() < 2) return false;
+  chosen = worth_waiting(steps, chosen, values, is_output);
+  if (chosen.size() < 2) {
+    steps[chosen.front()].kind = -1;
+    return true;
+  }
   // All of them run where the last one stood; whoever needs an earlier one moves behind.
   const std::size_t last = chosen.back();
   StepDraft target;
@@ -277,7 +311,9 @@ bool merge_some(std::vector<StepDraft>& steps, int kind) {
 
 }  // namespace
 
-std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps) {
+std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps,
+                                          const std::vector<Value>& values,
+                                          const std::vector<bool>& is_output) {
   std::map<std::string, int> kinds;
   for (StepDraft& step : steps) {
     if (step.segments.empty()) continue;
@@ -285,7 +321,7 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps) {
     step.kind = kinds.try_emplace(text, static_cast<int>(kinds.size())).first->second;
   }
   for (const auto& [text, kind] : kinds) {
-    while (merge_some(steps, kind)) {
+    while (merge_some(steps, kind, values, is_output)) {
     }
   }
   return steps;

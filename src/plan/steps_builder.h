@@ -37,8 +37,12 @@ struct Donation {
 };
 void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Donation& donation);
 
-// Merges kernels with equal programs that do not need each other into one launch.
-std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps);
+// Merges kernels with equal programs that do not need each other into one launch, as long as that
+// keeps no more than kMaxExtendedBytes of temporaries longer than they were needed.
+std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps,
+                                          const std::vector<Value>& values,
+                                          const std::vector<bool>& is_output);
+inline constexpr std::uint64_t kMaxExtendedBytes = std::uint64_t{1} << 20;
 
 // Offsets of temporaries in the arena: per value, -1 for none. Returns the arena's size.
 std::uint64_t place_temporaries(const std::vector<StepDraft>& steps,
