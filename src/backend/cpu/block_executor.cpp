@@ -582,7 +582,8 @@ class Runner {
   }
 
   std::byte* tile_row(const BoundSite& site, const Block& block, DType dtype) const {
-    return scratch_ + site.tile + kTileHeader + at(block.band_row * launch_.tile_stride) * size_of(dtype);
+    return scratch_ + site.tile + kTileHeader +
+           at(block.band_row * launch_.tile_stride) * size_of(dtype);
   }
 
   // The tile of a band; the first to get here reads the whole of it. `from`: its first row.
@@ -594,7 +595,7 @@ class Runner {
       *holds = block.band;
       table_.turn[size_index(dtype)](tile, launch_.tile_stride, from,
                                      launch_.affines[at(site.affine)].step, block.n,
-                                     block.band_rows);
+                                     block.band_rows, true);
     }
     return tile;
   }
@@ -612,8 +613,8 @@ class Runner {
     if (block.band_row + 1 < block.band_rows) return;
     table_.turn[size_index(code.dtype)](
         memory_at(site, index_at(site.affine, 0, 0) - block.band_row, code.dtype),
-        launch_.affines[at(site.affine)].step, scratch_ + site.tile + kTileHeader, launch_.tile_stride,
-        block.band_rows, block.n);
+        launch_.affines[at(site.affine)].step, scratch_ + site.tile + kTileHeader,
+        launch_.tile_stride, block.band_rows, block.n, false);
   }
 
   // Lanes a mask excludes take the fill value.
