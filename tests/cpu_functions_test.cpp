@@ -197,6 +197,34 @@ void check_functions(int mantissas) {
 TEST(CpuFunctions, ErrorsOverTheWholeRangeF32) { check_functions<float>(300); }
 TEST(CpuFunctions, ErrorsOverTheWholeRangeF64) { check_functions<double>(30); }
 
+// 1 / (1 + e^-x) as the planner writes it, in one chain.
+TEST(CpuFunctions, ErrorsOfSigmoid) {
+  using cpu::ChainOp;
+  std::vector<float> values = all_exponents<float>(300);
+  add_evenly(values, -104, 20, 200000);
+  const float one = 1;
+  const cpu::ChainStep steps[] = {{.op = ChainOp::Load},
+                                  {.op = ChainOp::Neg},
+                                  {.op = ChainOp::Exp},
+                                  {.op = ChainOp::Add, .a_uniform = true, .a = 1},
+                                  {.op = ChainOp::DivInto, .a_uniform = true, .a = 1}};
+  Worst worst;
+  for (std::size_t first = 0; first + 128 <= values.size(); first += 128) {
+    float out[128];
+    void* operands[] = {values.data() + first, const_cast<float*>(&one)};
+    cpu::simd().chain[cpu::type_index(DType::f32)](
+        {.steps = steps, .count = 5, .values = operands, .end = 128, .out = out});
+    for (std::size_t k = 0; k < 128; ++k) {
+      const Wide x = values[first + k];
+      if (x < -87) continue;  // e^-x is near the end of the range: the quotient is denormal, then 0
+      const double error = ulps(out[k], 1 / (1 + std::exp(-x)));
+      if (error > worst.error) worst = {error, values[first + k], 0};
+    }
+  }
+  EXPECT_LE(worst.error, 3.0) << worst.at;
+  RecordProperty("sigmoid_ulp", std::to_string(worst.error));
+}
+
 // Bases and exponents of all sizes whose power mostly is a normal number, and integral exponents of
 // negative bases.
 template <class T>

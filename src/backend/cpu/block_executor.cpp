@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "backend/cpu/block_launch.h"
 #include "backend/cpu/reduction.h"
@@ -48,9 +49,17 @@ Interval valid_lanes(std::int64_t start, std::int64_t step, std::int64_t high, I
   return {std::max(lanes.begin, begin), std::min(lanes.end, end)};
 }
 
-// One converted number; like every kernel this touches a whole vector on both sides.
+// One converted number, to lane 0; like every kernel this may touch a whole vector.
 template <class T>
 void put_number(void* out, DType dtype, T value) {
+  if (std::is_same_v<T, double> && dtype == DType::f32) {
+    *static_cast<float*>(out) = static_cast<float>(value);
+    return;
+  }
+  if (dtype == dtype_of<T>::value) {
+    *static_cast<T*>(out) = value;
+    return;
+  }
   alignas(64) T vector[64 / sizeof(T)] = {value};
   simd().cast[type_index(dtype_of<T>::value)][type_index(dtype)](out, vector, nullptr, nullptr, 1);
 }
