@@ -74,8 +74,8 @@ class CudaBackend final : public Backend {
     const Context& context = this->device(device)->context();
     const ContextScope scope(context);
     void* memory = nullptr;
-    const CUresult status =
-        driver().cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+    const CUresult status = driver().cuMemHostAlloc(
+        &memory, bytes, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
     return status == CUDA_SUCCESS ? memory : nullptr;
   }
 
