@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "backend/cpu/block_launch.h"
 #include "backend/cpu/reduction.h"
@@ -48,9 +49,17 @@ Interval valid_lanes(std::int64_t start, std::int64_t step, std::int64_t high, I
   return {std::max(lanes.begin, begin), std::min(lanes.end, end)};
 }
 
-// One converted number; like every kernel this touches a whole vector on both sides.
+// One converted number, to lane 0; like every kernel this may touch a whole vector.
 template <class T>
 void put_number(void* out, DType dtype, T value) {
+  if (std::is_same_v<T, double> && dtype == DType::f32) {
+    *static_cast<float*>(out) = static_cast<float>(value);
+    return;
+  }
+  if (dtype == dtype_of<T>::value) {
+    *static_cast<T*>(out) = value;
+    return;
+  }
   alignas(64) T vector[64 / sizeof(T)] = {value};
   simd().cast[type_index(dtype_of<T>::value)][type_index(dtype)](out, vector, nullptr, nullptr, 1);
 }
@@ -651,7 +660,8 @@ class Runner {
   }
 
   std::byte* tile_row(const BoundSite& site, const Block& block, DType dtype) const {
-    return scratch_ + site.tile + kTileHeader + at(block.band_row * launch_.tile_stride) * size_of(dtype);
+    return scratch_ + site.tile + kTileHeader +
+           at(block.band_row * launch_.tile_stride) * size_of(dtype);
   }
 
   // The tile of a band; the first to get here reads the whole of it. `from`: its first row.
@@ -663,7 +673,7 @@ class Runner {
       *holds = block.band;
       table_.turn[size_index(dtype)](tile, launch_.tile_stride, from,
                                      launch_.affines[at(site.affine)].step, block.n,
-                                     block.band_rows);
+                                     block.band_rows, true);
     }
     return tile;
   }
@@ -681,8 +691,8 @@ class Runner {
     if (block.band_row + 1 < block.band_rows) return;
     table_.turn[size_index(code.dtype)](
         memory_at(site, index_at(site.affine, 0, 0) - block.band_row, code.dtype),
-        launch_.affines[at(site.affine)].step, scratch_ + site.tile + kTileHeader, launch_.tile_stride,
-        block.band_rows, block.n);
+        launch_.affines[at(site.affine)].step, scratch_ + site.tile + kTileHeader,
+        launch_.tile_stride, block.band_rows, block.n, false);
   }
 
   // Lanes a mask excludes take the fill value.

@@ -47,16 +47,16 @@ struct Launch {
   std::vector<BoundSite> sites;
   std::vector<std::int64_t> coefficients;
   std::int64_t vec_points = 0, outer_points = 0;
-  std::int64_t block = kBlock;  // elements per block: more than kBlock for long columns
-  bool flat = false;            // blocks cross the ends of the (short) last dimension
-  bool turned = false;          // neighbouring blocks lie below each other, in bands of kBand rows
-  std::int64_t row_blocks = 1;  // blocks along the last dimension, when not flat
-  std::int64_t blocks = 0;      // along the vector axes
-  std::int64_t widest = 0;      // elements of the largest block
+  std::int64_t block = kBlock;   // elements per block: more than kBlock for long columns
+  bool flat = false;             // blocks cross the ends of the (short) last dimension
+  bool turned = false;           // neighbouring blocks lie below each other, in bands of kBand rows
+  std::int64_t row_blocks = 1;   // blocks along the last dimension, when not flat
+  std::int64_t blocks = 0;       // along the vector axes
+  std::int64_t widest = 0;       // elements of the largest block
   std::int64_t tile_stride = 0;  // elements between rows of tiles, and of values kept by lanes
-  std::int64_t units = 0;       // what is spread over threads: blocks, or outer points for Rows
-  std::int64_t unit_work = 1;   // elements per unit
-  bool keep = false;            // row values are kept between phases
+  std::int64_t units = 0;        // what is spread over threads: blocks, or outer points for Rows
+  std::int64_t unit_work = 1;    // elements per unit
+  bool keep = false;             // row values are kept between phases
   // Scratch of one thread, in bytes from its start.
   std::size_t accumulators = 0;  // first accumulator; one every accumulator_bytes
   std::size_t accumulator_bytes = 0;

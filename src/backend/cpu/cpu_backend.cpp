@@ -43,12 +43,12 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   Address allocate(int, std::size_t bytes) override {
     // The system would promise more than there is, and end the process later.
     if (bytes > device_memory(0)) return {};
-    const std::size_t alignment = bytes >= 2 * kLargePage ? kLargePage : kAlignment;
-    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    void* memory = std::aligned_alloc(alignment, rounded);
+    const bool large = bytes >= kLargePage;
+    void* memory = nullptr;
+    if (posix_memalign(&memory, large ? kLargePage : kAlignment, bytes) != 0) return {};
 #ifdef MADV_HUGEPAGE
     // Walking large buffers in small pages is bound by address translation. Only advice: may fail.
-    if (memory != nullptr && alignment == kLargePage) madvise(memory, rounded, MADV_HUGEPAGE);
+    if (large) madvise(memory, bytes, MADV_HUGEPAGE);
 #endif
     return {memory, 0};
   }

@@ -14,8 +14,10 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "backend/cpu/simd_table.h"
 #include "platform/parallel.h"
 #include "volta/error.h"
 
@@ -28,6 +30,11 @@ constexpr std::int64_t kTiles = 16;
 constexpr std::int64_t kLeastTileWork = std::int64_t{1} << 21;
 constexpr std::int64_t kMostTileWork = std::int64_t{1} << 27;
 constexpr std::int64_t kShortSide = 192;
+constexpr std::int64_t kThinRows = 4;
+// Products with at most this many columns and more rows are computed the other way round.
+constexpr std::int64_t kThinColumns = 16;
+// Sums are cut where that makes more tiles, into pieces of at least this many products.
+constexpr std::int64_t kLeastDepth = 2048;
 // Small products of a batch are joined up to this many multiply-adds.
 constexpr std::int64_t kGroupWork = std::int64_t{1} << 20;
 
@@ -48,6 +55,21 @@ class OneThread {
 #endif
 };
 
+struct TileShape {
+  std::int64_t rows, columns;
+};
+TileShape tile_of(const plan::MatmulStep& step) {
+  TileShape tile{step.m, step.n};
+  // A few rows take as long as kThinRows: the other operand has to come from memory.
+  const auto work = [&] { return std::max(tile.rows, kThinRows) * tile.columns * step.k; };
+  const std::int64_t limit = std::clamp(work() / kTiles, kLeastTileWork, kMostTileWork);
+  while (work() > limit && std::max(tile.rows, tile.columns) > kShortSide) {
+    std::int64_t& longer = tile.rows >= tile.columns ? tile.rows : tile.columns;
+    longer = (longer + 31) / 32 * 16;  // half, rounded up to 16
+  }
+  return tile;
+}
+
 // A part of C: rows, columns and batch entries from its origin.
 struct Tile {
   std::int64_t batch, row, column;
@@ -61,13 +83,7 @@ class OneDnnMatmul final : public Matmul {
  public:
   explicit OneDnnMatmul(const plan::MatmulStep& step) : step_(step) {
     [[maybe_unused]] const OneThread alone;
-    std::int64_t rows = step.m, columns = step.n;
-    const std::int64_t limit =
-        std::clamp(step.m * step.n * step.k / kTiles, kLeastTileWork, kMostTileWork);
-    while (rows * columns * step.k > limit && std::max(rows, columns) > kShortSide) {
-      std::int64_t& longer = rows >= columns ? rows : columns;
-      longer = (longer + 31) / 32 * 16;  // half, rounded up to 16
-    }
+    const auto [rows, columns] = tile_of(step);
     const std::int64_t work = std::max<std::int64_t>(1, step.m * step.n * step.k);
     const std::int64_t group = std::clamp<std::int64_t>(kGroupWork / work, 1, step.batch);
     for (std::int64_t batch = 0; batch < step.batch; batch += group) {
@@ -151,11 +167,132 @@ class OneDnnMatmul final : public Matmul {
   std::int64_t grain_ = 1;
 };
 
+// C^T = B^T A^T through memory of its own: vectors run along rows, of which thin products have too
+// short ones.
+class SwappedMatmul final : public Matmul {
+ public:
+  explicit SwappedMatmul(const plan::MatmulStep& step) : step_(step), product_(swapped(step)) {
+    const std::size_t batch = static_cast<std::size_t>(step.batch);
+    result_.resize(batch * static_cast<std::size_t>(step.m * step.n));
+    if (packs(step)) packed_.resize(batch * static_cast<std::size_t>(step.n * step.k));
+  }
+
+  static bool suits(const plan::MatmulStep& step) {
+    return step.n <= kThinColumns && step.m >= 4 * step.n && step.k <= 4 * kLeastDepth;
+  }
+
+  void run(const void* a, const void* b, void* c) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (packs(step_)) {
+      const float* from = static_cast<const float*>(b) + step_.offset_b;
+      for (std::int64_t n = 0; n < (step_.stride_b == 0 ? 1 : step_.batch); ++n) {
+        simd().turn[size_index(DType::f32)](packed_.data() + n * step_.n * step_.k, step_.k,
+                                            from + n * step_.stride_b, step_.ldb, step_.k, step_.n,
+                                            true);
+      }
+      b = packed_.data();
+    }
+    product_.run(b, a, result_.data());
+    for (std::int64_t batch = 0; batch < step_.batch; ++batch) {
+      simd().turn[size_index(DType::f32)](static_cast<float*>(c) + batch * step_.stride_c,
+                                          step_.ldc, result_.data() + batch * step_.m * step_.n,
+                                          step_.m, step_.n, step_.m, false);
+    }
+  }
+
+ private:
+  // oneDNN is slow where both operands are turned; the thin one is turned here.
+  static bool packs(const plan::MatmulStep& step) { return !step.transpose_a && !step.transpose_b; }
+
+  static plan::MatmulStep swapped(const plan::MatmulStep& step) {
+    plan::MatmulStep other = step;
+    std::swap(other.m, other.n);
+    std::swap(other.lda, other.ldb);
+    std::swap(other.stride_a, other.stride_b);
+    std::swap(other.offset_a, other.offset_b);
+    other.transpose_a = !step.transpose_b;
+    other.transpose_b = !step.transpose_a;
+    other.ldc = other.n;
+    other.stride_c = other.m * other.n;
+    if (packs(step)) {
+      other.transpose_a = false;
+      other.lda = step.k;
+      other.stride_a = step.stride_b == 0 ? 0 : step.n * step.k;
+      other.offset_a = 0;
+    }
+    return other;
+  }
+
+  plan::MatmulStep step_;
+  std::mutex mutex_;
+  OneDnnMatmul product_;
+  std::vector<float> packed_, result_;
+};
+
+// A long sum for few results, in pieces of fixed length that are added up in order.
+class LongMatmul final : public Matmul {
+ public:
+  LongMatmul(const plan::MatmulStep& step, std::int64_t pieces) : step_(step) {
+    const std::int64_t depth = (step.k / pieces + 63) / 64 * 64;
+    pieces_ = step.k / depth;
+    plan::MatmulStep piece = step;
+    piece.k = depth;
+    piece.batch = pieces_;
+    piece.stride_a = depth * (step.transpose_a ? step.lda : 1);
+    piece.stride_b = depth * (step.transpose_b ? 1 : step.ldb);
+    piece.ldc = step.n;
+    piece.stride_c = step.m * step.n;
+    product_ = std::make_unique<OneDnnMatmul>(piece);
+    if (step.k % depth != 0) {
+      piece.offset_a += pieces_ * piece.stride_a;
+      piece.offset_b += pieces_ * piece.stride_b;
+      piece.k = step.k % depth;
+      piece.batch = 1;
+      rest_ = std::make_unique<OneDnnMatmul>(piece);
+    }
+    sums_.resize(static_cast<std::size_t>((pieces_ + 1) * step.m * step.n));
+  }
+
+  // How many pieces; 1: leave it whole.
+  static std::int64_t pieces(const plan::MatmulStep& step) {
+    const auto [rows, columns] = tile_of(step);
+    const std::int64_t tiles = ((step.m + rows - 1) / rows) * ((step.n + columns - 1) / columns);
+    if (step.batch != 1) return 1;
+    return std::max<std::int64_t>(1, std::min(kTiles / tiles, step.k / kLeastDepth));
+  }
+
+  void run(const void* a, const void* b, void* c) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::size_t cells = static_cast<std::size_t>(step_.m * step_.n);
+    product_->run(a, b, sums_.data());
+    std::size_t count = static_cast<std::size_t>(pieces_);
+    if (rest_ != nullptr) rest_->run(a, b, sums_.data() + count++ * cells);
+    for (std::size_t piece = 1; piece < count; ++piece) {
+      const float* next = sums_.data() + piece * cells;
+      for (std::size_t i = 0; i < cells; ++i) sums_[i] += next[i];
+    }
+    for (std::int64_t row = 0; row < step_.m; ++row) {
+      std::copy_n(sums_.data() + row * step_.n, step_.n, static_cast<float*>(c) + row * step_.ldc);
+    }
+  }
+
+ private:
+  plan::MatmulStep step_;
+  std::mutex mutex_;
+  std::int64_t pieces_ = 1;
+  std::unique_ptr<OneDnnMatmul> product_, rest_;
+  std::vector<float> sums_;
+};
+
 }  // namespace
 
-std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& step) {
+std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
+  const plan::MatmulStep step = fold_batch(original);
   try {
-    return std::make_unique<OneDnnMatmul>(fold_batch(step));
+    if (SwappedMatmul::suits(step)) return std::make_unique<SwappedMatmul>(step);
+    if (const std::int64_t pieces = LongMatmul::pieces(step); pieces > 1)
+      return std::make_unique<LongMatmul>(step, pieces);
+    return std::make_unique<OneDnnMatmul>(step);
   } catch (const dnnl::error& error) {
     throw BackendError(
         fmt::format("matmul: oneDNN cannot prepare [{}, {}] x [{}, {}], batch {}: {}", step.m,

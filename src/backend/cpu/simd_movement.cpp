@@ -89,13 +89,106 @@ HWY_INLINE void turn_square(U* out, std::int64_t, const U* in, std::int64_t) {
   *out = *in;
 }
 
+// Rows and columns of the pieces that are turned over at once.
+struct Piece {
+  std::int64_t rows, columns;
+};
+
+#if HWY_MAX_BYTES == 64
+// The four vectors of a square, in each block of 128 bits.
+template <class D, class V>
+HWY_INLINE void turn_blocks(D d, V& v0, V& v1, V& v2, V& v3) {
+  const hn::RepartitionToWide<D> wide;
+  const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, v0, v1));
+  const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, v2, v3));
+  const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, v0, v1));
+  const auto high23 = hn::BitCast(wide, hn::InterleaveUpper(d, v2, v3));
+  v0 = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
+  v1 = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
+  v2 = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
+  v3 = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
+}
+
+// 16 rows of 4 columns: four squares, one per block of a vector.
+HWY_INLINE void turn_tall(std::uint32_t* out, std::int64_t out_stride, const std::uint32_t* in,
+                          std::int64_t in_stride) {
+  const hn::FixedTag<std::uint32_t, 4> quarter;
+  const hn::FixedTag<std::uint32_t, 8> half;
+  const hn::FixedTag<std::uint32_t, 16> d;
+  const auto rows = [&](std::int64_t k) HWY_ATTR {
+    const std::uint32_t* x = in + k * in_stride;
+    const auto low =
+        hn::Combine(half, hn::LoadU(quarter, x + 4 * in_stride), hn::LoadU(quarter, x));
+    const auto high = hn::Combine(half, hn::LoadU(quarter, x + 12 * in_stride),
+                                  hn::LoadU(quarter, x + 8 * in_stride));
+    return hn::Combine(d, high, low);
+  };
+  auto v0 = rows(0), v1 = rows(1), v2 = rows(2), v3 = rows(3);
+  turn_blocks(d, v0, v1, v2, v3);
+  hn::StoreU(v0, d, out);
+  hn::StoreU(v1, d, out + out_stride);
+  hn::StoreU(v2, d, out + 2 * out_stride);
+  hn::StoreU(v3, d, out + 3 * out_stride);
+}
+
+// 4 rows of 16 columns.
+HWY_INLINE void turn_broad(std::uint32_t* out, std::int64_t out_stride, const std::uint32_t* in,
+                           std::int64_t in_stride) {
+  const hn::FixedTag<std::uint32_t, 4> quarter;
+  const hn::FixedTag<std::uint32_t, 8> half;
+  const hn::FixedTag<std::uint32_t, 16> d;
+  auto v0 = hn::LoadU(d, in), v1 = hn::LoadU(d, in + in_stride);
+  auto v2 = hn::LoadU(d, in + 2 * in_stride), v3 = hn::LoadU(d, in + 3 * in_stride);
+  turn_blocks(d, v0, v1, v2, v3);
+  const auto put = [&](std::int64_t k, auto v) HWY_ATTR {
+    std::uint32_t* z = out + k * out_stride;
+    const auto low = hn::LowerHalf(half, v), high = hn::UpperHalf(half, v);
+    hn::StoreU(hn::LowerHalf(quarter, low), quarter, z);
+    hn::StoreU(hn::UpperHalf(quarter, low), quarter, z + 4 * out_stride);
+    hn::StoreU(hn::LowerHalf(quarter, high), quarter, z + 8 * out_stride);
+    hn::StoreU(hn::UpperHalf(quarter, high), quarter, z + 12 * out_stride);
+  };
+  put(0, v0);
+  put(1, v1);
+  put(2, v2);
+  put(3, v3);
+}
+
+template <class U>
+HWY_INLINE Piece piece_of(std::int64_t rows, std::int64_t columns, bool apart) {
+  constexpr std::int64_t side = kTurn<U>;
+  if (apart) return {side, side};  // fewer rows at a time leave memory more time
+  if (sizeof(U) == 4 && rows >= 16) return {16, side};
+  if (sizeof(U) == 4 && columns >= 16) return {side, 16};
+  return {side, side};
+}
+template <class U>
+HWY_INLINE void turn_piece(const Piece& piece, U* out, std::int64_t out_stride, const U* in,
+                           std::int64_t in_stride) {
+  if constexpr (sizeof(U) == 4) {
+    if (piece.rows == 16) return turn_tall(out, out_stride, in, in_stride);
+    if (piece.columns == 16) return turn_broad(out, out_stride, in, in_stride);
+  }
+  turn_square(out, out_stride, in, in_stride);
+}
+#else
+template <class U>
+HWY_INLINE Piece piece_of(std::int64_t, std::int64_t, bool) {
+  return {kTurn<U>, kTurn<U>};
+}
+template <class U>
+HWY_INLINE void turn_piece(const Piece&, U* out, std::int64_t out_stride, const U* in,
+                           std::int64_t in_stride) {
+  turn_square(out, out_stride, in, in_stride);
+}
+#endif
+
 template <class U>
 void turn(void* out, std::int64_t out_stride, const void* in, std::int64_t in_stride,
-          std::int64_t rows, std::int64_t columns) {
+          std::int64_t rows, std::int64_t columns, bool cold) {
   U* z = static_cast<U*>(out);
   const U* x = static_cast<const U*>(in);
-  constexpr std::int64_t side = kTurn<U>;
-  if (rows < side || columns < side) {
+  if (rows < kTurn<U> || columns < kTurn<U>) {
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t c = 0; c < columns; ++c) z[c * out_stride + r] = x[r * in_stride + c];
     }
@@ -103,19 +196,27 @@ void turn(void* out, std::int64_t out_stride, const void* in, std::int64_t in_st
   }
   // Rows are asked for early: no prefetcher follows those far apart, or short ones past a page.
   constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(U));
-  const bool apart = in_stride >= 16 * line || in_stride <= -16 * line;
-  const std::int64_t early = apart ? 2 * side : 32 * line / std::max<std::int64_t>(1, columns);
-  // The last squares overlap those before.
-  for (std::int64_t r = 0; r < rows; r += side) {
-    const std::int64_t row = r + side <= rows ? r : rows - side;
-    for (std::int64_t k = r + early; k < std::min(rows, r + early + side); ++k) {
+  const bool apart = cold && (in_stride >= 16 * line || in_stride <= -16 * line);
+  const Piece piece = piece_of<U>(rows, columns, apart);
+  const std::int64_t early = apart ? 2 * piece.rows : 32 * line / columns;
+  // The last pieces overlap those before.
+  const auto turn_at = [&](std::int64_t r, std::int64_t c) HWY_ATTR {
+    const std::int64_t row = std::min(r, rows - piece.rows);
+    const std::int64_t column = std::min(c, columns - piece.columns);
+    turn_piece(piece, z + column * out_stride + row, out_stride, x + row * in_stride + column,
+               in_stride);
+  };
+  if (!cold && columns > rows) {  // finish the rows of `out` one after the other
+    for (std::int64_t c = 0; c < columns; c += piece.columns) {
+      for (std::int64_t r = 0; r < rows; r += piece.rows) turn_at(r, c);
+    }
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; r += piece.rows) {
+    for (std::int64_t k = r + early; cold && k < std::min(rows, r + early + piece.rows); ++k) {
       for (std::int64_t c = 0; c < columns; c += line) hwy::Prefetch(x + k * in_stride + c);
     }
-    for (std::int64_t c = 0; c < columns; c += side) {
-      const std::int64_t column = c + side <= columns ? c : columns - side;
-      turn_square(z + column * out_stride + row, out_stride, x + row * in_stride + column,
-                  in_stride);
-    }
+    for (std::int64_t c = 0; c < columns; c += piece.columns) turn_at(r, c);
   }
 }
 

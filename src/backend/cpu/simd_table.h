@@ -32,9 +32,9 @@ using FoldRowsFn = void (*)(void* lanes, const void* values, std::int64_t stride
 using StridedLoadFn = void (*)(void* out, const void* base, std::int64_t stride, std::size_t n);
 using StridedStoreFn = void (*)(void* base, const void* values, std::int64_t stride, std::size_t n);
 // out[c * out_stride + r] = in[r * in_stride + c] for r < rows and c < columns; nothing else is
-// touched.
+// touched. `cold`: `in` is probably in no cache.
 using TurnFn = void (*)(void* out, std::int64_t out_stride, const void* in, std::int64_t in_stride,
-                        std::int64_t rows, std::int64_t columns);
+                        std::int64_t rows, std::int64_t columns, bool cold);
 // out[i] = base[i * stride + index[i] * value_stride]
 using GatherFn = void (*)(void* out, const void* base, std::int64_t stride, const void* index,
                           std::int64_t value_stride, std::size_t n);
