@@ -233,7 +233,7 @@ class Binder {
   }
   bool turns_lanes() const {
     return program_.mode == Mode::Lanes && !out_.flat && out_.outer_extents.size() == 1 &&
-           out_.outer_points <= kBand;
+           out_.outer_points <= kBand && program_.bound < 0 && !program_.scans_back;
   }
   bool any_turns() const {
     for (std::size_t k = 0; k < out_.sites.size(); ++k) {
