@@ -330,9 +330,13 @@ class ReferenceRun {
       values_.assign(program_.instrs.size(), {});
       for (std::size_t n = 0; n < program_.instrs.size(); ++n) {
         const kernel::Instr& instr = program_.instrs[n];
+        if (instr.kind == kernel::InstrKind::Scan) {
+          scan(instr, values_[n]);
+          continue;
+        }
         if (instr.kind == kernel::InstrKind::Reduce) {
           std::vector<Value> row;
-          for (std::int64_t r = 0; r < red_points_; ++r) row.push_back(operand(instr.a, r));
+          for (std::int64_t r = 0; r < row_points(); ++r) row.push_back(operand(instr.a, r));
           values_[n] = {reduce_values(instr.reduce, dtype_of_operand(instr.a), row)};
           continue;
         }
@@ -354,6 +358,7 @@ class ReferenceRun {
 
   bool is_full(const kernel::Instr& instr) const {
     if (instr.kind == kernel::InstrKind::Reduce) return false;
+    if (instr.kind == kernel::InstrKind::Scan) return true;
     for (const int operand : {instr.a, instr.b, instr.c}) {
       if (operand >= 0 && full_[static_cast<std::size_t>(operand)]) return true;
     }
@@ -361,6 +366,23 @@ class ReferenceRun {
       if (uses_red(bound.expression)) return true;
     }
     return uses_red(instr.index);
+  }
+
+  // What a bound leaves of the row.
+  std::int64_t row_points() const {
+    const int bound = program_.axes.empty() ? -1 : program_.axes.back().bound;
+    return bound < 0 ? red_points_ : std::min(red_points_, operand(bound, 0).i);
+  }
+
+  void scan(const kernel::Instr& instr, std::vector<Value>& row) const {
+    Value sum = instr.b < 0 ? constant_value(0, instr.dtype) : operand(instr.b, 0);
+    row.resize(static_cast<std::size_t>(red_points_));
+    for (std::int64_t i = 0; i < red_points_; ++i) {
+      const std::int64_t r = instr.reverse ? red_points_ - 1 - i : i;
+      sum =
+          scalar_op(kernel::ScalarOp::add, instr.dtype, instr.dtype, sum, operand(instr.a, r), {});
+      row[static_cast<std::size_t>(r)] = sum;
+    }
   }
 
   // Digits of the iteration point: par_ over the Par axes, r over the Red axes.
@@ -450,8 +472,19 @@ class ReferenceRun {
                         program_.slots[static_cast<std::size_t>(instr.slot)].dtype, a);
         }
         return {};
+      case kernel::InstrKind::Search: {
+        std::int64_t smaller = 0;
+        for (std::int64_t i = 0; i < instr.high.in(ints_); ++i) {
+          const Value key = read_element(buffers_[static_cast<std::size_t>(instr.slot)],
+                                         at_point(instr.index) + i * instr.value_stride.in(ints_),
+                                         dtype_of_operand(instr.a));
+          smaller += key.i < a.i;
+        }
+        return {.i = smaller};
+      }
       case kernel::InstrKind::Reduce:
-        break;  // run() reduces whole rows
+      case kernel::InstrKind::Scan:
+        break;  // run() goes over whole rows
     }
     throw std::logic_error("reference: unknown instruction");
   }

@@ -116,6 +116,18 @@ class ProgramBuilder {
     const bool arg = op == kernel::ReduceOp::ArgMax || op == kernel::ReduceOp::ArgMin;
     return push({.kind = Kind::Reduce, .dtype = arg ? DType::i64 : dtype(a), .reduce = op, .a = a});
   }
+  int scan(int a, bool reverse, int start = -1) {
+    return push({.kind = Kind::Scan, .dtype = dtype(a), .a = a, .b = start, .reverse = reverse});
+  }
+  int search(int slot, int value, Int stride, Int count) {
+    return push({.kind = Kind::Search,
+                 .dtype = DType::i32,
+                 .a = value,
+                 .slot = slot,
+                 .value_stride = stride,
+                 .high = count});
+  }
+  void bound(int axis, int instr) { program_.axes[static_cast<std::size_t>(axis)].bound = instr; }
   void store(int slot, Affine affine, int a, std::vector<kernel::Bound> mask = {}) {
     push({.kind = Kind::Store,
           .dtype = dtype(a),
@@ -131,7 +143,7 @@ class ProgramBuilder {
 
   kernel::Program finish(kernel::Schedule schedule) {
     for (const Instr& instr : program_.instrs) {
-      if (instr.kind == Kind::Load)
+      if (instr.kind == Kind::Load || instr.kind == Kind::Search)
         program_.slots[static_cast<std::size_t>(instr.slot)].read = true;
       if (instr.kind == Kind::Store)
         program_.slots[static_cast<std::size_t>(instr.slot)].written = true;
@@ -569,6 +581,54 @@ inline Sample index_sample() {
           .bindings = {{{3, 4, 5, 20, 4}, {60, 60, 1}, {int_arg(std::int64_t{1} << 40)}}}};
 }
 
+// Running sums of rows that start from a number per row, their largest, and the sum up to it.
+inline Sample scan_sample(DType dtype, int lanes, bool reverse) {
+  Build b;
+  const auto rows = b.param(), length = b.param();
+  const int i = b.axis(rows), j = b.red(length);
+  const int x = b.slot(dtype), start = b.slot(dtype), sums = b.slot(dtype), tops = b.slot(dtype);
+  const auto here = Build::at({{i, length}, {j, Build::one()}});
+  const auto row = Build::at({{i, Build::one()}});
+  const int value = b.load(x, here);
+  const int from = b.load(start, row);
+  const int sum = b.scan(b.op(Op::add, value, value), reverse, from);
+  b.store(sums, here, b.op(Op::add, b.scan(value, reverse), sum));
+  // A row that is walked back has its sums only: reductions count positions from the front.
+  b.store(tops, row, reverse ? from : b.reduce(kernel::ReduceOp::Max, sum));
+  return {.name = std::string(reverse ? "scan_back_" : "scan_") + std::string(name_of(dtype)) +
+                  row_suffix(lanes, 0),
+          .program = b.finish(row_schedule(lanes)),
+          .bindings = {{{7, 37}, {259, 7, 259, 7}, {}},
+                       {{3, 700}, {2100, 3, 2100, 3}, {}},
+                       {{150, 3}, {450, 150, 450, 150}, {}},
+                       {{4, 0}, {0, 4, 0, 4}, {}},
+                       {{0, 9}, {0, 0, 0, 0}, {}}},
+          .tolerance = 2e-4};
+}
+
+// Result (i, c) sums the first n(i) elements of column c; n(i): how many keys are below i.
+inline Sample segments_sample(DType dtype) {
+  Build b;
+  const auto rows = b.param(), columns = b.param(), length = b.param(), count = b.param();
+  const auto stride = b.param();
+  const int i = b.axis(rows), c = b.axis(columns), j = b.red(length);
+  const int keys = b.slot(DType::i64), x = b.slot(dtype), y = b.slot(dtype), n = b.slot(DType::i32);
+  const int wanted = b.index(DType::i64, Build::at({{i, Build::one()}}));
+  const int found = b.search(keys, wanted, stride, count);
+  const int inside = b.op(Op::lt, b.index(DType::i32, Build::at({{j, Build::one()}})), found);
+  const int value = b.load(x, Build::at({{c, Build::one()}, {j, columns}}));
+  b.bound(j, found);
+  const int kept = b.op(Op::where, inside, value, b.constant(dtype, 0));
+  b.store(y, Build::at({{i, columns}, {c, Build::one()}}), b.reduce(kernel::ReduceOp::Sum, kept));
+  b.store(n, Build::at({{i, columns}, {c, Build::one()}}), found);
+  return {.name = "segments_" + std::string(name_of(dtype)),
+          .program = b.finish(row_schedule(1)),
+          .bindings = {{{9, 70, 5, 5, 1}, {5, 350, 630, 630}, {}},
+                       {{40, 3, 20, 10, 2}, {20, 60, 120, 120}, {}},
+                       {{4, 5, 0, 0, 1}, {0, 0, 20, 20}, {}}},
+          .index_high = 1};  // all keys 0: nothing for row 0, everything for the others
+}
+
 inline std::vector<Sample> samples() {
   std::vector<Sample> all;
   for (const int vec : {1, 4}) {
@@ -600,6 +660,13 @@ inline std::vector<Sample> samples() {
     all.push_back(cross_entropy_sample(lanes, items));
   }
   all.push_back(column_sum_sample());
+  for (const int lanes : {1, 32, 256}) {
+    all.push_back(scan_sample(DType::f32, lanes, false));
+    all.push_back(scan_sample(DType::f32, lanes, true));
+    all.push_back(scan_sample(DType::i64, lanes, true));
+  }
+  all.push_back(segments_sample(DType::f32));
+  all.push_back(segments_sample(DType::i32));
   all.push_back(gather_sample(DType::i32, false));
   all.push_back(gather_sample(DType::i64, false));
   all.push_back(gather_sample(DType::i64, true));

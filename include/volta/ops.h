@@ -59,6 +59,8 @@ VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
 // ---- Reductions (the others are methods of Tensor).
 VOLTA_API Tensor softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
 VOLTA_API Tensor log_softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
+// Running sum along an axis; integers add up in i64.
+VOLTA_API Tensor cumsum(const Tensor& x, std::int64_t axis, Place place = Place::here());
 
 // ---- Products.
 // Vectors, matrices, batches with broadcasting, as torch.matmul.
@@ -70,6 +72,30 @@ VOLTA_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bia
 // ---- Indexing. An index out of range throws IndexError at the next observation.
 // weight[ids]: rows of weight [n, d] for ids of any shape -> [..., d].
 VOLTA_API Tensor embedding(const Tensor& weight, const Tensor& ids, Place place = Place::here());
+// x with source[i] added to its row index[i] for every i of index [k]; a row may be named often.
+VOLTA_API Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& source,
+                             Place place = Place::here());
+// Elements of x along the axis: index has x's sizes but for the axis, as the result.
+VOLTA_API Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis,
+                                 Place place = Place::here());
+
+// ---- Order. Equal elements keep theirs; NaN is greater than everything.
+struct Sorted {
+  Tensor values, indices;  // indices: i64, along the axis
+};
+struct SortOptions {
+  bool descending = false;
+};
+VOLTA_API Sorted sort(const Tensor& x, std::int64_t axis = -1, SortOptions options = {},
+                      Place place = Place::here());
+VOLTA_API Tensor argsort(const Tensor& x, std::int64_t axis = -1, SortOptions options = {},
+                         Place place = Place::here());
+// The k largest (or smallest) elements along the axis, in order.
+struct TopKOptions {
+  bool largest = true;
+};
+VOLTA_API Sorted topk(const Tensor& x, std::int64_t k, std::int64_t axis = -1,
+                      TopKOptions options = {}, Place place = Place::here());
 
 // ---- Normalisation and regularisation.
 // Over the last axes, as many as `normalized` has; weight and bias may be undefined.

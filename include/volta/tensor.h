@@ -161,6 +161,7 @@ class VOLTA_API Tensor {
   Tensor argmax(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
   Tensor softmax(std::int64_t axis, Place place = Place::here()) const;
   Tensor log_softmax(std::int64_t axis, Place place = Place::here()) const;
+  Tensor cumsum(std::int64_t axis, Place place = Place::here()) const;
 
   Tensor matmul(const Tensor& other, Place place = Place::here()) const;
 

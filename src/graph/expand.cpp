@@ -162,21 +162,6 @@ void normal(Lowering& l) {
       l.cast(radius * l.unary(ScalarOp::cos, literal(l, 2 * std::numbers::pi, v) * v), l.dtype()));
 }
 
-// rows [k, d] added into zeros [n, d] at ids [k]: each result sums the rows whose id it is, in
-// order.
-void scatter_rows(Lowering& l) {
-  const Expr rows = l.in(0), ids = l.in(1);
-  const std::int64_t n = l.attrs()[0], k = ids.shape().numel();
-  const std::int64_t d =
-      k == 0 ? l.shape().numel() / std::max<std::int64_t>(n, 1) : rows.shape().numel() / k;
-  const std::int64_t order[] = {1, 0}, axis = 2;
-  const Expr columns = l.reshape(l.permute(l.reshape(rows, {k, d}), order), {1, d, k});
-  const Expr hit =
-      l.binary(ScalarOp::eq, l.iota({n, 1, k}, 0), l.cast(l.reshape(ids, {1, 1, k}), DType::i64));
-  const Expr sum = l.reduce(ReduceOp::Sum, l.where(hit, columns, literal(l, 0, rows)), {&axis, 1});
-  l.out(l.reshape(sum, l.shape()));
-}
-
 // Per parameter: value, gradient, buffer (if momentum). Then lr, momentum, 1 - dampening, decay.
 // attrs: parameters, momentum, nesterov, decay, first step
 void sgd(Lowering& l) {

@@ -57,10 +57,19 @@ enum class OpId : std::uint8_t {
   dropout,        // x, seed, offset, p
   normal,         // (sizes...) seed, offset
   scatter_rows,   // (rows): adds rows into zeros; the gradient of gather
+  take_along,     // (axis): elements along an axis at integer indices
+  cumsum,         // (axis, reverse)
+  sort,           // (count, descending) along the last axis: values, positions
   sgd,            // (parameters, momentum, nesterov, decay, first step)
   adam,           // (parameters, decay)
   kCount,
 };
+
+// Whether it may meet an index out of range: its place is kept for the message.
+inline bool checks_indices(OpId op) {
+  return op == OpId::gather || op == OpId::cross_entropy || op == OpId::scatter_rows ||
+         op == OpId::take_along;
+}
 
 inline bool is_scalar_op(OpId op) { return static_cast<int>(op) < kernel::kScalarOpCount; }
 inline kernel::ScalarOp scalar_op(OpId op) { return static_cast<kernel::ScalarOp>(op); }

@@ -55,6 +55,9 @@ void cross_entropy(Vjp&);
 void layer_norm(Vjp&);
 void dropout(Vjp&);
 void scatter_rows(Vjp&);
+void take_along(Vjp&);
+void cumsum(Vjp&);
+void sort(Vjp&);
 }  // namespace vjp
 
 namespace expand {
@@ -76,6 +79,9 @@ void layer_norm(plan::Lowering&);
 void dropout(plan::Lowering&);
 void normal(plan::Lowering&);
 void scatter_rows(plan::Lowering&);
+void take_along(plan::Lowering&);
+void cumsum(plan::Lowering&);
+void sort(plan::Lowering&);
 void sgd(plan::Lowering&);
 void adam(plan::Lowering&);
 }  // namespace expand

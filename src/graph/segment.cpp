@@ -158,7 +158,7 @@ Node* append_operation(Segment& segment, OpId op, std::span<Node* const> inputs,
     node->attrs = static_cast<std::int64_t*>(batch.memory.take(attrs.size_bytes()));
     std::memcpy(node->attrs, attrs.data(), attrs.size_bytes());
   }
-  if (op == OpId::gather || op == OpId::cross_entropy) batch.sites.push_back({op, place});
+  if (checks_indices(op)) batch.sites.push_back({op, place});
   return node;
 }
 

@@ -41,6 +41,7 @@ Analysis analyze(const Program& program) {
       source.last_use = std::max(source.last_use, self.phase);
     }
     if (instr.kind == InstrKind::Reduce) self.domain = Domain::Par;
+    if (instr.kind == InstrKind::Scan) self.domain = Domain::Full;
     if (instr.kind == InstrKind::Bounded) analysis.has_bounded = true;
     analysis.phases = std::max(analysis.phases, self.phase + 1);
   }

@@ -19,8 +19,9 @@ void mark_operands(const Instr& instr, std::vector<bool>& marks) {
 }  // namespace
 
 std::vector<std::uint64_t> axis_dependence(const Program& program) {
-  std::uint64_t par = 0;
+  std::uint64_t par = 0, all = 0;
   for (std::size_t n = 0; n < program.axes.size(); ++n) {
+    all |= std::uint64_t{1} << n;
     if (program.axes[n].role == Role::Par) par |= std::uint64_t{1} << n;
   }
   std::vector<std::uint64_t> axes;
@@ -31,6 +32,7 @@ std::vector<std::uint64_t> axis_dependence(const Program& program) {
     for (const int operand : {instr.a, instr.b, instr.c}) {
       if (operand >= 0) set |= axes[static_cast<std::size_t>(operand)];
     }
+    if (instr.kind == InstrKind::Scan) set |= all & ~par;
     axes.push_back(instr.kind == InstrKind::Reduce ? set & par : set);
   }
   return axes;
@@ -46,6 +48,9 @@ std::uint64_t unit_axes(const Program& program) {
 
 std::vector<bool> live_instructions(const Program& program) {
   std::vector<bool> live(program.instrs.size());
+  for (const Axis& axis : program.axes) {
+    if (axis.bound >= 0) live[static_cast<std::size_t>(axis.bound)] = true;
+  }
   for (std::size_t n = program.instrs.size(); n-- > 0;) {
     const Instr& instr = program.instrs[n];
     if (instr.kind == InstrKind::Store || instr.kind == InstrKind::Bounded) live[n] = true;

@@ -179,6 +179,20 @@ DEVICE i64 bounded(i64 value, i64 high, i32 site, __global ErrorRecord* error) {
 }
 )";
 
+// How many of `high` ascending keys are smaller than a value.
+constexpr std::string_view kSearch = R"(
+DEVICE i32 search_{0}(GLOBAL const {0}* keys, index_t stride, index_t high, {0} value) {{
+  index_t low = 0;
+  while (low < high) {{
+    const index_t middle = low + (high - low) / 2;
+    const bool smaller = keys[middle * stride] < value;
+    low = smaller ? middle + 1 : low;
+    high = smaller ? high : middle;
+  }}
+  return (i32)low;
+}}
+)";
+
 class PreludePrinter {
  public:
   PreludePrinter(const Program& program, Dialect dialect)
@@ -197,6 +211,9 @@ class PreludePrinter {
     if (philox_) text_ += kPhilox;
     if (philox_ && uses(DType::f64)) text_ += kPhiloxDouble;
     if (bounded_) text_ += std::string(kErrorRecord).append(cuda_ ? kCudaBounded : kOpenClBounded);
+    for (const DType dtype : {DType::i32, DType::i64}) {
+      if (at(searched_, dtype)) text_ += fmt::format(fmt::runtime(kSearch), Printer::type(dtype));
+    }
     packs();
     for (int op = 0; op < kScalarOpCount; ++op) {
       for (int t = 0; t < kDTypeCount; ++t) {
@@ -226,11 +243,13 @@ class PreludePrinter {
       if (instr.kind != InstrKind::Store) at(dtypes_, instr.dtype) = true;
       if (!instr.mask.empty()) masked_ = true;
       if (instr.kind == InstrKind::Philox) philox_ = true;
+      if (instr.kind == InstrKind::Search) at(searched_, dtype(instr.a)) = true;
       if (instr.kind == InstrKind::Bounded) bounded_ = true;
       if (instr.kind == InstrKind::Op) {
         at(of(instr.op), dtype(instr.op == ScalarOp::where ? instr.b : instr.a)) = true;
       }
       if (instr.kind == InstrKind::Reduce) scan_reduce(instr);
+      if (instr.kind == InstrKind::Scan) at(of(ScalarOp::add), instr.dtype) = true;
     }
   }
 
@@ -328,7 +347,7 @@ class PreludePrinter {
   const Program& program_;
   const bool cuda_;
   bool masked_ = false, philox_ = false, bounded_ = false;
-  PerDType dtypes_{}, argmax_{}, argmin_{};
+  PerDType dtypes_{}, argmax_{}, argmin_{}, searched_{};
   std::array<PerDType, kScalarOpCount> ops_{};
   std::string text_;
 };

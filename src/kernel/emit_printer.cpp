@@ -193,10 +193,15 @@ std::string Printer::expression(int n) const {
     case InstrKind::Bounded:
       return fmt::format("({})bounded({}, {}, {}, error)", type(self.dtype), value(self.a),
                          number(self.high), number(self.site));
+    case InstrKind::Search:
+      return fmt::format("search_{}(s{} + ({}), {}, {}, {})", type(instr(self.a).dtype), self.slot,
+                         affine(self.index), number(self.value_stride), number(self.high),
+                         value(self.a));
     case InstrKind::Philox:
       return fmt::format("philox_{}(philox_word((u64){}, (u64){}, (u64)({})))", type(self.dtype),
                          value(self.a), value(self.b), affine(self.index));
     case InstrKind::Reduce:
+    case InstrKind::Scan:
     case InstrKind::Store:
       break;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel/dependence.h"
+#include "kernel/emit_scan.h"
 #include "kernel/vectors.h"
 
 namespace volta::kernel {
@@ -20,6 +21,7 @@ class RowPrinter {
   RowPrinter(Printer& printer, Dialect dialect)
       : out_(printer),
         reductions_(printer, dialect),
+        cuda_(dialect == Dialect::Cuda),
         lanes_(printer.program().schedule.lanes),
         items_(printer.program().schedule.items),
         vec_(printer.program().schedule.vec),
@@ -36,6 +38,7 @@ class RowPrinter {
 
   void print() {
     reductions_.print_scratch(plan_);
+    if (lanes_ > 1 && !cuda_) print_scan_scratch(out_, threads_);
     print_point();
     for (int n = 0; n < out_.instr_count(); ++n) {
       if (plan_.kept[static_cast<std::size_t>(n)])
@@ -176,8 +179,11 @@ class RowPrinter {
       reductions_.print_accumulator(n, columns() && varies(n) ? vec_ : 0);
     if (plan.compute.empty() && plan.loads.empty()) return;
     for (const int n : plan.compute) out_.name_value(n, fmt::format("v{}", n));
+    for (const int n : plan.scans) print_scan_start(out_, n);
     if (lanes_ == 1) {
       print_serial_loops(plan);
+    } else if (!plan.scans.empty()) {
+      print_scan_loop(plan);
     } else if (items_ > 0) {
       print_items(plan);
     } else {
@@ -202,7 +208,11 @@ class RowPrinter {
     for (int axis = reds_; axis < axes_; ++axis) {
       const std::string name = fmt::format("x{}", axis);
       if (axis == axes_ - 1) out_.raw(unroll(plan));
-      out_.open(fmt::format("for (index_t {0} = 0; {0} < {1}; ++{0})", name, out_.extent(axis)));
+      const int bound = out_.program().axes[static_cast<std::size_t>(axis)].bound;
+      const std::string end = bound < 0 ? out_.extent(axis) : "(index_t)" + out_.value(bound);
+      const bool back = !plan.scans.empty() && out_.instr(plan.scans.front()).reverse;
+      out_.open(back ? fmt::format("for (index_t {0} = {1} - 1; {0} >= 0; --{0})", name, end)
+                     : fmt::format("for (index_t {0} = 0; {0} < {1}; ++{0})", name, end));
       out_.name_axis(axis, name);
       first += fmt::format(" && {} == 0", name);
     }
@@ -223,6 +233,32 @@ class RowPrinter {
     if (axes.size() > 1) print_next_digits(axes);
     out_.close();
     if (axes.size() > 1) out_.close();
+  }
+
+  // The lanes go over the row side by side, all of them to its end: in each round they exchange
+  // their sums. Those past the end look at the first element and leave nothing behind.
+  void print_scan_loop(const RowPhase& plan) {
+    out_.open(fmt::format("for (index_t base = 0; base < {}; base += {})",
+                          out_.extent_product(Role::Red, "index_t"), lanes_));
+    out_.line("const bool inside = base + lane < length;");
+    out_.line("const index_t r = {};", out_.instr(plan.scans.front()).reverse
+                                           ? "inside ? length - 1 - base - lane : 0"
+                                           : "inside ? base + lane : 0");
+    out_.digits("(uindex_t)r", reds_, axes_);
+    for (const int n : plan.compute) {
+      if (is(n, InstrKind::Reduce)) {
+        out_.open("if (inside)");
+        reductions_.print_accumulation(n, "", "r");
+        out_.close();
+      } else if (is(n, InstrKind::Store)) {
+        out_.store(n, out_.instr(n).once ? "inside && par == 0 && r == 0" : "inside");
+      } else if (is(n, InstrKind::Scan)) {
+        print_scan_round(out_, n, lanes_, cuda_);
+      } else {
+        out_.define(n);
+      }
+    }
+    out_.close();
   }
 
   // Elements in registers: a thread has `items` of them, in groups. A row that fills them all is
@@ -340,6 +376,8 @@ class RowPrinter {
       reductions_.print_accumulation(n, element, position);
     } else if (is(n, InstrKind::Store)) {
       out_.store(n, out_.instr(n).once ? first : "");
+    } else if (is(n, InstrKind::Scan)) {
+      print_scan_step(out_, n);
     } else {
       out_.define(n);
     }
@@ -431,6 +469,7 @@ class RowPrinter {
 
   Printer& out_;
   ReductionPrinter reductions_;
+  const bool cuda_;
   const int lanes_, items_, vec_, threads_, axes_, axis_;
   const std::vector<bool> live_;
   const std::vector<std::uint64_t> depends_;

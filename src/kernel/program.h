@@ -58,6 +58,9 @@ enum class Role : std::uint8_t { Par, Red };
 struct Axis {
   Int extent;
   Role role = Role::Par;
+  // Red: an integer instruction of Par points, or -1. Points at and past its value contribute the
+  // identity to every Reduce, so they need not be visited: rows of different lengths (segments).
+  int bound = -1;
 };
 
 // sum of axis * coefficient, plus offset. Axes appear at most once, in increasing order. 64-bit.
@@ -95,12 +98,16 @@ enum class InstrKind : std::uint8_t {
   Load,  // slot[index + a * value_stride] where all of `mask` hold, else `constant`; `a` may be -1.
          // dtype == the slot's dtype. `a`, if any, is the result of a Bounded instruction.
   Bounded,  // integer `a` clamped to [0, high); sets the error record (site) where it was outside
+  Search,   // i32: how many i < high have slot[index + i * value_stride] < a; those elements do not
+            // decrease with i
   Philox,   // word of Philox4x32-10: see philox.h. a: seed (i64), b: offset (i64), index: element
             // number
   Reduce,   // reduce(a) over all Red axes. Max/Min propagate NaN; Arg* give the first position
             // (i64), counted over the Red axes in row-major order. Result dtype == a's dtype (Arg*:
             // i64). Of no elements: Sum 0, Prod 1, Max/Min the lowest/highest value (floats:
             // -inf/+inf).
+  Scan,     // b (of Par points; none: 0) plus the sum of a over the Red points up to this one, or
+            // from this one on (`reverse`), in row-major order. All Scans of a program go one way.
   Store,    // slot[index] = a where all of `mask` hold; `once`: only at the first iteration point
 };
 
@@ -112,12 +119,13 @@ struct Instr {
   int a = -1, b = -1, c = -1;  // operands: earlier instructions
   int slot = -1;
   Affine index = {};
-  Int value_stride = {};         // Load: multiplies the value of `a`
+  Int value_stride = {};         // Load: multiplies the value of `a`; Search: between elements
   std::vector<Bound> mask = {};  // Load, Store
   double constant = 0;           // Const; Load: the fill. Integers beyond 2^53 are passed as Arg.
-  Int high = {};                 // Bounded
+  Int high = {};                 // Bounded; Search: the number of elements
   Int site = {};                 // Bounded: identifies the place to report
   bool once = false;             // Store
+  bool reverse = false;          // Scan
 };
 
 // How the iteration space is laid over threads (or over SIMD blocks). Chosen by the planner.

@@ -51,6 +51,7 @@ class RowPlanner {
       if (!needed[n]) continue;
       const int number = static_cast<int>(n);
       if (instr(n).kind == InstrKind::Reduce) plan.reduces.push_back(number);
+      if (instr(n).kind == InstrKind::Scan) plan.scans.push_back(number);
       if (done_[n]) {
         plan.fetch.push_back(number);
         kept[n] = true;

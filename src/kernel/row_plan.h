@@ -9,9 +9,10 @@
 namespace volta::kernel {
 
 // Row values of one phase, in order: those taken from registers of an earlier phase, Loads issued
-// for all items before anything waits for one, and what is computed element by element.
+// for all items before anything waits for one, and what is computed element by element; of those
+// the Reduces and Scans.
 struct RowPhase {
-  std::vector<int> fetch, loads, compute, reduces;
+  std::vector<int> fetch, loads, compute, reduces, scans;
 };
 struct RowPlan {
   std::vector<RowPhase> phases;

@@ -27,7 +27,9 @@ class TextWriter {
     put("ints {}\n", program_.int_params);
     for (std::size_t n = 0; n < program_.axes.size(); ++n) {
       const Axis& axis = program_.axes[n];
-      put("axis {} {} {}\n", n, axis.role == Role::Par ? "par" : "red", number(axis.extent));
+      put("axis {} {} {}", n, axis.role == Role::Par ? "par" : "red", number(axis.extent));
+      if (axis.bound >= 0) put(" up to %{}", axis.bound);
+      put("\n");
     }
     for (std::size_t n = 0; n < program_.instrs.size(); ++n) instr(n, program_.instrs[n]);
     return std::move(text_);
@@ -103,11 +105,19 @@ class TextWriter {
       case InstrKind::Bounded:
         put("bounded %{} < {} site {}", instr.a, number(instr.high), number(instr.site));
         break;
+      case InstrKind::Search:
+        put("search %{} in {} [{} + i*{}] i < {}", instr.a, instr.slot, affine(instr.index),
+            number(instr.value_stride), number(instr.high));
+        break;
       case InstrKind::Philox:
         put("philox %{} %{} at {}", instr.a, instr.b, affine(instr.index));
         break;
       case InstrKind::Reduce:
         put("{} %{}", kReduceNames[static_cast<int>(instr.reduce)], instr.a);
+        break;
+      case InstrKind::Scan:
+        put("scan{} %{}", instr.reverse ? " back" : "", instr.a);
+        if (instr.b >= 0) put(" from %{}", instr.b);
         break;
       case InstrKind::Store:
         put("store{} {} [{}] = %{}", instr.once ? " once" : "", instr.slot, affine(instr.index),

@@ -39,6 +39,7 @@ class Validator {
     n_ = -1;
     dependence_ = axis_dependence(program_);
     for (int slot = 0; slot < static_cast<int>(program_.slots.size()); ++slot) check_slot(slot);
+    for (const Axis& axis : program_.axes) check_bound(axis);
   }
 
  private:
@@ -223,6 +224,9 @@ class Validator {
         require(instr.dtype == dtype(instr.a), "bounds {} to {}", name_of(dtype(instr.a)),
                 name_of(instr.dtype));
         break;
+      case InstrKind::Search:
+        search(instr);
+        break;
       case InstrKind::Philox:
         operands(instr, 2);
         affine(instr.index);
@@ -234,6 +238,9 @@ class Validator {
       case InstrKind::Reduce:
         reduce(instr);
         break;
+      case InstrKind::Scan:
+        scan(instr);
+        break;
       case InstrKind::Store:
         slot(instr);
         operands(instr, 1);
@@ -243,13 +250,67 @@ class Validator {
     }
   }
 
+  void search(const Instr& instr) const {
+    slot(instr);
+    operands(instr, 1);
+    number(instr.value_stride);
+    number(instr.high);
+    require(dtype(instr.a) == program_.slots[at(instr.slot)].dtype, "searches a slot of {} for {}",
+            name_of(program_.slots[at(instr.slot)].dtype), name_of(dtype(instr.a)));
+    require(dtype(instr.a) == DType::i32 || dtype(instr.a) == DType::i64,
+            "searches for {}, not i32 or i64", name_of(dtype(instr.a)));
+    require(instr.dtype == DType::i32, "Search gives i32, not {}", name_of(instr.dtype));
+    require(instr.mask.empty(), "Search has no mask");
+    require(!program_.slots[at(instr.slot)].written, "searches slot {}, which is written",
+            instr.slot);
+  }
+
+  void scan(const Instr& instr) const {
+    operands(instr, instr.b >= 0 ? 2 : 1);
+    require(program_.schedule.kind == ScheduleKind::Row && program_.schedule.items == 0 &&
+                program_.schedule.vec == 1,
+            "a Scan is for a Row without items, one element at a time");
+    require(std::none_of(program_.axes.begin(), program_.axes.end(),
+                         [](const Axis& axis) { return axis.bound >= 0; }),
+            "a Scan has no bound");
+    require(instr.dtype == dtype(instr.a), "scans {} to {}", name_of(dtype(instr.a)),
+            name_of(instr.dtype));
+    require(!is_storage_only(instr.dtype) && instr.dtype != DType::boolean, "scans {}",
+            name_of(instr.dtype));
+    require(instr.b < 0 || dtype(instr.b) == instr.dtype, "a Scan of {} starts from {}",
+            name_of(instr.dtype), name_of(dtype(std::max(instr.b, 0))));
+    require(instr.b < 0 || analyze(program_).instrs[at(instr.b)].domain != Domain::Full,
+            "a Scan starts from a row value");
+    for (const Instr& other : program_.instrs) {
+      require(other.kind != InstrKind::Scan || other.reverse == instr.reverse,
+              "Scans go both ways");
+    }
+  }
+
+  // A bound is known before the loop it ends.
+  void check_bound(const Axis& axis) const {
+    if (axis.bound < 0) return;
+    require(axis.role == Role::Red && program_.schedule.lanes == 1 && program_.schedule.vec == 1 &&
+                std::count_if(program_.axes.begin(), program_.axes.end(),
+                              [](const Axis& a) { return a.role == Role::Red; }) == 1,
+            "a bound is for the one Red axis of a Row with one lane");
+    require(axis.bound < static_cast<int>(program_.instrs.size()) &&
+                program_.instrs[at(axis.bound)].kind != InstrKind::Store,
+            "the bound %{} is no value", axis.bound);
+    require(dtype(axis.bound) == DType::i32 || dtype(axis.bound) == DType::i64,
+            "the bound %{} is {}, not i32 or i64", axis.bound, name_of(dtype(axis.bound)));
+    const InstrInfo known = analyze(program_).instrs[at(axis.bound)];
+    require(known.domain != Domain::Full && known.phase == 0,
+            "the bound %{} is not known before the rows", axis.bound);
+  }
+
   void check_slot(int slot) const {
     int store = -1;
     bool read = false;
     for (int n = 0; n < static_cast<int>(program_.instrs.size()); ++n) {
       const Instr& instr = program_.instrs[at(n)];
       if (instr.slot != slot) continue;
-      if (instr.kind == InstrKind::Load) read = true;
+      if (instr.kind == InstrKind::Load || instr.kind == InstrKind::Search) read = true;
       if (instr.kind != InstrKind::Store) continue;
       require(store < 0, "slot {} has more than one Store", slot);
       store = n;

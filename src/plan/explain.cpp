@@ -2,6 +2,7 @@
 #include "plan/explain.h"
 
 #include <algorithm>
+#include <bit>
 #include <ostream>
 #include <string_view>
 #include <unordered_set>
@@ -61,7 +62,18 @@ std::string holder_text(const graph::Node& node, const SavedFor& saved_for) {
 
 void Account::add_step(const StepDraft& step, const std::vector<Value>& values) {
   StepInfo info;
-  if (step.segments.empty()) {
+  if (step.is_sort) {
+    const SortStep& s = step.sort;
+    const auto keys = static_cast<std::uint64_t>(s.rows * s.length);
+    const auto found = static_cast<std::uint64_t>(s.rows * s.count);
+    info.kind = "sort";
+    info.what = fmt::format("{} {}", s.label, to_string(Shape{s.rows, s.length}));
+    info.schedule = "rows";
+    info.operations =
+        keys * static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(s.length)));
+    info.bytes_read = keys * size_of(s.dtype);
+    info.bytes_written = found * (size_of(s.index_dtype) + (s.has_values ? size_of(s.dtype) : 0));
+  } else if (step.segments.empty()) {
     const MatmulStep& m = step.matmul;
     info.kind = "matmul";
     info.what = fmt::format("{} {} x {}", m.label, to_string(Shape{m.batch, m.m, m.k}),

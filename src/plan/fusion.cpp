@@ -41,13 +41,14 @@ void insert_sorted(std::vector<int>& list, int value) {
 Space space_of_root(const std::vector<Value>& values, int id) {
   const Value& v = values[static_cast<std::size_t>(id)];
   Space space;
-  const bool reduces = v.kind == ValueKind::Reduce;
+  const bool reduces = v.kind == ValueKind::Reduce, scans = v.kind == ValueKind::Scan;
   const Shape& shape = reduces ? values[static_cast<std::size_t>(v.in[0])].shape : v.shape;
   for (int d = 0; d < shape.rank(); ++d) {
     if (shape[d] == 1) continue;
     space.dims.push_back(shape[d]);
-    space.reduced.push_back(reduces &&
-                            std::find(v.attrs.begin(), v.attrs.end(), d) != v.attrs.end());
+    space.reduced.push_back(
+        (reduces && std::find(v.attrs.begin(), v.attrs.end(), d) != v.attrs.end()) ||
+        (scans && v.attrs[0] == d));
   }
   return space;
 }
@@ -58,6 +59,28 @@ std::optional<IndexMap> root_index(const std::vector<Value>& values, int id, con
     if (auto whole = place_whole(v.shape, space)) return whole;
   }
   return place_kept(v.shape, space);
+}
+
+Rows rows_of(const std::vector<Value>& values, const std::vector<int>& roots) {
+  Rows rows;
+  for (const int root : roots) {
+    const Value& v = values[static_cast<std::size_t>(root)];
+    if (v.kind == ValueKind::Reduce) {
+      rows.reduces = true;
+      rows.bound = v.in[1];
+    } else if (v.kind == ValueKind::Scan) {
+      (v.attrs[1] != 0 ? rows.scans_back : rows.scans) = true;
+    }
+  }
+  return rows;
+}
+
+bool agree(const Rows& a, const Rows& b) {
+  const bool scans = a.scans || b.scans, back = a.scans_back || b.scans_back;
+  const bool reduces = a.reduces || b.reduces;
+  if (back && (scans || reduces)) return false;
+  if (a.bound < 0 && b.bound < 0) return true;
+  return !scans && !back && a.bound == b.bound;
 }
 
 // Walks from a root to the roots and leaves it reads.
@@ -85,8 +108,17 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
     for (std::size_t k = 0; k < v.in.size(); ++k) {
       if (v.in[k] < 0) continue;
       const Value& operand = at(v.in[k]);
-      const bool memory = v.kind == ValueKind::Matmul || (v.kind == ValueKind::Gather && k == 0);
+      // Searches look at the whole of their table from every point alike.
+      if (v.kind == ValueKind::Search && k == 0) {
+        found.push_back({reshape_base(values, v.in[k]), Linear(axes), true});
+        continue;
+      }
+      const bool memory = v.is_step() || (v.kind == ValueKind::Gather && k == 0);
       if (memory) push_memory(v.in[k]);
+      if (v.kind == ValueKind::Sort) {
+        stack.push_back({v.in[k], {}, false});
+        continue;
+      }
       if (v.kind == ValueKind::Gather) {
         const std::ptrdiff_t rows = at(v.in[1]).shape.rank();
         const bool ids = k == 1 && known;
@@ -113,10 +145,14 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
     }
   };
   const Value& top = at(id);
-  if (top.kind == ValueKind::Reduce) {
-    auto index = place_whole(at(top.in[0]).shape, space);
-    const bool known = index.has_value();
-    stack.push_back({top.in[0], known ? std::move(*index) : IndexMap{}, known});
+  if (top.is_over_rows()) {
+    for (const int in : {top.in[0], top.in[1]}) {
+      if (in < 0) continue;
+      auto index =
+          in == top.in[0] ? place_whole(at(in).shape, space) : place_kept(at(in).shape, space);
+      const bool known = index.has_value();
+      stack.push_back({in, known ? std::move(*index) : IndexMap{}, known});
+    }
   } else {
     const auto index = root_index(values, id, space);
     push_operands(top, index ? *index : IndexMap{}, index.has_value());
@@ -144,8 +180,13 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
 }
 
 bool fits(const std::vector<Value>& values, const Grouping& grouping, int id, int group) {
-  const Space& space = grouping.groups[static_cast<std::size_t>(group)].space;
+  const Group& target = grouping.groups[static_cast<std::size_t>(group)];
+  const Space& space = target.space;
   if (!root_index(values, id, space)) return false;
+  if (rows_of(values, target.roots).bound >= 0 &&
+      place_whole(values[static_cast<std::size_t>(id)].shape, space)) {
+    return false;
+  }
   int unused = 0;
   const std::vector<Access> reads = walk(values, grouping, id, space, unused);
   return std::all_of(reads.begin(), reads.end(), [&](const Access& access) {
@@ -177,11 +218,21 @@ void Fusion::start() {
   walked_.assign(values_.size(), {});
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const int id = static_cast<int>(i);
-    const bool root = grouping_.stored[i] || at(id).kind == ValueKind::Reduce;
+    const bool root = grouping_.stored[i] || at(id).is_over_rows();
     if (!grouping_.needed[i] || at(id).kind == ValueKind::Leaf || !root) continue;
+    if (at(id).kind == ValueKind::SortedKeys) {
+      // The second result of a sort.
+      const int sort = part_of_[static_cast<std::size_t>(at(id).in[0])];
+      part(sort).roots.push_back(id);
+      part(sort).latest = id;
+      part_of_[i] = sort;
+      raise_latest(sort);
+      continue;
+    }
     const int number = static_cast<int>(parts_.size());
     Part fresh;
     fresh.is_matmul = at(id).kind == ValueKind::Matmul;
+    fresh.is_sort = at(id).kind == ValueKind::Sort;
     fresh.space = space_of_root(values_, id);
     fresh.roots = {id};
     fresh.latest = id;
@@ -219,7 +270,8 @@ const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
 void Fusion::propose(int a, int b) {
   if (a == b) return;
   const Part &x = part(std::min(a, b)), &y = part(std::max(a, b));
-  if (x.is_matmul || y.is_matmul || !sizes_agree(x.space, y.space)) return;
+  if (x.is_matmul || y.is_matmul || x.is_sort || y.is_sort || !sizes_agree(x.space, y.space))
+    return;
   std::int64_t saved = 0;
   std::vector<int> both;
   std::set_intersection(x.reads.begin(), x.reads.end(), y.reads.begin(), y.reads.end(),
@@ -318,6 +370,8 @@ std::optional<Space> Fusion::joined(int a, int b) {
     const std::int64_t length = product(*space, true), count = product(*space, false);
     const bool whole = product(plain.space, false) == length * count;
     const bool innermost = space->reduced.back();
+    // Nobody goes to the end of a row that has a bound.
+    if (whole && rows_of(values_, rows.roots).bound >= 0) return std::nullopt;
     if (whole && reduction_chunks(length, count, innermost, wide_device_) > 1) return std::nullopt;
     // A CPU walks an array along its rows; column by column it loses more than a pass over memory,
     // unless the columns' results are waited for anyway.
@@ -325,6 +379,12 @@ std::optional<Space> Fusion::joined(int a, int b) {
       return std::binary_search(plain.reads.begin(), plain.reads.end(), root);
     });
     if (whole && !innermost && !wide_device_ && !waits) return std::nullopt;
+  }
+  const Rows rows_x = rows_of(values_, x.roots), rows_y = rows_of(values_, y.roots);
+  if (x.space.has_reduce() && y.space.has_reduce() && !agree(rows_x, rows_y)) return std::nullopt;
+  if ((rows_x.bound >= 0 || rows_y.bound >= 0) &&
+      std::count(space->reduced.begin(), space->reduced.end(), true) > 1) {
+    return std::nullopt;
   }
   if (leads_around(a, b) || leads_around(b, a)) return std::nullopt;
   if (!shares_points(x, y, *space)) return std::nullopt;
@@ -400,6 +460,7 @@ void Fusion::finish() {
     Part& from = part(p);
     Group group;
     group.is_matmul = from.is_matmul;
+    group.is_sort = from.is_sort;
     group.space = std::move(from.space);
     group.roots = from.roots;
     const int own = number[static_cast<std::size_t>(p)];

@@ -21,6 +21,15 @@ struct Access {
   bool known;      // whether `address` could be found
 };
 
+// How roots go over rows.
+struct Rows {
+  bool reduces = false, scans = false, scans_back = false;
+  int bound = -1;  // the value that says how long the rows of reductions are
+};
+Rows rows_of(const std::vector<Value>& values, const std::vector<int>& roots);
+// Whether one loop serves both: rows end at one bound and are walked one way.
+bool agree(const Rows& a, const Rows& b);
+
 // What computing a value at every point of a space reads, and about how many instructions that
 // takes.
 std::vector<Access> walk(const std::vector<Value>& values, const Grouping& grouping, int id,
@@ -42,7 +51,7 @@ class Fusion {
 
  private:
   struct Part {
-    bool is_matmul = false;
+    bool is_matmul = false, is_sort = false;
     Space space;
     std::vector<int> roots;  // in order of value number
     std::vector<int> reads;  // leaves and roots it reads, its own included; sorted

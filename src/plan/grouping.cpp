@@ -94,14 +94,16 @@ void Grouper::mark_stored() {
   };
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (!grouping_.needed[i]) continue;
-    if (at(static_cast<int>(i)).kind == ValueKind::Matmul) stored[i] = true;
+    // A binary search is done once, not by everybody who needs its result.
+    if (values_[i].is_step() || values_[i].kind == ValueKind::Search) stored[i] = true;
     if (must_store_[i]) store(static_cast<int>(i));
   }
   for (const int id : outputs_) store(id);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (!grouping_.needed[i]) continue;
     const Value& v = values_[i];
-    if (v.kind == ValueKind::Gather) store(v.in[0]);
+    if (v.kind == ValueKind::Gather || v.kind == ValueKind::Search || v.kind == ValueKind::Sort)
+      store(v.in[0]);
     if (v.kind == ValueKind::Matmul) {
       for (int side = 0; side < 2; ++side) {
         if (matrix_view(values_, stored, v.in[static_cast<std::size_t>(side)]).base < 0) {
@@ -123,7 +125,7 @@ void Grouper::limit_size() {
     for (const int in : v.in) {
       if (in < 0) continue;
       const std::size_t operand = static_cast<std::size_t>(in);
-      if (grouping_.stored[operand] || at(in).kind == ValueKind::Reduce) continue;
+      if (grouping_.stored[operand] || at(in).is_over_rows()) continue;
       std::vector<int> joined;
       std::set_union(members.begin(), members.end(), inlined[operand].begin(),
                      inlined[operand].end(), std::back_inserter(joined));
@@ -165,8 +167,7 @@ void Grouper::mark_points() {
 bool Grouping::in_memory(const std::vector<Value>& values, int id) const {
   const Value& v = values[static_cast<std::size_t>(id)];
   const std::size_t i = static_cast<std::size_t>(id);
-  return v.kind == ValueKind::Leaf ||
-         ((stored[i] || v.kind == ValueKind::Reduce) && !is_free(v) && !point[i]);
+  return v.kind == ValueKind::Leaf || ((stored[i] || v.is_over_rows()) && !is_free(v) && !point[i]);
 }
 
 // Scalar operations and gathers that are not roots, with the groups that compute them.
@@ -236,7 +237,7 @@ int Grouper::producer_of(int id, const std::vector<int>& users,
                          const std::vector<int>& sources) const {
   for (const int source : sources) {
     const int group = grouping_.group_of[static_cast<std::size_t>(source)];
-    if (group < 0 || grouping_.groups[static_cast<std::size_t>(group)].is_matmul) continue;
+    if (group < 0 || at(source).is_step()) continue;
     if (std::find(users.begin(), users.end(), group) != users.end()) continue;
     const auto& needs = needs_[static_cast<std::size_t>(group)];
     const bool early = std::all_of(sources.begin(), sources.end(), [&](int other) {
@@ -326,7 +327,7 @@ void Grouper::merge_points() {
     for (std::size_t h = 0; h < groups.size(); ++h) {
       const auto& dims = groups[h].space.dims;
       const bool empty = std::count(dims.begin(), dims.end(), 0) > 0;
-      if (h == g || gone[h] || empty || groups[h].is_matmul ||
+      if (h == g || gone[h] || empty || groups[h].is_matmul || groups[h].is_sort ||
           loads_[h].size() <= loads_[g].size()) {
         continue;
       }

@@ -32,9 +32,17 @@ enum class ValueKind : std::uint8_t {
   Expand,
   Shrink,
   Pad,     // views
-  Reduce,  // over attrs axes, removed from the shape
+  Reduce,  // over attrs axes, removed from the shape. in: operand, and for segments the number of
+           // elements that count, in the shape of the result
+  Scan,    // running sum; attrs: {axis, reverse}. in: operand, and where it starts, in the shape
+           // without the axis
   Gather,  // in: source [n, rest...], index (Bounded)
+  Search,  // in: ascending keys [n], value; attrs: {offset, stride, count}: how many of the count
+           // keys at offset + i * stride are smaller than the value (i32)
   Matmul,  // attrs: {transpose_a, transpose_b, tf32}
+  Sort,    // in: keys [rows, n]; attrs: {count, descending}: where the first `count` keys of each
+           // row in order stand (i32 or i64), [rows, count]; equal keys keep their order
+  SortedKeys,  // in: a Sort: the keys it found
 };
 
 struct Value {
@@ -49,6 +57,12 @@ struct Value {
   int number = -1;
   const char* label = "";  // the recorded operation it came from
 
+  // A step of its own, outside the kernel language.
+  bool is_step() const {
+    return kind == ValueKind::Matmul || kind == ValueKind::Sort || kind == ValueKind::SortedKeys;
+  }
+  // Computed by going over rows: a root wherever it is used.
+  bool is_over_rows() const { return kind == ValueKind::Reduce || kind == ValueKind::Scan; }
   bool is_view() const { return kind >= ValueKind::Reshape && kind <= ValueKind::Pad; }
 };
 
@@ -78,6 +92,8 @@ class Lowering {
   // ---- For expansions (graph/expand.cpp): the node being lowered.
   int inputs() const { return static_cast<int>(node_->inputs_count); }
   Expr in(int i);
+  // The input as it lies in memory: halves stay halves.
+  Expr stored_in(int i) { return operand_of(i); }
   std::span<const std::int64_t> attrs() const { return node_->attr_span(); }
   const Shape& shape() const { return node_->shape; }
   DType dtype() const { return node_->dtype; }
@@ -103,7 +119,16 @@ class Lowering {
   Expr pad(Expr a, std::span<const std::int64_t> before, const Shape& shape, double fill);
   Expr reduce(kernel::ReduceOp op, Expr a, std::span<const std::int64_t> axes,
               bool keepdim = false);
+  // The first bound[...] elements along one axis; `bound` has the result's shape or expands to it.
+  // Elements past the bound must be the operation's identity: they may be left out.
+  Expr reduce_segments(kernel::ReduceOp op, Expr a, std::int64_t axis, Expr bound);
+  // Running sum along an axis, or from its end.
+  Expr scan(Expr a, std::int64_t axis, bool reverse);
   Expr gather(Expr source, Expr index);
+  Expr search(Expr keys, Expr value, std::int64_t offset, std::int64_t stride, std::int64_t count);
+  // Keys [rows, n] to positions [rows, count], a stable sort.
+  Expr sort(Expr keys, std::int64_t count, bool descending, DType index);
+  Expr sorted_keys(Expr sort);
   Expr matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool tf32);
 
  private:
@@ -113,6 +138,7 @@ class Lowering {
   Expr insert(Value value);
   Expr in_f32(Expr result, DType dtype);
   Expr split_reduce(kernel::ReduceOp op, Expr a, const std::vector<bool>& reduced);
+  Expr insert_scan(Expr a, std::int64_t axis, bool reverse, Expr start);
   Expr small_matmul(Expr a, Expr b, bool transpose_a, bool transpose_b);
   const Value& at(Expr e) const { return values[static_cast<std::size_t>(e.id)]; }
 
@@ -129,6 +155,10 @@ class Lowering {
 // Into how many chunks a reduction is cut; 1: not at all.
 VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results,
                                                 bool innermost, bool wide_device);
+
+// Whether k rows of d elements are added into n by comparing every result with every id: work of
+// n * k * d in a kernel that fuses, against a sort and a few launches that move what there is.
+VOLTA_BACKEND_API bool scatter_compares_all(std::int64_t n, std::int64_t k, std::int64_t d);
 
 // Products up to this many multiplications are reduce kernels, so that they fuse.
 inline constexpr std::int64_t kSmallProduct = std::int64_t{1} << 16;

@@ -78,6 +78,7 @@ class Builder {
 
   // Axes: pieces of the kept dims, then pieces of the reduced ones.
   void start() {
+    bound_ = -1;
     extents_.clear();
     roles_.clear();
     first_axis_.assign(group_.space.dims.size(), 0);
@@ -165,7 +166,9 @@ class Builder {
   void emit_root(int root) {
     const Value& v = at(root);
     const IndexMap index = own_index(root);
-    const int value = v.kind == ValueKind::Reduce ? emit_reduce(root) : emit_value(root, index, {});
+    const int value = v.kind == ValueKind::Reduce ? emit_reduce(root)
+                      : v.kind == ValueKind::Scan ? emit_scan(root)
+                                                  : emit_value(root, index, {});
     if (!grouping_.stored[static_cast<std::size_t>(root)]) return;
     Draft store{.instr = {.kind = InstrKind::Store}};
     store.instr.dtype = v.dtype;
@@ -196,7 +199,25 @@ class Builder {
         emit(v.in[0], over_axes(place_whole(at(v.in[0]).shape, group_.space).value()), {});
     reduce.instr.dtype = v.dtype;
     reduce.instr.reduce = v.reduce;
+    if (v.in[1] >= 0) bound_ = emit_kept(v.in[1]);
     return memo_[key] = append(std::move(reduce));
+  }
+
+  int emit_scan(int root) {
+    const auto key = memo_key(root, {}, {});
+    if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+    const Value& v = at(root);
+    Draft scan{.instr = {.kind = InstrKind::Scan}};
+    scan.instr.a = emit(v.in[0], own_index(root), {});
+    if (v.in[1] >= 0) scan.instr.b = emit_kept(v.in[1]);
+    scan.instr.dtype = v.dtype;
+    scan.instr.reverse = v.attrs[1] != 0;
+    return memo_[key] = append(std::move(scan));
+  }
+
+  // A value that each row has one of.
+  int emit_kept(int id) {
+    return emit(id, over_axes(place_kept(at(id).shape, group_.space).value()), {});
   }
 
   using Key = std::vector<std::int64_t>;
@@ -217,6 +238,7 @@ class Builder {
       const bool own = grouping_.group_of[static_cast<std::size_t>(id)] == number_;
       if (!own) return emit_load(id, index, mask, 0);
       if (at(id).kind == ValueKind::Reduce) return emit_reduce(id);
+      if (at(id).kind == ValueKind::Scan) return emit_scan(id);
     }
     return emit_value(id, index, mask);
   }
@@ -343,6 +365,17 @@ class Builder {
         load.mask = mask;
         return append(std::move(load));
       }
+      case ValueKind::Search: {
+        Draft search{.instr = {.kind = InstrKind::Search}};
+        search.instr.a = emit(v.in[1], index, mask);
+        search.instr.dtype = v.dtype;
+        search.instr.slot = slot_of(reshape_base(values_, v.in[0]), false);
+        search.index = Linear(extents_.size());
+        search.index.offset = v.attrs[0];
+        search.value_stride = v.attrs[1];
+        search.high = v.attrs[2];
+        return append(std::move(search));
+      }
       case ValueKind::Reshape:
       case ValueKind::Permute:
       case ValueKind::Expand:
@@ -351,7 +384,10 @@ class Builder {
         return emit_view(v, index, mask);
       case ValueKind::Leaf:
       case ValueKind::Reduce:
+      case ValueKind::Scan:
       case ValueKind::Matmul:
+      case ValueKind::Sort:
+      case ValueKind::SortedKeys:
         break;
     }
     throw std::logic_error("planner: a value of memory was asked to be computed");
@@ -486,7 +522,8 @@ class Builder {
       program.args.push_back(dtype);
     }
     for (std::size_t a = 0; a < extents_.size(); ++a)
-      program.axes.push_back({parameter(extents_[a]), roles_[a]});
+      program.axes.push_back({parameter(extents_[a]), roles_[a], -1});
+    if (bound_ >= 0) program.axes.back().bound = bound_;
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       const Draft& draft = drafts_[i];
       Instr instr = draft.instr;
@@ -498,6 +535,10 @@ class Builder {
         instr.mask.push_back({affine(b.expression), parameter(b.high)});
       if (instr.kind == InstrKind::Load && instr.a >= 0)
         instr.value_stride = number(draft.value_stride);
+      if (instr.kind == InstrKind::Search) {
+        instr.value_stride = number(draft.value_stride);
+        instr.high = parameter(draft.high);
+      }
       if (instr.kind == InstrKind::Bounded) {
         instr.high = parameter(draft.high);
         instr.site = parameter(draft.site);
@@ -528,6 +569,9 @@ class Builder {
     for (const Draft& draft : drafts_) {
       if (draft.instr.kind == InstrKind::Load)
         elements[static_cast<std::size_t>(draft.instr.slot)] += elements_of(draft);
+      if (draft.instr.kind == InstrKind::Search)
+        elements[static_cast<std::size_t>(draft.instr.slot)] +=
+            static_cast<std::uint64_t>(draft.high);
     }
     for (std::size_t s = 0; s < slots_.size(); ++s) {
       const Value& v = at(slot_values_[s]);
@@ -540,11 +584,16 @@ class Builder {
       points *= static_cast<std::uint64_t>(extents_[a]);
       if (roles_[a] == Role::Par) rows *= static_cast<std::uint64_t>(extents_[a]);
     }
+    // Segments: each element of what is read belongs to one of them.
+    for (std::size_t s = 0; bound_ >= 0 && s < slots_.size(); ++s) {
+      const auto all = static_cast<std::uint64_t>(at(slot_values_[s]).shape.numel());
+      points = s == 0 ? all : std::max(points, all);
+    }
     const kernel::Analysis analysis = kernel::analyze(result_.program);
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       const InstrKind kind = drafts_[i].instr.kind;
-      const bool works =
-          kind == InstrKind::Op || kind == InstrKind::Cast || kind == InstrKind::Reduce;
+      const bool works = kind == InstrKind::Op || kind == InstrKind::Cast ||
+                         kind == InstrKind::Reduce || kind == InstrKind::Scan;
       if (!works) continue;
       const Domain domain = kind == InstrKind::Reduce ? Domain::Full : analysis.instrs[i].domain;
       result_.operations += domain == Domain::Full ? points : domain == Domain::Par ? rows : 1;
@@ -591,6 +640,7 @@ class Builder {
   std::vector<std::int64_t> extents_;
   std::vector<Role> roles_;
   std::vector<Draft> drafts_, stores_;
+  int bound_ = -1;  // the instruction that says how long rows are
   std::set<int> sizes_;
   std::map<Key, int> memo_;
   std::vector<kernel::Slot> slots_;

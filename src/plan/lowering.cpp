@@ -89,6 +89,15 @@ std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool in
   return even_chunks(extent, std::min((std::int64_t{1} << 19) / results, balanced), 1);
 }
 
+bool scatter_compares_all(std::int64_t n, std::int64_t k, std::int64_t d) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 16;
+  const auto within = [&](std::int64_t limit, std::int64_t factor) {
+    return factor == 0 ? kMost : limit / factor;
+  };
+  // n * k * d <= kMost, without the product.
+  return k <= 1 || within(within(within(kMost, n), k), d) >= 1;
+}
+
 Shape Expr::shape() const { return lowering->values[static_cast<std::size_t>(id)].shape; }
 DType Expr::dtype() const { return lowering->values[static_cast<std::size_t>(id)].dtype; }
 Expr operator+(Expr a, Expr b) { return a.lowering->binary(ScalarOp::add, a, b); }
@@ -478,6 +487,79 @@ Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduce
     return insert(std::move(v));
   };
   return insert_reduce(insert_reduce(x, 2), 1);
+}
+
+Expr Lowering::reduce_segments(ReduceOp op, Expr a, std::int64_t axis, Expr bound) {
+  Value value{.kind = ValueKind::Reduce,
+              .dtype = a.dtype(),
+              .shape = a.shape().removed(static_cast<int>(axis))};
+  value.reduce = op;
+  value.in = {a.id, expand(bound, value.shape).id, -1};
+  value.attrs = {axis};
+  return insert(std::move(value));
+}
+
+Expr Lowering::insert_scan(Expr a, std::int64_t axis, bool reverse, Expr start) {
+  Value value{.kind = ValueKind::Scan, .dtype = a.dtype(), .shape = a.shape()};
+  value.in = {a.id, start.id, -1};
+  value.attrs = {axis, reverse};
+  return insert(std::move(value));
+}
+
+// A long axis is cut into chunks as reductions are: the chunks' sums are scanned first, and every
+// chunk starts from what lies before it.
+Expr Lowering::scan(Expr a, std::int64_t axis, bool reverse) {
+  const Shape full = a.shape();
+  const std::int64_t extent = full[static_cast<int>(axis)];
+  if (extent <= 1 || full.numel() == 0) return a;
+  std::int64_t before = 1, after = 1;
+  for (int i = 0; i < full.rank(); ++i) {
+    if (i < axis) before *= full[i];
+    if (i > axis) after *= full[i];
+  }
+  std::int64_t chunks = reduction_chunks(extent, before * after, after == 1, wide_device_);
+  if (chunks <= 1) return insert_scan(a, axis, reverse, {});
+  std::int64_t length = (extent + chunks - 1) / chunks;
+  // Chunks that fit leave nothing to pad.
+  for (std::int64_t other = length; other < 2 * length; ++other) {
+    if (extent % other == 0) length = other;
+  }
+  chunks = (extent + length - 1) / length;
+  const std::int64_t none[] = {0, 0, 0}, inner = 2;
+  const std::int64_t first = reverse ? 1 : 0, later[] = {0, 1 - first, 0}, from[] = {0, first, 0};
+  Expr x = reshape(a, {before, extent, after});
+  x = pad(x, none, {before, chunks * length, after}, 0);
+  x = reshape(x, {before, chunks, length, after});
+  const Expr sums = reduce(ReduceOp::Sum, x, {&inner, 1});
+  const Expr up_to = insert_scan(sums, 1, reverse, {});
+  const Expr start =
+      pad(shrink(up_to, from, {before, chunks - 1, after}), later, {before, chunks, after}, 0);
+  const Expr all = reshape(insert_scan(x, 2, reverse, start), {before, chunks * length, after});
+  return reshape(shrink(all, none, {before, extent, after}), full);
+}
+
+Expr Lowering::search(Expr keys, Expr wanted, std::int64_t offset, std::int64_t stride,
+                      std::int64_t count) {
+  Value value{.kind = ValueKind::Search, .dtype = DType::i32, .shape = wanted.shape()};
+  value.in = {keys.id, wanted.id, -1};
+  value.attrs = {offset, stride, count};
+  return insert(std::move(value));
+}
+
+Expr Lowering::sort(Expr keys, std::int64_t count, bool descending, DType index) {
+  Value value{.kind = ValueKind::Sort, .dtype = index, .shape = {keys.shape()[0], count}};
+  value.in[0] = keys.id;
+  value.attrs = {count, descending};
+  return insert(std::move(value));
+}
+
+Expr Lowering::sorted_keys(Expr sort) {
+  const Value& order = at(sort);
+  Value value{.kind = ValueKind::SortedKeys,
+              .dtype = values[static_cast<std::size_t>(order.in[0])].dtype,
+              .shape = order.shape};
+  value.in[0] = sort.id;
+  return insert(std::move(value));
 }
 
 Expr Lowering::gather(Expr source, Expr index) {

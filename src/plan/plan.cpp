@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "backend/sort_launches.h"
 #include "kernel/observer.h"
 #include "plan/explain.h"
 #include "plan/steps_builder.h"
@@ -58,6 +59,27 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
   return step;
 }
 
+StepDraft sort_step(const std::vector<Value>& values, const Group& group, bool wide_device) {
+  StepDraft step;
+  step.is_sort = true;
+  step.sort_indices = group.roots.front();
+  if (group.roots.size() > 1) step.sort_values = group.roots[1];
+  const Value& v = values[static_cast<std::size_t>(step.sort_indices)];
+  step.sort_keys = reshape_base(values, v.in[0]);
+  const Value& keys = values[static_cast<std::size_t>(v.in[0])];
+  SortStep& s = step.sort;
+  s.dtype = keys.dtype;
+  s.index_dtype = v.dtype;
+  s.descending = v.attrs[1] != 0;
+  s.has_values = step.sort_values >= 0;
+  s.rows = keys.shape[0];
+  s.length = keys.shape[1];
+  s.count = v.attrs[0];
+  s.label = v.label;
+  if (wide_device) step.scratch_bytes = sort_scratch_bytes(s);
+  return step;
+}
+
 // The kernels and products of a grouping. Throws NeedsStore.
 std::vector<StepDraft> steps_of(const std::vector<Value>& values, const Grouping& grouping,
                                 std::int32_t first_site, bool wide_device) {
@@ -69,6 +91,8 @@ std::vector<StepDraft> steps_of(const std::vector<Value>& values, const Grouping
       if (step.matmul_a < 0 || step.matmul_b < 0)
         throw NeedsStore{
             values[static_cast<std::size_t>(step.matmul_value)].in[step.matmul_a < 0 ? 0 : 1]};
+    } else if (grouping.groups[g].is_sort) {
+      step = sort_step(values, grouping.groups[g], wide_device);
     } else {
       step.segments.push_back(
           build_kernel(values, grouping, static_cast<int>(g), first_site, wide_device));
@@ -202,6 +226,14 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
     account->explanation.arena_bytes = plan->steps.arena_bytes;
   }
   for (StepDraft& step : steps) {
+    if (step.is_sort) {
+      step.sort.keys = buffer(step.sort_keys);
+      step.sort.indices = buffer(step.sort_indices);
+      if (step.sort.has_values) step.sort.values = buffer(step.sort_values);
+      step.sort.scratch = {BufferRef::Kind::Temp, 0, step.scratch_offset};
+      plan->steps.steps.emplace_back(std::move(step.sort));
+      continue;
+    }
     if (step.segments.empty()) {
       step.matmul.a = buffer(step.matmul_a);
       step.matmul.b = buffer(step.matmul_b);

@@ -53,7 +53,20 @@ struct MatmulStep {
   std::string label;
 };
 
-using Step = std::variant<KernelStep, MatmulStep>;
+// Stable sort of the rows of keys [rows, length], NaN greatest: indices [rows, count] says where
+// the first `count` keys in order stand, values [rows, count], if wanted, holds them.
+struct SortStep {
+  DType dtype = DType::f32;        // of keys and values
+  DType index_dtype = DType::i64;  // i32 or i64
+  bool descending = false;
+  bool has_values = false;
+  std::int64_t rows = 0, length = 0, count = 0;
+  BufferRef keys, indices, values;
+  BufferRef scratch;  // scratch_bytes of the arena, for backends that ask for them
+  std::string label;
+};
+
+using Step = std::variant<KernelStep, MatmulStep, SortStep>;
 
 struct PlanSteps {
   std::uint32_t id = 0;  // unique in the process

@@ -47,18 +47,31 @@ class Chooser {
   Schedule choose(std::int64_t largest, bool wide_device) {
     Schedule& schedule = program_.schedule;
     schedule = {};
-    schedule.index64 =
-        std::max(largest, rows_ * length_) > std::numeric_limits<std::int32_t>::max() / 2;
+    // Where rows have a bound, their lengths together are no more than what is read.
+    const std::int64_t points = bounded() ? std::max(rows_, length_) : rows_ * length_;
+    schedule.index64 = std::max(largest, points) > std::numeric_limits<std::int32_t>::max() / 2;
     if (last_red_ < 0) {
       if (wide_device) choose_map();
       return schedule;
     }
     schedule.kind = ScheduleKind::Row;
+    if (bounded()) return schedule;  // each thread ends where its row does
     choose_row(wide_device);
+    if (scans()) {
+      // In rounds, an element of each lane at a time.
+      schedule.items = 0;
+      schedule.vec = 1;
+      if (schedule.lanes > 1) schedule.lanes = std::max(schedule.lanes, 32);
+    }
     return schedule;
   }
 
  private:
+  bool bounded() const { return last_red_ >= 0 && program_.axes.back().bound >= 0; }
+  bool scans() const {
+    return std::any_of(program_.instrs.begin(), program_.instrs.end(),
+                       [](const Instr& i) { return i.kind == InstrKind::Scan; });
+  }
   std::int64_t extent(int axis) const {
     return program_.axes[static_cast<std::size_t>(axis)].extent.in(ints_);
   }

@@ -50,6 +50,7 @@ const char* in_the_way(const KernelDraft& kernel, int leaf, int output) {
   }
   const bool at_the_store = std::all_of(
       kernel.program.instrs.begin(), kernel.program.instrs.end(), [&](const Instr& instr) {
+        if (instr.kind == InstrKind::Search && instr.slot == leaf) return false;
         if (instr.kind != InstrKind::Load || instr.slot != leaf) return true;
         const bool along_row = std::any_of(
             instr.index.terms.begin(), instr.index.terms.end(), [&](const kernel::Term& t) {
@@ -77,7 +78,8 @@ void merge_slots(KernelDraft& kernel, int leaf, int output) {
     if (writes) instr.slot = leaf;
   }
   for (Instr& instr : instrs) {
-    const bool uses = instr.kind == InstrKind::Load || instr.kind == InstrKind::Store;
+    const bool uses = instr.kind == InstrKind::Load || instr.kind == InstrKind::Store ||
+                      instr.kind == InstrKind::Search;
     if (uses && instr.slot > output) --instr.slot;
   }
   kernel.in_place.push_back(kernel.slot_values[static_cast<std::size_t>(output)]);
@@ -136,6 +138,12 @@ std::vector<std::vector<int>> step_needs(const std::vector<StepDraft>& steps) {
 void StepDraft::collect() {
   reads.clear();
   writes.clear();
+  if (is_sort) {
+    reads = {sort_keys};
+    writes = {sort_indices};
+    if (sort_values >= 0) writes.push_back(sort_values);
+    return;
+  }
   if (segments.empty()) {
     reads = {matmul_a, matmul_b};
     writes = {matmul_value};
@@ -327,7 +335,7 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps,
   return steps;
 }
 
-std::uint64_t place_temporaries(const std::vector<StepDraft>& steps,
+std::uint64_t place_temporaries(std::vector<StepDraft>& steps,
                                 const std::vector<Value>& values,
                                 const std::vector<bool>& is_output,
                                 std::vector<std::int64_t>& offset) {
@@ -350,6 +358,10 @@ std::uint64_t place_temporaries(const std::vector<StepDraft>& steps,
   }
   std::vector<Interval> order;
   for (const auto& [value, interval] : intervals) order.push_back(interval);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].scratch_bytes > 0)
+      order.push_back({-1 - static_cast<int>(s), s, s, (steps[s].scratch_bytes + 255) & ~255ull});
+  }
   // Large first: the classic order for first fit.
   std::sort(order.begin(), order.end(), [](const Interval& a, const Interval& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.value < b.value;
@@ -368,7 +380,11 @@ std::uint64_t place_temporaries(const std::vector<StepDraft>& steps,
       if (at + interval.bytes <= begin) break;
       at = std::max(at, end);
     }
-    offset[static_cast<std::size_t>(interval.value)] = static_cast<std::int64_t>(at);
+    if (interval.value >= 0) {
+      offset[static_cast<std::size_t>(interval.value)] = static_cast<std::int64_t>(at);
+    } else {
+      steps[interval.first].scratch_offset = at;
+    }
     placed.push_back({interval, at});
     arena = std::max(arena, at + interval.bytes);
   }

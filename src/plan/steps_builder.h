@@ -10,9 +10,14 @@
 
 namespace volta::plan {
 
-// A step before its buffers have places: a kernel (several segments when merged), or a product.
+// A step before its buffers have places: a kernel (several segments when merged), a product, or a
+// sort.
 struct StepDraft {
-  std::vector<KernelDraft> segments;  // empty: a product
+  std::vector<KernelDraft> segments;  // empty: a product or a sort
+  bool is_sort = false;
+  SortStep sort;
+  int sort_keys = -1, sort_indices = -1, sort_values = -1;
+  std::uint64_t scratch_bytes = 0, scratch_offset = 0;  // memory of the arena for this step alone
   MatmulStep matmul;
   int matmul_value = -1, matmul_a = -1, matmul_b = -1;
   std::vector<int> reads, writes;  // values
@@ -45,8 +50,7 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps,
 inline constexpr std::uint64_t kMaxExtendedBytes = std::uint64_t{1} << 20;
 
 // Offsets of temporaries in the arena: per value, -1 for none. Returns the arena's size.
-std::uint64_t place_temporaries(const std::vector<StepDraft>& steps,
-                                const std::vector<Value>& values,
+std::uint64_t place_temporaries(std::vector<StepDraft>& steps, const std::vector<Value>& values,
                                 const std::vector<bool>& is_output,
                                 std::vector<std::int64_t>& offset);
 

@@ -17,14 +17,14 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
     for (const bool reduces : {true, false}) {
       for (const int root : group.roots) {
         const Value& v = values[static_cast<std::size_t>(root)];
-        if ((v.kind == ValueKind::Reduce) != reduces) continue;
+        if (v.is_over_rows() != reduces) continue;
         const Space own = space_of_root(values, root);
         space = space ? common_space(*space, own) : own;
         if (!space) return false;
       }
     }
     group.space = std::move(*space);
-    if (group.roots.size() == 1) continue;
+    if (group.roots.size() == 1 || group.is_sort) continue;
     for (const int root : group.roots) {
       if (!fits(values, grouping, root, static_cast<int>(g))) return false;
     }
@@ -54,7 +54,8 @@ graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int
     if (offsets) {
       for (const std::int64_t offset : v.attrs) hash.mix(offset == 0 ? 0 : 1);
     } else if (v.kind == ValueKind::Reduce || v.kind == ValueKind::Permute ||
-               v.kind == ValueKind::Iota || v.kind == ValueKind::Matmul) {
+               v.kind == ValueKind::Iota || v.kind == ValueKind::Matmul ||
+               v.kind == ValueKind::Scan) {
       for (const std::int64_t attr : v.attrs) hash.mix(static_cast<std::uint64_t>(attr));
     }
   }

@@ -157,18 +157,81 @@ class Runner {
         const std::vector<Code>& body = launch_.keep ? phase.kept : phase.again;
         if (body.empty()) continue;
         block.band_rows = launch_.outer_points;
-        if (run_product(phase, block) || run_fold(phase, block)) continue;
+        if (program_.bound < 0 && (run_product(phase, block) || run_fold(phase, block))) continue;
         for (const int k : phase.reduces) begin_lanes(reduction(k), block.n);
-        for (std::int64_t r = 0; r < launch_.outer_points; ++r) {
+        const std::int64_t points = points_of(block);
+        for (std::size_t k = 0; k < program_.scans.size(); ++k) begin_scan(k, block.n);
+        for (std::int64_t i = 0; i < points; ++i) {
+          const std::int64_t r = program_.scans_back ? points - 1 - i : i;
           set_outer(r);
-          step_ = block.band_row = r;
+          step_ = i;
+          block.band_row = r;
           block.first = b == 0 && r == 0;
           place_kept(r * launch_.tile_stride);
           run_section(body, block);
         }
-        for (const int k : phase.reduces) finish_lanes(reduction(k), launch_.outer_points, block.n);
+        for (const int k : phase.reduces) finish_lanes(reduction(k), points, block.n);
       }
     }
+  }
+
+  // The sum so far of a Scan, per lane (Rows: of the one row).
+  std::byte* scan_sum(std::size_t k) const {
+    return scratch_ + launch_.scan_sums + k * launch_.scan_bytes;
+  }
+
+  void begin_scan(std::size_t k, std::int64_t lanes) {
+    const Instr& instr = program_.program.instrs[at(program_.scans[k])];
+    const std::size_t bytes = at(lanes) * size_of(instr.dtype);
+    if (instr.b < 0) {
+      std::memset(scan_sum(k), 0, bytes);
+    } else {
+      std::memcpy(scan_sum(k), values_[instr.b], bytes);
+    }
+  }
+
+  template <class T>
+  void scan_block(const Code& code, const Block& block) {
+    T sum = *reinterpret_cast<const T*>(scan_sum(at(code.site)));
+    const T* from = static_cast<const T*>(values_[code.a]);
+    T* to = static_cast<T*>(values_[code.out]);
+    for (std::int64_t i = 0; i < block.n; ++i) {
+      const std::int64_t lane = program_.scans_back ? block.n - 1 - i : i;
+      sum = static_cast<T>(sum + from[lane]);
+      to[lane] = sum;
+    }
+    *reinterpret_cast<T*>(scan_sum(at(code.site))) = sum;
+  }
+
+  HWY_NOINLINE void scan(const Code& code, const Block& block) {
+    if (program_.mode == Mode::Lanes) {
+      void* sum = scan_sum(at(code.site));
+      code.fn(sum, sum, values_[code.a], values_[code.a], at(block.n));
+      std::memcpy(values_[code.out], sum, at(block.n) * size_of(code.dtype));
+      return;
+    }
+    switch (code.dtype) {
+      case DType::f32:
+        return scan_block<float>(code, block);
+      case DType::f64:
+        return scan_block<double>(code, block);
+      case DType::i32:
+        return scan_block<std::int32_t>(code, block);
+      case DType::i64:
+        return scan_block<std::int64_t>(code, block);
+      default:
+        return scan_block<std::uint8_t>(code, block);
+    }
+  }
+
+  // Red points some lane of the block needs.
+  std::int64_t points_of(const Block& block) const {
+    if (program_.bound < 0) return launch_.outer_points;
+    const DType dtype = program_.program.instrs[at(program_.bound)].dtype;
+    std::int64_t longest = 0;
+    for (std::int64_t lane = 0; lane < block.n; ++lane)
+      longest = std::max(longest, read_integer(values_[program_.bound], lane, dtype));
+    return std::min(longest, launch_.outer_points);
   }
 
   // Adds up products of two loads without going through registers, where the strides allow it.
@@ -239,7 +302,9 @@ class Runner {
         const std::vector<Code>& body = launch_.keep ? phase.kept : phase.again;
         if (body.empty()) continue;
         for (const int k : phase.reduces) begin_row(reduction(k));
-        for (std::int64_t b = 0; b < launch_.blocks; ++b) {
+        for (std::size_t k = 0; k < program_.scans.size(); ++k) begin_scan(k, 1);
+        for (std::int64_t i = 0; i < launch_.blocks; ++i) {
+          const std::int64_t b = program_.scans_back ? launch_.blocks - 1 - i : i;
           Block block = set_block(b);
           block.first = point == 0 && b == 0;
           place_kept(block.position);
@@ -464,6 +529,10 @@ class Runner {
         return index(code, block);
       case CodeKind::Bounded:
         return bounded(code, block);
+      case CodeKind::Search:
+        return search(code, block);
+      case CodeKind::Scan:
+        return scan(code, block);
       case CodeKind::Philox:
         return philox(code, block);
       case CodeKind::Const:
@@ -734,6 +803,36 @@ class Runner {
     memory_.error->site = site;
     memory_.error->index = value;
     memory_.error->high = high;
+  }
+
+  template <class T>
+  void search_keys(const Code& code, const Block& block) {
+    const BoundSite& site = launch_.sites[at(code.site)];
+    const std::int64_t step = launch_.affines[at(site.affine)].step, stride = site.value_stride;
+    const std::int64_t count = program_.program.instrs[at(code.out)].high.in(launch_.ints);
+    const T* wanted = static_cast<const T*>(values_[code.a]);
+    std::int32_t* to = static_cast<std::int32_t*>(values_[code.out]);
+    each_run(
+        site, block,
+        [&](std::int64_t lane, std::int64_t n, std::int64_t start) {
+          for (std::int64_t i = lane; i < lane + n; ++i, start += step) {
+            const T* keys = static_cast<const T*>(memory_.slots[site.slot]) + start;
+            std::int64_t low = 0, high = count;
+            while (low < high) {
+              const std::int64_t middle = low + (high - low) / 2;
+              const bool smaller = keys[middle * stride] < wanted[i];
+              low = smaller ? middle + 1 : low;
+              high = smaller ? high : middle;
+            }
+            to[i] = static_cast<std::int32_t>(low);
+          }
+        },
+        [](std::int64_t, std::int64_t) {});
+  }
+  HWY_NOINLINE void search(const Code& code, const Block& block) {
+    if (program_.program.instrs[at(code.a)].dtype == DType::i32)
+      return search_keys<std::int32_t>(code, block);
+    return search_keys<std::int64_t>(code, block);
   }
 
   HWY_NOINLINE void philox(const Code& code, const Block& block) {

@@ -27,6 +27,9 @@ constexpr std::size_t kPage = 4096;
 // Elements of a tile of lanes.
 constexpr std::int64_t kTurnedLanes = 8 * 1024;
 
+// Red points a row with a bound is taken to have.
+constexpr std::int64_t kBoundedWork = 4;
+
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // An affine over all axes, before merging.
@@ -197,6 +200,8 @@ class Binder {
     out_.units = rows ? out_.outer_points : out_.blocks;
     out_.unit_work =
         std::max<std::int64_t>(1, rows ? out_.vec_points : out_.widest * out_.outer_points);
+    // How long the rows are shows when they run; the product may not even fit.
+    if (program_.bound >= 0) out_.unit_work = out_.widest * kBoundedWork;
   }
 
   // Wide blocks spread the cost of starting a kernel, and memory likes them better. Only lanes,
@@ -228,7 +233,7 @@ class Binder {
   }
   bool turns_lanes() const {
     return program_.mode == Mode::Lanes && !out_.flat && out_.outer_extents.size() == 1 &&
-           out_.outer_points <= kBand;
+           out_.outer_points <= kBand && program_.bound < 0 && !program_.scans_back;
   }
   bool any_turns() const {
     for (std::size_t k = 0; k < out_.sites.size(); ++k) {
@@ -257,6 +262,9 @@ class Binder {
       out_.accumulator_bytes = at(out_.block) * sizeof(double) * at(out_.sum_levels + 1);
     }
     bytes += program_.reduces.size() * out_.accumulator_bytes;
+    out_.scan_sums = bytes;
+    out_.scan_bytes = aligned(at(out_.block) * sizeof(double));
+    bytes += program_.scans.size() * out_.scan_bytes;
     // Machines take a load for a reader of any store under way at the same place of another page.
     // Tensors' rows tend to start pages, so what is written and read along with them does too.
     if (!program_.kept.empty()) bytes = (bytes + kPage - 1) / kPage * kPage;

@@ -60,6 +60,8 @@ struct Launch {
   // Scratch of one thread, in bytes from its start.
   std::size_t accumulators = 0;  // first accumulator; one every accumulator_bytes
   std::size_t accumulator_bytes = 0;
+  std::size_t scan_sums = 0;  // the running sums of Scans; one every scan_bytes
+  std::size_t scan_bytes = 0;
   bool streams = false;             // some site streams
   int sum_levels = 0;               // Lanes: levels of the pairwise sum
   std::vector<std::size_t> row_at;  // per kept value

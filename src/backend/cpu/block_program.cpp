@@ -59,6 +59,7 @@ class Compiler {
     } else {
       out_.mode = schedule.lanes == 1 ? Mode::Lanes : Mode::Rows;
     }
+    if (!axes.empty()) out_.bound = axes.back().bound;
     const bool rows = out_.mode == Mode::Rows;
     out_.vec_begin = rows ? par : 0;
     out_.vec_end = rows ? all : par;
@@ -125,6 +126,9 @@ class Compiler {
       case InstrKind::Philox:
         code.kind = CodeKind::Philox;
         break;
+      case InstrKind::Search:
+        code.kind = CodeKind::Search;
+        break;
       case InstrKind::Load:
         code.kind = self.a < 0 ? CodeKind::Load : CodeKind::Gather;
         break;
@@ -155,6 +159,14 @@ class Compiler {
         require(simd().find_best[0][type_index(code.dtype)] != nullptr, "reduce", code.dtype);
         out_.reduces.push_back({n, self.a, self.reduce, code.dtype});
         break;
+      case InstrKind::Scan:
+        code.kind = CodeKind::Scan;
+        code.site = static_cast<int>(out_.scans.size());
+        code.fn = simd().scalar(ScalarOp::add, self.dtype);
+        require(code.fn != nullptr, "scan", self.dtype);
+        out_.scans.push_back(n);
+        out_.scans_back = self.reverse;
+        break;
     }
     if (code.kind == CodeKind::Compute) {
       // Every kernel gets three addresses; those it does not look at are any.
@@ -162,7 +174,8 @@ class Compiler {
       if (code.c < 0) code.c = code.a;
     }
     const bool addressed = self.kind == InstrKind::Load || self.kind == InstrKind::Store ||
-                           self.kind == InstrKind::Index || self.kind == InstrKind::Philox;
+                           self.kind == InstrKind::Index || self.kind == InstrKind::Philox ||
+                           self.kind == InstrKind::Search;
     if (addressed && live_[at(n)]) code.site = site_of(n);
     // A value that is stored as it was loaded must survive the other stores of its block.
     code.may_alias = code.kind == CodeKind::Load && !(stored_[at(n)] && stores_ > 1);

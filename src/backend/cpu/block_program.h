@@ -27,8 +27,10 @@ enum class CodeKind : std::uint8_t {
   Gather,
   Index,
   Bounded,
+  Search,
   Philox,
   Accumulate,
+  Scan,
   Store
 };
 
@@ -75,8 +77,11 @@ struct BlockProgram {
   std::vector<Code> uniform_stores;                                // once, after everything else
   std::vector<Phase> phases;
   std::vector<ChainStep> steps;
+  int bound = -1;          // Lanes: the instruction that ends the loop over the Red axis
   std::vector<int> sites;  // instructions with an address
   std::vector<ReduceSite> reduces;
+  std::vector<int> scans;                 // instructions; Code::site is the entry
+  bool scans_back = false;                // Scans start at the end of the row
   std::vector<int> kept;                  // values of `Phase::kept` that live in row memory
   std::vector<std::uint64_t> dependence;  // per instruction: set of axes
   std::vector<std::uint32_t> registers;   // per instruction: byte offset of its register

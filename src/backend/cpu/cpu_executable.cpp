@@ -11,6 +11,7 @@
 
 #include "backend/cpu/block_launch.h"
 #include "backend/cpu/matmul.h"
+#include "backend/cpu/sort.h"
 #include "backend/matmul_program.h"
 #include "core/counting.h"
 #include "platform/parallel.h"
@@ -81,8 +82,11 @@ class CpuExecutable final : public Executable {
     for (const plan::Step& step : steps.steps) {
       if (const auto* kernel = std::get_if<plan::KernelStep>(&step)) {
         add(*kernel, source);
+      } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
+        add(*matmul, source);
       } else {
-        add(std::get<plan::MatmulStep>(step), source);
+        steps_.emplace_back(std::get<plan::SortStep>(step));
+        ++launches_;
       }
     }
   }
@@ -98,9 +102,12 @@ class CpuExecutable final : public Executable {
         for (std::size_t n = 0; n < kernel->buffers.size(); ++n)
           slots[n] = addresses(kernel->buffers[n]);
         launch(*kernel, slots.data(), args.data());
+      } else if (const auto* product = std::get_if<MatmulLaunch>(&step)) {
+        product->call->run(addresses(product->a), addresses(product->b), addresses(product->c));
       } else {
-        const MatmulLaunch& product = std::get<MatmulLaunch>(step);
-        product.call->run(addresses(product.a), addresses(product.b), addresses(product.c));
+        const auto& sort = std::get<plan::SortStep>(step);
+        sort_rows(sort, addresses(sort.keys), addresses(sort.indices),
+                  sort.has_values ? addresses(sort.values) : nullptr);
       }
     }
     if (launches_ > 0) count(live_counters().launches, launches_);
@@ -178,7 +185,7 @@ class CpuExecutable final : public Executable {
   }
 
   kernel::ErrorRecord& error_;
-  std::vector<std::variant<KernelLaunch, MatmulLaunch>> steps_;
+  std::vector<std::variant<KernelLaunch, MatmulLaunch, plan::SortStep>> steps_;
   std::size_t most_slots_ = 0;
   std::uint64_t launches_ = 0, library_calls_ = 0;
 };

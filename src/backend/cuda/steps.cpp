@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backend/matmul_program.h"
+#include "backend/sort_launches.h"
 #include "volta/error.h"
 
 namespace volta::cuda {
@@ -71,10 +72,17 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
       }
       sources.push_back(kernel::emit(program, kernel::Dialect::Cuda));
       steps_.emplace_back(lay_out(*kernel_step));
+    } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
+      writes(matmul->c);
+      steps_.emplace_back(ProductStep{*matmul, nullptr, {}, {}});
     } else {
-      const auto& matmul = std::get<plan::MatmulStep>(step);
-      writes(matmul.c);
-      steps_.emplace_back(ProductStep{matmul, nullptr, {}, {}});
+      const auto& sort = std::get<plan::SortStep>(step);
+      for (SortLaunch& part : sort_launches(sort, kernel::Dialect::Cuda)) {
+        writes(sort.indices);
+        if (sort.has_values) writes(sort.values);
+        steps_.emplace_back(lay_out(part, sort.label));
+        sources.push_back(std::move(part.source));
+      }
     }
   }
   const std::vector<CUfunction> functions = modules_.functions(sources);
@@ -120,6 +128,15 @@ PreparedSteps::Launch PreparedSteps::lay_out(const plan::KernelStep& step) {
   launch.blocks = grid_size(blocks, step.label);
   launch.table = table_words_;
   table_words_ += launch.segments.size() * static_cast<std::size_t>(kernel::row_words(program));
+  return launch;
+}
+
+PreparedSteps::Launch PreparedSteps::lay_out(const SortLaunch& part, const std::string& label) {
+  Launch launch;
+  launch.threads = static_cast<unsigned>(part.threads);
+  launch.blocks = grid_size(part.blocks, label);
+  launch.buffers = part.buffers;
+  launch.ints = pack(part.ints, true, label);
   return launch;
 }
 

@@ -13,6 +13,7 @@
 #include "backend/cuda/context.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/modules.h"
+#include "backend/sort_launches.h"
 #include "kernel/emit.h"
 #include "plan/plan_steps.h"
 
@@ -88,6 +89,7 @@ class PreparedSteps {
 
   // A launch without its function.
   Launch lay_out(const plan::KernelStep& step);
+  static Launch lay_out(const SortLaunch& part, const std::string& label);
   // Compiles the generic lowering of a product, unless it is there already.
   void lower(ProductStep& product);
   void count_work();

@@ -86,14 +86,8 @@ void Compiler::prepare(std::span<const Wanted> kernels) {
 }
 
 KernelHandle Compiler::kernel(const kernel::Program& program, const std::string& label) {
-  const kernel::KernelSource source = kernel::emit(program, kernel::Dialect::OpenCL);
+  KernelHandle result = kernel(kernel::emit(program, kernel::Dialect::OpenCL), label);
   const auto threads = static_cast<std::size_t>(kernel::block_threads(program));
-  const std::lock_guard lock(mutex_);
-  ProgramHandle& built = programs_[source.text];
-  if (!built) built = build(source.text, label);
-  cl_int status = CL_SUCCESS;
-  KernelHandle result(clCreateKernel(built.get(), source.name.c_str(), &status));
-  check(status, "clCreateKernel");
   // The kernel says its size (reqd_work_group_size), so the device's limit is the one that counts:
   // drivers report a smaller guess for the kernel (NVIDIA: 256) and take the required size all the
   // same.
@@ -103,6 +97,16 @@ KernelHandle Compiler::kernel(const kernel::Program& program, const std::string&
         fmt::format("opencl: kernel '{}' needs work-groups of {} but {} takes at most {}", label,
                     threads, device_.name, limit));
   }
+  return result;
+}
+
+KernelHandle Compiler::kernel(const kernel::KernelSource& source, const std::string& label) {
+  const std::lock_guard lock(mutex_);
+  ProgramHandle& built = programs_[source.text];
+  if (!built) built = build(source.text, label);
+  cl_int status = CL_SUCCESS;
+  KernelHandle result(clCreateKernel(built.get(), source.name.c_str(), &status));
+  check(status, "clCreateKernel");
   return result;
 }
 

@@ -27,6 +27,7 @@ class Compiler {
   // A new kernel object of the program. `label` names it in errors. Safe to call from several
   // threads.
   KernelHandle kernel(const kernel::Program& program, const std::string& label);
+  KernelHandle kernel(const kernel::KernelSource& source, const std::string& label);
 
  private:
   ProgramHandle build(const std::string& source, const std::string& label);

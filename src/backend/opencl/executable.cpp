@@ -9,6 +9,7 @@
 #include "backend/matmul_program.h"
 #include "backend/opencl/horizontal_launch.h"
 #include "backend/opencl/matmul_launch.h"
+#include "backend/sort_launches.h"
 #include "kernel/emit.h"
 
 namespace volta::opencl {
@@ -49,6 +50,11 @@ void OpenClExecutable::add(const plan::KernelStep& step) {
 
 void OpenClExecutable::add(const plan::MatmulStep& step) {
   launches_.push_back(std::make_unique<MatmulLaunch>(*device_, step));
+}
+
+void OpenClExecutable::add(const plan::SortStep& step) {
+  for (const SortLaunch& launch : sort_launches(step, kernel::Dialect::OpenCL))
+    launches_.push_back(std::make_unique<KernelLaunch>(*device_, launch, step.label));
 }
 
 void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,

@@ -22,6 +22,7 @@ class OpenClExecutable final : public Executable {
  private:
   void add(const plan::KernelStep& step);
   void add(const plan::MatmulStep& step);
+  void add(const plan::SortStep& step);
 
   std::shared_ptr<DeviceContext> device_;
   BufferHandle args_;

@@ -60,6 +60,17 @@ KernelLaunch::KernelLaunch(DeviceContext& device, const kernel::Program& program
   if (program.int_params > 0) set_ints(kernel_.get(), next, binding.ints, program.schedule.index64);
 }
 
+KernelLaunch::KernelLaunch(DeviceContext& device, const SortLaunch& launch,
+                           const std::string& label)
+    : device_(device),
+      kernel_(device.compiler().kernel(launch.source, label)),
+      threads_(static_cast<std::size_t>(launch.threads)),
+      blocks_(static_cast<std::size_t>(launch.blocks)),
+      refs_(launch.buffers),
+      bound_(launch.buffers.size()) {
+  set_ints(kernel_.get(), static_cast<cl_uint>(2 * refs_.size()), launch.ints, true);
+}
+
 void KernelLaunch::bind(const RunBuffers& buffers) {
   for (std::size_t slot = 0; slot < refs_.size(); ++slot) {
     const Address address = buffers.at(refs_[slot]);

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/opencl/device_context.h"
 #include "backend/opencl/handles.h"
+#include "backend/sort_launches.h"
 #include "plan/plan_steps.h"
 
 namespace volta::opencl {
@@ -42,11 +43,13 @@ class Launch {
 void enqueue_blocks(cl_command_queue queue, cl_kernel kernel, std::size_t blocks,
                     std::size_t threads);
 
-// A kernel program with one binding. `args` is the plan's argument block, null if it has none.
+// A kernel program with one binding, or a kernel of the sort. `args` is the plan's argument block,
+// null if it has none.
 class KernelLaunch final : public Launch {
  public:
   KernelLaunch(DeviceContext& device, const kernel::Program& program, const plan::Binding& binding,
                cl_mem args, const std::string& label);
+  KernelLaunch(DeviceContext& device, const SortLaunch& launch, const std::string& label);
 
   void bind(const RunBuffers& buffers) override;
   void enqueue() override;

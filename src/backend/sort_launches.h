@@ -1,0 +1,27 @@
+// A sort as launches of the kernels in kernel/sort_templates.h, for backends that compile C.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/sort_templates.h"
+#include "plan/plan_steps.h"
+
+namespace volta {
+
+struct SortLaunch {
+  kernel::KernelSource source;
+  int threads = 0;
+  std::int64_t blocks = 0;
+  std::vector<plan::BufferRef> buffers;
+  std::vector<std::int64_t> ints;  // 64-bit
+};
+
+// In order; none when there is nothing to sort.
+VOLTA_BACKEND_API std::vector<SortLaunch> sort_launches(const plan::SortStep& step,
+                                                        kernel::Dialect dialect);
+
+// Memory the launches want at SortStep::scratch.
+VOLTA_BACKEND_API std::uint64_t sort_scratch_bytes(const plan::SortStep& step);
+
+}  // namespace volta

@@ -1,0 +1,161 @@
+// Scatter-add in primitives. Ids are sorted, stably, so that the rows of one id stand together and
+// in their order; each result then sums its segment. Nothing is added atomically: the order of
+// additions is a function of the ids alone.
+#include <algorithm>
+#include <bit>
+
+#include "graph/rules.h"
+
+namespace volta::graph::expand {
+
+using kernel::ReduceOp;
+using kernel::ScalarOp;
+using plan::Expr;
+using plan::Lowering;
+
+namespace {
+
+// From this many ids on, segments are summed in chunks: one id may be most of them.
+constexpr std::int64_t kChunkedIds = 512;
+
+// About as many chunks as a chunk has rows: neither a chunk nor a segment of chunks is long.
+std::int64_t chunk_rows(std::int64_t ids) {
+  std::int64_t rows = 32;
+  while (rows * rows < ids) rows *= 2;
+  return rows;
+}
+
+Expr below(Lowering& l, Expr a, Expr b) { return l.binary(ScalarOp::lt, a, b); }
+
+// A value per result as it varies over [results, segment, columns].
+Expr per_row(Lowering& l, Expr x) { return l.reshape(x, {x.shape()[0], 1}); }
+Expr per_element(Lowering& l, Expr x) {
+  const Shape shape = x.shape();
+  return l.reshape(x, {shape[0], shape.rank() > 1 ? shape[1] : 1, 1});
+}
+Expr per_column(Lowering& l, Expr x) { return l.reshape(x, {x.shape()[0], 1}); }
+
+DType sum_dtype(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+}
+
+Expr i32(Lowering& l, std::int64_t number) { return l.size(number, DType::i32); }
+
+// Every result looks at every id: no step of its own, so that it fuses with what is around it.
+Expr compare_all(Lowering& l, Expr rows, Expr ids, std::int64_t n) {
+  const std::int64_t k = rows.shape()[0], d = rows.shape()[1];
+  const std::int64_t order[] = {1, 0}, axis = 2;
+  const Expr wide = l.cast(rows, sum_dtype(rows.dtype()));
+  const Expr columns = l.reshape(l.permute(wide, order), {1, d, k});
+  const Expr hit =
+      l.binary(ScalarOp::eq, l.iota({n, 1, k}, 0), l.cast(l.reshape(ids, {1, 1, k}), DType::i64));
+  const Expr zero = l.constant(0, wide.dtype());
+  return l.reduce(ReduceOp::Sum, l.where(hit, columns, zero), {&axis, 1});
+}
+
+class Segments {
+ public:
+  // rows [k, d], ids [k] in [0, n)
+  Segments(Lowering& l, Expr rows, Expr ids, std::int64_t n, int site)
+      : l_(l), rows_(rows), n_(n), k_(rows.shape()[0]), d_(rows.shape()[1]), site_(site) {
+    const DType key = n < INT32_MAX ? DType::i32 : DType::i64;
+    const Expr keys = l.reshape(l.cast(ids, key), {1, k_});
+    order_ = l.sort(keys, k_, false, DType::i32);
+    sorted_ = l.reshape(l.sorted_keys(order_), {k_});
+    order_ = l.reshape(order_, {k_});
+    id_ = l.cast(l.iota({n}, 0), key);
+    next_id_ = id_ + l.constant(1, key);
+    begin_ = l.search(sorted_, id_, 0, 1, k_);
+    end_ = l.search(sorted_, next_id_, 0, 1, k_);
+  }
+
+  Expr sum() { return k_ < kChunkedIds ? sum_rows() : sum_chunks(); }
+
+ private:
+  // Halves are added up in f32.
+  Expr rows_at(Expr numbers) {
+    const Expr rows = l_.gather(rows_, l_.bounded(numbers, k_, site_));
+    return l_.cast(rows, sum_dtype(rows.dtype()));
+  }
+
+  // The row whose id is the one at `position` of the sorted ones: [..., d].
+  Expr row_at(Expr position) {
+    const Expr last = i32(l_, k_ - 1);
+    const Expr inside = l_.bounded(l_.binary(ScalarOp::minimum, position, last), k_, site_);
+    return rows_at(l_.gather(order_, inside));
+  }
+
+  Expr add_up(Expr values, Expr inside, Expr length) {
+    const Expr zero = l_.constant(0, values.dtype());
+    return l_.reduce_segments(ReduceOp::Sum, l_.where(per_element(l_, inside), values, zero), 1,
+                              per_column(l_, length));
+  }
+
+  Expr sum_rows() {
+    const Expr length = end_ - begin_;
+    const Expr j = l_.cast(l_.iota({n_, k_}, 1), DType::i32);
+    return add_up(row_at(per_row(l_, begin_) + j), below(l_, j, per_row(l_, length)), length);
+  }
+
+  // Chunks that lie in one segment are summed first; a segment then adds the rows before its first
+  // whole chunk, the chunks, the rows after its last.
+  Expr sum_chunks() {
+    const std::int64_t chunk = chunk_rows(k_), chunks = k_ / chunk;
+    const Expr sums = chunk_sums(chunk, chunks);
+    const Expr first = l_.search(sorted_, id_, 0, chunk, chunks);
+    const Expr last = l_.search(sorted_, next_id_, chunk - 1, chunk, chunks);
+    const Expr zero = l_.constant(0, DType::i32);
+    const Expr whole = l_.binary(ScalarOp::maximum, last - first, zero);
+    const Expr skipped = whole * i32(l_, chunk - 1);
+    const Expr length = end_ - begin_ - skipped;
+    const Expr head = first * i32(l_, chunk) - begin_;
+    const Expr j = l_.cast(l_.iota({n_, k_}, 1), DType::i32);
+    const Expr behind = l_.binary(ScalarOp::le, per_row(l_, head + whole), j);
+    const Expr reached = l_.binary(ScalarOp::le, per_row(l_, head), j);
+    const Expr in_chunk = below(l_, behind, reached);
+    const Expr position = per_row(l_, begin_) + j + l_.where(behind, per_row(l_, skipped), zero);
+    const Expr number = l_.where(in_chunk, per_row(l_, first - head) + j, zero);
+    const Expr chunk_sum = l_.gather(sums, l_.bounded(number, chunks, site_));
+    const Expr value = l_.where(per_element(l_, in_chunk), chunk_sum, row_at(position));
+    return add_up(value, below(l_, j, per_row(l_, length)), length);
+  }
+
+  // [chunks, d]: of chunks that have one id only; nothing of the others.
+  Expr chunk_sums(std::int64_t chunk, std::int64_t chunks) {
+    const std::int64_t start[] = {0, 0}, end[] = {0, chunk - 1}, none[] = {0};
+    const auto in_chunks = [&](Expr x) {
+      return l_.reshape(l_.shrink(x, none, {chunks * chunk}), {chunks, chunk});
+    };
+    const Expr ids = in_chunks(sorted_);
+    const Expr one_id = l_.reshape(l_.binary(ScalarOp::eq, l_.shrink(ids, start, {chunks, 1}),
+                                             l_.shrink(ids, end, {chunks, 1})),
+                                   {chunks});
+    const Expr values = rows_at(in_chunks(order_));
+    const Expr length = l_.where(one_id, i32(l_, chunk), l_.constant(0, DType::i32));
+    return add_up(values, l_.expand(per_row(l_, one_id), {chunks, chunk}), length);
+  }
+
+  Lowering& l_;
+  const Expr rows_;
+  const std::int64_t n_, k_, d_;
+  const int site_;
+  Expr order_, sorted_, id_, next_id_, begin_, end_;
+};
+
+}  // namespace
+
+// rows [k, ...] added into zeros [n, ...] at ids [k]: each result sums the rows whose id it is, in
+// order.
+void scatter_rows(Lowering& l) {
+  const Expr ids = l.in(1);
+  const std::int64_t n = l.attrs()[0], k = ids.shape().numel();
+  const std::int64_t d = l.shape().numel() / std::max<std::int64_t>(n, 1);
+  const Expr rows = l.reshape(l.stored_in(0), {k, d});
+  const int site = l.next_site();
+  const Expr inside = l.bounded(l.reshape(ids, {k}), n, site);
+  const Expr sum = plan::scatter_compares_all(n, k, d) ? compare_all(l, rows, inside, n)
+                                                       : Segments(l, rows, inside, n, site).sum();
+  l.out(l.reshape(sum, l.shape()));
+}
+
+}  // namespace volta::graph::expand

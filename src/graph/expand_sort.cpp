@@ -1,0 +1,46 @@
+// Sorting, taking along an axis and running sums in primitives.
+#include "graph/rules.h"
+
+namespace volta::graph::expand {
+
+using plan::Expr;
+using plan::Lowering;
+
+namespace {
+
+// A shape as [before, extent, after] around an axis.
+Shape around(const Shape& shape, int axis) {
+  std::int64_t sizes[] = {1, 1, 1};
+  for (int i = 0; i < shape.rank(); ++i) sizes[i < axis ? 0 : i == axis ? 1 : 2] *= shape[i];
+  return {sizes[0], sizes[1], sizes[2]};
+}
+
+}  // namespace
+
+// x, indices; attrs: axis
+void take_along(Lowering& l) {
+  const Expr x = l.stored_in(0), index = l.in(1);
+  const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
+  const Shape shape = around(x.shape(), axis), taken = around(index.shape(), axis);
+  const Expr at = l.bounded(l.reshape(index, taken), shape[1], site);
+  const auto size = [&](std::int64_t number) { return l.size(number, DType::i64); };
+  const Expr row = l.iota(taken, 0) * size(shape[1]) + l.cast(at, DType::i64);
+  const Expr element = row * size(shape[2]) + l.iota(taken, 2);
+  const Expr flat = l.reshape(x, {shape.numel()});
+  l.out(l.reshape(l.gather(flat, l.bounded(element, shape.numel(), site)), l.shape()));
+}
+
+void cumsum(Lowering& l) { l.out(l.scan(l.in(0), l.attrs()[0], l.attrs()[1] != 0)); }
+
+// attrs: count, descending
+void sort(Lowering& l) {
+  const Expr x = l.stored_in(0);
+  const Shape shape = around(x.shape(), x.shape().rank() - 1);
+  const std::int64_t count = l.attrs()[0];
+  const Expr rows = l.reshape(x, {shape[0], shape[1]});
+  const Expr order = l.sort(rows, count, l.attrs()[1] != 0, DType::i64);
+  l.out(0, l.reshape(l.sorted_keys(order), l.shape()));
+  l.out(1, l.reshape(order, l.shape()));
+}
+
+}  // namespace volta::graph::expand

@@ -1,0 +1,133 @@
+// Indexing along axes, sorting, running sums: arguments checked, then one node each.
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "graph/apply.h"
+#include "volta/error.h"
+#include "volta/ops.h"
+
+namespace volta {
+
+using graph::apply;
+using graph::OpId;
+
+namespace {
+
+Tensor integer_index(const char* op, const Tensor& index, Place place) {
+  graph::require_defined(op, index, "the index");
+  if (!is_integral(index.dtype()) || index.dtype() == DType::boolean)
+    graph::throw_dtype(op, index.dtype(), "integer indices");
+  return index.dtype() == DType::u8 ? index.to(DType::i64, place) : index;
+}
+
+// The first `count` elements along the axis in order.
+Sorted sorted(const char* op, const Tensor& x, std::int64_t count, std::int64_t axis,
+              bool descending, Place place) {
+  const int last = x.rank() - 1;
+  const bool turned = axis != last;
+  const Tensor rows = turned ? x.transpose(axis, last, place) : x;
+  if (rows.shape()[last] > std::numeric_limits<std::int32_t>::max()) {
+    throw ShapeError(
+        fmt::format("{}: axis {} of {} is longer than 2^31 - 1", op, axis, to_string(x.shape())));
+  }
+  const Shape found = rows.shape().with(last, count);
+  const std::int64_t attrs[] = {count, descending};
+  Sorted result;
+  if (found.numel() == 0) {
+    result.values = rows.narrow(last, 0, count, place);
+    result.indices = graph::filled(found, 0, DType::i64, x.device());
+  } else {
+    const Shape shapes[] = {found, found};
+    const DType dtypes[] = {x.dtype(), DType::i64};
+    std::vector<Tensor> both =
+        graph::apply_multi(OpId::sort, {&rows, 1}, attrs, shapes, dtypes, place);
+    result = {std::move(both[0]), std::move(both[1])};
+  }
+  if (!turned) return result;
+  return {result.values.transpose(axis, last, place), result.indices.transpose(axis, last, place)};
+}
+
+}  // namespace
+
+Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& source, Place place) {
+  graph::require_defined("scatter_add", x);
+  graph::require_defined("scatter_add", source, "the source");
+  Tensor inputs[3] = {source, integer_index("scatter_add", index, place), x};
+  if (x.rank() == 0) throw ShapeError("scatter_add: a scalar has no rows");
+  const Shape wanted = x.shape().with(0, index.numel());
+  if (index.rank() != 1 || source.shape() != wanted) {
+    throw ShapeError(fmt::format("scatter_add: rows {} at indices {} do not go into {}",
+                                 to_string(source.shape()), to_string(index.shape()),
+                                 to_string(x.shape())));
+  }
+  if (source.dtype() != x.dtype() || x.dtype() == DType::boolean) {
+    throw DTypeError(fmt::format("scatter_add: input is {}, source is {}", name_of(x.dtype()),
+                                 name_of(source.dtype())));
+  }
+  if (x.shape()[0] == 0 && index.numel() > 0)
+    throw ShapeError(fmt::format("scatter_add: {} has no rows", to_string(x.shape())));
+  graph::agree_on_device("scatter_add", inputs, place);
+  const std::int64_t rows = x.shape()[0];
+  const Tensor sums =
+      apply(OpId::scatter_rows, {inputs, 2}, {&rows, 1}, x.shape(), x.dtype(), place);
+  return graph::binary(OpId::add, {inputs[2], place}, {sums, place});
+}
+
+Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis, Place place) {
+  graph::require_defined("take_along_axis", x);
+  Tensor inputs[2] = {x, integer_index("take_along_axis", index, place)};
+  const std::int64_t at = normalize_axis("take_along_axis", axis, x.shape());
+  bool fits = index.rank() == x.rank();
+  for (int i = 0; fits && i < x.rank(); ++i) fits = i == at || index.shape()[i] == x.shape()[i];
+  if (!fits) {
+    throw ShapeError(fmt::format("take_along_axis: indices {} do not fit {} along axis {}",
+                                 to_string(index.shape()), to_string(x.shape()), at));
+  }
+  if (x.shape()[static_cast<int>(at)] == 0 && index.numel() > 0) {
+    throw ShapeError(
+        fmt::format("take_along_axis: no elements along axis {} of {}", at, to_string(x.shape())));
+  }
+  graph::agree_on_device("take_along_axis", inputs, place);
+  return apply(OpId::take_along, inputs, {&at, 1}, index.shape(), x.dtype(), place);
+}
+
+Tensor cumsum(const Tensor& x, std::int64_t axis, Place place) {
+  graph::require_defined("cumsum", x);
+  const std::int64_t at = normalize_axis("cumsum", axis, x.shape());
+  const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::i64;
+  const Tensor source = x.dtype() == dtype ? x : x.to(dtype, place);
+  const std::int64_t attrs[] = {at, 0};
+  return apply(OpId::cumsum, {&source, 1}, attrs, x.shape(), dtype, place);
+}
+Tensor Tensor::cumsum(std::int64_t axis, Place place) const {
+  return volta::cumsum(*this, axis, place);
+}
+
+Sorted sort(const Tensor& x, std::int64_t axis, SortOptions options, Place place) {
+  graph::require_defined("sort", x);
+  if (x.rank() == 0) return {x, graph::filled({}, 0, DType::i64, x.device())};
+  const std::int64_t at = normalize_axis("sort", axis, x.shape());
+  return sorted("sort", x, x.shape()[static_cast<int>(at)], at, options.descending, place);
+}
+
+Tensor argsort(const Tensor& x, std::int64_t axis, SortOptions options, Place place) {
+  graph::require_defined("argsort", x);
+  if (x.rank() == 0) return graph::filled({}, 0, DType::i64, x.device());
+  const std::int64_t at = normalize_axis("argsort", axis, x.shape());
+  const std::int64_t count = x.shape()[static_cast<int>(at)];
+  return sorted("argsort", x.detach(), count, at, options.descending, place).indices;
+}
+
+Sorted topk(const Tensor& x, std::int64_t k, std::int64_t axis, TopKOptions options, Place place) {
+  graph::require_defined("topk", x);
+  if (x.rank() == 0) throw ShapeError("topk: a scalar has no axis");
+  const std::int64_t at = normalize_axis("topk", axis, x.shape());
+  if (k < 0 || k > x.shape()[static_cast<int>(at)]) {
+    throw ArgumentError(
+        fmt::format("topk: {} of the elements along axis {} of {}", k, at, to_string(x.shape())));
+  }
+  return sorted("topk", x, k, at, options.largest, place);
+}
+
+}  // namespace volta
