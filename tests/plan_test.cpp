@@ -114,6 +114,17 @@ TEST(Explain, SmallProductsAreKernels) {
   EXPECT_EQ(explain(y).kernels(), 1);
 }
 
+// Products of halves go to the library as they are where it takes them, and come back rounded once.
+TEST(Explain, ProductsOfHalves) {
+  const TensorOptions options{.dtype = DType::bf16, .device = test_device()};
+  const Tensor a = randn({64, 128}, options).eval(), b = randn({64, 128}, options).eval();
+  const Tensor bias = randn({64}, options).eval();
+  const bool direct = test_device().type() == DeviceType::cuda;
+  EXPECT_EQ(explain(a.matmul(b.t())).kernels(), direct ? 0 : 2);
+  EXPECT_EQ(explain(a.matmul(b.t())).library_calls(), 1);
+  EXPECT_EQ(explain(linear(a, b, bias)).kernels(), direct ? 1 : 2);
+}
+
 // A new shape with the same structure plans anew but compiles nothing.
 TEST(Keys, AGrowingLengthCompilesNothing) {
   const auto step = [](std::int64_t n) {

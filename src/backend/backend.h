@@ -55,6 +55,9 @@ class VOLTA_BACKEND_API Backend {
   virtual bool device_is_gpu(int device) const = 0;
   virtual std::uint64_t device_memory(int device) const = 0;
   virtual bool supports(int device, DType dtype) const = 0;
+  // Whether products of f16 and bf16 matrices, added up in f32, run as they are. If not, plans
+  // convert the operands to f32 first.
+  virtual bool multiplies_halves(int device) const;
   virtual DeviceFigures figures(int /*device*/) const { return {}; }
 
   // Raw device memory, at least 256-byte aligned; the pool in front of it caches and splits.

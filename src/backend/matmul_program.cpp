@@ -44,8 +44,9 @@ class Builder {
     const int row = add_axis(step_.m, kernel::Role::Par);
     const int column = add_axis(step_.n, kernel::Role::Par);
     const int depth = add_axis(step_.k, kernel::Role::Red);
-    program_->slots = {
-        {step_.dtype, true, false}, {step_.dtype, true, false}, {step_.dtype, false, true}};
+    program_->slots = {{step_.dtype, true, false},
+                       {step_.dtype, true, false},
+                       {step_.result_dtype(), false, true}};
 
     const int a =
         load(0, index(step_.stride_a, row, depth, step_.lda, step_.transpose_a, step_.offset_a));
@@ -57,8 +58,8 @@ class Builder {
     const int sum = add(
         {.kind = InstrKind::Reduce, .dtype = dtype, .reduce = kernel::ReduceOp::Sum, .a = product});
     Instr store{.kind = InstrKind::Store,
-                .dtype = step_.dtype,
-                .a = convert(sum, dtype, step_.dtype),
+                .dtype = step_.result_dtype(),
+                .a = convert(sum, dtype, step_.result_dtype()),
                 .slot = 2};
     store.index = index(step_.stride_c, row, column, step_.ldc, false, 0);
     add(std::move(store));

@@ -84,7 +84,8 @@ void Account::add_step(const StepDraft& step, const std::vector<Value>& values) 
     info.bytes_read = size * static_cast<std::uint64_t>(
                                  values[static_cast<std::size_t>(step.matmul_a)].shape.numel() +
                                  values[static_cast<std::size_t>(step.matmul_b)].shape.numel());
-    info.bytes_written = size * static_cast<std::uint64_t>(m.batch * m.m * m.n);
+    info.bytes_written =
+        size_of(m.result_dtype()) * static_cast<std::uint64_t>(m.batch * m.m * m.n);
   } else {
     info.kind = "kernel";
     info.what = step.segments.front().label;

@@ -39,7 +39,7 @@ enum class ValueKind : std::uint8_t {
   Gather,  // in: source [n, rest...], index (Bounded)
   Search,  // in: ascending keys [n], value; attrs: {offset, stride, count}: how many of the count
            // keys at offset + i * stride are smaller than the value (i32)
-  Matmul,  // attrs: {transpose_a, transpose_b, tf32}
+  Matmul,  // attrs: {transpose_a, transpose_b, tf32}; of halves: f32, or rounded to theirs
   Sort,    // in: keys [rows, n]; attrs: {count, descending}: where the first `count` keys of each
            // row in order stand (i32 or i64), [rows, count]; equal keys keep their order
   SortedKeys,  // in: a Sort: the keys it found
@@ -134,15 +134,19 @@ class Lowering {
  private:
   void lower_node(graph::Node& node);
   void turn_products(const graph::Batch& batch);
+  void round_products(const graph::Batch& batch);
+  std::vector<int> count_uses(const graph::Batch& batch) const;
   Expr operand_of(int i);
   Expr insert(Value value);
   Expr in_f32(Expr result, DType dtype);
   Expr split_reduce(kernel::ReduceOp op, Expr a, const std::vector<bool>& reduced);
   Expr insert_scan(Expr a, std::int64_t axis, bool reverse, Expr start);
+  int half_source(Expr a) const;
   Expr small_matmul(Expr a, Expr b, bool transpose_a, bool transpose_b);
   const Value& at(Expr e) const { return values[static_cast<std::size_t>(e.id)]; }
 
   bool wide_device_;
+  bool multiplies_halves_ = false;
   graph::Node* node_ = nullptr;
   std::unordered_map<std::string, int> merged_;
   std::unordered_map<const graph::Node*, int> leaf_values_;

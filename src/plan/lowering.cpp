@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/registry.h"
 #include "plan/ir.h"
 
 namespace volta::plan {
@@ -106,6 +107,10 @@ Expr operator*(Expr a, Expr b) { return a.lowering->binary(ScalarOp::mul, a, b);
 Expr operator/(Expr a, Expr b) { return a.lowering->binary(ScalarOp::div, a, b); }
 
 Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(wide_device) {
+  if (!batch.nodes.empty()) {
+    const DeviceEntry& entry = *batch.nodes.front()->entry;
+    multiplies_halves_ = entry.backend.multiplies_halves(entry.index);
+  }
   values.reserve(batch.nodes.size() * 4 + batch.leaves.size());
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
     const Node& node = *batch.leaves[i].node;
@@ -115,22 +120,14 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(w
   }
   node_values.assign(batch.nodes.size(), -1);
   for (Node* node : batch.nodes) lower_node(*node);
+  round_products(batch);
   turn_products(batch);
 }
 
 // A product of which only the transpose is wanted is computed the other way round:
 // (a b)^T = b^T a^T.
 void Lowering::turn_products(const graph::Batch& batch) {
-  std::vector<int> uses(values.size(), 0);
-  for (const Value& v : values) {
-    for (const int in : v.in) {
-      if (in >= 0) ++uses[static_cast<std::size_t>(in)];
-    }
-  }
-  for (const Node* node : batch.nodes) {
-    const int value = node_values[node->index];
-    if (node->live && value >= 0) ++uses[static_cast<std::size_t>(value)];
-  }
+  const std::vector<int> uses = count_uses(batch);
   for (Value& v : values) {
     if (v.kind != ValueKind::Permute) continue;
     const std::size_t operand = static_cast<std::size_t>(v.in[0]);
@@ -143,6 +140,37 @@ void Lowering::turn_products(const graph::Batch& batch) {
     v.attrs = {product.attrs[1] == 0, product.attrs[0] == 0, product.attrs[2]};
     v.label = product.label;
   }
+}
+
+// A product of halves of which only the rounded value is wanted is rounded where it is computed.
+void Lowering::round_products(const graph::Batch& batch) {
+  const std::vector<int> uses = count_uses(batch);
+  for (Value& v : values) {
+    if (v.kind != ValueKind::Cast) continue;
+    const std::size_t operand = static_cast<std::size_t>(v.in[0]);
+    const Value& product = values[operand];
+    if (product.kind != ValueKind::Matmul || uses[operand] != 1) continue;
+    if (values[static_cast<std::size_t>(product.in[0])].dtype != v.dtype) continue;
+    v.kind = ValueKind::Matmul;
+    v.in = product.in;
+    v.attrs = product.attrs;
+    v.label = product.label;
+  }
+}
+
+// Per value: the values that read it, and whoever holds it.
+std::vector<int> Lowering::count_uses(const graph::Batch& batch) const {
+  std::vector<int> uses(values.size(), 0);
+  for (const Value& v : values) {
+    for (const int in : v.in) {
+      if (in >= 0) ++uses[static_cast<std::size_t>(in)];
+    }
+  }
+  for (const Node* node : batch.nodes) {
+    const int value = node_values[node->index];
+    if (node->live && value >= 0) ++uses[static_cast<std::size_t>(value)];
+  }
+  return uses;
 }
 
 void Lowering::lower_node(Node& node) {
@@ -571,6 +599,13 @@ Expr Lowering::gather(Expr source, Expr index) {
   return insert(std::move(value));
 }
 
+// The half that an f32 value was converted from; -1 if it was not.
+int Lowering::half_source(Expr a) const {
+  const Value& v = at(a);
+  if (v.kind != ValueKind::Cast || v.dtype != DType::f32) return -1;
+  return is_half(values[static_cast<std::size_t>(v.in[0])].dtype) ? v.in[0] : -1;
+}
+
 Expr Lowering::matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool tf32) {
   if (is_half(a.dtype())) {
     return in_f32(matmul(cast(a, DType::f32), cast(b, DType::f32), transpose_a, transpose_b, tf32),
@@ -587,6 +622,13 @@ Expr Lowering::matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool t
   const Shape shape = rank == 3 ? Shape{batch, m, n} : Shape{m, n};
   Value value{.kind = ValueKind::Matmul, .dtype = a.dtype(), .shape = shape};
   value.in = {a.id, b.id, -1};
+  // Halves that were made f32 for the product: it adds up in f32 anyway.
+  const int half_a = half_source(a), half_b = half_source(b);
+  if (multiplies_halves_ && half_a >= 0 && half_b >= 0 &&
+      values[static_cast<std::size_t>(half_a)].dtype ==
+          values[static_cast<std::size_t>(half_b)].dtype) {
+    value.in = {half_a, half_b, -1};
+  }
   value.attrs = {transpose_a, transpose_b, tf32};
   return insert(std::move(value));
 }

@@ -36,7 +36,8 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
   const int rank = v.shape.rank();
   StepDraft step;
   MatmulStep& m = step.matmul;
-  m.dtype = v.dtype;
+  m.dtype = values[static_cast<std::size_t>(v.in[0])].dtype;
+  m.f32_result = v.dtype != m.dtype;
   m.m = v.shape[rank - 2];
   m.n = v.shape[rank - 1];
   m.batch = rank == 3 ? v.shape[0] : 1;

@@ -41,7 +41,8 @@ struct KernelStep {
 // C[b] = op(A[b]) * op(B[b]) in row-major storage, b < batch; C is [m, n], contiguous unless ldc
 // says so. Strides in elements.
 struct MatmulStep {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // of A and B, and of C
+  bool f32_result = false;   // of f16 and bf16 operands: C is f32
   bool transpose_a = false;  // A stored as [k, m]
   bool transpose_b = false;  // B stored as [n, k]
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
@@ -51,6 +52,8 @@ struct MatmulStep {
   BufferRef a, b, c;
   std::int64_t offset_a = 0, offset_b = 0;  // elements
   std::string label;
+
+  DType result_dtype() const { return f32_result ? DType::f32 : dtype; }
 };
 
 // Stable sort of the rows of keys [rows, length], NaN greatest: indices [rows, count] says where

@@ -17,7 +17,9 @@ namespace {
 // Runs before the first capture: a plan that runs once or twice is not worth one.
 constexpr std::uint64_t kEagerRuns = 2;
 // Plans that touch no more than this take hardly longer than waiting for an event does.
-constexpr std::uint64_t kSmallBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kSmallBytes = std::uint64_t{64} << 20;
+// A launch costs about as much time as copying this many bytes into or out of a slot.
+constexpr std::uint64_t kBytesPerLaunch = std::uint64_t{4} << 20;
 constexpr std::uint64_t kSmallGroup = 4;
 
 std::uint64_t runs_in_group(const plan::PlanSteps& steps) {
@@ -76,7 +78,8 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
   send_args(args);
   VariantTable::Choice choice{VariantTable::Action::Eager};
   if (runs_ >= kEagerRuns && !replay_off_ && !is_single()) choice = table_.choose(addresses_);
-  if (choice.action == VariantTable::Action::Capture && !capture(choice.variant)) {
+  if (choice.action == VariantTable::Action::Capture &&
+      (is_costly_to_slot() || !capture(choice.variant))) {
     choice.action = VariantTable::Action::Eager;
   }
   if (choice.action == VariantTable::Action::Eager) {
@@ -87,12 +90,24 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
   if (++runs_ % group_runs_ == 0) finished.record();
 }
 
+bool CudaExecutable::is_costly_to_slot() {
+  std::uint64_t copied = 0;
+  for (std::size_t i = 0; i < table_.arena(); ++i) {
+    if (table_.is_volatile(i))
+      copied += i < leaf_bytes_.size() ? leaf_bytes_[i] : output_bytes_[i - leaf_bytes_.size()];
+  }
+  if (copied <= kBytesPerLaunch * (steps_.launches() + steps_.library_calls())) return false;
+  context_.synchronize();  // earlier variants may still be running
+  variants_.clear();
+  slots_ = {};
+  return replay_off_ = true;
+}
+
 bool CudaExecutable::is_single() const {
   // A scalar somebody looks at is worth a graph: its mirror is part of it.
   return steps_.launches() + steps_.library_calls() == 1 &&
-         std::none_of(scalars_.begin(), scalars_.end(), [](const auto& scalar) {
-           return scalar != nullptr && scalar->observed;
-         });
+         std::none_of(scalars_.begin(), scalars_.end(),
+                      [](const auto& scalar) { return scalar != nullptr && scalar->observed; });
 }
 
 void CudaExecutable::set_addresses(std::span<const Address> leaves,

@@ -45,6 +45,9 @@ class CudaExecutable final : public Executable {
   LaunchPlace place(const DeviceMemory& tables, CUstream stream) const;
   std::size_t output_index(std::size_t output) const { return leaf_bytes_.size() + output; }
 
+  // Whether copies around the graph would take longer than issuing step by step, which it then does
+  // from now on: inputs are large and lie somewhere else each time.
+  bool is_costly_to_slot();
   // Whether one launch does it all: then a captured graph has nothing to save.
   bool is_single() const;
   void run_eagerly();

@@ -43,7 +43,7 @@ namespace {
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 
 struct Types {
-  cudaDataType_t data;
+  cudaDataType_t data;  // of the operands
   cudaDataType_t scale;
   cublasComputeType_t compute;
 };
@@ -121,6 +121,7 @@ void MatmulLibrary::check(cublasStatus_t status, const char* doing) const {
 std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& step,
                                                       Alignment aligned) {
   const Key key{static_cast<std::int64_t>(step.dtype),
+                step.f32_result,
                 step.transpose_a,
                 step.transpose_b,
                 step.tf32,
@@ -169,8 +170,9 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, step.transpose_b);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, step.transpose_a);
 
-  const auto describe_matrix = [&](cublasLtMatrixLayout_t& matrix, const Layout& of) {
-    check(library.cublasLtMatrixLayoutCreate(&matrix, types->data,
+  const auto describe_matrix = [&](cublasLtMatrixLayout_t& matrix, const Layout& of,
+                                   cudaDataType_t data) {
+    check(library.cublasLtMatrixLayoutCreate(&matrix, data,
                                              static_cast<std::uint64_t>(of.rows),
                                              static_cast<std::uint64_t>(of.columns), of.ld),
           "describing a matrix");
@@ -183,9 +185,9 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
               matrix, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &of.stride, sizeof of.stride),
           "describing a matrix");
   };
-  describe_matrix(product->first, *first);
-  describe_matrix(product->second, *second);
-  describe_matrix(product->result, *result);
+  describe_matrix(product->first, *first, types->data);
+  describe_matrix(product->second, *second, types->data);
+  describe_matrix(product->result, *result, step.f32_result ? CUDA_R_32F : types->data);
 
   check(library.cublasLtMatmulPreferenceCreate(&product->preference), "stating a preference");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {

@@ -36,7 +36,7 @@ class MatmulLibrary {
            CUstream stream) const;
 
  private:
-  using Key = std::array<std::int64_t, 17>;
+  using Key = std::array<std::int64_t, 18>;
 
   bool start();
   std::shared_ptr<const Product> plan(const plan::MatmulStep& step, Alignment alignment) const;
