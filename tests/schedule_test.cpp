@@ -92,7 +92,9 @@ TEST(ChooseSchedule, RowsStayInRegisters) {
   EXPECT_EQ(words(softmax, {8192, 1023}), "row lanes 256 items 4");
   EXPECT_EQ(words(softmax, {65536, 64}), "row lanes 8 items 8 vec 4");
   EXPECT_EQ(words(softmax, {65536, 10}), "row lanes 1 items 0");
-  EXPECT_EQ(words(softmax, {4, 1024}), "row lanes 256 items 4 vec 4");  // few rows: more threads
+  // Few rows: more threads. Few elements: one kernel whatever the length is a multiple of.
+  EXPECT_EQ(words(softmax, {128, 1024}), "row lanes 256 items 4 vec 4");
+  EXPECT_EQ(words(softmax, {4, 1024}), "row lanes 256 items 4");
   EXPECT_EQ(words(layer_norm_sample(32, 0).program, {8192, 1024}), "row lanes 128 items 8 vec 4");
 }
 

@@ -22,6 +22,7 @@ using kernel::ScheduleKind;
 namespace {
 
 constexpr std::int64_t kVectorPoints = std::int64_t{1} << 19;  // Maps with fewer take elements
+constexpr std::int64_t kRowPoints = std::int64_t{1} << 16;     // and Rows
 constexpr std::int64_t kTilePoints = std::int64_t{1} << 14;
 constexpr std::int64_t kTileSide = 32;          // shorter axes are not worth turning
 constexpr std::int64_t kTileBytes = 34 * 1024;  // of shared memory
@@ -199,7 +200,10 @@ class Chooser {
     Schedule& schedule = program_.schedule;
     schedule.lanes = 32;  // more than one: the vector axis is that of the row
     int vec = widest_vector(last_red_);
-    if (!kernel::rows_allow_vectors(program_, ints_, last_red_, vec)) vec = 1;
+    if (rows_ * length_ < kRowPoints ||
+        !kernel::rows_allow_vectors(program_, ints_, last_red_, vec)) {
+      vec = 1;
+    }
     schedule.vec = vec;
     const bool few = rows_ < kManyRows;
     const int words = kernel::kept_words(program_);
