@@ -100,10 +100,11 @@ TEST(Segments, SmallTablesFuse) {
 
 TEST(Segments, AnUpdateFusesWithTheSum) {
   const Embedding table(5000, 32, 2000);
+  const Tensor gradient = table.gradient();
+  const std::size_t steps = explain(gradient).steps.size();
+  gradient.eval();
   const Tensor updated = table.weight.detach() - table.gradient() * 0.1;
-  const std::size_t steps = explain(updated).steps.size();
-  table.weight.zero_grad();
-  EXPECT_EQ(explain(table.gradient()).steps.size(), steps);
+  EXPECT_EQ(explain(updated).steps.size(), steps);
 }
 
 template <class Compute>
@@ -149,11 +150,13 @@ TEST(Scans, AreOneKernelWithWhatSurroundsThem) {
 
 TEST(Sorts, AreOneStep) {
   const Tensor x = ones({64, 100}, {.device = test_device()}).exp().eval();
-  const Sorted both = sort(x, 1);
-  const Explanation plan = explain(both.values);
-  ASSERT_EQ(plan.steps.size(), 1u);
-  EXPECT_EQ(plan.steps[0].kind, "sort");
-  EXPECT_EQ(plan.steps[0].bytes_written, 64u * 100 * (4 + 8));
+  {
+    const Sorted both = sort(x, 1);
+    const Explanation plan = explain(both.values);
+    ASSERT_EQ(plan.steps.size(), 1u);
+    EXPECT_EQ(plan.steps[0].kind, "sort");
+    EXPECT_EQ(plan.steps[0].bytes_written, 64u * 100 * (4 + 8));
+  }
   EXPECT_EQ(explain(argsort(x, 1)).steps.back().bytes_written, 64u * 100 * 8);
   const Tensor order = argsort(x * 2, 1);
   EXPECT_EQ(explain(order).kernels(), 1);
