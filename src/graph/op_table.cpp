@@ -84,8 +84,7 @@ std::array<Op, kOps> make_table() {
   row(OpId::dropout, "dropout", kSavesInput1 | kSavesInput2 | 1u << 3, vjp::dropout,
       expand::dropout);
   row(OpId::normal, "randn", kSavesNothing, nullptr, expand::normal);
-  row(OpId::scatter_rows, "scatter_add", kSavesInput1, vjp::scatter_rows,
-      expand::scatter_rows);
+  row(OpId::scatter_rows, "scatter_add", kSavesInput1, vjp::scatter_rows, expand::scatter_rows);
   row(OpId::take_along, "take_along_axis", kSavesInput1, vjp::take_along, expand::take_along);
   row(OpId::cumsum, "cumsum", kSavesNothing, vjp::cumsum, expand::cumsum);
   row(OpId::sort, "sort", kSavesAuxiliary, vjp::sort, expand::sort);

@@ -335,8 +335,7 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps,
   return steps;
 }
 
-std::uint64_t place_temporaries(std::vector<StepDraft>& steps,
-                                const std::vector<Value>& values,
+std::uint64_t place_temporaries(std::vector<StepDraft>& steps, const std::vector<Value>& values,
                                 const std::vector<bool>& is_output,
                                 std::vector<std::int64_t>& offset) {
   struct Interval {

@@ -169,6 +169,7 @@ class Runner {
         if (program_.bound < 0 && (run_product(phase, block) || run_fold(phase, block))) continue;
         for (const int k : phase.reduces) begin_lanes(reduction(k), block.n);
         const std::int64_t points = points_of(block);
+        if (points > 0) run_section(phase.inner, block);
         for (std::size_t k = 0; k < program_.scans.size(); ++k) begin_scan(k, block.n);
         for (std::int64_t i = 0; i < points; ++i) {
           const std::int64_t r = program_.scans_back ? points - 1 - i : i;

@@ -207,6 +207,7 @@ class Compiler {
     if (body == Domain::Full) sort_row_values();
     find_spread();
     if (out_.mode == Mode::Lanes) find_products();
+    if (out_.bound >= 0) find_inner();
   }
 
   // Row values by phase. Row stores all go to the last phase that has any: a row may be read again
@@ -265,6 +266,25 @@ class Compiler {
     for (int n = 0; n < count_; ++n) {
       if (kept[at(n)]) out_.kept.push_back(n);
     }
+  }
+
+  // Most segments of a large table are empty: what only their elements look at is left out there.
+  void find_inner() {
+    std::vector<bool> outside(at(count_), false);
+    outside[at(out_.bound)] = true;
+    for (int n = count_ - 1; n >= 0; --n) {
+      if (!live_[at(n)]) continue;
+      const bool ends = is(n, InstrKind::Store) || is(n, InstrKind::Bounded) || phase(n) > 0;
+      if (domain(n) != Domain::Full && ends) outside[at(n)] = true;
+      if (!outside[at(n)] || is(n, InstrKind::Reduce)) continue;
+      for (const int operand : operands(n)) outside[at(operand)] = true;
+    }
+    std::vector<Code>& par = out_.phases[0].par;
+    const auto inner = std::stable_partition(par.begin(), par.end(), [&](const Code& code) {
+      return code.out < 0 || outside[at(code.out)];
+    });
+    out_.phases[0].inner.assign(inner, par.end());
+    par.erase(inner, par.end());
   }
 
   void find_products() {

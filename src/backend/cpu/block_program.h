@@ -53,6 +53,7 @@ struct Code {
 
 struct Phase {
   std::vector<Code> par;     // once per Par point (Rows), per block (Map, Lanes)
+  std::vector<Code> inner;   // of `par`, what only rows with a bound need: not where they are empty
   std::vector<int> spread;   // Rows: results of `par` and of Reduces that blocks need in every lane
   std::vector<Code> kept;    // per block; row values computed once and kept for later phases
   std::vector<Code> again;   // per block; row values computed again in each phase
