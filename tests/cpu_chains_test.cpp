@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <vector>
@@ -108,8 +107,9 @@ TEST(CpuChains, FunctionsAreThoseOfTheTable) {
     cpu::simd().chain[cpu::type_index(DType::f32)](
         {.steps = steps, .count = 2, .values = values, .end = kMost, .out = chained.data()});
     cpu::simd().scalar(op, DType::f32)(alone.data(), x.data(), x.data(), x.data(), kMost);
-    EXPECT_EQ(std::memcmp(chained.data(), alone.data(), kMost * sizeof(float)), 0)
-        << kernel::info(op).name;
+    chained.resize(kMost);  // beyond, kernels may leave anything
+    alone.resize(kMost);
+    EXPECT_EQ(chained, alone) << kernel::info(op).name;
   }
 }
 

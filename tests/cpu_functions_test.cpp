@@ -235,7 +235,8 @@ Worst worst_power(int count) {
   for (int first = 0; first < count; first += 128) {
     T x[128], y[128], z[128];
     for (int k = 0; k < 128; ++k) {
-      const auto words = kernel::philox(11, static_cast<std::uint64_t>(first + k));
+      const auto words =
+          kernel::philox(11, static_cast<std::uint64_t>(first) + static_cast<std::uint64_t>(k));
       const double u = words[0] * 0x1p-32, v = words[1] * 0x1p-32, w = words[2] * 0x1p-32;
       const double exponent = k % 3 == 0 ? 2 * u - 1 : (2 * u - 1) * range;
       x[k] = static_cast<T>(std::exp2(exponent) * (1 + w / 2));
