@@ -14,7 +14,6 @@ namespace volta::plan {
 
 using kernel::Instr;
 using kernel::InstrKind;
-using kernel::Int;
 using kernel::Role;
 using kernel::Schedule;
 using kernel::ScheduleKind;
