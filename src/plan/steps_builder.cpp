@@ -112,23 +112,27 @@ class Reach {
 // Per step the earlier steps it must follow: producers of what it reads, and readers of what it
 // overwrites.
 std::vector<std::vector<int>> step_needs(const std::vector<StepDraft>& steps) {
-  std::map<int, int> producer;
-  std::map<int, std::vector<int>> readers;
+  int values = 0;
+  for (const StepDraft& step : steps) {
+    for (const int value : step.reads) values = std::max(values, value + 1);
+    for (const int value : step.writes) values = std::max(values, value + 1);
+  }
+  std::vector<int> producer(static_cast<std::size_t>(values), -1);
+  std::vector<std::vector<int>> readers(static_cast<std::size_t>(values));
   std::vector<std::vector<int>> needs(steps.size());
   for (std::size_t s = 0; s < steps.size(); ++s) {
+    const int step = static_cast<int>(s);
     for (const int value : steps[s].reads) {
-      if (const auto p = producer.find(value);
-          p != producer.end() && p->second != static_cast<int>(s)) {
-        needs[s].push_back(p->second);
-      }
+      const int from = producer[static_cast<std::size_t>(value)];
+      if (from >= 0 && from != step) needs[s].push_back(from);
     }
     for (const int value : steps[s].writes) {
-      for (const int reader : readers[value]) {
-        if (reader != static_cast<int>(s)) needs[s].push_back(reader);
+      for (const int reader : readers[static_cast<std::size_t>(value)]) {
+        if (reader != step) needs[s].push_back(reader);
       }
-      producer[value] = static_cast<int>(s);
+      producer[static_cast<std::size_t>(value)] = step;
     }
-    for (const int value : steps[s].reads) readers[value].push_back(static_cast<int>(s));
+    for (const int value : steps[s].reads) readers[static_cast<std::size_t>(value)].push_back(step);
   }
   return needs;
 }
