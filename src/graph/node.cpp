@@ -12,36 +12,11 @@
 namespace volta::graph {
 namespace {
 
-void destroy(Node* node) noexcept {
-  if (node->buffer) release(node->buffer);
-  Slab<Node>::destroy(node);
-}
-
 // Notes in the segment, which is locked, whether a pending node's value is wanted.
 void note_live(Segment& segment, Node* node, bool live) {
   if (live == node->live) return;
   node->live = live;
   segment.batch.live ^= live_word(node->index);
-}
-
-void became_wanted(Node* node) {
-  Segment* segment = node->segment.load(std::memory_order_acquire);
-  if (segment == nullptr) return;
-  const std::lock_guard guard(segment->lock);
-  if (node->segment.load(std::memory_order_relaxed) != segment) return;
-  note_live(*segment, node, node->holders() > 0);
-}
-
-void drop_last_holder(Node* node) noexcept {
-  if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
-    const std::lock_guard guard(segment->lock);
-    // While it is in the batch, the batch refers to it: it cannot go here.
-    if (node->segment.load(std::memory_order_relaxed) == segment) {
-      node->counts.fetch_sub(kHolder, std::memory_order_acq_rel);
-      return note_live(*segment, node, node->holders() > 0);
-    }
-  }
-  if (node->counts.fetch_sub(kHolder, std::memory_order_acq_rel) == kHolder) destroy(node);
 }
 
 }  // namespace
@@ -79,24 +54,29 @@ void release(Variable* variable) noexcept {
   }
 }
 
-void release(Node* node) noexcept {
-  if (node->counts.load(std::memory_order_acquire) == kReference ||
-      node->counts.fetch_sub(kReference, std::memory_order_acq_rel) == kReference) {
-    destroy(node);
-  }
+void destroy(Node* node) noexcept {
+  if (node->buffer) release(node->buffer);
+  Slab<Node>::destroy(node);
 }
 
-void hold(Node* node) {
-  if (node->counts.fetch_add(kHolder, std::memory_order_acq_rel) >> 32 == 0) became_wanted(node);
+void became_wanted(Node* node) {
+  Segment* segment = node->segment.load(std::memory_order_acquire);
+  if (segment == nullptr) return;
+  const std::lock_guard guard(segment->lock);
+  if (node->segment.load(std::memory_order_relaxed) != segment) return;
+  note_live(*segment, node, node->holders() > 0);
 }
 
-void unhold(Node* node) noexcept {
-  std::uint64_t now = node->counts.load(std::memory_order_acquire);
-  if (now == kHolder) return destroy(node);
-  while (now >> 32 > 1) {
-    if (node->counts.compare_exchange_weak(now, now - kHolder, std::memory_order_acq_rel)) return;
+void drop_last_holder(Node* node) noexcept {
+  if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
+    const std::lock_guard guard(segment->lock);
+    // While it is in the batch, the batch refers to it: it cannot go here.
+    if (node->segment.load(std::memory_order_relaxed) == segment) {
+      node->counts.fetch_sub(kHolder, std::memory_order_acq_rel);
+      return note_live(*segment, node, node->holders() > 0);
+    }
   }
-  drop_last_holder(node);
+  if (node->counts.fetch_sub(kHolder, std::memory_order_acq_rel) == kHolder) destroy(node);
 }
 
 void retain(Tape* tape) { tape->refs.fetch_add(1, std::memory_order_relaxed); }

@@ -101,11 +101,29 @@ Tape* new_tape();          // with one reference
 Variable* new_variable();  // with one reference
 void release(Variable* variable) noexcept;
 inline void retain(Node* node) { node->counts.fetch_add(kReference, std::memory_order_relaxed); }
-void release(Node* node) noexcept;
+void destroy(Node* node) noexcept;  // nobody refers to it
+inline void release(Node* node) noexcept {
+  // The only reference is the caller's: nobody can take another, so no exchange is needed.
+  if (node->counts.load(std::memory_order_acquire) == kReference ||
+      node->counts.fetch_sub(kReference, std::memory_order_acq_rel) == kReference) {
+    destroy(node);
+  }
+}
 // Holders are references that also keep the value wanted: a pending node without holders is not
 // stored.
-void hold(Node* node);
-void unhold(Node* node) noexcept;
+void became_wanted(Node* node);
+void drop_last_holder(Node* node) noexcept;
+inline void hold(Node* node) {
+  if (node->counts.fetch_add(kHolder, std::memory_order_acq_rel) >> 32 == 0) became_wanted(node);
+}
+inline void unhold(Node* node) noexcept {
+  std::uint64_t now = node->counts.load(std::memory_order_acquire);
+  if (now == kHolder) return destroy(node);
+  while (now >> 32 > 1) {
+    if (node->counts.compare_exchange_weak(now, now - kHolder, std::memory_order_acq_rel)) return;
+  }
+  drop_last_holder(node);
+}
 
 // A counted reference to a node, with or without wanting its value.
 template <bool kHolds>

@@ -2,6 +2,8 @@
 // is.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -93,6 +95,8 @@ struct Op {
   void (*vjp)(Vjp&) = nullptr;               // null: no gradient flows
   void (*lower)(plan::Lowering&) = nullptr;  // null: the planner knows the primitive
 };
-const Op& op_info(OpId id);
+inline constexpr std::size_t kOps = static_cast<std::size_t>(OpId::kCount);
+extern const std::array<Op, kOps> op_table;
+inline const Op& op_info(OpId id) { return op_table[static_cast<std::size_t>(id)]; }
 
 }  // namespace volta::graph

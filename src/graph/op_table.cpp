@@ -7,9 +7,7 @@
 namespace volta::graph {
 namespace {
 
-constexpr std::size_t kOps = static_cast<std::size_t>(OpId::kCount);
-
-std::array<Op, kOps> make_table() {
+constexpr std::array<Op, kOps> make_table() {
   std::array<Op, kOps> table{};
   const auto row = [&](OpId id, const char* name, std::uint32_t saves, void (*vjp)(Vjp&),
                        void (*lower)(plan::Lowering&) = nullptr) {
@@ -95,9 +93,6 @@ std::array<Op, kOps> make_table() {
 
 }  // namespace
 
-const Op& op_info(OpId id) {
-  static const std::array<Op, kOps> table = make_table();
-  return table[static_cast<std::size_t>(id)];
-}
+constinit const std::array<Op, kOps> op_table = make_table();
 
 }  // namespace volta::graph

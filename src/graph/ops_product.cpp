@@ -17,11 +17,13 @@ namespace graph {
 
 Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, bool tf32,
                Place place) {
-  const int rank = a.rank();
-  const std::int64_t m = a.shape()[rank - (transpose_a ? 1 : 2)];
-  const std::int64_t n = b.shape()[rank - (transpose_b ? 2 : 1)];
-  const Shape shape = rank == 3 ? Shape{a.shape()[0], m, n} : Shape{m, n};
-  return apply(OpId::matmul, {a, b}, {transpose_a, transpose_b, tf32}, shape, a.dtype(), place);
+  const Shape &sa = node_of(a)->shape, &sb = node_of(b)->shape;
+  const int rank = sa.rank();
+  const std::int64_t m = sa[rank - (transpose_a ? 1 : 2)];
+  const std::int64_t n = sb[rank - (transpose_b ? 2 : 1)];
+  const Shape shape = rank == 3 ? Shape{sa[0], m, n} : Shape{m, n};
+  return apply(OpId::matmul, {a, b}, {transpose_a, transpose_b, tf32}, shape, node_of(a)->dtype,
+               place);
 }
 
 }  // namespace graph

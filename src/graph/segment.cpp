@@ -164,8 +164,7 @@ Node* append_operation(Segment& segment, OpId op, std::span<Node* const> inputs,
 
 }  // namespace
 
-void* Bump::take(std::size_t bytes) {
-  bytes = (bytes + 15) & ~std::size_t{15};
+void* Bump::take_new(std::size_t bytes) {
   if (bytes > kBlock) {
     large_.push_back(std::make_unique<std::byte[]>(bytes));
     return large_.back().get();

@@ -30,7 +30,13 @@ struct Hash {
 // Memory for attributes and input lists of pending nodes: freed all at once.
 class Bump {
  public:
-  void* take(std::size_t bytes);
+  void* take(std::size_t bytes) {
+    bytes = (bytes + 15) & ~std::size_t{15};
+    if (block_ >= blocks_.size() || used_ + bytes > kBlock) return take_new(bytes);
+    void* memory = blocks_[block_].get() + used_;
+    used_ += bytes;
+    return memory;
+  }
   void clear() {
     used_ = block_ = 0;
     large_.clear();
@@ -38,6 +44,7 @@ class Bump {
 
  private:
   static constexpr std::size_t kBlock = std::size_t{1} << 16;
+  void* take_new(std::size_t bytes);
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::vector<std::unique_ptr<std::byte[]>> large_;
   std::size_t used_ = 0, block_ = 0;
