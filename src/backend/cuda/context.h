@@ -55,7 +55,8 @@ class Context {
 };
 
 // Makes a device's context current for a scope; the thread's own, if it has one, is current again
-// afterwards. A thread without one keeps the device's, so that the next scope costs next to nothing.
+// afterwards. A thread without one keeps the device's, so that the next scope costs next to
+// nothing.
 class ContextScope {
  public:
   explicit ContextScope(const Context& context);

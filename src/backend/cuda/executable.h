@@ -77,7 +77,7 @@ class CudaExecutable final : public Executable {
   // An event ends each group of runs, and a group begins when the one before the last has ended.
   // Groups are of one run, of several where a run takes hardly longer than waiting for an event.
   const std::uint64_t group_runs_;
-  std::array<Event, 2> finished_;  // of group n: event n % 2
+  std::array<Event, 2> finished_;         // of group n: event n % 2
   std::vector<std::uint64_t> addresses_;  // of this run: leaves, outputs, arena
 
   const std::size_t arg_words_;

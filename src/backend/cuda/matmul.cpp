@@ -172,8 +172,7 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
 
   const auto describe_matrix = [&](cublasLtMatrixLayout_t& matrix, const Layout& of,
                                    cudaDataType_t data) {
-    check(library.cublasLtMatrixLayoutCreate(&matrix, data,
-                                             static_cast<std::uint64_t>(of.rows),
+    check(library.cublasLtMatrixLayoutCreate(&matrix, data, static_cast<std::uint64_t>(of.rows),
                                              static_cast<std::uint64_t>(of.columns), of.ld),
           "describing a matrix");
     if (step.batch == 1) return;
