@@ -287,6 +287,14 @@ TEST(Regression, ATableOfOneNumberIsWrittenBeforeItIsRead) {
   }
 }
 
+// Its ninth instruction is a reduction, whose helpers in the kernel must not be called like a type.
+TEST(Regression, HelpersAreNotCalledLikeTypes) {
+  const Tensor x = ones({257}, here(DType::bf16)).clone().eval();
+  const Tensor weight = ones({257}, here(DType::bf16)).clone().eval();
+  const Tensor y = layer_norm(x, {257}, weight, weight);
+  EXPECT_EQ(ge(y, weight).to(DType::i32).sum().item(), 257);
+}
+
 // A kernel that holds an early and a late value is needed by kernels between them.
 TEST(Regression, KernelsDoNotWaitForEachOther) {
   const Tensor weight = tensor({1, 2, 3, 4}, {2, 2}, here());

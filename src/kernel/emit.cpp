@@ -125,10 +125,10 @@ class KernelPrinter {
       if (cuda_) {
         out_.line("{0} __restrict__ s{1} = ({0})segment[{2}];", element_pointer(n), n, word);
       } else {
-        out_.line("const int b{} = (int)(segment[{}] >> 56);", n, word);
+        out_.line("const int number{} = (int)(segment[{}] >> 56);", n, word);
         std::string base = fmt::format("base{}", kHorizontalBases - 1);
         for (int k = kHorizontalBases - 1; k-- > 0;)
-          base = fmt::format("b{} == {} ? base{} : {}", n, k, k, base);
+          base = fmt::format("number{} == {} ? base{} : {}", n, k, k, base);
         out_.line("{0} s{1} = ({0})(({2}) + (segment[{3}] & 0xffffffffffffff));",
                   element_pointer(n), n, base, word);
       }

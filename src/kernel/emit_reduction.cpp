@@ -76,19 +76,19 @@ void ReductionPrinter::print_accumulator(int n, int count) {
   const std::string first = identity(out_.instr(n).reduce, operand_dtype(n));
   if (count == 0) {
     out_.line("{} a{} = {};", type, n, first);
-    if (has_position(n)) out_.line("index_t i{} = NO_POSITION;", n);
+    if (has_position(n)) out_.line("index_t at{} = NO_POSITION;", n);
     return;
   }
   out_.line("{} a{}[{}];", type, n, count);
   for (int k = 0; k < count; ++k) out_.line("a{}[{}] = {};", n, k, first);
   if (!has_position(n)) return;
-  out_.line("index_t i{}[{}];", n, count);
-  for (int k = 0; k < count; ++k) out_.line("i{}[{}] = NO_POSITION;", n, k);
+  out_.line("index_t at{}[{}];", n, count);
+  for (int k = 0; k < count; ++k) out_.line("at{}[{}] = NO_POSITION;", n, k);
 }
 
 void ReductionPrinter::print_accumulation(int n, const std::string& element,
                                           const std::string& position) {
-  combine(n, fmt::format("a{}{}", n, element), fmt::format("i{}{}", n, element),
+  combine(n, fmt::format("a{}{}", n, element), fmt::format("at{}{}", n, element),
           out_.value(out_.instr(n).a), position);
 }
 
@@ -126,8 +126,8 @@ void ReductionPrinter::butterfly(int n, int width) {
   out_.open(fmt::format("for (int m = {}; m > 0; m >>= 1)", width / 2));
   out_.line("const {0} o = ({0})__shfl_xor_sync(0xffffffffu, a{1}, m);",
             Printer::type(operand_dtype(n)), n);
-  if (has_position(n)) out_.line("const index_t p = __shfl_xor_sync(0xffffffffu, i{}, m);", n);
-  combine(n, fmt::format("a{}", n), fmt::format("i{}", n), "o", "p");
+  if (has_position(n)) out_.line("const index_t p = __shfl_xor_sync(0xffffffffu, at{}, m);", n);
+  combine(n, fmt::format("a{}", n), fmt::format("at{}", n), "o", "p");
   out_.close();
 }
 
@@ -136,16 +136,16 @@ void ReductionPrinter::butterfly(int n, int width) {
 void ReductionPrinter::join_warps(const std::vector<int>& reduces) {
   const int warps = lanes_ / 32;
   for (const int n : reduces) {
-    out_.line("__shared__ {} b{}[{}];", Printer::type(operand_dtype(n)), n, warps);
-    out_.line("if (thread % 32 == 0) b{0}[thread / 32] = a{0};", n);
+    out_.line("__shared__ {} warp{}[{}];", Printer::type(operand_dtype(n)), n, warps);
+    out_.line("if (thread % 32 == 0) warp{0}[thread / 32] = a{0};", n);
     if (!has_position(n)) continue;
     out_.line("__shared__ index_t j{}[{}];", n, warps);
-    out_.line("if (thread % 32 == 0) j{0}[thread / 32] = i{0};", n);
+    out_.line("if (thread % 32 == 0) j{0}[thread / 32] = at{0};", n);
   }
   out_.line("BARRIER;");
   for (const int n : reduces) {
-    out_.line("a{0} = b{0}[thread % {1}];", n, warps);
-    if (has_position(n)) out_.line("i{0} = j{0}[thread % {1}];", n, warps);
+    out_.line("a{0} = warp{0}[thread % {1}];", n, warps);
+    if (has_position(n)) out_.line("at{0} = j{0}[thread % {1}];", n, warps);
     butterfly(n, warps);
   }
 }
@@ -155,7 +155,7 @@ void ReductionPrinter::join_warps(const std::vector<int>& reduces) {
 void ReductionPrinter::join_in_local_memory(int n) {
   const std::string scratch = "scratch_" + Printer::type(operand_dtype(n));
   out_.line("{}[thread] = a{};", scratch, n);
-  if (has_position(n)) out_.line("scratch_position[thread] = i{};", n);
+  if (has_position(n)) out_.line("scratch_position[thread] = at{};", n);
   out_.line("BARRIER;");
   for (int width = lanes_; width > 1;) {
     const int left = std::max(width / kTreeWidth, 1);
@@ -169,7 +169,7 @@ void ReductionPrinter::join_in_local_memory(int n) {
     width = left;
   }
   out_.line("a{} = {}[thread - lane];", n, scratch);
-  if (has_position(n)) out_.line("i{} = scratch_position[thread - lane];", n);
+  if (has_position(n)) out_.line("at{} = scratch_position[thread - lane];", n);
   out_.line("BARRIER;");
 }
 

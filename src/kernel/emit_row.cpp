@@ -458,10 +458,10 @@ class RowPrinter {
       } else if (column) {
         out_.line("i64 v{}[{}];", n, vec_);
         for (int k = 0; k < vec_; ++k)
-          out_.line("v{0}[{1}] = i{0}[{1}] == NO_POSITION ? 0 : (i64)i{0}[{1}];", n, k);
+          out_.line("v{0}[{1}] = at{0}[{1}] == NO_POSITION ? 0 : (i64)at{0}[{1}];", n, k);
         out_.name_value(n, fmt::format("v{}[e]", n));
       } else {
-        out_.line("const i64 v{0} = i{0} == NO_POSITION ? 0 : (i64)i{0};", n);
+        out_.line("const i64 v{0} = at{0} == NO_POSITION ? 0 : (i64)at{0};", n);
         out_.name_value(n, fmt::format("v{}", n));
       }
     }
