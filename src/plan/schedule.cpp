@@ -27,7 +27,8 @@ constexpr std::int64_t kTileSide = 32;          // shorter axes are not worth tu
 constexpr std::int64_t kTileBytes = 34 * 1024;  // of shared memory
 constexpr std::int64_t kColumnThreads = std::int64_t{1} << 15;
 constexpr std::int64_t kSharedColumns = 2048, kSharedLength = 64;
-constexpr std::int64_t kManyRows = 264;               // blocks that fill a GPU
+constexpr std::int64_t kManyRows = 264;                   // blocks that fill a GPU
+constexpr std::int64_t kLongRow = std::int64_t{1} << 15;  // rows that one block reads again
 constexpr std::int64_t kUnrolledInstructions = 1024;  // keeps a kernel's code and registers small
 
 class Chooser {
@@ -224,13 +225,16 @@ class Chooser {
       items = items <= 16 ? std::max<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(items)),
                                                    schedule.vec)
                           : (groups + groups % 2) * schedule.vec;
-      const std::int64_t room = lanes > 512 ? 52 : 80;
+      // A block of 1024 with more leaves no room for a second one on its processor, which waits
+      // while the first computes: then reading again, from the cache, is faster.
+      const std::int64_t room = lanes > 512 ? 40 : 80;
       if (items > 64 || items * words > room || items * instr_count() > kUnrolledInstructions)
         continue;
       schedule.lanes = lanes;
       schedule.items = static_cast<int>(items);
       return;
     }
+    if (schedule.vec == 1 && rounded_length() >= kLongRow) schedule.lanes = 1024;
   }
 
   kernel::Program program_;
