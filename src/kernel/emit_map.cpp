@@ -150,7 +150,7 @@ class MapPrinter {
     if (is_vector_philox(n)) {
       out_.line("u32 w{}[{}];", n, vec_);
       for (int k = 0; k < vec_; k += 4) {
-        out_.line("philox_block((u64){}, (u64){} + ((u64)({}) >> 2) + {}, w{} + {});",
+        out_.line("philox_block((u64){}, (u64){} + (u64)((i64)({}) >> 2) + {}, w{} + {});",
                   out_.value(self.a), out_.value(self.b), out_.affine(self.index), k / 4, n, k);
       }
     } else if (is_vector_access(n)) {
