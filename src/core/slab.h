@@ -71,11 +71,15 @@ class Slab {
     return cell;
   }
 
+  // The thread's list goes to the global one when the thread ends.
+  static void register_thread(Local& list) {
+    if (list.registered || list.ended) return;
+    list.registered = true;
+    thread_local Guard guard;
+  }
+
   static void* refill(Local& list) {
-    if (!list.registered && !list.ended) {
-      list.registered = true;
-      thread_local Guard guard;
-    }
+    register_thread(list);
     {
       Global& g = global();
       const std::lock_guard lock(g.mutex);
@@ -94,6 +98,7 @@ class Slab {
     Local& list = local();
     auto* cell = new (memory) Cell;
     if (list.ended) return give_global(cell);
+    if (!list.registered) register_thread(list);
     cell->next = list.free;
     list.free = cell;
     // A thread that only drops what another one makes hands it back.

@@ -150,6 +150,7 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
   // A consumed record keeps nothing alive below it. Oldest first: a record that goes is done with.
   if (!options.retain_graph) {
     for (auto tape = tapes.rbegin(); tape != tapes.rend(); ++tape) (*tape)->edges.clear();
+    tapes.clear();  // gone, most of them: `drop` must not touch them
   }
   // Micro-batches repeat a plan instead of unrolling into one.
   std::sort(accumulated.begin(), accumulated.end());

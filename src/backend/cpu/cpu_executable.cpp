@@ -31,6 +31,7 @@ std::byte* thread_scratch(std::size_t bytes) {
   static thread_local std::size_t size = 0;
   if (size < bytes) {
     const std::size_t rounded = std::max<std::size_t>((bytes + 4095) / 4096 * 4096, 64 * 1024);
+    size = 0;  // should there be no memory
     memory.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
     if (memory == nullptr) throw std::bad_alloc();
     // Registers may be read before they are written, where a block ends inside a vector.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "core/counting.h"
@@ -188,7 +189,7 @@ bool CudaExecutable::capture(std::size_t index) {
     }
     variants_.push_back(record());
     return true;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     if (context_.lost()) throw;
     context_.synchronize();
     variants_.clear();
