@@ -89,6 +89,32 @@ inline std::uint64_t difference(const volta::Counters& before, const volta::Coun
   return after.*field - before.*field;
 }
 
+// The work of a number of steps.
+struct Work {
+  // Of one step.
+  double launches = 0, library_calls = 0, graph_launches = 0, submits = 0, transfers = 0;
+  // Over all of them.
+  std::uint64_t plans_built = 0, compilations = 0, allocations = 0;
+};
+inline Work work_between(const volta::Counters& before, const volta::Counters& after,
+                         std::int64_t steps) {
+  using volta::Counters;
+  const auto total = [&](std::uint64_t Counters::* field) {
+    return difference(before, after, field);
+  };
+  const auto per_step = [&](std::uint64_t Counters::* field) {
+    return static_cast<double>(total(field)) / static_cast<double>(steps);
+  };
+  return {.launches = per_step(&Counters::launches),
+          .library_calls = per_step(&Counters::library_calls),
+          .graph_launches = per_step(&Counters::graph_launches),
+          .submits = per_step(&Counters::submits),
+          .transfers = per_step(&Counters::transfers),
+          .plans_built = total(&Counters::plans_built),
+          .compilations = total(&Counters::compilations),
+          .allocations = total(&Counters::allocations)};
+}
+
 inline std::string quoted(const std::string& text) {
   std::ostringstream out;
   out << '"';

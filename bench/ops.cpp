@@ -349,13 +349,9 @@ std::vector<Row> cpu_rows() {
 
 // ---- Measuring.
 
-struct Result {
+struct Result : bench::Work {
   const Row* row = nullptr;
   bench::Timing timing;
-  // Of one evaluation.
-  double launches = 0, library_calls = 0, graph_launches = 0, submits = 0, transfers = 0;
-  // Over all measured ones.
-  std::uint64_t plans_built = 0, compilations = 0, allocations = 0;
   double limit_ms = 0;  // what the host would need at best; 0: not measured
 };
 
@@ -401,20 +397,7 @@ Result measure(const Row& row, Device device) {
       step, [&] { synchronize(device); }, bench::block_count(estimate),
       bench::block_steps(estimate));
   const Counters after = counters();
-  const auto total = [&](std::uint64_t Counters::* field) {
-    return bench::difference(before, after, field);
-  };
-  const auto per_step = [&](std::uint64_t Counters::* field) {
-    return static_cast<double>(total(field)) / static_cast<double>(result.timing.steps);
-  };
-  result.launches = per_step(&Counters::launches);
-  result.library_calls = per_step(&Counters::library_calls);
-  result.graph_launches = per_step(&Counters::graph_launches);
-  result.submits = per_step(&Counters::submits);
-  result.transfers = per_step(&Counters::transfers);
-  result.plans_built = total(&Counters::plans_built);
-  result.compilations = total(&Counters::compilations);
-  result.allocations = total(&Counters::allocations);
+  static_cast<bench::Work&>(result) = bench::work_between(before, after, result.timing.steps);
   if (result.launches + result.library_calls + result.transfers < 1) {
     throw Error(row.name + ": evaluated without a kernel, a library call or a transfer");
   }

@@ -93,17 +93,13 @@ Workload make_mlp(const std::string& name, std::int64_t batch, Device device) {
           [](const Tensor& output, const Tensor& target) { return cross_entropy(output, target); }};
 }
 
-struct Result {
+struct Result : bench::Work {
   std::string workload;
   bench::Timing timing;
   double record_us = 0, nodes = 0;  // forward and backward of one step, on the host
   double host_us = 0;               // until step() returns, the device idle before
   double first_step_ms = 0;         // planning and compilation included
   double loss_before = 0, loss_after = 0;
-  // Of one measured step.
-  double launches = 0, library_calls = 0, graph_launches = 0, submits = 0, transfers = 0;
-  // Over all measured steps.
-  std::uint64_t plans_built = 0, compilations = 0, allocations = 0;
   std::uint64_t peak_bytes = 0;
 };
 
@@ -144,20 +140,7 @@ Result measure(const Workload& work, const Options& options) {
   const Counters before = counters();
   result.timing = bench::time_blocks(step, [&] { synchronize(device); }, bench::kBlocks, block);
   const Counters after = counters();
-  const auto total = [&](std::uint64_t Counters::* field) {
-    return bench::difference(before, after, field);
-  };
-  const auto per_step = [&](std::uint64_t Counters::* field) {
-    return static_cast<double>(total(field)) / static_cast<double>(result.timing.steps);
-  };
-  result.launches = per_step(&Counters::launches);
-  result.library_calls = per_step(&Counters::library_calls);
-  result.graph_launches = per_step(&Counters::graph_launches);
-  result.submits = per_step(&Counters::submits);
-  result.transfers = per_step(&Counters::transfers);
-  result.plans_built = total(&Counters::plans_built);
-  result.compilations = total(&Counters::compilations);
-  result.allocations = total(&Counters::allocations);
+  static_cast<bench::Work&>(result) = bench::work_between(before, after, result.timing.steps);
   result.peak_bytes = memory_stats(device).peak;
 
   std::vector<double> record_times, host_times;
