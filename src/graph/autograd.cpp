@@ -10,6 +10,7 @@
 
 #include "core/counting.h"
 #include "core/registry.h"
+#include "core/thread_owned.h"
 #include "graph/apply.h"
 #include "graph/host.h"
 #include "graph/segment.h"
@@ -23,6 +24,11 @@ namespace volta::graph {
 namespace {
 
 std::atomic<std::uint32_t> pass_number{0};
+
+// Keeps its memory from pass to pass.
+struct ReachedTapes {
+  std::vector<Tape*> tapes;
+};
 
 // All records the root depends on, last recorded first.
 void find_reachable(Tape* root, std::uint32_t pass, std::vector<Tape*>& found) {
@@ -95,7 +101,7 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
     return;
   }
   const std::uint32_t pass = pass_number.fetch_add(1, std::memory_order_relaxed) + 1;
-  thread_local std::vector<Tape*> tapes;  // keeps its memory from pass to pass
+  std::vector<Tape*>& tapes = ThreadOwned<ReachedTapes>::get().tapes;
   find_reachable(variable->tape.get(), pass, tapes);
   for (const Tape* tape : tapes) {
     if (tape->consumed) {

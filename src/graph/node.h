@@ -62,8 +62,7 @@ struct Node {
   bool live = false;  // counted in the segment's hash of wanted nodes
   std::uint8_t attrs_count = 0;
   std::uint32_t inputs_count = 0;
-  std::uint32_t index = 0;                  // position in the segment
-  std::atomic<std::uint32_t> journaled{0};  // holders that only serve to undo a failed step
+  std::uint32_t index = 0;  // position in the segment
   DeviceEntry* entry = nullptr;
   std::atomic<Segment*> segment{nullptr};  // while recorded and not yet submitted
   Shape shape;
@@ -206,8 +205,9 @@ class TapeRef {
 // What handles share.
 struct Variable {
   std::atomic<std::uint32_t> refs{1};
-  bool requires_grad = false;   // a leaf that wants a gradient
-  std::uint32_t grad_pass = 0;  // the backward pass in which `grad` began
+  bool requires_grad = false;       // a leaf that wants a gradient
+  std::uint32_t grad_pass = 0;      // the backward pass in which `grad` began
+  std::uint32_t journal_entry = 0;  // where its entry in a journal was put
   Held node;
   TapeRef tape;
   Tensor grad;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/registry.h"
+#include "core/thread_owned.h"
 #include "graph/apply.h"
 #include "graph/segment.h"
 #include "volta/error.h"
@@ -59,10 +60,7 @@ struct Update {
     for (std::size_t i = first; i < inputs.size(); ++i) graph::unhold(inputs[i]);
   }
 };
-Update& update_of_thread() {
-  thread_local Update update;
-  return update;
-}
+Update& update_of_thread() { return ThreadOwned<Update>::get(); }
 
 // Where the parameters with gradients live: usually one device and dtype.
 using Where = std::pair<DeviceEntry*, DType>;

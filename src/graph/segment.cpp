@@ -10,6 +10,7 @@
 
 #include "core/counting.h"
 #include "core/registry.h"
+#include "core/thread_owned.h"
 #include "plan/runner.h"
 #include "volta/error.h"
 
@@ -21,6 +22,7 @@ constexpr std::size_t kNodeLimit = 8192;
 
 // Drops what was recorded if nobody wants it; tells whether the segment is empty.
 bool clear_if_unheld(Segment& segment) {
+  drop_dead_assignments(segment);
   Batch dropped;
   {
     const std::lock_guard guard(segment.lock);
@@ -30,6 +32,29 @@ bool clear_if_unheld(Segment& segment) {
   }
   dropped.reset();
   return true;
+}
+
+// Gives this thread's variables back what they had before a submit of another thread failed.
+void undo_failed_assignments(Segment& segment) {
+  if (!segment.has_failed.load(std::memory_order_relaxed)) return;
+  std::vector<JournalEntry> failed;
+  {
+    const std::lock_guard guard(segment.lock);
+    // The other thread leaves the assignments first and then marks the nodes.
+    const auto marked =
+        std::partition(segment.failed.begin(), segment.failed.end(), [](const JournalEntry& entry) {
+          return entry.assigned->state.load(std::memory_order_acquire) == NodeState::Pending;
+        });
+    failed.assign(marked, segment.failed.end());
+    segment.failed.erase(marked, segment.failed.end());
+    segment.has_failed.store(!segment.failed.empty(), std::memory_order_relaxed);
+  }
+  for (const JournalEntry& entry : failed) {
+    undo_assignment(entry);
+    unhold(entry.previous);
+    release(entry.assigned);
+    release(entry.variable);
+  }
 }
 
 struct SegmentShelf {
@@ -49,13 +74,14 @@ struct ThreadSegments {
   ~ThreadSegments() {
     const std::lock_guard guard(shelf().mutex);
     for (Segment* segment : segments) {
+      undo_failed_assignments(*segment);
       clear_if_unheld(*segment);
       segment->lock.disown();
       shelf().free.push_back(segment);
     }
   }
 };
-thread_local ThreadSegments thread_segments;
+std::vector<Segment*>& thread_segments() { return ThreadOwned<ThreadSegments>::get().segments; }
 
 void mix_shape(Hash& hash, const Shape& shape) {
   hash.mix(static_cast<std::uint64_t>(shape.rank()) << 56 | 0x51);
@@ -205,13 +231,12 @@ std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
   const auto number = static_cast<std::uint32_t>(leaves.size());
   leaf_table[at] = {node, number};
   retain(node);
-  leaves.push_back({node});
+  leaves.push_back({node, 0});
   return number;
 }
 
 void Batch::reset() {
   for (const JournalEntry& entry : journal) {
-    entry.previous->journaled.fetch_sub(1, std::memory_order_relaxed);
     unhold(entry.previous);
     release(entry.variable);
   }
@@ -231,7 +256,7 @@ void Batch::reset() {
 }
 
 Segment& current_segment(DeviceEntry& entry) {
-  for (Segment* segment : thread_segments.segments) {
+  for (Segment* segment : thread_segments()) {
     if (segment->entry == &entry) return *segment;
   }
   Segment* segment = nullptr;
@@ -248,7 +273,7 @@ Segment& current_segment(DeviceEntry& entry) {
   if (segment == nullptr) segment = new Segment;
   segment->entry = &entry;
   segment->lock.own();
-  thread_segments.segments.push_back(segment);
+  thread_segments().push_back(segment);
   return *segment;
 }
 
@@ -319,22 +344,101 @@ Node* make_constant(double value, std::int64_t integer, const Shape& shape, DTyp
   return node;
 }
 
-void assign_node(const Tensor& variable, Held node) {
-  Variable* target = TensorAccess::variable(variable);
-  Node* previous = target->node.get();
-  const bool committed = previous->state.load(std::memory_order_acquire) != NodeState::Pending;
-  if (committed && node->state.load(std::memory_order_acquire) == NodeState::Pending) {
-    if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
-      const std::lock_guard guard(segment->lock);
-      if (node->segment.load(std::memory_order_relaxed) == segment) {
-        previous->journaled.fetch_add(1, std::memory_order_relaxed);
-        target->refs.fetch_add(1, std::memory_order_relaxed);
-        // Which value replaces which leaf decides whose buffer it takes over.
-        segment->batch.hash.mix(std::uint64_t{node->index} << 32 | 0xA5);
-        segment->batch.hash.mix(segment->batch.find_leaf(previous));
-        segment->batch.journal.push_back({target, target->node.leave()});
+void drop_dead_assignments(Segment& segment) {
+  std::vector<JournalEntry> dead;  // dropped outside the lock, which dropping a holder takes
+  {
+    const std::lock_guard guard(segment.lock);
+    auto& journal = segment.batch.journal;
+    std::size_t kept = 0;
+    for (const JournalEntry& entry : journal) {
+      // The journal has the only reference: nobody can take another.
+      if (entry.variable->refs.load(std::memory_order_acquire) == 1) {
+        if (entry.leaf != Batch::kNoLeaf) --segment.batch.leaves[entry.leaf].journaled;
+        dead.push_back(entry);
+      } else {
+        journal[kept++] = entry;
       }
     }
+    journal.resize(kept);
+  }
+  for (const JournalEntry& entry : dead) {
+    unhold(entry.previous);
+    release(entry.variable);
+  }
+}
+
+void undo_assignment(const JournalEntry& entry) {
+  // Computed after all, or assigned again since: nothing to undo.
+  if (entry.variable->node.get() != entry.assigned ||
+      entry.assigned->state.load(std::memory_order_acquire) != NodeState::Failed) {
+    return;
+  }
+  entry.variable->node = Held(entry.previous);
+}
+
+bool leave_to_owner(Segment& segment, std::span<const JournalEntry> journal) {
+  // Without an owner it is that of a thread that has ended.
+  if (!segment.lock.owned_by_other()) return false;
+  const std::lock_guard guard(segment.lock);
+  for (const JournalEntry& entry : journal) {
+    entry.variable->refs.fetch_add(1, std::memory_order_relaxed);
+    hold(entry.previous);
+    retain(entry.assigned);
+    segment.failed.push_back(entry);
+  }
+  segment.has_failed.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+void undo_failed_assignments() {
+  for (Segment* segment : thread_segments()) undo_failed_assignments(*segment);
+}
+
+namespace {
+// The entry of a variable that was assigned to earlier in the batch.
+JournalEntry* entry_of(Batch& batch, const Variable& variable) {
+  auto& journal = batch.journal;
+  if (variable.journal_entry < journal.size() &&
+      journal[variable.journal_entry].variable == &variable) {
+    return &journal[variable.journal_entry];
+  }
+  const auto found = std::find_if(journal.begin(), journal.end(), [&](const JournalEntry& entry) {
+    return entry.variable == &variable;
+  });
+  return found == journal.end() ? nullptr : &*found;
+}
+
+// Notes in the locked segment that the variable will have one of its nodes.
+void journal(Segment& segment, Variable& target, Node* assigned) {
+  Batch& batch = segment.batch;
+  Node* previous = target.node.get();
+  std::uint32_t leaf = Batch::kNoLeaf;
+  if (previous->state.load(std::memory_order_acquire) == NodeState::Pending) {
+    JournalEntry* entry = entry_of(batch, target);
+    if (entry == nullptr) return;  // born in this batch: it has nothing to go back to
+    entry->assigned = assigned;
+    leaf = entry->leaf;
+  } else {
+    leaf = batch.find_leaf(previous);
+    if (leaf != Batch::kNoLeaf) ++batch.leaves[leaf].journaled;
+    target.refs.fetch_add(1, std::memory_order_relaxed);
+    target.journal_entry = static_cast<std::uint32_t>(batch.journal.size());
+    batch.journal.push_back({&target, target.node.leave(), assigned, leaf});
+  }
+  // Which value replaces which leaf decides whose buffer it takes over.
+  batch.hash.mix(std::uint64_t{assigned->index} << 32 | 0xA5);
+  batch.hash.mix(leaf);
+}
+}  // namespace
+
+void assign_node(const Tensor& variable, Held node) {
+  Variable* target = TensorAccess::variable(variable);
+  if (target->node->state.load(std::memory_order_acquire) == NodeState::Failed)
+    undo_failed_assignments();
+  if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
+    const std::lock_guard guard(segment->lock);
+    if (node->segment.load(std::memory_order_relaxed) == segment)
+      journal(*segment, *target, node.get());
   }
   target->node = std::move(node);
 }

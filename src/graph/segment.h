@@ -53,6 +53,7 @@ class Bump {
 // A computed value that pending nodes read.
 struct Leaf {
   Node* node = nullptr;
+  std::uint32_t journaled = 0;  // holders that are entries of the batch's journal
 };
 
 // Where an index is checked, for the message of an IndexError.
@@ -61,10 +62,12 @@ struct Site {
   Place place;
 };
 
-// An assignment that a failed submit undoes: the variable and the node it had.
+// An assignment that a failed submit undoes: the variable, the node it had and the one it has.
 struct JournalEntry {
   Variable* variable;  // one reference
   Node* previous;      // the variable's former holding reference
+  Node* assigned;      // the latest, of the same batch
+  std::uint32_t leaf;  // the former node's number among the batch's leaves
 };
 
 // Everything recorded between two submits.
@@ -93,6 +96,10 @@ struct Segment {
   platform::BiasedLock lock;  // the recording thread owns it
   LiveCounters::Count& recorded = live_counters().nodes_recorded.add_shard();
   Batch batch;
+  // Assignments that another thread's submit found failed: only the recording thread may change its
+  // variables, and does so before it goes on. Each holds a reference to the node assigned.
+  std::vector<JournalEntry> failed;
+  std::atomic<bool> has_failed{false};
 };
 
 // This thread's segment for a device.
@@ -119,6 +126,15 @@ void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::i
 // A number in every element of a shape: immediate, never pending. One holding reference.
 Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype,
                     DeviceEntry& entry);
+
+// Drops assignments to variables that nobody has any more, and with them the wish for their values.
+void drop_dead_assignments(Segment& segment);
+// If the segment is another thread's: leaves it the assignments of a batch that is about to fail.
+bool leave_to_owner(Segment& segment, std::span<const JournalEntry> journal);
+// Gives the variable the node it had before the assigned one failed.
+void undo_assignment(const JournalEntry& entry);
+// Undoes what other threads left in `failed`, of all segments of the calling thread.
+void undo_failed_assignments();
 
 // Gives the variable a new node, undone if the submit that computes the node fails.
 void assign_node(const Tensor& variable, Held node);

@@ -36,8 +36,8 @@ fs::path default_folder() {
 }
 
 CacheFolder& process_folder() {
-  static CacheFolder folder(default_folder());
-  return folder;
+  static auto* folder = new CacheFolder(default_folder());  // outlives objects with static storage
+  return *folder;
 }
 
 bool unpack(const std::string& entry, std::string& binary) {
@@ -104,8 +104,8 @@ void CacheFolder::turn_off(const std::string& why) {
 }
 
 KernelCache& KernelCache::instance() {
-  static KernelCache cache;
-  return cache;
+  static auto* cache = new KernelCache;  // outlives objects with static storage
+  return *cache;
 }
 
 std::string KernelCache::key(const std::string& source, const std::string& options,

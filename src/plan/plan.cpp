@@ -135,16 +135,11 @@ std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
 
 // Which leaf's variable each new value was assigned to.
 std::map<int, int> predecessors(const graph::Batch& batch, const Lowering& lowering) {
-  std::map<const graph::Node*, int> leaf_number;
-  for (std::size_t i = 0; i < batch.leaves.size(); ++i)
-    leaf_number[batch.leaves[i].node] = static_cast<int>(i);
   std::map<int, int> result;
   for (const graph::JournalEntry& entry : batch.journal) {
-    const graph::Node* now = entry.variable->node.get();
-    const auto before = leaf_number.find(entry.previous);
-    const bool here = now->index < batch.nodes.size() && batch.nodes[now->index] == now;
-    if (before == leaf_number.end() || !here) continue;
-    result[reshape_base(lowering.values, lowering.node_values[now->index])] = before->second;
+    if (entry.leaf == graph::Batch::kNoLeaf) continue;
+    result[reshape_base(lowering.values, lowering.node_values[entry.assigned->index])] =
+        static_cast<int>(entry.leaf);
   }
   return result;
 }

@@ -75,11 +75,11 @@ DeviceState& state_of(DeviceEntry& entry) {
 
 // A leaf may be overwritten if nobody but the batch (and its journal) will see its value again.
 // Scalars are left alone: nothing is gained, and equal ones share a buffer at first.
-bool is_donatable(const Node& node) {
+bool is_donatable(const graph::Leaf& leaf) {
+  const Node& node = *leaf.node;
   return node.shape.rank() > 0 && node.buffer != nullptr && node.buffer->pool_owned &&
          node.buffer->refs.load(std::memory_order_acquire) == 1u + (node.buffer->kept ? 1u : 0u) &&
-         node.counts.load(std::memory_order_acquire) ==
-             kReference + kHolder * node.journaled.load(std::memory_order_relaxed);
+         node.counts.load(std::memory_order_acquire) == kReference + kHolder * leaf.journaled;
 }
 
 Key key_of(const Batch& batch, std::vector<bool>& donatable) {
@@ -87,7 +87,7 @@ Key key_of(const Batch& batch, std::vector<bool>& donatable) {
   donatable.assign(batch.leaves.size(), false);
   std::uint64_t bits = 1;
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
-    donatable[i] = is_donatable(*batch.leaves[i].node);
+    donatable[i] = is_donatable(batch.leaves[i]);
     bits = bits << 1 | (donatable[i] ? 1 : 0);
     if (i % 62 == 61) {
       key.hash.mix(bits);
@@ -193,25 +193,20 @@ Plan& find_or_build(DeviceState& state, Batch& batch) {
 
 // Parameters get their last good node back, and whoever still looks at a node of the batch is told
 // why.
-void fail(Batch& batch, const std::exception_ptr& error) {
-  for (auto it = batch.journal.rbegin(); it != batch.journal.rend(); ++it) {
-    graph::Variable* variable = it->variable;
-    const Node* now = variable->node.get();
-    if (now->index >= batch.nodes.size() || batch.nodes[now->index] != now ||
-        now->state.load(std::memory_order_acquire) != NodeState::Pending) {
-      continue;  // computed after all, or assigned again since
-    }
-    variable->node = graph::Held(it->previous);
-  }
+void fail(Segment& segment, Batch& batch, const std::exception_ptr& error) {
+  const bool left = graph::leave_to_owner(segment, batch.journal);
   for (Node* node : batch.nodes) {
     if (node->state.load(std::memory_order_relaxed) != NodeState::Pending) continue;
     node->error = error;
     node->state.store(NodeState::Failed, std::memory_order_release);
   }
+  if (left) return;
+  for (const graph::JournalEntry& entry : batch.journal) graph::undo_assignment(entry);
 }
 
 // Takes what was recorded out of the segment, which is then free to record on.
 std::unique_ptr<Batch> take_batch(DeviceState& state, Segment& segment) {
+  graph::drop_dead_assignments(segment);
   std::unique_ptr<Batch> batch;
   if (state.spare.empty()) {
     batch = std::make_unique<Batch>();
@@ -253,7 +248,7 @@ void submit_segment(Segment& segment, Node* observed) {
       } catch (...) {  // the first error is the one to report
       }
     }
-    fail(*batch, error);
+    fail(segment, *batch, error);
     const bool rescued = observed != nullptr &&
                          observed->state.load(std::memory_order_acquire) == NodeState::Computed;
     give_back(state, std::move(batch));
@@ -300,8 +295,11 @@ void ensure_computed(Node* node) {
     Segment* segment = node->segment.load(std::memory_order_acquire);
     if (segment != nullptr) plan::submit_segment(*segment, node);
   }
-  if (node->state.load(std::memory_order_acquire) == NodeState::Failed)
-    std::rethrow_exception(node->error);
+  if (node->state.load(std::memory_order_acquire) == NodeState::Failed) {
+    const std::exception_ptr error = node->error;
+    undo_failed_assignments();  // who hears of the failure goes on with what was before it
+    std::rethrow_exception(error);
+  }
 }
 
 void check_device_error(DeviceEntry& entry) {

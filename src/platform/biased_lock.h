@@ -20,6 +20,12 @@ class VOLTA_BACKEND_API BiasedLock {
   // Nobody is. Called by the owner, which must not be inside.
   void disown() { owner_.store(nullptr, std::memory_order_relaxed); }
 
+  // Some other thread owns it.
+  bool owned_by_other() const {
+    const void* owner = owner_.load(std::memory_order_relaxed);
+    return owner != nullptr && owner != this_thread();
+  }
+
   void lock() noexcept {
     if (!is_owner()) return claim();
     enter();

@@ -14,7 +14,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
-#include <vector>
 #endif
 
 namespace volta::platform {
@@ -53,8 +52,8 @@ Range range_of(std::int64_t n, int part, int parts) {
 class WorkerPool {
  public:
   static WorkerPool& instance() {
-    static WorkerPool pool;
-    return pool;
+    static auto* pool = new WorkerPool;  // outlives objects with static storage
+    return *pool;
   }
 
   void run(std::int64_t n, int parts, detail::RangeFn fn, void* context) {
@@ -65,8 +64,9 @@ class WorkerPool {
     }
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      while (static_cast<int>(workers_.size()) < parts - 1) {
-        workers_.emplace_back([this, seen = generation_] { work(seen); });
+      while (workers_ < parts - 1) {
+        std::thread([this, seen = generation_] { work(seen); }).detach();
+        ++workers_;
       }
       n_ = n;
       parts_ = parts;
@@ -83,21 +83,11 @@ class WorkerPool {
   }
 
  private:
-  ~WorkerPool() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
-  }
-
   void work(std::uint64_t seen) {
     for (;;) {
       {
         std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
-        if (stop_) return;
+        wake_.wait(lock, [&] { return generation_ != seen; });
         seen = generation_;
       }
       take_parts();
@@ -127,13 +117,12 @@ class WorkerPool {
   static thread_local bool inside_;
   std::mutex turn_, mutex_;
   std::condition_variable wake_, done_;
-  std::vector<std::thread> workers_;
+  int workers_ = 0;
   std::int64_t n_ = 0;
   int parts_ = 0, next_ = 0, left_ = 0;
   detail::RangeFn fn_ = nullptr;
   void* context_ = nullptr;
   std::uint64_t generation_ = 0;
-  bool stop_ = false;
 };
 thread_local bool WorkerPool::inside_ = false;
 

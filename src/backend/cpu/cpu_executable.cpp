@@ -14,6 +14,7 @@
 #include "backend/cpu/sort.h"
 #include "backend/matmul_program.h"
 #include "core/counting.h"
+#include "core/thread_owned.h"
 #include "platform/parallel.h"
 
 namespace volta::cpu {
@@ -23,12 +24,15 @@ namespace {
 constexpr std::int64_t kSerialWork = 16 * 1024;
 
 // Memory of the calling thread, grown when a launch needs more.
-std::byte* thread_scratch(std::size_t bytes) {
+struct Scratch {
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  static thread_local std::unique_ptr<std::byte, Free> memory;
-  static thread_local std::size_t size = 0;
+  std::unique_ptr<std::byte, Free> memory;
+  std::size_t size = 0;
+};
+std::byte* thread_scratch(std::size_t bytes) {
+  auto& [memory, size] = ThreadOwned<Scratch>::get();
   if (size < bytes) {
     const std::size_t rounded = std::max<std::size_t>((bytes + 4095) / 4096 * 4096, 64 * 1024);
     size = 0;  // should there be no memory
@@ -40,6 +44,11 @@ std::byte* thread_scratch(std::size_t bytes) {
   }
   return memory.get();
 }
+
+// Where the slots of a launch lie. Workers read the table while the calling thread waits for them.
+struct SlotTable {
+  std::vector<void*> slots;
+};
 
 // A kernel step: one launch, or the segments of a horizontal one.
 struct KernelLaunch {
@@ -95,8 +104,7 @@ class CpuExecutable final : public Executable {
   void run(std::span<const volta::Address> leaves, std::span<const volta::Address> outputs,
            volta::Address arena, std::span<const std::uint64_t> args) override {
     const Addresses addresses{leaves, outputs, arena};
-    // Workers read the table while the calling thread waits for them.
-    static thread_local std::vector<void*> slots;
+    std::vector<void*>& slots = ThreadOwned<SlotTable>::get().slots;
     if (slots.size() < most_slots_) slots.resize(most_slots_);
     for (const auto& step : steps_) {
       if (const auto* kernel = std::get_if<KernelLaunch>(&step)) {

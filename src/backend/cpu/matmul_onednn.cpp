@@ -39,8 +39,9 @@ constexpr std::int64_t kLeastDepth = 2048;
 constexpr std::int64_t kGroupWork = std::int64_t{1} << 20;
 
 dnnl::engine& engine() {
-  static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
+  // Outlives objects with static storage.
+  static auto* cpu = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *cpu;
 }
 
 // While it lives, oneDNN plans and runs on the calling thread alone.
