@@ -36,7 +36,7 @@ bench:
 	cmake --preset demo -DVOLTA_BENCH=ON
 	cmake --build --preset demo --target benchmarks
 	@set -e; for program in build/release/bench/volta_*; do \
-	  case $$program in *_sources) continue;; esac; \
+	  case $$program in *_sources|*_search) continue;; esac; \
 	  echo "== $$program"; $$program; \
 	done
 

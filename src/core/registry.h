@@ -20,6 +20,7 @@ struct DeviceEntry {
   int index;  // of the device within its backend
   Pool& pool;
   std::recursive_mutex& lock;  // held while work is submitted, copied or waited for
+  void* plans = nullptr;       // the runner's state for the device, under the lock
 };
 
 // The entry of a device, loading its backend on first use; throws DeviceError saying why it is

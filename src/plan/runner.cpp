@@ -64,13 +64,10 @@ struct DeviceState {
   std::vector<bool> donatable;
 };
 
+// The entry is locked, and lives as long as the process.
 DeviceState& state_of(DeviceEntry& entry) {
-  static auto* mutex = new std::mutex;
-  static auto* states = new std::unordered_map<DeviceEntry*, std::unique_ptr<DeviceState>>;
-  const std::lock_guard guard(*mutex);
-  auto& state = (*states)[&entry];
-  if (!state) state = std::make_unique<DeviceState>(entry);
-  return *state;
+  if (entry.plans == nullptr) entry.plans = new DeviceState(entry);
+  return *static_cast<DeviceState*>(entry.plans);
 }
 
 // A leaf may be overwritten if nobody but the batch (and its journal) will see its value again.

@@ -23,11 +23,11 @@ constexpr std::uint64_t kSmallBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kBytesPerLaunch = std::uint64_t{4} << 20;
 constexpr std::uint64_t kSmallGroup = 4;
 
-std::uint64_t runs_in_group(const plan::PlanSteps& steps) {
+std::uint64_t bytes_of(const plan::PlanSteps& steps) {
   std::uint64_t bytes = steps.arena_bytes;
   for (const std::uint64_t leaf : steps.leaf_bytes) bytes += leaf;
   for (const std::uint64_t output : steps.output_bytes) bytes += output;
-  return bytes <= kSmallBytes ? kSmallGroup : 1;
+  return bytes;
 }
 
 }  // namespace
@@ -38,8 +38,9 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
       leaf_bytes_(steps.leaf_bytes),
       output_bytes_(steps.output_bytes),
       arena_bytes_(steps.arena_bytes),
+      bytes_(bytes_of(steps)),
       steps_(context_, device_->modules(), device_->matmuls(), steps),
-      group_runs_(runs_in_group(steps)),
+      group_runs_(bytes_ <= kSmallBytes ? kSmallGroup : 1),
       finished_{Event(context_), Event(context_)},
       arg_words_(steps.arg_words),
       arg_block_count_(2 * group_runs_ + 1),
@@ -78,7 +79,7 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
   set_addresses(leaves, outputs, arena);
   send_args(args);
   VariantTable::Choice choice{VariantTable::Action::Eager};
-  if (runs_ >= kEagerRuns && !replay_off_ && !is_single()) choice = table_.choose(addresses_);
+  if (runs_ >= kEagerRuns && !replay_off_ && !gains_nothing()) choice = table_.choose(addresses_);
   if (choice.action == VariantTable::Action::Capture &&
       (is_costly_to_slot() || !capture(choice.variant))) {
     choice.action = VariantTable::Action::Eager;
@@ -97,15 +98,19 @@ bool CudaExecutable::is_costly_to_slot() {
     if (table_.is_volatile(i))
       copied += i < leaf_bytes_.size() ? leaf_bytes_[i] : output_bytes_[i - leaf_bytes_.size()];
   }
-  if (copied <= kBytesPerLaunch * (steps_.launches() + steps_.library_calls())) return false;
+  // A copy is a launch itself.
+  const std::uint64_t launches = is_single() ? 0 : steps_.launches() + steps_.library_calls();
+  if (copied <= kBytesPerLaunch * launches) return false;
   context_.synchronize();  // earlier variants may still be running
   variants_.clear();
   slots_ = {};
   return replay_off_ = true;
 }
 
+bool CudaExecutable::gains_nothing() const { return bytes_ > kBytesPerLaunch && is_single(); }
+
 bool CudaExecutable::is_single() const {
-  // A scalar somebody looks at is worth a graph: its mirror is part of it.
+  // A scalar somebody looks at has a mirror, which is another.
   return steps_.launches() + steps_.library_calls() == 1 &&
          std::none_of(scalars_.begin(), scalars_.end(),
                       [](const auto& scalar) { return scalar != nullptr && scalar->observed; });

@@ -48,8 +48,11 @@ class CudaExecutable final : public Executable {
   // Whether copies around the graph would take longer than issuing step by step, which it then does
   // from now on: inputs are large and lie somewhere else each time.
   bool is_costly_to_slot();
-  // Whether one launch does it all: then a captured graph has nothing to save.
+  // Whether one launch does it all.
   bool is_single() const;
+  // Whether issuing takes no longer than replaying: a launch costs the host twice as much as a
+  // graph of one, which matters only where the kernel is shorter than that.
+  bool gains_nothing() const;
   void run_eagerly();
   // False when the plan cannot be replayed after all.
   bool capture(std::size_t index);
@@ -69,6 +72,7 @@ class CudaExecutable final : public Executable {
   const Context& context_;
   const std::vector<std::uint64_t> leaf_bytes_, output_bytes_;
   const std::uint64_t arena_bytes_;
+  const std::uint64_t bytes_;  // all of these
   PreparedSteps steps_;
 
   std::mutex mutex_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backend/opencl/gemm_parameters.h"
 #include "volta/error.h"
 
 namespace volta::opencl {
@@ -41,6 +42,7 @@ DeviceContext::DeviceContext(const DeviceInfo& info) : info_(info) {
   queue_ = QueueHandle(clCreateCommandQueue(context_.get(), info_.id, 0, &status));
   check(status, "clCreateCommandQueue");
   compiler_.emplace(context_.get(), info_);
+  set_gemm_parameters(info_);
 }
 
 DeviceContext::~DeviceContext() {
