@@ -45,8 +45,17 @@ class VOLTA_API Tensor {
   Tensor(const Tensor& other) noexcept;
   Tensor(Tensor&& other) noexcept : variable_(other.variable_) { other.variable_ = nullptr; }
   Tensor& operator=(const Tensor& other) noexcept;
-  Tensor& operator=(Tensor&& other) noexcept;
-  ~Tensor();
+  Tensor& operator=(Tensor&& other) noexcept {
+    if (this == &other) return *this;
+    graph::Variable* previous = variable_;
+    variable_ = other.variable_;
+    other.variable_ = nullptr;
+    if (previous != nullptr) drop(previous);
+    return *this;
+  }
+  ~Tensor() {
+    if (variable_ != nullptr) drop(variable_);
+  }
 
   bool defined() const { return variable_ != nullptr; }
   explicit operator bool() const = delete;  // ambiguous: use defined() or item()
@@ -168,6 +177,7 @@ class VOLTA_API Tensor {
  private:
   friend struct graph::TensorAccess;
   explicit Tensor(graph::Variable* variable) noexcept : variable_(variable) {}
+  static void drop(graph::Variable* variable) noexcept;
   void item_into(DType dtype, void* value) const;
   void values_into(DType dtype, void* values) const;
 

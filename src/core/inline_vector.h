@@ -1,12 +1,13 @@
 // A vector whose first N elements need no heap, and which makes only the elements it has. Only what
-// its users need: it is neither copied nor moved.
+// its users need: it is neither copied nor moved, so that it may point into itself.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace volta {
 
@@ -16,57 +17,55 @@ class InlineVector {
   InlineVector() noexcept {}  // NOLINT(modernize-use-equals-default): few_ stays raw memory
   InlineVector(const InlineVector&) = delete;
   InlineVector& operator=(const InlineVector&) = delete;
-  ~InlineVector() { clear(); }
+  ~InlineVector() {
+    clear();
+    if (data_ != few_) free_heap(data_);
+  }
 
   // Of an empty vector.
   void resize(std::size_t count) {
-    if (count > N) {
-      more_.resize(count);
-    } else {
-      std::uninitialized_value_construct_n(few_, count);
-    }
-    count_ = count;
+    if (count > capacity_) grow(count);
+    std::uninitialized_value_construct_n(data_, count);
+    count_ = static_cast<std::uint32_t>(count);
   }
-  void push_back(T value) {
-    if (count_ < N) {
-      std::construct_at(few_ + count_, std::move(value));
-    } else {
-      if (count_ == N) {
-        more_.reserve(2 * N);
-        for (T& element : few_) more_.push_back(std::move(element));
-        std::destroy_n(few_, N);
-      }
-      more_.push_back(std::move(value));
-    }
+  template <class... Args>
+  T& emplace_back(Args&&... args) {
+    if (count_ == capacity_) grow(2 * std::size_t{capacity_});
+    T* made = new (data_ + count_) T{std::forward<Args>(args)...};
     ++count_;
+    return *made;
   }
   void clear() {
-    if (count_ > N) {
-      more_.clear();
-    } else {
-      std::destroy_n(few_, count_);
-    }
+    std::destroy_n(data_, count_);
     count_ = 0;
   }
 
   std::size_t size() const { return count_; }
   bool empty() const { return count_ == 0; }
-  T* data() { return count_ > N ? more_.data() : few_; }
-  const T* data() const { return count_ > N ? more_.data() : few_; }
-  T* begin() { return data(); }
-  T* end() { return data() + count_; }
-  const T* begin() const { return data(); }
-  const T* end() const { return data() + count_; }
-  T& operator[](std::size_t i) { return data()[i]; }
-  const T& operator[](std::size_t i) const { return data()[i]; }
-  std::span<const T> span() const { return {data(), count_}; }
+  T* begin() { return data_; }
+  T* end() { return data_ + count_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + count_; }
+  T& operator[](std::size_t i) { return data_[i]; }
+  const T& operator[](std::size_t i) const { return data_[i]; }
+  std::span<const T> span() const { return {data_, count_}; }
 
  private:
-  std::size_t count_ = 0;
+  void grow(std::size_t capacity) {
+    T* larger = static_cast<T*>(::operator new(capacity * sizeof(T), std::align_val_t{alignof(T)}));
+    std::uninitialized_move_n(data_, count_, larger);
+    std::destroy_n(data_, count_);
+    if (data_ != few_) free_heap(data_);
+    data_ = larger;
+    capacity_ = static_cast<std::uint32_t>(capacity);
+  }
+  static void free_heap(T* memory) { ::operator delete(memory, std::align_val_t{alignof(T)}); }
+
+  T* data_ = few_;
+  std::uint32_t count_ = 0, capacity_ = N;
   union {
     T few_[N];
   };
-  std::vector<T> more_;
 };
 
 }  // namespace volta

@@ -18,20 +18,8 @@ std::string sizes_text(std::span<const std::int64_t> sizes) {
   return text += "]";
 }
 
-std::int64_t checked_numel(std::span<const std::int64_t> sizes) {
-  // A zero anywhere makes the product zero, whatever the other sizes would overflow to.
-  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
-  std::int64_t numel = 1;
-  for (const std::int64_t size : sizes)
-    if (__builtin_mul_overflow(numel, size, &numel))
-      throw ShapeError("shape: the number of elements of " + sizes_text(sizes) +
-                       " exceeds 2^63 - 1");
-  return numel;
-}
-
-}  // namespace
-
-Shape::Shape(std::span<const std::int64_t> sizes) {
+// What is wrong with the sizes, found by the checks of Shape's constructor.
+[[noreturn]] void throw_bad_sizes(std::span<const std::int64_t> sizes) {
   if (sizes.size() > kMaxRank)
     throw ShapeError("shape: " + std::to_string(sizes.size()) + " axes, at most " +
                      std::to_string(kMaxRank));
@@ -39,9 +27,26 @@ Shape::Shape(std::span<const std::int64_t> sizes) {
     if (size < 0)
       throw ShapeError("shape: size " + std::to_string(size) + " is negative in " +
                        sizes_text(sizes));
-  numel_ = checked_numel(sizes);
+  throw ShapeError("shape: the number of elements of " + sizes_text(sizes) + " exceeds 2^63 - 1");
+}
+
+}  // namespace
+
+// One walk over the sizes: shapes are made with every recorded operation.
+Shape::Shape(std::span<const std::int64_t> sizes) {
+  if (sizes.size() > kMaxRank) throw_bad_sizes(sizes);
+  bool overflows = false, empty = false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::int64_t size = sizes[i];
+    if (size < 0) throw_bad_sizes(sizes);
+    sizes_[i] = size;
+    empty |= size == 0;
+    overflows |= __builtin_mul_overflow(numel_, size, &numel_);
+  }
+  // A zero anywhere makes the product zero, whatever the other sizes would overflow to.
+  if (empty) numel_ = 0;
+  if (overflows && !empty) throw_bad_sizes(sizes);
   rank_ = static_cast<std::int32_t>(sizes.size());
-  std::copy(sizes.begin(), sizes.end(), sizes_);
 }
 
 Shape Shape::with(int axis, std::int64_t size) const {

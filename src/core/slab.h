@@ -72,13 +72,13 @@ class Slab {
   }
 
   // The thread's list goes to the global one when the thread ends.
-  static void register_thread(Local& list) {
+  [[gnu::noinline]] static void register_thread(Local& list) {
     if (list.registered || list.ended) return;
     list.registered = true;
     thread_local Guard guard;
   }
 
-  static void* refill(Local& list) {
+  [[gnu::noinline]] static void* refill(Local& list) {
     register_thread(list);
     {
       Global& g = global();
@@ -102,7 +102,9 @@ class Slab {
     cell->next = list.free;
     list.free = cell;
     // A thread that only drops what another one makes hands it back.
-    if (++list.count <= kMaxLocal) return;
+    if (++list.count > kMaxLocal) hand_back(list);
+  }
+  [[gnu::noinline]] static void hand_back(Local& list) noexcept {
     for (; list.count > kMaxLocal / 2; --list.count) {
       Cell* spare = list.free;
       list.free = spare->next;

@@ -23,30 +23,26 @@ std::uint64_t next_tape_sequence(std::uint64_t after) {
   return last = std::max(last, after) + 1;
 }
 
-Tensor make_tensor(Node* node, TapeRef tape) {
-  Variable* variable = new_variable();
-  variable->node = Held::adopt(node);
-  variable->tape = std::move(tape);
-  return TensorAccess::wrap(variable);
-}
-
 // A list made of another one's elements; up to a few without a heap allocation.
 template <class T>
 class Few {
  public:
   template <class Source, class Convert>
   Few(std::span<const Source> source, Convert convert) : count_(source.size()) {
-    if (count_ > kFew) many_.resize(count_);
-    for (std::size_t i = 0; i < count_; ++i) data()[i] = convert(source[i]);
+    T* data = few_;
+    if (count_ > kFew) {
+      many_ = std::make_unique<T[]>(count_);
+      data = many_.get();
+    }
+    for (std::size_t i = 0; i < count_; ++i) data[i] = convert(source[i]);
   }
-  std::span<const T> span() { return {data(), count_}; }
+  std::span<const T> span() const { return {count_ > kFew ? many_.get() : few_, count_}; }
 
  private:
   static constexpr std::size_t kFew = 8;
-  T* data() { return count_ > kFew ? many_.data() : few_; }
   std::size_t count_;
   T few_[kFew];
-  std::vector<T> many_;
+  std::unique_ptr<T[]> many_;
 };
 Few<Borrowed> borrowed(std::span<const Tensor> tensors) {
   return {tensors, [](const Tensor& tensor) { return Borrowed(tensor); }};
@@ -62,10 +58,16 @@ Tensor Borrowed::tensor() const {
   return TensorAccess::wrap(variable_);
 }
 
+bool& grad_mode() {
+  static constinit thread_local bool enabled = true;
+  return enabled;
+}
+
 TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
                   std::span<Node* const> outputs, Place place) {
   const Op& op = op_info(id);
-  if (op.vjp == nullptr || !grad_mode() || !is_floating(outputs[0]->dtype)) return {};
+  const Node& output = *outputs[0];
+  if (!grad_mode() || op.vjp == nullptr || !is_floating(output.dtype)) return {};
   bool any = false;
   std::uint64_t after = 0;
   for (const Borrowed& input : inputs) {
@@ -73,46 +75,30 @@ TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std
     if (input->tape) after = std::max(after, input->tape->sequence);
   }
   if (!any) return {};
-  const TapeRef tape = TapeRef::adopt(new_tape());
-  tape->op = id;
+  TapeRef tape = TapeRef::adopt(Slab<Tape>::make(id, output.shape, output.dtype, place));
   tape->sequence = next_tape_sequence(after);
-  tape->place = place;
-  tape->shape = outputs[0]->shape;
-  tape->dtype = outputs[0]->dtype;
-  for (const std::int64_t attr : attrs) tape->attrs.push_back(attr);
-  tape->edges.resize(inputs.size());
-  tape->saved.resize(inputs.size());
+  for (const std::int64_t attr : attrs) tape->attrs.emplace_back(attr);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Borrowed variable = inputs[i];
-    Edge& edge = tape->edges[i];
-    edge.shape = variable->node->shape;
-    edge.dtype = variable->node->dtype;
-    edge.device = variable->node->entry->device;
-    if (is_floating(edge.dtype)) {
-      if (variable->tape) {
-        edge.tape = variable->tape;
-      } else if (variable->requires_grad) {
-        edge.leaf = variable.tensor();
-      }
-    }
-    if (i < 30 && (op.saves >> i & 1) != 0) tape->saved[i] = variable->node;
+    const Borrowed input = inputs[i];
+    const Node& node = *input.node();
+    const bool flows = is_floating(node.dtype);
+    tape->edges.emplace_back(
+        flows ? input->tape : TapeRef(),
+        flows && !input->tape && input->requires_grad ? input.tensor() : Tensor(), node.shape,
+        node.dtype, node.entry->device);
+    tape->saved.emplace_back(i < 30 && (op.saves >> i & 1) != 0 ? input->node : Held());
   }
   if ((op.saves & kSavesOutput) != 0) tape->output = Held(outputs[0]);
   if ((op.saves & kSavesAuxiliary) != 0) {
-    for (std::size_t i = 1; i < outputs.size(); ++i) tape->auxiliary.push_back(Held(outputs[i]));
+    for (std::size_t i = 1; i < outputs.size(); ++i) tape->auxiliary.emplace_back(outputs[i]);
   }
   return tape;
 }
 
-bool& grad_mode() {
-  thread_local bool enabled = true;
-  return enabled;
-}
-
 DeviceEntry& entry_of(const Tensor& tensor) { return *node_of(tensor)->entry; }
 
-void require_defined(const char* op, const Tensor& tensor, const char* what) {
-  if (!tensor.defined()) throw ArgumentError(fmt::format("{}: {} is not a tensor", op, what));
+void throw_undefined(const char* op, const char* what) {
+  throw ArgumentError(fmt::format("{}: {} is not a tensor", op, what));
 }
 
 void throw_dtype(const char* op, DType dtype, const char* wanted) {
@@ -121,7 +107,8 @@ void throw_dtype(const char* op, DType dtype, const char* wanted) {
 
 void require_floating(const char* op, const Tensor& tensor) {
   require_defined(op, tensor);
-  if (!is_floating(tensor.dtype())) throw_dtype(op, tensor.dtype(), "a floating-point tensor");
+  const DType dtype = node_of(tensor)->dtype;
+  if (!is_floating(dtype)) throw_dtype(op, dtype, "a floating-point tensor");
 }
 
 void require_supported(const char* op, DType dtype, Device device) {
@@ -163,14 +150,12 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
 
 Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
              const Shape& shape, DType dtype, Place place) {
-  Few<Node*> nodes = nodes_of(inputs);
-  Node* node = record(op, nodes.span(), attrs, shape, dtype, *nodes.span()[0]->entry, place);
-  try {
-    return make_tensor(node, make_tape(op, inputs, attrs, {&node, 1}, place));
-  } catch (...) {
-    unhold(node);
-    throw;
-  }
+  const Few<Node*> nodes = nodes_of(inputs);
+  Held node =
+      Held::adopt(record({op, dtype, nodes.span(), attrs, shape, place}, *inputs[0]->node->entry));
+  Node* output = node.get();
+  TapeRef tape = grad_mode() ? make_tape(op, inputs, attrs, {&output, 1}, place) : TapeRef();
+  return TensorAccess::make(std::move(node), std::move(tape));
 }
 
 Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
@@ -188,25 +173,29 @@ Tensor apply(OpId op, std::initializer_list<Borrowed> inputs,
 std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
                                 std::span<const DType> dtypes, Place place) {
-  Few<Borrowed> views = borrowed(inputs);
-  Few<Node*> nodes = nodes_of(views.span());
+  const Few<Borrowed> views = borrowed(inputs);
+  const Few<Node*> nodes = nodes_of(views.span());
   std::vector<Node*> outputs(shapes.size());
-  record_multi(op, nodes.span(), attrs, shapes, dtypes, entry_of(inputs[0]), place, outputs);
+  record_multi({op, dtypes[0], nodes.span(), attrs, shapes[0], place}, entry_of(inputs[0]), shapes,
+               dtypes, outputs);
   TapeRef tape = make_tape(op, views.span(), attrs, outputs, place);
   std::vector<Tensor> results;
   results.reserve(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    results.push_back(make_tensor(outputs[i], i == 0 ? tape : TapeRef{}));
+    results.push_back(TensorAccess::make(Held::adopt(outputs[i]), i == 0 ? tape : TapeRef{}));
   }
   return results;
 }
 
-Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device) {
+Tensor filled(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry) {
   if (dtype == DType::boolean) value = value.value() != 0;
-  return make_tensor(
+  return TensorAccess::make(Held::adopt(
       make_constant(is_floating(dtype) ? value.value() : static_cast<double>(value.integer()),
-                    value.integer(), shape, dtype, device_entry(device)),
-      {});
+                    value.integer(), shape, dtype, entry)));
+}
+
+Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device) {
+  return filled(shape, value, dtype, device_entry(device));
 }
 
 Tensor number(Scalar value, DType dtype, Device device) {

@@ -30,7 +30,10 @@ class Borrowed {
 };
 
 // Throws ArgumentError "<op>: <what> is not a tensor" for a default-constructed Tensor.
-void require_defined(const char* op, const Tensor& tensor, const char* what = "the input");
+[[noreturn]] void throw_undefined(const char* op, const char* what);
+inline void require_defined(const char* op, const Tensor& tensor, const char* what = "the input") {
+  if (!tensor.defined()) throw_undefined(op, what);
+}
 [[noreturn]] void throw_dtype(const char* op, DType dtype, const char* wanted);
 void require_floating(const char* op, const Tensor& tensor);
 // Throws DTypeError where the device has no such dtype.
@@ -57,6 +60,7 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
 // A number as a tensor of no axes: never pending.
 Tensor number(Scalar value, DType dtype, Device device);
 Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device);
+Tensor filled(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry);
 
 // Where the tensor lives.
 DeviceEntry& entry_of(const Tensor& tensor);

@@ -55,14 +55,16 @@ bool expands(const Shape& from, const Shape& to) {
   return true;
 }
 
-// A gradient in the shape and dtype of what it is the gradient of.
-Tensor fitted(Tensor g, const Edge& edge, Place place) {
-  if (g.shape() != edge.shape) {
-    g = expands(g.shape(), edge.shape)
+// Brings a gradient to the shape and dtype of what it is the gradient of.
+void fit(Tensor& g, const Edge& edge, Place place) {
+  const Borrowed source = g;
+  const Node& node = *source.node();
+  if (node.shape != edge.shape) {
+    g = expands(node.shape, edge.shape)
             ? expand_to(g, edge.shape, place)
-            : apply(OpId::sum_to, {&g, 1}, edge.shape.sizes(), edge.shape, g.dtype(), place);
+            : apply(OpId::sum_to, {&source, 1}, edge.shape.sizes(), edge.shape, node.dtype, place);
   }
-  return g.dtype() == edge.dtype ? g : g.to(edge.dtype, place);
+  if (node_of(g)->dtype != edge.dtype) g = g.to(edge.dtype, place);
 }
 
 Tensor added(const Tensor& a, const Tensor& b, Place place) {
@@ -120,7 +122,6 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
   const DropGradients drop{tapes};
   for (Tape* tape : tapes) {
     Tensor g = std::move(tape->gradient);
-    tape->gradient = Tensor();
     if (!g.defined()) {
       if (!options.retain_graph) forget(*tape);
       continue;
@@ -129,9 +130,9 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
     op_info(tape->op).vjp(vjp);
     for (std::size_t i = 0; i < tape->edges.size(); ++i) {
       Edge& edge = tape->edges[i];
-      Tensor& result = vjp.results()[i];
-      if (!result.defined() || (!edge.tape && !edge.leaf.defined())) continue;
-      Tensor part = fitted(std::move(result), edge, tape->place);
+      Tensor& part = vjp.results()[i];
+      if (!part.defined() || (!edge.tape && !edge.leaf.defined())) continue;
+      fit(part, edge, tape->place);
       if (edge.tape) {
         Tensor& sum = edge.tape->gradient;
         sum = sum.defined() ? added(sum, part, tape->place) : std::move(part);

@@ -176,7 +176,7 @@ Tensor arange(std::int64_t n, TensorOptions options, Place place) {
   graph::require_supported("arange", dtype, device);
   const std::int64_t attrs[2] = {0, n};
   graph::Node* node =
-      graph::record(OpId::iota, {}, attrs, Shape{n}, dtype, device_entry(device), place);
+      graph::record({OpId::iota, dtype, {}, attrs, Shape{n}, place}, device_entry(device));
   const graph::Held held = graph::Held::adopt(node);
   return graph::finish(graph::TensorAccess::from_node(node), options);
 }

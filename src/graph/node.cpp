@@ -40,19 +40,7 @@ void release(Buffer* buffer) noexcept {
   Slab<Buffer>::destroy(buffer);
 }
 
-Node* new_node(OpId op, const Shape& shape, DType dtype, DeviceEntry* entry) {
-  return Slab<Node>::make(op, shape, dtype, entry);
-}
-Tape* new_tape() { return Slab<Tape>::make(); }
-Variable* new_variable() { return Slab<Variable>::make(); }
-
-void release(Variable* variable) noexcept {
-  // The only reference is the caller's: nobody can take another, so no exchange is needed.
-  if (variable->refs.load(std::memory_order_acquire) == 1 ||
-      variable->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    Slab<Variable>::destroy(variable);
-  }
-}
+void destroy(Variable* variable) noexcept { Slab<Variable>::destroy(variable); }
 
 void destroy(Node* node) noexcept {
   if (node->buffer) release(node->buffer);
@@ -79,8 +67,6 @@ void drop_last_holder(Node* node) noexcept {
   if (node->counts.fetch_sub(kHolder, std::memory_order_acq_rel) == kHolder) destroy(node);
 }
 
-void retain(Tape* tape) { tape->refs.fetch_add(1, std::memory_order_relaxed); }
-
 namespace {
 bool was_last(Tape& tape) {
   return tape.refs.load(std::memory_order_acquire) == 1 ||
@@ -103,12 +89,6 @@ void release(Tape* tape) noexcept {
     }
     Slab<Tape>::destroy(last);
   }
-}
-
-Tensor TensorAccess::from_node(Node* node) {
-  Variable* variable = new_variable();
-  variable->node = Held(node);
-  return wrap(variable);
 }
 
 }  // namespace volta::graph

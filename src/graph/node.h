@@ -13,6 +13,7 @@
 
 #include "backend/backend.h"
 #include "core/inline_vector.h"
+#include "core/slab.h"
 #include "graph/op.h"
 #include "volta/device.h"
 #include "volta/dtype.h"
@@ -95,10 +96,9 @@ struct Node {
 // What a reference and a holder add to Node::counts.
 inline constexpr std::uint64_t kReference = 1, kHolder = (std::uint64_t{1} << 32) + kReference;
 
-Node* new_node(OpId op, const Shape& shape, DType dtype, DeviceEntry* entry);
-Tape* new_tape();          // with one reference
-Variable* new_variable();  // with one reference
-void release(Variable* variable) noexcept;
+inline Node* new_node(OpId op, const Shape& shape, DType dtype, DeviceEntry* entry) {
+  return Slab<Node>::make(op, shape, dtype, entry);
+}
 inline void retain(Node* node) { node->counts.fetch_add(kReference, std::memory_order_relaxed); }
 void destroy(Node* node) noexcept;  // nobody refers to it
 inline void release(Node* node) noexcept {
@@ -165,7 +165,7 @@ class NodeRefT {
 using NodeRef = NodeRefT<false>;
 using Held = NodeRefT<true>;
 
-void retain(Tape* tape);
+inline void retain(Tape* tape);
 void release(Tape* tape) noexcept;
 
 class TapeRef {
@@ -211,14 +211,24 @@ struct Variable {
   Held node;
   TapeRef tape;
   Tensor grad;
+
+  Variable(Held n, TapeRef t) : node(std::move(n)), tape(std::move(t)) {}
 };
+void destroy(Variable* variable) noexcept;  // nobody refers to it
+inline void release(Variable* variable) noexcept {
+  // The only reference is the caller's: nobody can take another, so no exchange is needed.
+  if (variable->refs.load(std::memory_order_acquire) == 1 ||
+      variable->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    destroy(variable);
+  }
+}
 
 // Where the gradient of a tape record's input goes.
 struct Edge {
   TapeRef tape;  // the record that made the input, or
   Tensor leaf;   // the leaf variable; neither: no gradient wanted
   Shape shape;
-  DType dtype = DType::f32;
+  DType dtype;
   Device device;
 };
 
@@ -239,14 +249,22 @@ struct Tape {
   InlineVector<std::int64_t, 4> attrs;
   Tensor gradient;            // during a backward pass
   Tape* next_dead = nullptr;  // while a chain of records is freed
+
+  Tape(OpId o, const Shape& s, DType d, Place p) : op(o), place(p), shape(s), dtype(d) {}
 };
+
+inline void retain(Tape* tape) { tape->refs.fetch_add(1, std::memory_order_relaxed); }
 
 // The library's way into Tensor.
 struct TensorAccess {
   static Variable* variable(const Tensor& tensor) { return tensor.variable_; }
   static Node* node(const Tensor& tensor) { return tensor.variable_->node.get(); }
   static Tensor wrap(Variable* variable) { return Tensor(variable); }  // takes the reference
-  static Tensor from_node(Node* node);
+  // A variable of its own.
+  static Tensor make(Held node, TapeRef tape = {}) {
+    return wrap(Slab<Variable>::make(std::move(node), std::move(tape)));
+  }
+  static Tensor from_node(Node* node) { return make(Held(node)); }
 };
 inline Node* node_of(const Tensor& tensor) { return TensorAccess::node(tensor); }
 

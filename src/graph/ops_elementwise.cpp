@@ -77,10 +77,10 @@ void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
   } else {
     const Tensor& tensor = a.is_scalar() ? b.tensor() : a.tensor();
     const Scalar scalar = a.is_scalar() ? a.scalar() : b.scalar();
-    dtype = dtype_beside(tensor.dtype(), scalar);
+    dtype = dtype_beside(node_of(tensor)->dtype, scalar);
     if ((op == OpId::div || op == OpId::pow) && !is_floating(dtype)) dtype = DType::f32;
     sides.side[a.is_scalar() ? 1 : 0] = &tensor;
-    sides.replace(a.is_scalar() ? 0 : 1, number(scalar, dtype, tensor.device()));
+    sides.replace(a.is_scalar() ? 0 : 1, filled(Shape{}, scalar, dtype, entry_of(tensor)));
   }
   if ((op == OpId::div || op == OpId::pow) && !is_floating(dtype)) dtype = DType::f32;
   for (int i = 0; i < 2; ++i) {
@@ -118,7 +118,7 @@ Tensor fold(OpId op, const Borrowed sides[2], const Shape& shape) {
   std::array<std::byte, 8> stored{};
   convert(&result, DType::f64, stored.data(), a->dtype, 1);
   convert(stored.data(), a->dtype, &result, DType::f64, 1);
-  return filled(shape, result, a->dtype, a->entry->device);
+  return filled(shape, result, a->dtype, *a->entry);
 }
 
 }  // namespace

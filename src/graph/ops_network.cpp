@@ -87,20 +87,21 @@ Tensor dropout(const Tensor& x, double p, bool training, Place place) {
 Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options, Place place) {
   graph::require_floating("mse_loss", input);
   graph::require_defined("mse_loss", target, "the target");
-  if (input.shape() != target.shape()) {
+  const graph::Node &x = *graph::node_of(input), &y = *graph::node_of(target);
+  if (x.shape != y.shape) {
     throw ShapeError(fmt::format("mse_loss: input {} and target {} differ in shape",
-                                 to_string(input.shape()), to_string(target.shape())));
+                                 to_string(x.shape), to_string(y.shape)));
   }
-  if (target.dtype() != input.dtype())
-    return mse_loss(input, target.to(input.dtype(), place), options, place);
+  if (y.dtype != x.dtype) return mse_loss(input, target.to(x.dtype, place), options, place);
   if (!graph::on_one_device({input, target})) {
     Tensor inputs[2] = {input, target};
     graph::agree_on_device("mse_loss", inputs, place);
     return mse_loss(inputs[0], inputs[1], options, place);
   }
   const auto reduction = static_cast<std::int64_t>(options.reduction);
-  const Shape shape = options.reduction == Reduction::none ? input.shape() : Shape{};
-  return apply(OpId::mse_loss, {input, target}, {reduction}, shape, input.dtype(), place);
+  const Shape scalar;
+  return apply(OpId::mse_loss, {input, target}, {reduction},
+               options.reduction == Reduction::none ? x.shape : scalar, x.dtype, place);
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options, Place place) {

@@ -90,22 +90,26 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place place) {
   graph::require_floating("linear", x);
   graph::require_defined("linear", weight, "the weight");
-  const Shape &sx = x.shape(), &sw = weight.shape();
+  const graph::Node &nx = *graph::node_of(x), &nw = *graph::node_of(weight);
+  const Shape &sx = nx.shape, &sw = nw.shape;
   if (sw.rank() != 2 || sx.rank() == 0 || sx[sx.rank() - 1] != sw[1]) {
     throw ShapeError(
         fmt::format("linear: input {} does not fit weight {}", to_string(sx), to_string(sw)));
   }
-  if (bias.defined() && bias.shape() != Shape{sw[0]}) {
-    throw ShapeError(fmt::format("linear: bias {} does not fit weight {}", to_string(bias.shape()),
-                                 to_string(sw)));
-  }
-  if (weight.dtype() != x.dtype()) {
-    throw DTypeError(fmt::format("linear: input is {}, weight is {}", name_of(x.dtype()),
-                                 name_of(weight.dtype())));
-  }
-  if (bias.defined() && bias.dtype() != x.dtype()) {
+  if (nw.dtype != nx.dtype) {
     throw DTypeError(
-        fmt::format("linear: input is {}, bias is {}", name_of(x.dtype()), name_of(bias.dtype())));
+        fmt::format("linear: input is {}, weight is {}", name_of(nx.dtype), name_of(nw.dtype)));
+  }
+  if (bias.defined()) {
+    const graph::Node& nb = *graph::node_of(bias);
+    if (nb.shape.rank() != 1 || nb.shape[0] != sw[0]) {
+      throw ShapeError(fmt::format("linear: bias {} does not fit weight {}", to_string(nb.shape),
+                                   to_string(sw)));
+    }
+    if (nb.dtype != nx.dtype) {
+      throw DTypeError(
+          fmt::format("linear: input is {}, bias is {}", name_of(nx.dtype), name_of(nb.dtype)));
+    }
   }
   if (!graph::on_one_device({x, weight, bias.defined() ? bias : x})) {
     Tensor inputs[3] = {x, weight, bias};
@@ -121,7 +125,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place p
   const graph::Borrowed inputs[3] = {x, weight, bias};
   const std::int64_t tf32 = tf32_now();
   return apply(OpId::linear, std::span(inputs, bias.defined() ? 3 : 2), {&tf32, 1},
-               Shape{sx[0], sw[0]}, x.dtype(), place);
+               Shape{sx[0], sw[0]}, nx.dtype, place);
 }
 
 }  // namespace volta

@@ -52,7 +52,8 @@ struct Update {
     }
     outputs.resize(shapes.size());
     try {
-      graph::record_multi(op, inputs, attrs, shapes, dtypes, entry, place, outputs);
+      graph::record_multi({op, dtypes[0], inputs, attrs, shapes[0], place}, entry, shapes, dtypes,
+                          outputs);
     } catch (...) {
       for (std::size_t i = first; i < inputs.size(); ++i) graph::unhold(inputs[i]);
       throw;

@@ -83,9 +83,17 @@ struct ThreadSegments {
 };
 std::vector<Segment*>& thread_segments() { return ThreadOwned<ThreadSegments>::get().segments; }
 
-void mix_shape(Hash& hash, const Shape& shape) {
-  hash.mix(static_cast<std::uint64_t>(shape.rank()) << 56 | 0x51);
-  for (const std::int64_t size : shape) hash.mix(static_cast<std::uint64_t>(size));
+// What an input is: the low bits of the word that begins it in the key.
+enum class InputKind : std::uint64_t { Pending, Leaf, Literal, Argument };
+std::uint64_t key_word(InputKind kind, std::uint32_t number) {
+  return static_cast<std::uint64_t>(kind) | std::uint64_t{number} << 2;
+}
+
+// An input that is first met: its kind and number, dtype and rank in one word, then its sizes.
+void mix_new(Hash& hash, InputKind kind, std::uint32_t number, const Node& node) {
+  hash.mix(key_word(kind, number) | static_cast<std::uint64_t>(node.dtype) << 40 |
+           static_cast<std::uint64_t>(node.shape.rank() + 1) << 56);
+  for (const std::int64_t size : node.shape) hash.mix(static_cast<std::uint64_t>(size));
 }
 
 std::uint64_t arg_word(const Node& constant) {
@@ -93,33 +101,32 @@ std::uint64_t arg_word(const Node& constant) {
                                      : static_cast<std::uint64_t>(constant.integer);
 }
 
-void mix_input(Batch& batch, Segment& segment, Node* input) {
+inline void mix_input(Hash& hash, Batch& batch, Segment& segment, Node* input) {
   const NodeState state = input->state.load(std::memory_order_acquire);
   if (state == NodeState::Pending && input->segment.load(std::memory_order_relaxed) == &segment) {
-    batch.hash.mix(std::uint64_t{input->index} << 2);
+    hash.mix(key_word(InputKind::Pending, input->index));
   } else if (state == NodeState::Constant) {
     if (is_key_literal(input->value)) {
-      batch.hash.mix(static_cast<std::uint64_t>(input->dtype) << 2 | 2);
-      batch.hash.mix(std::bit_cast<std::uint64_t>(input->value));
+      mix_new(hash, InputKind::Literal, 0, *input);
+      hash.mix(std::bit_cast<std::uint64_t>(input->value));
     } else {
-      batch.hash.mix(static_cast<std::uint64_t>(input->dtype) << 2 | 3);
+      mix_new(hash, InputKind::Argument, 0, *input);
       batch.args.push_back(arg_word(*input));
     }
-    mix_shape(batch.hash, input->shape);
     retain(input);
     batch.constants.push_back(input);
   } else {
     bool fresh = false;
     const std::uint32_t number = batch.leaf_number(input, fresh);
-    batch.hash.mix(std::uint64_t{number} << 2 | 1);
     if (fresh) {
-      batch.hash.mix(static_cast<std::uint64_t>(input->dtype));
-      mix_shape(batch.hash, input->shape);
+      mix_new(hash, InputKind::Leaf, number, *input);
+    } else {
+      hash.mix(key_word(InputKind::Leaf, number));
     }
   }
 }
 
-Node* append(Segment& segment, OpId op, const Shape& shape, DType dtype, Place place) {
+inline Node* append(Segment& segment, OpId op, const Shape& shape, DType dtype, Place place) {
   Node* node = new_node(op, shape, dtype, segment.entry);
   node->place = place;
   node->index = static_cast<std::uint32_t>(segment.batch.nodes.size());
@@ -148,42 +155,53 @@ Node* unsettled(std::span<Node* const> inputs, const Segment& segment) {
   return nullptr;
 }
 
-// Locks the segment with all inputs usable: those of other threads are computed first.
-std::unique_lock<platform::BiasedLock> lock_for(Segment& segment, std::span<Node* const> inputs) {
+using SegmentLock = std::unique_lock<platform::BiasedLock>;
+
+// Submits a full batch, or computes the input that is in the way.
+[[gnu::noinline]] void make_ready(Segment& segment, Node* unsettled, SegmentLock& lock) {
+  lock.unlock();
+  if (unsettled != nullptr) {
+    ensure_computed(unsettled);
+  } else {
+    plan::submit_segment(segment);
+  }
+  lock.lock();
+}
+
+// Locks the segment with room for a node and all inputs usable.
+inline SegmentLock lock_for(Segment& segment, std::span<Node* const> inputs) {
+  SegmentLock lock(segment.lock);
   for (;;) {
-    std::unique_lock lock(segment.lock);
-    if (segment.batch.nodes.size() >= kNodeLimit) {
-      lock.unlock();
-      plan::submit_segment(segment);
-      continue;
-    }
-    Node* waiting = unsettled(inputs, segment);
-    if (waiting == nullptr) return lock;
-    lock.unlock();
-    ensure_computed(waiting);
+    const bool full = segment.batch.nodes.size() >= kNodeLimit;
+    Node* waiting = full ? nullptr : unsettled(inputs, segment);
+    if (!full && waiting == nullptr) return lock;
+    make_ready(segment, waiting, lock);
   }
 }
 
-Node* append_operation(Segment& segment, OpId op, std::span<Node* const> inputs,
-                       std::span<const std::int64_t> attrs, const Shape& shape, DType dtype,
-                       Place place) {
+inline Node* append_operation(Segment& segment, const Operation& operation) {
+  const auto& [op, dtype, inputs, attrs, shape, place] = operation;
   Batch& batch = segment.batch;
-  batch.hash.mix(static_cast<std::uint64_t>(op) | static_cast<std::uint64_t>(dtype) << 8 |
-                 static_cast<std::uint64_t>(attrs.size()) << 16 |
-                 std::uint64_t{inputs.size()} << 32);
-  for (const std::int64_t attr : attrs) batch.hash.mix(static_cast<std::uint64_t>(attr));
-  for (Node* input : inputs) mix_input(batch, segment, input);
+  Hash hash = batch.hash;  // in registers meanwhile
+  auto** kept_inputs =
+      static_cast<Node**>(batch.memory.take(inputs.size_bytes() + attrs.size_bytes()));
+  auto* kept_attrs = reinterpret_cast<std::int64_t*>(kept_inputs + inputs.size());
+  hash.mix(static_cast<std::uint64_t>(op) | static_cast<std::uint64_t>(dtype) << 8 |
+           static_cast<std::uint64_t>(attrs.size()) << 16 | std::uint64_t{inputs.size()} << 32);
+  for (std::size_t i = 0; i < attrs.size(); ++i) {
+    hash.mix(static_cast<std::uint64_t>(attrs[i]));
+    kept_attrs[i] = attrs[i];
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    mix_input(hash, batch, segment, inputs[i]);
+    kept_inputs[i] = inputs[i];
+  }
+  batch.hash = hash;
   Node* node = append(segment, op, shape, dtype, place);
+  node->inputs = kept_inputs;
+  node->attrs = kept_attrs;
   node->inputs_count = static_cast<std::uint32_t>(inputs.size());
   node->attrs_count = static_cast<std::uint8_t>(attrs.size());
-  if (!inputs.empty()) {
-    node->inputs = static_cast<Node**>(batch.memory.take(inputs.size_bytes()));
-    std::memcpy(node->inputs, inputs.data(), inputs.size_bytes());
-  }
-  if (!attrs.empty()) {
-    node->attrs = static_cast<std::int64_t*>(batch.memory.take(attrs.size_bytes()));
-    std::memcpy(node->attrs, attrs.data(), attrs.size_bytes());
-  }
   if (checks_indices(op)) batch.sites.push_back({op, place});
   return node;
 }
@@ -211,17 +229,19 @@ std::uint32_t Batch::find_leaf(const Node* node) const {
   return kNoLeaf;
 }
 
-std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
-  if (leaf_table.size() < 2 * leaves.size() + 16) {
-    std::vector<std::pair<Node*, std::uint32_t>> larger(std::bit_ceil(4 * leaves.size() + 32));
-    std::swap(larger, leaf_table);
-    for (const auto& [key, number] : larger) {
-      if (key == nullptr) continue;
-      std::size_t at = (reinterpret_cast<std::uintptr_t>(key) >> 5) & (leaf_table.size() - 1);
-      while (leaf_table[at].first != nullptr) at = (at + 1) & (leaf_table.size() - 1);
-      leaf_table[at] = {key, number};
-    }
+[[gnu::noinline]] void Batch::grow_leaf_table() {
+  std::vector<std::pair<Node*, std::uint32_t>> larger(std::bit_ceil(4 * leaves.size() + 32));
+  std::swap(larger, leaf_table);
+  for (const auto& [key, number] : larger) {
+    if (key == nullptr) continue;
+    std::size_t at = (reinterpret_cast<std::uintptr_t>(key) >> 5) & (leaf_table.size() - 1);
+    while (leaf_table[at].first != nullptr) at = (at + 1) & (leaf_table.size() - 1);
+    leaf_table[at] = {key, number};
   }
+}
+
+std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
+  if (leaf_table.size() < 2 * leaves.size() + 16) grow_leaf_table();
   std::size_t at = (reinterpret_cast<std::uintptr_t>(node) >> 5) & (leaf_table.size() - 1);
   while (leaf_table[at].first != nullptr) {
     if (leaf_table[at].first == node) return leaf_table[at].second;
@@ -284,36 +304,35 @@ bool is_key_literal(double value) {
 
 namespace {
 // Bytes are counted in 64 bits, with room for rounding up.
-void require_countable(OpId op, const Shape& shape, DType dtype) {
-  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
-  if (shape.numel() <= kMaxBytes / 8 ||
-      shape.numel() <= kMaxBytes / static_cast<std::int64_t>(size_of(dtype))) {
-    return;
-  }
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
+[[gnu::noinline]] void require_countable_bytes(OpId op, const Shape& shape, DType dtype) {
+  if (shape.numel() <= kMaxBytes / static_cast<std::int64_t>(size_of(dtype))) return;
   throw ShapeError(std::string(op_info(op).name) + ": " + to_string(shape) + " of " +
                    std::string(name_of(dtype)) + " takes more than 2^62 bytes");
 }
+inline void require_countable(OpId op, const Shape& shape, DType dtype) {
+  if (shape.numel() > kMaxBytes / 8) require_countable_bytes(op, shape, dtype);
+}
 }  // namespace
 
-Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
-             const Shape& shape, DType dtype, DeviceEntry& entry, Place place) {
-  require_countable(op, shape, dtype);
+Node* record(const Operation& operation, DeviceEntry& entry) {
+  require_countable(operation.op, operation.shape, operation.dtype);
   Segment& segment = current_segment(entry);
-  const auto lock = lock_for(segment, inputs);
-  Node* node = append_operation(segment, op, inputs, attrs, shape, dtype, place);
+  const auto lock = lock_for(segment, operation.inputs);
+  Node* node = append_operation(segment, operation);
   give_to_caller(segment, node);
   count_alone(segment.recorded);
   return node;
 }
 
-void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
-                  std::span<const Shape> shapes, std::span<const DType> dtypes, DeviceEntry& entry,
-                  Place place, std::span<Node*> outputs) {
-  for (std::size_t i = 0; i < shapes.size(); ++i) require_countable(op, shapes[i], dtypes[i]);
+void record_multi(const Operation& operation, DeviceEntry& entry, std::span<const Shape> shapes,
+                  std::span<const DType> dtypes, std::span<Node*> outputs) {
+  for (std::size_t i = 0; i < shapes.size(); ++i)
+    require_countable(operation.op, shapes[i], dtypes[i]);
   Segment& segment = current_segment(entry);
-  const auto lock = lock_for(segment, inputs);
+  const auto lock = lock_for(segment, operation.inputs);
   Batch& batch = segment.batch;
-  Node* parent = append_operation(segment, op, inputs, attrs, shapes[0], dtypes[0], place);
+  Node* parent = append_operation(segment, operation);
   // The results follow their operation directly; which there are follows from it, so the key needs
   // no more.
   auto* numbers =
@@ -321,7 +340,7 @@ void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::i
   auto* input = static_cast<Node**>(batch.memory.take(sizeof(Node*)));
   *input = parent;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    Node* node = append(segment, OpId::output, shapes[i], dtypes[i], place);
+    Node* node = append(segment, OpId::output, shapes[i], dtypes[i], operation.place);
     numbers[i] = static_cast<std::int64_t>(i);
     node->inputs = input;
     node->inputs_count = 1;

@@ -89,6 +89,9 @@ struct Batch {
   std::uint32_t leaf_number(Node* node, bool& fresh);  // adds the leaf if it is new
   void reset();                                        // drops every reference
   bool empty() const { return nodes.empty(); }
+
+ private:
+  void grow_leaf_table();
 };
 
 struct Segment {
@@ -115,14 +118,20 @@ inline std::uint64_t live_word(std::uint32_t index) {
 // Literals that are part of the key; every other number is an argument.
 bool is_key_literal(double value);
 
-// Records one operation; the caller receives one holding reference (Held::adopt). Inputs must be
-// computed, constant, or pending in this thread's segment of the device.
-Node* record(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
-             const Shape& shape, DType dtype, DeviceEntry& entry, Place place);
+// An operation to be recorded. Inputs of other threads are computed first.
+struct Operation {
+  OpId op;
+  DType dtype;  // of the result, or of the first of several
+  std::span<Node* const> inputs;
+  std::span<const std::int64_t> attrs;
+  const Shape& shape;  // as the dtype
+  Place place;
+};
+// Records one operation; the caller receives one holding reference (Held::adopt).
+Node* record(const Operation& operation, DeviceEntry& entry);
 // Records an operation with several results: `outputs` receives one held `output` node each.
-void record_multi(OpId op, std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
-                  std::span<const Shape> shapes, std::span<const DType> dtypes, DeviceEntry& entry,
-                  Place place, std::span<Node*> outputs);
+void record_multi(const Operation& operation, DeviceEntry& entry, std::span<const Shape> shapes,
+                  std::span<const DType> dtypes, std::span<Node*> outputs);
 // A number in every element of a shape: immediate, never pending. One holding reference.
 Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype,
                     DeviceEntry& entry);

@@ -30,10 +30,6 @@ using graph::Variable;
 
 namespace {
 
-void drop(Variable* variable) noexcept {
-  if (variable != nullptr) graph::release(variable);
-}
-
 // A new value for every handle. History comes along unless gradients are off.
 void replace_value(Tensor& target, const Tensor& value, const char* op) {
   Variable* variable = TensorAccess::variable(target);
@@ -74,11 +70,7 @@ Tensor& Tensor::operator=(const Tensor& other) noexcept {
   std::swap(variable_, copy.variable_);
   return *this;
 }
-Tensor& Tensor::operator=(Tensor&& other) noexcept {
-  if (this != &other) drop(std::exchange(variable_, std::exchange(other.variable_, nullptr)));
-  return *this;
-}
-Tensor::~Tensor() { drop(variable_); }
+void Tensor::drop(Variable* variable) noexcept { graph::release(variable); }
 
 const Shape& Tensor::shape() const {
   graph::require_defined("shape", *this, "this");

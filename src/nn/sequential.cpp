@@ -16,8 +16,9 @@ Sequential& Sequential::append(const Item& item) {
 }
 
 Tensor Sequential::forward(const Tensor& x) {
-  Tensor value = x;
-  for (const auto& module : *modules_) value = module->forward(value);
+  if (modules_->empty()) return x;
+  Tensor value = modules_->front()->forward(x);
+  for (std::size_t i = 1; i < modules_->size(); ++i) value = (*modules_)[i]->forward(value);
   return value;
 }
 
