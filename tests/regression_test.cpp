@@ -376,5 +376,27 @@ TEST(Regression, IndicesOfRowsWithoutElementsAreChecked) {
   }
 }
 
+TEST(Regression, APaddingHasNoIndices) {
+  const std::array<std::int64_t, 2> before{3, 0}, after{1, 0};
+  const std::vector<float> lines{0, 0, 0, 1.5, 3, 4.5, 6, 0};
+  const Tensor table = tensor({1, 2, 3, 4, 5}, {5, 1}, here());
+  const Tensor ids = tensor({2, 3, 4, 5}, here(DType::i64));
+  // Held alone: what is not stored is computed in the padding as well.
+  const Tensor shifted = pad(embedding(table, ids - 2) * 1.5, before, after);
+  EXPECT_EQ(shifted.to_vector<float>(), lines);
+  const Tensor counted = pad(embedding(table, arange(4, here())) * 1.5, before, after);
+  EXPECT_EQ(counted.to_vector<float>(), lines);
+  const Tensor x = tensor({9, 1.5, 3, 9, 9, 4.5, 6, 9}, {4, 2}, here());
+  const Tensor index = tensor({1, 0, 1, 0}, {4, 1}, here(DType::i32));
+  Tensor taken = take_along_axis(x, index, 1);
+  const Tensor padded = pad(taken, before, after);
+  taken -= 1;
+  EXPECT_EQ(taken.to_vector<float>(), (std::vector<float>{0.5, 2, 3.5, 5}));
+  EXPECT_EQ(padded.to_vector<float>(), lines);
+  // What is out of range outside the padding still is.
+  const Tensor outside = pad(embedding(table, ids + 1) * 1.5, before, after);
+  EXPECT_THROW(outside.to_vector<float>(), IndexError);
+}
+
 }  // namespace
 }  // namespace volta
