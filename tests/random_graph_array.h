@@ -56,6 +56,21 @@ Array binary(Op op, const Array& a, const Array& b);
 Array where(const Array& condition, const Array& a, const Array& b);
 Array cast(const Array& x, DType dtype);
 
+// A sum being formed. A device rounds in f32 (f64) as it adds, then to the dtype; whole numbers
+// that fit the mantissa are summed exactly in any order.
+class Sum {
+ public:
+  void add(double value, double error);
+  // `roundings`: of each term, before it is added. `chain`: the most additions it goes through.
+  Num in(DType dtype, int roundings = 0, int chain = 48) const;
+
+ private:
+  long double value_ = 0;
+  double error_ = 0, sizes_ = 0;
+  bool whole_ = true;
+  int terms_ = 0;
+};
+
 // ---- Views, through strides.
 Dims broadcast(const Dims& a, const Dims& b);
 Array reshape(const Array& x, const Dims& dims);

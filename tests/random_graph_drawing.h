@@ -62,6 +62,7 @@ class Generator {
   bool emit(Statement s);
   int leaf(const Dims& dims, DType dtype, Fill fill, bool grad);
   int ids_below(std::int64_t n, const Dims* dims);
+  int new_ids(std::int64_t n, const Dims& dims);
   bool acceptable(const Array& x) const;
 
   bool draw_leaf();
@@ -75,6 +76,10 @@ class Generator {
   bool draw_matmul();
   bool draw_linear();
   bool draw_embedding();
+  bool draw_cumsum();
+  bool draw_order();
+  bool draw_take_along();
+  bool draw_scatter_add();
   bool draw_layer_norm();
   bool draw_dropout();
   bool draw_loss();

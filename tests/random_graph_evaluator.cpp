@@ -104,7 +104,9 @@ void Evaluator::begin_round(int round) {
 void Evaluator::end_round() {
   if (!program_->drops_at_end) return;
   for (const Statement& s : program_->statements) {
-    if (s.out >= 0 && !s.persistent) set_tensor(s.out, nullptr);
+    if (s.persistent) continue;
+    if (s.out >= 0) set_tensor(s.out, nullptr);
+    if (s.second >= 0) set_tensor(s.second, nullptr);
   }
 }
 
@@ -195,6 +197,10 @@ Ref Evaluator::network(const Statement& s) {
       return linear(x, input(s, 1), optional(2));
     case Op::embedding:
       return embedding(x, input(s, 1));
+    case Op::scatter_add:
+      return scatter_add(x, input(s, 1), input(s, 2));
+    case Op::take_along_axis:
+      return take_along_axis(x, input(s, 1), axis_of(s, x->value));
     case Op::layer_norm:
       return layer_norm(x, static_cast<int>(s.dims[0]), optional(1), optional(2), s.number.value);
     case Op::dropout: {
@@ -207,6 +213,15 @@ Ref Evaluator::network(const Statement& s) {
     default:
       return cross_entropy(x, input(s, 1), s.choice);
   }
+}
+
+Ordered Evaluator::ordered(const Statement& s) {
+  const Ref& x = input(s, 0);
+  const int axis = axis_of(s, x->value);
+  const std::int64_t extent = x->value.dims[static_cast<std::size_t>(axis)];
+  const std::int64_t count = s.op == Op::topk ? s.dims[1] : extent;
+  if (count > extent) throw Invalid("topk of more than there are");
+  return sort(x, axis, count, s.flag);
 }
 
 Ref Evaluator::made(const Statement& s) {
@@ -273,6 +288,13 @@ Ref Evaluator::made(const Statement& s) {
       return softmax(x, axis_of(s, value));
     case Op::log_softmax:
       return log_softmax(x, axis_of(s, value));
+    case Op::cumsum:
+      return cumsum(x, axis_of(s, value));
+    case Op::sort:
+    case Op::topk:
+      return ordered(s).values;
+    case Op::argsort:
+      return ordered(s).positions;
     case Op::grad:
       if (!x->grad) throw Invalid("no gradient yet");
       return x->grad;
@@ -395,6 +417,7 @@ void Evaluator::step(const Statement& s, std::size_t position) {
     if (wrong_ == s.op) {
       for (Num& n : result->value.at) n.v += 0.05 + 0.05 * std::fabs(n.v);
     }
+    if (s.second >= 0) set_tensor(s.second, ordered(s).positions);
     set_tensor(s.out, std::move(result));
   } catch (const Invalid&) {
     offset_ = before;

@@ -46,6 +46,11 @@ struct Tape {
   std::optional<Array> gradient;
 };
 
+// A sort's results.
+struct Ordered {
+  Ref values, positions;
+};
+
 // What optimizers run with.
 inline constexpr double kMomentum = 0.9, kWeightDecay = 0.01, kBeta1 = 0.9, kBeta2 = 0.99,
                         kAdamEps = 1e-2;
@@ -81,6 +86,7 @@ class Evaluator {
   Ref binary_of(const Statement& s);
   Ref where_of(const Statement& s);
   Ref network(const Statement& s);
+  Ordered ordered(const Statement& s);
   void assign_in_place(const Statement& s);
   void update_parameters(const Statement& s, std::size_t position);
   std::uint64_t take_random(std::int64_t words);
@@ -132,5 +138,12 @@ Ref layer_norm(const Ref& x, int axes, const Ref& weight, const Ref& bias, doubl
 Ref dropout(const Ref& x, const Array& uniform, double p);
 Ref mse_loss(const Ref& input, const Ref& target, int reduction);
 Ref cross_entropy(const Ref& logits, const Ref& labels, int reduction);
+
+// ---- The same along an axis (random_graph_order.cpp).
+Ref cumsum(const Ref& x, int axis);
+// The first `count` in order.
+Ordered sort(const Ref& x, int axis, std::int64_t count, bool descending);
+Ref take_along_axis(const Ref& x, const Ref& index, int axis);
+Ref scatter_add(const Ref& x, const Ref& index, const Ref& source);
 
 }  // namespace volta::random_graph

@@ -62,7 +62,9 @@ bool Generator::acceptable(const Array& x) const {
 // Appends the statement if the reference can run it and its result is worth comparing.
 bool Generator::emit(Statement s) {
   const bool makes = s.op <= Op::cross_entropy || s.op == Op::grad;
+  const bool second = s.second >= 0;
   if (makes) s.out = next_;
+  if (second) s.second = next_ + 1;
   if (!makes || gradients_) s.no_grad = s.no_grad || (gradients_ && random_.chance(8));
   const std::uint64_t offset = reference_.random_offset();
   const Ref target = is_in_place(s.op) ? reference_.tensor(s.in[0]) : nullptr;
@@ -73,13 +75,14 @@ bool Generator::emit(Statement s) {
     return false;
   }
   const Array* result = makes ? &value_of(s.out) : target ? &target->value : nullptr;
-  if (result != nullptr && !acceptable(*result)) {
+  if ((result != nullptr && !acceptable(*result)) || (second && !acceptable(value_of(s.second)))) {
     if (target) *target = before;
     if (makes) reference_.set_tensor(s.out, nullptr);
+    if (second) reference_.set_tensor(s.second, nullptr);
     reference_.set_random_offset(offset);
     return false;
   }
-  if (makes) ++next_;
+  if (makes) next_ += second ? 2 : 1;
   program_.statements.push_back(std::move(s));
   return true;
 }
@@ -92,28 +95,6 @@ int Generator::leaf(const Dims& dims, DType dtype, Fill fill, bool grad) {
   s.fill = fill;
   s.flag = grad && is_floating(dtype);
   s.persistent = random_.chance(s.flag ? 60 : 20);
-  return emit(s) ? next_ - 1 : -1;
-}
-
-// Integers in [0, n): found among what is held, or made.
-int Generator::ids_below(std::int64_t n, const Dims* dims) {
-  const int found = some([&](const Variable& v) {
-    const Array& x = v.value;
-    if (is_floating(x.dtype) || x.dtype == DType::boolean || (dims != nullptr && x.dims != *dims))
-      return false;
-    return x.numel() <= 64 && std::all_of(x.at.begin(), x.at.end(), [&](const Num& id) {
-             return id.v >= 0 && id.v < static_cast<double>(n);
-           });
-  });
-  if (found >= 0 && random_.chance(60)) return found;
-  Statement s;
-  s.dims = dims != nullptr ? *dims : some_dims();
-  if (numel_of(s.dims) > 64) s.dims = {7};
-  s.dtype = random_.pick(std::vector{DType::i64, DType::i64, DType::i32, DType::u8});
-  if (n > 256) s.dtype = DType::i64;
-  s.number = {static_cast<double>(n), true, false};
-  s.fill = Fill::indices;
-  s.op = random_.chance(15) && n > 0 ? Op::randint : Op::data;
   return emit(s) ? next_ - 1 : -1;
 }
 
@@ -148,6 +129,8 @@ Program Generator::run() {
       {11, &Generator::draw_reduction}, {4, &Generator::draw_softmax},
       {5, &Generator::draw_matmul},     {2, &Generator::draw_linear},
       {3, &Generator::draw_embedding},  {3, &Generator::draw_layer_norm},
+      {3, &Generator::draw_cumsum},     {5, &Generator::draw_order},
+      {3, &Generator::draw_take_along}, {3, &Generator::draw_scatter_add},
       {2, &Generator::draw_dropout},    {3, &Generator::draw_loss},
       {9, &Generator::draw_in_place},   {6, &Generator::draw_backward},
       {3, &Generator::draw_gradient},   {3, &Generator::draw_update},

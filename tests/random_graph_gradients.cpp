@@ -151,7 +151,15 @@ Ref recorded(Array value, const std::vector<Ref>& inputs, Pull pull) {
 }
 
 void run_backward(const Ref& root, const Array& gradient, bool retain_graph) {
-  if (!root->tape) throw Invalid("backward without history");
+  if (!root->tape) {
+    if (!root->requires_grad) throw Invalid("backward without history");
+    if (root->grad) {
+      root->grad->value = add(root->grad->value, gradient);
+    } else {
+      root->grad = constant(gradient);
+    }
+    return;
+  }
   std::vector<TapeRef> found{root->tape};
   for (std::size_t i = 0; i < found.size(); ++i) {
     for (const Edge& edge : found[i]->edges) {

@@ -77,37 +77,26 @@ Array folded(const Array& x, const Dims& axes, bool keepdim, DType dtype, Fold f
   return result;
 }
 
-// A sum being formed. A device rounds in f32 (f64) as it adds, then to the dtype; whole numbers
-// that fit the mantissa are summed exactly in any order.
-class Sum {
- public:
-  void add(double value, double error) {
-    value_ += value;  // wider than what is compared
-    error_ += error;
-    sizes_ += std::fabs(value);
-    whole_ = whole_ && value == std::nearbyint(value);
-    ++terms_;
-  }
-  // `roundings`: of each term, before it is added.
-  Num in(DType dtype, int roundings = 0) const {
-    Num total{static_cast<double>(value_), error_};
-    if (!is_floating(dtype)) return settled(total, dtype, 0);
-    const DType inner = inner_of(dtype);
-    const bool exact = whole_ && error_ == 0 && sizes_ < 0x1p24;
-    if (!exact && terms_ + roundings > 1)
-      total.e += (std::min(terms_, 48) + roundings) * unit_of(inner) * sizes_;
-    total = settled(total, inner, exact ? 0 : 1);
-    return inner == dtype ? total : settled(total, dtype, 1);
-  }
-
- private:
-  long double value_ = 0;
-  double error_ = 0, sizes_ = 0;
-  bool whole_ = true;
-  int terms_ = 0;
-};
-
 }  // namespace
+
+void Sum::add(double value, double error) {
+  value_ += value;  // wider than what is compared
+  error_ += error;
+  sizes_ += std::fabs(value);
+  whole_ = whole_ && value == std::nearbyint(value);
+  ++terms_;
+}
+
+Num Sum::in(DType dtype, int roundings, int chain) const {
+  Num total{static_cast<double>(value_), error_};
+  if (!is_floating(dtype)) return settled(total, dtype, 0);
+  const DType inner = inner_of(dtype);
+  const bool exact = whole_ && error_ == 0 && sizes_ < 0x1p24;
+  if (!exact && terms_ + roundings > 1)
+    total.e += (std::min(terms_, chain) + roundings) * unit_of(inner) * sizes_;
+  total = settled(total, inner, exact ? 0 : 1);
+  return inner == dtype ? total : settled(total, dtype, 1);
+}
 
 Dims broadcast(const Dims& a, const Dims& b) {
   Dims result(std::max(a.size(), b.size()), 1);
@@ -289,18 +278,19 @@ Array gather(const Array& table, const Array& ids) {
 }
 
 Array scatter(const Array& rows, const Array& ids, const Dims& dims) {
-  const std::int64_t height = dims[0], width = dims[1];
+  const std::size_t width = static_cast<std::size_t>(dims[1]);
   Array result(dims, rows.dtype);
-  for (std::int64_t i = 0; i < height * width; ++i) {
-    Sum total;
-    for (std::size_t k = 0; k < ids.at.size(); ++k) {
-      if (static_cast<std::int64_t>(ids.at[k].v) != i / width) continue;
-      const Num n =
-          rows.at[k * static_cast<std::size_t>(width) + static_cast<std::size_t>(i % width)];
-      total.add(n.v, n.e);
+  std::vector<Sum> totals(result.at.size());
+  for (std::size_t k = 0; k < ids.at.size(); ++k) {
+    const Num id = ids.at[k];
+    if (id.e > 0 || id.v < 0 || id.v >= static_cast<double>(dims[0]))
+      throw Invalid("an index is out of range or not known");
+    for (std::size_t i = 0; i < width; ++i) {
+      const Num n = rows.at[k * width + i];
+      totals[static_cast<std::size_t>(id.v) * width + i].add(n.v, n.e);
     }
-    result.at[static_cast<std::size_t>(i)] = total.in(rows.dtype);
   }
+  for (std::size_t i = 0; i < totals.size(); ++i) result.at[i] = totals[i].in(rows.dtype);
   return result;
 }
 

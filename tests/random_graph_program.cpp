@@ -9,27 +9,51 @@
 namespace volta::random_graph {
 namespace {
 
-constexpr std::array kNames = {"data",        "full",        "arange",     "rand",
-                               "uniform",     "randn",       "randint",    "neg",
-                               "abs",         "sign",        "exp",        "expm1",
-                               "log",         "log1p",       "sqrt",       "rsqrt",
-                               "square",      "reciprocal",  "sin",        "cos",
-                               "tanh",        "sigmoid",     "erf",        "floor",
-                               "relu",        "gelu",        "silu",       "logical_not",
-                               "add",         "sub",         "mul",        "div",
-                               "pow",         "maximum",     "minimum",    "lt",
-                               "le",          "gt",          "ge",         "eq",
-                               "ne",          "logical_and", "logical_or", "where",
-                               "to",          "clone",       "detach",     "alias",
-                               "reshape",     "permute",     "expand",     "squeeze",
-                               "unsqueeze",   "narrow",      "pad",        "sum",
-                               "mean",        "max",         "argmax",     "softmax",
-                               "log_softmax", "matmul",      "linear",     "embedding",
-                               "layer_norm",  "dropout",     "mse_loss",   "cross_entropy",
-                               "+=",          "-=",          "*=",         "/=",
-                               "fill_",       "copy_",       "assign",     "backward",
-                               "grad",        "zero_grad",   "sgd_step",   "adam_step",
-                               "drop",        "to_vector",   "item",       "eval",
+constexpr std::array kNames = {"data",        "full",
+                               "arange",      "rand",
+                               "uniform",     "randn",
+                               "randint",     "neg",
+                               "abs",         "sign",
+                               "exp",         "expm1",
+                               "log",         "log1p",
+                               "sqrt",        "rsqrt",
+                               "square",      "reciprocal",
+                               "sin",         "cos",
+                               "tanh",        "sigmoid",
+                               "erf",         "floor",
+                               "relu",        "gelu",
+                               "silu",        "logical_not",
+                               "add",         "sub",
+                               "mul",         "div",
+                               "pow",         "maximum",
+                               "minimum",     "lt",
+                               "le",          "gt",
+                               "ge",          "eq",
+                               "ne",          "logical_and",
+                               "logical_or",  "where",
+                               "to",          "clone",
+                               "detach",      "alias",
+                               "reshape",     "permute",
+                               "expand",      "squeeze",
+                               "unsqueeze",   "narrow",
+                               "pad",         "sum",
+                               "mean",        "max",
+                               "argmax",      "softmax",
+                               "log_softmax", "cumsum",
+                               "sort",        "argsort",
+                               "topk",        "matmul",
+                               "linear",      "embedding",
+                               "scatter_add", "take_along_axis",
+                               "layer_norm",  "dropout",
+                               "mse_loss",    "cross_entropy",
+                               "+=",          "-=",
+                               "*=",          "/=",
+                               "fill_",       "copy_",
+                               "assign",      "backward",
+                               "grad",        "zero_grad",
+                               "sgd_step",    "adam_step",
+                               "drop",        "to_vector",
+                               "item",        "eval",
                                "submit"};
 static_assert(kNames.size() == static_cast<std::size_t>(Op::submit) + 1);
 
@@ -107,6 +131,7 @@ std::string expression(const Statement& s) {
     case Op::narrow:
     case Op::softmax:
     case Op::log_softmax:
+    case Op::cumsum:
       return fmt::format("t{}.{}({})", s.in[0], name, fmt::join(s.dims, ", "));
     case Op::pad: {
       const std::size_t half = s.dims.size() / 2;
@@ -122,6 +147,16 @@ std::string expression(const Statement& s) {
     case Op::argmax:
       if (s.dims.empty()) return fmt::format("t{}.{}()", s.in[0], name);
       return fmt::format("t{}.{}({}{})", s.in[0], name, s.dims[0], keep);
+    case Op::sort:
+    case Op::argsort:
+      return fmt::format("{}(t{}, {}{}){}", name, s.in[0], s.dims[0],
+                         s.flag ? ", {.descending = true}" : "",
+                         s.op == Op::sort && s.second < 0 ? ".values" : "");
+    case Op::topk:
+      return fmt::format("topk(t{}, {}, {}{}){}", s.in[0], s.dims[1], s.dims[0],
+                         s.flag ? "" : ", {.largest = false}", s.second < 0 ? ".values" : "");
+    case Op::take_along_axis:
+      return fmt::format("take_along_axis({}, {})", operands(s), s.dims[0]);
     case Op::layer_norm:
       return fmt::format("layer_norm({}, /* last {} axes */, eps {})", operands(s), s.dims[0],
                          s.number.value);
@@ -171,8 +206,12 @@ std::string expression(const Statement& s) {
 const char* name_of(Op op) { return kNames[static_cast<std::size_t>(op)]; }
 
 std::string to_string(const Statement& s) {
-  std::string text =
-      s.out >= 0 ? fmt::format("t{} = {};", s.out, expression(s)) : expression(s) + ";";
+  std::string text = expression(s) + ";";
+  if (s.second >= 0) {
+    text = fmt::format("auto [t{}, t{}] = {}", s.out, s.second, text);
+  } else if (s.out >= 0) {
+    text = fmt::format("t{} = {}", s.out, text);
+  }
   return s.no_grad ? fmt::format("{{ NoGrad off; {} }}", text) : text;
 }
 

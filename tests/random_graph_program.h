@@ -81,10 +81,17 @@ enum class Op : std::uint8_t {
   argmax,
   softmax,
   log_softmax,
+  // Along an axis: running sums, order.
+  cumsum,
+  sort,
+  argsort,
+  topk,
   // Products, indexing, networks.
   matmul,
   linear,
   embedding,
+  scatter_add,
+  take_along_axis,
   layer_norm,
   dropout,
   mse_loss,
@@ -136,11 +143,12 @@ struct Number {
 struct Statement {
   Op op = Op::data;
   int out = -1;         // the tensor it makes
+  int second = -1;      // sort, topk: the positions beside the values, where they are kept
   std::vector<int> in;  // tensors it uses; what it changes in place comes first; -1: a number
   Dims dims;            // shape, axes, order, start and length, or amounts, as the op has it
   DType dtype = DType::f32;
   Number number;      // the operand that is a number, a limit, a probability, a rate
-  bool flag = false;  // keepdim, requires_grad, retain_graph, nesterov, decoupled
+  bool flag = false;  // keepdim, requires_grad, retain_graph, decay, descending, largest
   int choice = 0;     // a loss's reduction
   Fill fill = Fill::numbers;
   bool no_grad = false;     // under NoGrad

@@ -29,7 +29,9 @@ class OnDevice {
   void end_round() {
     if (!program_.drops_at_end) return;
     for (const Statement& s : program_.statements) {
-      if (s.out >= 0 && !s.persistent) at(s.out) = Tensor();
+      if (s.persistent) continue;
+      if (s.out >= 0) at(s.out) = Tensor();
+      if (s.second >= 0) at(s.second) = Tensor();
     }
   }
   Tensor& at(int id) {
@@ -53,6 +55,7 @@ class OnDevice {
   Tensor binary(const Statement& s);
   Tensor network(const Statement& s);
   Tensor view_or_reduction(const Statement& s);
+  void order(const Statement& s);
   void assign_in_place(const Statement& s);
   void update_parameters(const Statement& s, std::size_t position);
 
@@ -120,6 +123,10 @@ Tensor OnDevice::network(const Statement& s) {
       return linear(x, in(s, 1), optional(2));
     case Op::embedding:
       return embedding(x, in(s, 1));
+    case Op::scatter_add:
+      return scatter_add(x, in(s, 1), in(s, 2));
+    case Op::take_along_axis:
+      return take_along_axis(x, in(s, 1), s.dims[0]);
     case Op::layer_norm: {
       const std::size_t axes = static_cast<std::size_t>(s.dims[0]);
       return layer_norm(x, Shape(x.shape().sizes().last(axes)), optional(1), optional(2),
@@ -173,6 +180,10 @@ Tensor OnDevice::view_or_reduction(const Statement& s) {
       return x.softmax(axis);
     case Op::log_softmax:
       return x.log_softmax(axis);
+    case Op::cumsum:
+      return x.cumsum(axis);
+    case Op::argsort:
+      return argsort(x, axis, {.descending = s.flag});
     default:
       return x.grad();
   }
@@ -185,6 +196,14 @@ Tensor OnDevice::made(const Statement& s) {
   if (s.op == Op::where) return where(in(s, 0), operand(s, 1), operand(s, 2));
   if (s.op >= Op::matmul && s.op <= Op::cross_entropy) return network(s);
   return view_or_reduction(s);
+}
+
+void OnDevice::order(const Statement& s) {
+  const Tensor& x = in(s, 0);
+  const Sorted found = s.op == Op::sort ? sort(x, s.dims[0], {.descending = s.flag})
+                                        : topk(x, s.dims[1], s.dims[0], {.largest = s.flag});
+  if (s.second >= 0) at(s.second) = found.indices;
+  at(s.out) = found.values;
 }
 
 void OnDevice::assign_in_place(const Statement& s) {
@@ -258,6 +277,9 @@ void OnDevice::step(const Statement& s, std::size_t position) {
       return;
     case Op::submit:
       return volta::submit(device_);
+    case Op::sort:
+    case Op::topk:
+      return order(s);
     case Op::look:
     case Op::item:
       return;  // by the comparison
@@ -328,7 +350,11 @@ std::string compare_values(const std::string& name, const Tensor& actual, const 
 
 std::string compare_after(const Statement& s, OnDevice& device, const Evaluator& reference) {
   const auto name = [](int id) { return fmt::format("t{}", id); };
-  if (s.out >= 0) return compare_kind(name(s.out), device.at(s.out), reference.tensor(s.out));
+  for (const int id : {s.second, s.out}) {
+    if (id < 0) continue;
+    std::string different = compare_kind(name(id), device.at(id), reference.tensor(id));
+    if (!different.empty()) return different;
+  }
   if (s.op == Op::look)
     return compare_values(name(s.in[0]), device.at(s.in[0]), reference.tensor(s.in[0]));
   if (s.op == Op::item) {

@@ -142,6 +142,7 @@ class Shrinker {
       const auto now = [&]() -> const Statement& { return best_.statements[i]; };
       any = try_change(i, now().no_grad, [](Statement& s) { s.no_grad = false; }) || any;
       any = try_change(i, now().persistent, [](Statement& s) { s.persistent = false; }) || any;
+      any = try_change(i, now().second >= 0, [](Statement& s) { s.second = -1; }) || any;
       any = try_change(i, now().flag, [](Statement& s) { s.flag = false; }) || any;
       any =
           try_change(i, now().number.varies, [](Statement& s) { s.number.varies = false; }) || any;
@@ -167,6 +168,7 @@ Program without(const Program& program, std::size_t position) {
       result.statements.push_back(s);
     } else if (s.out >= 0) {
       gone.push_back(s.out);
+      if (s.second >= 0) gone.push_back(s.second);
     }
   }
   return result;

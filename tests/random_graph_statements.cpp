@@ -273,19 +273,6 @@ bool Generator::draw_linear() {
   return emit(s);
 }
 
-bool Generator::draw_embedding() {
-  Statement s;
-  s.op = Op::embedding;
-  int table = some([](const Variable& v) { return v.value.rank() == 2 && v.value.dims[0] > 0; });
-  if (table < 0) {
-    table = leaf({5, random_.pick(extents_)}, some_float(), Fill::numbers, gradients_);
-    if (table < 0) return false;
-  }
-  const int ids = ids_below(value_of(table).dims[0], nullptr);
-  s.in = {table, ids};
-  return ids >= 0 && emit(s);
-}
-
 bool Generator::draw_layer_norm() {
   Statement s;
   s.op = Op::layer_norm;
@@ -382,7 +369,9 @@ bool Generator::draw_in_place() {
 bool Generator::draw_backward() {
   Statement s;
   s.op = Op::backward;
-  const int root = some([](const Variable& v) { return v.tape && !v.tape->consumed; });
+  const bool leaves = random_.chance(8);
+  const int root = some(
+      [&](const Variable& v) { return leaves ? v.requires_grad : v.tape && !v.tape->consumed; });
   if (root < 0) return false;
   s.in = {root};
   s.flag = random_.chance(30);

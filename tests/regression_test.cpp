@@ -1,9 +1,11 @@
 // Mistakes that were once made, each with the smallest program that showed it.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <thread>
 
+#include "errors.h"
 #include "test_device.h"
 #include "volta/optimizer_ops.h"
 #include "volta/volta.h"
@@ -307,6 +309,93 @@ TEST(Regression, KernelsDoNotWaitForEachOther) {
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{2.5f, 4.25f}));
   EXPECT_EQ(dot.item(), 2.3125);
   EXPECT_EQ(ratio.to_vector<float>()[0], 0);
+}
+
+TEST(Regression, NumbersThatDoNotFitAreRefusedEverywhere) {
+  const auto refused = [](const auto& act, const std::string& message) {
+    errors::expect<ArgumentError>(act, message);
+  };
+  Tensor bytes = zeros({2}, here(DType::u8)), ints = zeros({2}, here(DType::i32));
+  refused([&] { full({2}, 300, here(DType::u8)); }, "full: 300 does not fit u8");
+  refused([&] { bytes.fill_(300); }, "fill_: 300 does not fit u8");
+  refused([&] { bytes.fill_(-1.5); }, "fill_: -1.5 does not fit u8");
+  refused([&] { ints.fill_(std::int64_t{1} << 31); }, "fill_: 2147483648 does not fit i32");
+  refused([&] { ints.fill_(std::nan("")); }, "fill_: nan does not fit i32");
+  refused([&] { tensor({1, 300}, here(DType::u8)); }, "tensor: 300 does not fit u8");
+  refused([&] { tensor({1, -2}, here(DType::u8)); }, "tensor: -2 does not fit u8");
+  refused([&] { tensor({3e9}, here(DType::i32)); }, "tensor: 3000000000 does not fit i32");
+  refused([&] { tensor({1e19}, here(DType::i64)); }, "tensor: 1e+19 does not fit i64");
+  refused([&] { from_vector<std::int64_t>({256}, here(DType::u8)); },
+          "tensor: 256 does not fit u8");
+  refused([&] { pad(bytes, std::array<std::int64_t, 1>{1}, std::array<std::int64_t, 1>{0}, 256); },
+          "pad: 256 does not fit u8");
+  refused([&] { full({}, ~std::uint64_t{0}, here(DType::i64)); },
+          "full: 1.8446744073709552e+19 does not fit i64");
+  // Fractions go, floats and bools take everything.
+  EXPECT_EQ(bytes.fill_(255.9).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{255, 255}));
+  EXPECT_EQ(tensor({-0.5, 255}, here(DType::u8)).to_vector<std::uint8_t>(),
+            (std::vector<std::uint8_t>{0, 255}));
+  EXPECT_EQ(tensor({-3, 0}, here(DType::boolean)).to_vector<std::uint8_t>(),
+            (std::vector<std::uint8_t>{1, 0}));
+  EXPECT_TRUE(std::isinf(tensor({1e300}, here(DType::f32)).item()));
+}
+
+TEST(Regression, AGradientHandleOfALeafSeesItGrow) {
+  const Tensor x = tensor({1, 2}, {2}, here(true)), seed = tensor({3, 4}, {2}, here());
+  x.backward(seed);
+  const Tensor g = x.grad();
+  x.backward(seed);
+  EXPECT_EQ(g.to_vector<float>(), (std::vector<float>{6, 8}));
+  (x * 2).backward(seed);
+  EXPECT_EQ(g.to_vector<float>(), (std::vector<float>{12, 16}));
+  EXPECT_EQ(seed.to_vector<float>(), (std::vector<float>{3, 4}));
+}
+
+TEST(Regression, ScatteringBoolsSaysWhatIsTaken) {
+  const Tensor bools = zeros({3, 2}, here(DType::boolean)), ids = tensor({0}, here(DType::i64));
+  errors::expect<DTypeError>([&] { scatter_add(bools, ids, zeros({1, 2}, here(DType::boolean))); },
+                             "scatter_add: expected a floating-point or integer tensor, got bool");
+}
+
+TEST(Regression, IndicesOfRowsWithoutElementsAreChecked) {
+  for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
+    for (const std::vector<double>& ids : {std::vector<double>{0, 5}, std::vector<double>{9}}) {
+      const auto count = static_cast<std::int64_t>(ids.size());
+      const auto scattered = [&](std::int64_t rows) {
+        const Tensor index = from_vector(ids, here(dtype));
+        return scatter_add(zeros({rows, 0}, here()), index, zeros({count, 0}, here()));
+      };
+      const auto embedded = [&](std::int64_t rows) {
+        return embedding(zeros({rows, 0}, here()), from_vector(ids, here(dtype)));
+      };
+      EXPECT_THROW(scattered(4).to_vector<float>(), IndexError);
+      EXPECT_EQ(scattered(10).to_vector<float>(), std::vector<float>());
+      EXPECT_THROW(embedded(4).to_vector<float>(), IndexError);
+      EXPECT_EQ(embedded(10).to_vector<float>(), std::vector<float>());
+    }
+  }
+}
+
+TEST(Regression, APaddingHasNoIndices) {
+  const std::array<std::int64_t, 2> before{3, 0}, after{1, 0};
+  const std::vector<float> lines{0, 0, 0, 1.5, 3, 4.5, 6, 0};
+  const Tensor table = tensor({1, 2, 3, 4, 5}, {5, 1}, here());
+  const Tensor ids = tensor({2, 3, 4, 5}, here(DType::i64));
+  // Held alone: what is not stored is computed in the padding as well.
+  const Tensor shifted = pad(embedding(table, ids - 2) * 1.5, before, after);
+  EXPECT_EQ(shifted.to_vector<float>(), lines);
+  const Tensor counted = pad(embedding(table, arange(4, here())) * 1.5, before, after);
+  EXPECT_EQ(counted.to_vector<float>(), lines);
+  const Tensor x = tensor({9, 1.5, 3, 9, 9, 4.5, 6, 9}, {4, 2}, here());
+  const Tensor index = tensor({1, 0, 1, 0}, {4, 1}, here(DType::i32));
+  Tensor taken = take_along_axis(x, index, 1);
+  const Tensor padded = pad(taken, before, after);
+  taken -= 1;
+  EXPECT_EQ(taken.to_vector<float>(), (std::vector<float>{0.5, 2, 3.5, 5}));
+  EXPECT_EQ(padded.to_vector<float>(), lines);
+  // What is out of range outside the padding still is.
+  const Tensor outside = pad(embedding(table, ids + 1) * 1.5, before, after);
+  EXPECT_THROW(outside.to_vector<float>(), IndexError);
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ class Scalar {
   constexpr bool is_boolean() const { return kind_ == Kind::boolean; }
   // Whether integer() is the value, but for its fraction.
   constexpr bool fits_integer() const {
-    return kind_ != Kind::floating || (value_ > -9.2e18 && value_ < 9.2e18);
+    if (kind_ != Kind::floating) return (integer_ < 0) == (value_ < 0);  // not past 2^63 - 1
+    return value_ > -9.2e18 && value_ < 9.2e18;
   }
   // The integer exactly as written (doubles lose bits past 2^53).
   constexpr std::int64_t integer() const {

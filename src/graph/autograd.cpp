@@ -98,8 +98,12 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
           "under NoGrad)");
     }
     const NoGrad no_grad;
-    variable->grad =
-        variable->grad.defined() ? added(variable->grad, gradient, place) : gradient.detach();
+    if (variable->grad.defined()) {
+      const Tensor sum = added(variable->grad, gradient, place);
+      assign_node(variable->grad, TensorAccess::variable(sum)->node);
+    } else {
+      variable->grad = gradient.detach();
+    }
     return;
   }
   const std::uint32_t pass = pass_number.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -117,7 +116,7 @@ Tensor from_values(const void* values, std::size_t count, DType dtype, const Sha
   graph::require_supported("tensor", wanted, device);
   if (wanted == dtype) return graph::finish(graph::upload(values, shape, dtype, device), options);
   std::vector<std::byte> converted(count * size_of(wanted));
-  graph::convert(values, dtype, converted.data(), wanted, count);
+  graph::convert_fitting("tensor", values, dtype, converted.data(), wanted, count);
   return graph::finish(graph::upload(converted.data(), shape, wanted, device), options);
 }
 
@@ -139,13 +138,7 @@ Tensor full(const Shape& shape, Scalar value, TensorOptions options, Place) {
                                              : DType::i64;
   const DType dtype = options.dtype.value_or(natural);
   graph::require_supported("full", dtype, device);
-  const bool fits = is_floating(dtype) || dtype == DType::boolean ||
-                    (value.fits_integer() &&
-                     (dtype == DType::i64 ||
-                      (dtype == DType::i32 ? std::in_range<std::int32_t>(value.integer())
-                                           : std::in_range<std::uint8_t>(value.integer()))));
-  if (!fits)
-    throw ArgumentError(fmt::format("full: {} does not fit {}", value.value(), name_of(dtype)));
+  graph::require_fits("full", value, dtype);
   return graph::finish(graph::filled(shape, value, dtype, device), options);
 }
 Tensor scalar(Scalar value, TensorOptions options, Place place) {

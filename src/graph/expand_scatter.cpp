@@ -153,6 +153,7 @@ void scatter_rows(Lowering& l) {
   const Expr rows = l.reshape(l.stored_in(0), {k, d});
   const int site = l.next_site();
   const Expr inside = l.bounded(l.reshape(ids, {k}), n, site);
+  if (d == 0 && k > 0) return l.out(l.checked_nothing(inside));
   const Expr sum = plan::scatter_compares_all(n, k, d) ? compare_all(l, rows, inside, n)
                                                        : Segments(l, rows, inside, n, site).sum();
   l.out(l.reshape(sum, l.shape()));

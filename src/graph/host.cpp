@@ -6,10 +6,14 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "core/counting.h"
 #include "core/registry.h"
 #include "graph/segment.h"
+#include "volta/error.h"
 
 namespace volta::graph {
 namespace {
@@ -134,6 +138,32 @@ void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::
     write_number(target + i * size_of(to_dtype), to_dtype, read_number(at, from_dtype),
                  read_integer(at, from_dtype));
   }
+}
+
+void require_fits(const char* op, Scalar value, DType dtype) {
+  if (is_floating(dtype) || dtype == DType::boolean) return;
+  const bool integer = value.fits_integer();
+  const bool fits = dtype == DType::i32  ? std::in_range<std::int32_t>(value.integer())
+                    : dtype == DType::u8 ? std::in_range<std::uint8_t>(value.integer())
+                                         : true;
+  if (integer && fits) return;
+  const std::string number = integer && !value.is_floating() ? fmt::to_string(value.integer())
+                                                             : fmt::to_string(value.value());
+  throw ArgumentError(fmt::format("{}: {} does not fit {}", op, number, name_of(dtype)));
+}
+
+void convert_fitting(const char* op, const void* from, DType from_dtype, void* to, DType to_dtype,
+                     std::size_t count) {
+  const auto* source = static_cast<const std::byte*>(from);
+  const bool narrows = from_dtype != to_dtype && !is_floating(to_dtype);
+  for (std::size_t i = 0; narrows && i < count; ++i) {
+    const std::byte* at = source + i * size_of(from_dtype);
+    require_fits(op,
+                 is_floating(from_dtype) ? Scalar(read_number(at, from_dtype))
+                                         : Scalar(read_integer(at, from_dtype)),
+                 to_dtype);
+  }
+  convert(from, from_dtype, to, to_dtype, count);
 }
 
 std::span<const std::byte> observe(Node* node) {

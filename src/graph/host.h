@@ -11,6 +11,12 @@ namespace volta::graph {
 // Element by element; floats to integers truncate. Memory need not be aligned.
 void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::size_t count);
 
+// Throws ArgumentError where the dtype is one of integers and has no such number, fractions apart.
+void require_fits(const char* op, Scalar value, DType dtype);
+// As convert, of values that all fit.
+void convert_fitting(const char* op, const void* from, DType from_dtype, void* to, DType to_dtype,
+                     std::size_t count);
+
 Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device);
 // A copy of a CPU tensor in page-locked memory; the tensor itself where there is none to have.
 Tensor pinned(const Tensor& x);

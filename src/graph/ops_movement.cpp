@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/apply.h"
+#include "graph/host.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -167,6 +168,7 @@ Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
   }
   const Shape shape(sizes);
   attrs.insert(attrs.end(), shape.begin(), shape.end());
+  graph::require_fits("pad", value, x.dtype());
   const Tensor inputs[2] = {x, graph::number(value, x.dtype(), x.device())};
   return apply(OpId::pad, inputs, attrs, shape, x.dtype(), place);
 }

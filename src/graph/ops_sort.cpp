@@ -61,7 +61,9 @@ Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& source, P
                                  to_string(source.shape()), to_string(index.shape()),
                                  to_string(x.shape())));
   }
-  if (source.dtype() != x.dtype() || x.dtype() == DType::boolean) {
+  if (x.dtype() == DType::boolean)
+    graph::throw_dtype("scatter_add", x.dtype(), "a floating-point or integer tensor");
+  if (source.dtype() != x.dtype()) {
     throw DTypeError(fmt::format("scatter_add: input is {}, source is {}", name_of(x.dtype()),
                                  name_of(source.dtype())));
   }

@@ -246,6 +246,7 @@ Tensor& Tensor::operator/=(const Operand& other) {
 
 Tensor& Tensor::fill_(Scalar value, Place) {
   graph::require_defined("fill_", *this, "this");
+  graph::require_fits("fill_", value, dtype());
   replace_value(*this, graph::filled(shape(), value, dtype(), device()), "fill_");
   return *this;
 }

@@ -125,6 +125,8 @@ class Lowering {
   // Running sum along an axis, or from its end.
   Expr scan(Expr a, std::int64_t axis, bool reverse);
   Expr gather(Expr source, Expr index);
+  // A result without elements for which the indices (Bounded) are looked at all the same.
+  Expr checked_nothing(Expr indices);
   Expr search(Expr keys, Expr value, std::int64_t offset, std::int64_t stride, std::int64_t count);
   // Keys [rows, n] to positions [rows, count], a stable sort.
   Expr sort(Expr keys, std::int64_t count, bool descending, DType index);

@@ -274,8 +274,10 @@ class Builder {
     return append(std::move(draft));
   }
 
+  const Draft& draft_of(int value) const { return drafts_[static_cast<std::size_t>(value)]; }
+
   int converted(int value, DType dtype) {
-    if (drafts_[static_cast<std::size_t>(value)].instr.dtype == dtype) return value;
+    if (draft_of(value).instr.dtype == dtype) return value;
     Draft draft{.instr = {.kind = InstrKind::Cast}};
     draft.instr.a = value;
     draft.instr.dtype = dtype;
@@ -336,6 +338,11 @@ class Builder {
       case ValueKind::Bounded: {
         Draft draft{.instr = {.kind = InstrKind::Bounded}};
         draft.instr.a = emit(v.in[0], index, mask);
+        // In a padding there is no index to be out of range; what is loaded there is 0 already.
+        if (!mask.empty() && draft_of(draft.instr.a).instr.kind != InstrKind::Load) {
+          draft.instr.a = scalar(kernel::ScalarOp::where, v.dtype, emit_inside(mask), draft.instr.a,
+                                 constant(0, v.dtype));
+        }
         draft.instr.dtype = v.dtype;
         draft.high = v.attrs[0];
         draft.site = std::int64_t{first_site_} + v.number;
@@ -423,6 +430,17 @@ class Builder {
     }
     // Computed values: evaluate with masked loads, then choose.
     const int value = emit(operand, *inner, inside);
+    const int condition = emit_inside(bounds);
+    const DType dtype = v.dtype == DType::f16 || v.dtype == DType::bf16 ? DType::f32 : v.dtype;
+    return converted(scalar(kernel::ScalarOp::where, dtype, condition, converted(value, dtype),
+                            constant(v.constant, dtype)),
+                     v.dtype);
+  }
+
+  // Whether the point lies within all bounds.
+  int emit_inside(const std::vector<LinearBound>& bounds) {
+    const Key key = memo_key(-1, {}, bounds);
+    if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
     int condition = -1;
     for (const LinearBound& b : bounds) {
       const int e = emit_index(b.expression, DType::i64);
@@ -436,10 +454,7 @@ class Builder {
                       ? both
                       : scalar(kernel::ScalarOp::logical_and, DType::boolean, condition, both);
     }
-    const DType dtype = v.dtype == DType::f16 || v.dtype == DType::bf16 ? DType::f32 : v.dtype;
-    return converted(scalar(kernel::ScalarOp::where, dtype, condition, converted(value, dtype),
-                            constant(v.constant, dtype)),
-                     v.dtype);
+    return memo_[key] = condition;
   }
 
   int emit_load_at(int base, const Linear& address, const std::vector<LinearBound>& mask) {

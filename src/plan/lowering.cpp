@@ -229,7 +229,9 @@ void Lowering::lower_node(Node& node) {
       return out(reduce(ReduceOp::ArgMax, in(0), attrs));
     case OpId::gather: {
       const Expr source = in(0);
-      return out(gather(source, bounded(in(1), source.shape()[0], next_site())));
+      const Expr index = bounded(in(1), source.shape()[0], next_site());
+      const bool nothing = node.shape.numel() == 0 && index.shape().numel() > 0;
+      return out(nothing ? checked_nothing(index) : gather(source, index));
     }
     case OpId::matmul:
       return out(matmul(in(0), in(1), attrs[0] != 0, attrs[1] != 0, attrs[2] != 0));
@@ -597,6 +599,15 @@ Expr Lowering::gather(Expr source, Expr index) {
   Value value{.kind = ValueKind::Gather, .dtype = source.dtype(), .shape = Shape(sizes)};
   value.in = {source.id, index.id, -1};
   return insert(std::move(value));
+}
+
+// A kernel over no elements runs nothing, but a reduction it needs is a kernel before it. Twice the
+// indices: a reduction of one element would be no reduction.
+Expr Lowering::checked_nothing(Expr indices) {
+  const std::int64_t axes[] = {0, 1}, count = indices.shape().numel();
+  const Expr twice = expand(reshape(indices, {1, count}), {2, count});
+  const Expr largest = reduce(ReduceOp::Max, twice, axes);
+  return expand(cast(largest, node_->dtype), node_->shape);
 }
 
 // The half that an f32 value was converted from; -1 if it was not.
