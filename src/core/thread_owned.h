@@ -32,7 +32,7 @@ class ThreadOwned {
     }
   };
   static void make(T*& object) {
-    object = new T;
+    object = new T();
     if (!ended()) thread_local const Guard guard;
   }
 };

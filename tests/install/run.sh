@@ -39,3 +39,16 @@ export PKG_CONFIG_PATH=${pc%/*}
 read -ra flags < <(pkg-config --cflags --libs volta)
 "$compiler" -std=c++20 "$source/user.cpp" -o "$work/user" "${flags[@]}"
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir volta) "$work/user" "$version"
+
+echo '--- loaded while a program runs'
+cat >"$work/plugin_host.cpp" <<'SOURCE'
+#include <dlfcn.h>
+#include <cstdio>
+int main(int, char** arguments) {
+  if (dlopen(arguments[1], RTLD_NOW) != nullptr) return 0;
+  std::fprintf(stderr, "%s\n", dlerror());
+  return 1;
+}
+SOURCE
+"$compiler" "$work/plugin_host.cpp" -o "$work/plugin_host" -ldl
+"$work/plugin_host" "$(find "$work/prefix" -name 'libvolta.so')"

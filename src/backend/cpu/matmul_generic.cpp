@@ -4,6 +4,7 @@
 
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/simd_table.h"
+#include "core/thread_owned.h"
 #include "platform/parallel.h"
 
 namespace volta::cpu {
@@ -42,9 +43,14 @@ class GenericMatmul final : public Matmul {
  private:
   static constexpr std::int64_t kColumns = kGemmColumns<T>;
 
+  // On the heap: a library with much thread-local memory cannot be loaded while a program runs.
+  struct Packed {
+    alignas(64) T a[kTaskRows * kDepth];
+    alignas(64) T b[kTaskColumns * kDepth];
+  };
+
   void task(const T* a, const T* b, T* c, std::int64_t row, std::int64_t column) const {
-    alignas(64) static thread_local T packed_a[kTaskRows * kDepth];
-    alignas(64) static thread_local T packed_b[kTaskColumns * kDepth];
+    auto& [packed_a, packed_b] = ThreadOwned<Packed>::get();
     const std::int64_t m = std::min(kTaskRows, step_.m - row),
                        n = std::min(kTaskColumns, step_.n - column);
     if (step_.k == 0) {
