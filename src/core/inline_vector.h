@@ -22,11 +22,8 @@ class InlineVector {
     if (data_ != few_) free_heap(data_);
   }
 
-  // Of an empty vector.
-  void resize(std::size_t count) {
-    if (count > capacity_) grow(count);
-    std::uninitialized_value_construct_n(data_, count);
-    count_ = static_cast<std::uint32_t>(count);
+  void reserve(std::size_t capacity) {
+    if (capacity > capacity_) grow(capacity);
   }
   template <class... Args>
   T& emplace_back(Args&&... args) {

@@ -81,12 +81,17 @@ TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Borrowed input = inputs[i];
     const Node& node = *input.node();
-    const bool flows = is_floating(node.dtype);
-    tape->edges.emplace_back(
-        flows ? input->tape : TapeRef(),
-        flows && !input->tape && input->requires_grad ? input.tensor() : Tensor(), node.shape,
-        node.dtype, node.entry->device);
-    tape->saved.emplace_back(i < 30 && (op.saves >> i & 1) != 0 ? input->node : Held());
+    Edge& edge =
+        tape->edges.emplace_back(TapeRef(), Tensor(), node.shape, node.dtype, node.entry->device);
+    if (is_floating(node.dtype)) {
+      if (input->tape) {
+        edge.tape = input->tape;
+      } else if (input->requires_grad) {
+        edge.leaf = input.tensor();
+      }
+    }
+    const bool saves = i < 30 && (op.saves >> i & 1) != 0;
+    tape->saved.emplace_back(saves ? input.node() : nullptr);
   }
   if ((op.saves & kSavesOutput) != 0) tape->output = Held(outputs[0]);
   if ((op.saves & kSavesAuxiliary) != 0) {
@@ -117,12 +122,6 @@ void require_supported(const char* op, DType dtype, Device device) {
     throw DTypeError(
         fmt::format("{}: {} ({}) has no {}", op, to_string(device), device.name(), name_of(dtype)));
   }
-}
-
-bool on_one_device(std::initializer_list<Borrowed> operands) {
-  const DeviceEntry* first = operands.begin()->node()->entry;
-  return std::all_of(operands.begin(), operands.end(),
-                     [&](const Borrowed& operand) { return operand.node()->entry == first; });
 }
 
 void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
@@ -203,13 +202,15 @@ Tensor number(Scalar value, DType dtype, Device device) {
 }
 
 Tensor reshape_to(const Tensor& x, const Shape& shape, Place place) {
-  if (x.shape() == shape) return x;
-  return apply(OpId::reshape, {&x, 1}, shape.sizes(), shape, x.dtype(), place);
+  const Borrowed source = x;
+  if (source.node()->shape == shape) return x;
+  return apply(OpId::reshape, {&source, 1}, shape.sizes(), shape, source.node()->dtype, place);
 }
 
 Tensor expand_to(const Tensor& x, const Shape& shape, Place place) {
-  if (x.shape() == shape) return x;
-  return apply(OpId::expand, {&x, 1}, shape.sizes(), shape, x.dtype(), place);
+  const Borrowed source = x;
+  if (source.node()->shape == shape) return x;
+  return apply(OpId::expand, {&source, 1}, shape.sizes(), shape, source.node()->dtype, place);
 }
 
 Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdim, Place place) {

@@ -42,7 +42,12 @@ void require_supported(const char* op, DType dtype, Device device);
 // The device of an operation: where the operands are. If they differ, the ExecutionContext decides:
 // the others are moved (with a warning once per place) or DeviceError is thrown.
 void agree_on_device(const char* op, std::span<Tensor> operands, Place place);
-bool on_one_device(std::initializer_list<Borrowed> operands);
+inline bool on_one_device(std::initializer_list<Borrowed> operands) {
+  const DeviceEntry* first = operands.begin()->node()->entry;
+  bool same = true;
+  for (const Borrowed& operand : operands) same &= operand.node()->entry == first;
+  return same;
+}
 
 // Records one operation with one result.
 Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,

@@ -130,12 +130,12 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
       if (!options.retain_graph) forget(*tape);
       continue;
     }
-    Vjp vjp(*tape, std::move(g));
+    tape->consumed = !options.retain_graph;  // from here on, also if the rule throws
+    Vjp vjp(*tape, std::move(g), tape->consumed);
     op_info(tape->op).vjp(vjp);
-    for (std::size_t i = 0; i < tape->edges.size(); ++i) {
-      Edge& edge = tape->edges[i];
-      Tensor& part = vjp.results()[i];
-      if (!part.defined() || (!edge.tape && !edge.leaf.defined())) continue;
+    for (auto& [input, part] : vjp.results()) {
+      const Edge& edge = tape->edges[input];
+      if (!edge.tape && !edge.leaf.defined()) continue;
       fit(part, edge, tape->place);
       if (edge.tape) {
         Tensor& sum = edge.tape->gradient;

@@ -60,7 +60,12 @@ void drop_last_holder(Node* node) noexcept {
     const std::lock_guard guard(segment->lock);
     // While it is in the batch, the batch refers to it: it cannot go here.
     if (node->segment.load(std::memory_order_relaxed) == segment) {
-      node->counts.fetch_sub(kHolder, std::memory_order_acq_rel);
+      if (node->counts.load(std::memory_order_acquire) == kReference + kHolder) {
+        // The batch's and the caller's, and the batch is locked: no exchange is needed.
+        node->counts.store(kReference, std::memory_order_release);
+      } else {
+        node->counts.fetch_sub(kHolder, std::memory_order_acq_rel);
+      }
       return note_live(*segment, node, node->holders() > 0);
     }
   }

@@ -144,14 +144,16 @@ namespace {
 
 Tensor unary_float(OpId op, const Tensor& x, Place place) {
   require_defined(op_info(op).name, x);
-  if (!is_floating(x.dtype())) return unary_float(op, x.to(DType::f32, place), place);
-  return apply(op, {&x, 1}, {}, x.shape(), x.dtype(), place);
+  const Node& node = *node_of(x);
+  if (!is_floating(node.dtype)) return unary_float(op, x.to(DType::f32, place), place);
+  return apply(op, {x}, {}, node.shape, node.dtype, place);
 }
 
 Tensor unary_any(OpId op, const Tensor& x, Place place) {
   require_defined(op_info(op).name, x);
-  if (x.dtype() == DType::boolean) throw_dtype(op_info(op).name, x.dtype(), "numbers");
-  return apply(op, {&x, 1}, {}, x.shape(), x.dtype(), place);
+  const Node& node = *node_of(x);
+  if (node.dtype == DType::boolean) throw_dtype(op_info(op).name, node.dtype, "numbers");
+  return apply(op, {x}, {}, node.shape, node.dtype, place);
 }
 
 }  // namespace

@@ -196,8 +196,8 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
     mix_input(hash, batch, segment, inputs[i]);
     kept_inputs[i] = inputs[i];
   }
-  batch.hash = hash;
   Node* node = append(segment, op, shape, dtype, place);
+  batch.hash = hash;
   node->inputs = kept_inputs;
   node->attrs = kept_attrs;
   node->inputs_count = static_cast<std::uint32_t>(inputs.size());
@@ -275,10 +275,8 @@ void Batch::reset() {
   std::fill(leaf_table.begin(), leaf_table.end(), std::pair<Node*, std::uint32_t>{nullptr, 0});
 }
 
-Segment& current_segment(DeviceEntry& entry) {
-  for (Segment* segment : thread_segments()) {
-    if (segment->entry == &entry) return *segment;
-  }
+namespace {
+[[gnu::noinline]] Segment& first_segment(DeviceEntry& entry) {
   Segment* segment = nullptr;
   {
     const std::lock_guard guard(shelf().mutex);
@@ -295,6 +293,14 @@ Segment& current_segment(DeviceEntry& entry) {
   segment->lock.own();
   thread_segments().push_back(segment);
   return *segment;
+}
+}  // namespace
+
+Segment& current_segment(DeviceEntry& entry) {
+  for (Segment* segment : thread_segments()) {
+    if (segment->entry == &entry) return *segment;
+  }
+  return first_segment(entry);
 }
 
 bool is_key_literal(double value) {

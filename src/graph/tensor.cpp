@@ -184,11 +184,12 @@ Tensor Tensor::detach() const {
 
 void Tensor::backward(BackwardOptions options, Place place) const {
   graph::require_defined("backward", *this, "this");
-  if (numel() != 1) {
+  const graph::Node& node = *node_of(*this);
+  if (node.shape.numel() != 1) {
     throw ShapeError(fmt::format("backward: {} is not a scalar; pass a gradient of its shape",
-                                 to_string(shape())));
+                                 to_string(node.shape)));
   }
-  graph::run_backward(*this, graph::filled(shape(), 1, dtype(), device()), options, place);
+  graph::run_backward(*this, graph::filled(node.shape, 1, node.dtype, *node.entry), options, place);
 }
 
 void Tensor::backward(const Tensor& gradient, BackwardOptions options, Place place) const {

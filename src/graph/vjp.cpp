@@ -69,7 +69,7 @@ void log(Vjp& v) { v.give(0, v.gradient() / v.input(0)); }
 void log1p(Vjp& v) { v.give(0, v.gradient() / (v.input(0) + 1)); }
 void sqrt(Vjp& v) { v.give(0, v.gradient() * 0.5 / v.output()); }
 void rsqrt(Vjp& v) {
-  const Tensor y = v.output();
+  const Tensor& y = v.output();
   v.give(0, v.gradient() * -0.5 * (y * y * y));
 }
 void sin(Vjp& v) { v.give(0, v.gradient() * v.input(0).cos()); }
@@ -90,32 +90,32 @@ void mul(Vjp& v) {
   if (v.needs(1)) v.give(1, v.gradient() * v.input(0));
 }
 void div(Vjp& v) {
-  const Tensor b = v.input(1);
+  const Tensor& b = v.input(1);
   if (v.needs(0)) v.give(0, v.gradient() / b);
   if (v.needs(1)) v.give(1, -(v.gradient() * v.input(0) / (b * b)));
 }
 void pow(Vjp& v) {
-  const Tensor a = v.input(0), b = v.input(1), g = v.gradient();
+  const Tensor &a = v.input(0), &b = v.input(1), &g = v.gradient();
   if (v.needs(0)) v.give(0, where(b.eq(0), 0, g * b * volta::pow(a, b - 1)));
   // 0^b has gradient 0 with respect to b >= 0, not 0 * -inf.
   if (v.needs(1)) v.give(1, where(logical_and(a.eq(0), b.ge(0)), 0, g * v.output() * a.log()));
 }
 void maximum(Vjp& v) {
-  const Tensor a = v.input(0), b = v.input(1), g = v.gradient();
+  const Tensor &a = v.input(0), &b = v.input(1), &g = v.gradient();
   const Tensor half = g * 0.5;
   if (v.needs(0)) v.give(0, where(a.eq(b), half, where(a.lt(b), 0, g)));
   if (v.needs(1))
     v.give(1, where(a.eq(b), half, where(a.lt(b), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
 }
 void minimum(Vjp& v) {
-  const Tensor a = v.input(0), b = v.input(1), g = v.gradient();
+  const Tensor &a = v.input(0), &b = v.input(1), &g = v.gradient();
   const Tensor half = g * 0.5;
   if (v.needs(0)) v.give(0, where(a.eq(b), half, where(b.lt(a), 0, g)));
   if (v.needs(1))
     v.give(1, where(a.eq(b), half, where(b.lt(a), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
 }
 void where(Vjp& v) {
-  const Tensor condition = v.input(0);
+  const Tensor& condition = v.input(0);
   if (v.needs(1)) v.give(1, volta::where(condition, v.gradient(), 0));
   if (v.needs(2)) v.give(2, volta::where(condition, 0, v.gradient()));
 }
@@ -164,12 +164,12 @@ void take_along(Vjp& v) {
 }
 void cumsum(Vjp& v) {
   const std::int64_t attrs[] = {v.attr(0), v.attr(1) == 0};
-  const Tensor g = v.gradient();
+  const Tensor& g = v.gradient();
   v.give(0, apply(OpId::cumsum, {&g, 1}, attrs, g.shape(), g.dtype(), v.place()));
 }
 // All elements are a permutation: back by the inverse one. Else what was not taken gets nothing.
 void sort(Vjp& v) {
-  const Tensor positions = v.auxiliary(0), g = v.gradient();
+  const Tensor &positions = v.auxiliary(0), &g = v.gradient();
   const int last = v.shape(0).rank() - 1;
   if (v.attr(0) == v.shape(0)[last]) {
     v.give(0, take_along_axis(g, argsort(positions, last, {}, v.place()), last, v.place()));
@@ -179,7 +179,7 @@ void sort(Vjp& v) {
 }
 void matmul(Vjp& v) {
   const bool ta = v.attr(0) != 0, tb = v.attr(1) != 0, tf32 = v.attr(2) != 0;
-  const Tensor g = v.gradient(), a = v.input(0), b = v.input(1);
+  const Tensor &g = v.gradient(), &a = v.input(0), &b = v.input(1);
   if (v.needs(0)) {
     v.give(0, ta ? product(b, g, tb, true, tf32, v.place())
                  : product(g, b, false, !tb, tf32, v.place()));
@@ -200,18 +200,19 @@ void relu_grad(Vjp& v) {
          apply(OpId::relu_grad, {v.gradient(), v.input(1)}, {}, v.shape(0), v.dtype(0), v.place()));
 }
 void gelu(Vjp& v) {
-  const Tensor x = v.input(0);
+  const Tensor& x = v.input(0);
   const Tensor cdf = ((x * (std::numbers::sqrt2 / 2)).erf() + 1) * 0.5;
   const Tensor pdf =
       (x.square() * -0.5).exp() * (std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
   v.give(0, v.gradient() * (cdf + x * pdf));
 }
 void sigmoid(Vjp& v) {
-  const Tensor y = v.output();
+  const Tensor& y = v.output();
   v.give(0, v.gradient() * y * (1 - y));
 }
 void silu(Vjp& v) {
-  const Tensor x = v.input(0), s = x.sigmoid();
+  const Tensor& x = v.input(0);
+  const Tensor s = x.sigmoid();
   v.give(0, v.gradient() * s * (x * (1 - s) + 1));
 }
 void square(Vjp& v) { v.give(0, v.gradient() * 2 * v.input(0)); }
@@ -219,16 +220,17 @@ void reciprocal(Vjp& v) { v.give(0, -(v.gradient() * v.output().square())); }
 void mean(Vjp& v) { v.give(0, spread(v, v.gradient() / reduced_count(v))); }
 void sum_to(Vjp& v) { v.give(0, expand_to(v.gradient(), v.shape(0), v.place())); }
 void softmax(Vjp& v) {
-  const Tensor y = v.output(), gy = v.gradient() * y;
+  const Tensor& y = v.output();
+  const Tensor gy = v.gradient() * y;
   v.give(0, gy - y * sum_axes(gy, v.attrs(), true, v.place()));
 }
 void log_softmax(Vjp& v) {
-  const Tensor g = v.gradient();
+  const Tensor& g = v.gradient();
   v.give(0, g - v.output().exp() * sum_axes(g, v.attrs(), true, v.place()));
 }
 // y [n, out] = x [n, in] w^T [in, out] + b
 void linear(Vjp& v) {
-  const Tensor g = v.gradient();
+  const Tensor& g = v.gradient();
   const bool tf32 = v.attr(0) != 0;
   if (v.needs(0)) v.give(0, product(g, v.input(1), false, false, tf32, v.place()));
   if (v.needs(1)) v.give(1, product(g, v.input(0), true, false, tf32, v.place()));
@@ -241,7 +243,7 @@ void mse_loss(Vjp& v) {
 }
 // (softmax - one hot) times the gradient of each row's loss
 void cross_entropy(Vjp& v) {
-  const Tensor logits = v.input(0), labels = v.input(1), log_sum = v.auxiliary(0);
+  const Tensor &logits = v.input(0), &labels = v.input(1), &log_sum = v.auxiliary(0);
   const std::int64_t n = v.shape(0)[0], classes = v.shape(0)[1];
   Tensor g = scaled(v, v.gradient(), n);
   if (g.rank() == 1) g = reshape_to(g, {n, 1}, v.place());
@@ -252,7 +254,7 @@ void cross_entropy(Vjp& v) {
 }
 // x, eps, weight, bias; auxiliary: mean, reciprocal deviation r; h = (x - mean) r
 void layer_norm(Vjp& v) {
-  const Tensor g = v.gradient(), x = v.input(0), r = v.auxiliary(1);
+  const Tensor &g = v.gradient(), &x = v.input(0), &r = v.auxiliary(1);
   const Tensor h = (x - v.auxiliary(0)) * r;
   const int axes = static_cast<int>(v.attr(0)), first = x.rank() - axes;
   std::vector<std::int64_t> rows(static_cast<std::size_t>(axes));
