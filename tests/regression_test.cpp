@@ -398,5 +398,14 @@ TEST(Regression, APaddingHasNoIndices) {
   EXPECT_THROW(outside.to_vector<float>(), IndexError);
 }
 
+TEST(Regression, LongRunningSumsStayAccurate) {
+  const Tensor sums = (ones({4200}, here()).clone() * 0.4).cumsum(0);
+  const std::vector<float> values = sums.to_vector<float>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double exact = static_cast<double>(0.4f) * static_cast<double>(i + 1);
+    ASSERT_NEAR(values[i], exact, 5e-6 * exact) << i;
+  }
+}
+
 }  // namespace
 }  // namespace volta

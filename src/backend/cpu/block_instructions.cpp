@@ -95,17 +95,26 @@ std::byte* scan_sum(const BlockState& state, std::size_t k) {
   return state.scratch + state.launch.scan_sums + k * state.launch.scan_bytes;
 }
 
+// Groups of lanes are added up on their own: their sums overlap, and an element goes through fewer
+// additions.
 template <class T>
 void scan_block(const BlockState& state, const Code& code, const Block& block) {
-  T sum = *reinterpret_cast<const T*>(scan_sum(state, at(code.site)));
-  const T* from = static_cast<const T*>(state.values[code.a]);
-  T* to = static_cast<T*>(state.values[code.out]);
-  for (std::int64_t i = 0; i < block.n; ++i) {
-    const std::int64_t lane = state.program.scans_back ? block.n - 1 - i : i;
-    sum = static_cast<T>(sum + from[lane]);
-    to[lane] = sum;
+  constexpr std::int64_t kGroup = 16;
+  T before = *reinterpret_cast<const T*>(scan_sum(state, at(code.site)));
+  const std::int64_t first = state.program.scans_back ? block.n - 1 : 0;
+  const std::int64_t step = state.program.scans_back ? -1 : 1;
+  const T* from = static_cast<const T*>(state.values[code.a]) + first;
+  T* to = static_cast<T*>(state.values[code.out]) + first;
+  for (std::int64_t begin = 0; begin < block.n; begin += kGroup) {
+    const std::int64_t end = std::min(begin + kGroup, block.n);
+    T sum = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      sum = static_cast<T>(sum + from[i * step]);
+      to[i * step] = static_cast<T>(before + sum);
+    }
+    before = static_cast<T>(before + sum);
   }
-  *reinterpret_cast<T*>(scan_sum(state, at(code.site))) = sum;
+  *reinterpret_cast<T*>(scan_sum(state, at(code.site))) = before;
 }
 
 }  // namespace
