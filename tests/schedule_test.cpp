@@ -87,7 +87,9 @@ TEST(ChooseSchedule, RowsStayInRegisters) {
   EXPECT_EQ(words(softmax, {8192, 1024}), "row lanes 128 items 8 vec 4");
   EXPECT_EQ(words(softmax, {8192, 768}), "row lanes 128 items 8 vec 4");
   EXPECT_EQ(words(softmax, {8192, 8192}), "row lanes 512 items 16 vec 4");
-  EXPECT_EQ(words(softmax, {1024, 50257}), "row lanes 1024 items 0");
+  EXPECT_EQ(words(softmax, {1024, 50257}), "row lanes 1024 items 50 whole 48");
+  EXPECT_EQ(words(softmax, {1024, 50304}), "row lanes 1024 items 50 whole 48");
+  EXPECT_EQ(words(softmax, {1024, 51201}), "row lanes 1024 items 0");
   EXPECT_EQ(words(softmax, {1024, 100000}), "row lanes 512 items 0 vec 4");
   EXPECT_EQ(words(softmax, {8192, 1023}), "row lanes 256 items 4");
   EXPECT_EQ(words(softmax, {65536, 64}), "row lanes 8 items 8 vec 4");
@@ -128,6 +130,16 @@ TEST(ChooseSchedule, VectorsOfRowsHoldForTheirNumbers) {
                                            program.schedule.vec))
         << length;
     EXPECT_GE(program.schedule.lanes * program.schedule.items, length);
+  }
+}
+
+TEST(ChooseSchedule, WholeItemsLieInsideTheirRows) {
+  for (const std::int64_t length :
+       {8193, 8704, 9000, 9001, 10000, 12288, 16384, 30000, 32768, 33000, 40001, 50257, 51200}) {
+    const Schedule schedule = chosen(softmax_sample(32, 0).program, {1024, length});
+    EXPECT_GT(schedule.whole, 0) << length;
+    EXPECT_LE(schedule.lanes * schedule.whole, length);
+    EXPECT_GE(schedule.lanes * schedule.items, length);
   }
 }
 

@@ -24,6 +24,7 @@ class RowPrinter {
         cuda_(dialect == Dialect::Cuda),
         lanes_(printer.program().schedule.lanes),
         items_(printer.program().schedule.items),
+        whole_(printer.program().schedule.whole),
         vec_(printer.program().schedule.vec),
         threads_(block_threads(printer.program())),
         axes_(static_cast<int>(printer.program().axes.size())),
@@ -137,11 +138,21 @@ class RowPrinter {
   }
 
   void print_par_value(int n) {
+    if (divides_beside_a_row(n)) {
+      const Instr& self = out_.instr(n);
+      return out_.line("const f32 {} = quotient_f32({}, {});", out_.value(n), out_.value(self.a),
+                       out_.value(self.b));
+    }
     if (!is(n, InstrKind::Store)) return out_.define(n);
     // The other lanes must have read what lane 0 overwrites.
     const bool updates = out_.program().slots[static_cast<std::size_t>(out_.instr(n).slot)].read;
     if (updates && lanes_ > 1) out_.line("BARRIER;");
     out_.store(n, par_guard(n));
+  }
+
+  bool divides_beside_a_row(int n) const {
+    return cuda_ && fills_registers(out_.program()) && is(n, InstrKind::Op) &&
+           out_.instr(n).op == ScalarOp::div && out_.instr(n).dtype == DType::f32;
   }
 
   // Values of a group of Par points: v<n>[e].
@@ -261,31 +272,41 @@ class RowPrinter {
     out_.close();
   }
 
-  // Elements in registers: a thread has `items` of them, in groups. A row that fills them all is
-  // walked without looking for its end, so that nothing keeps accesses apart.
+  // Elements in registers: a thread has `items` of them, in groups. Those known to be inside the
+  // row are walked without looking for its end, so that nothing keeps accesses apart; where none
+  // are known to be, a row may still turn out to fill them all.
   void print_items(const RowPhase& plan) {
-    if (vec_ == 1) return print_all_items(plan, true);
+    if (vec_ == 1 || whole_ > 0) return print_items_from(plan, whole_);
     out_.open(fmt::format("if (length == {})", lanes_ * items_));
-    print_all_items(plan, false);
+    print_items_from(plan, items_);
     out_.close();
     out_.open("else");
-    print_all_items(plan, true);
+    print_items_from(plan, 0);
     out_.close();
   }
 
-  void print_all_items(const RowPhase& plan, bool ends) {
-    if (!plan.loads.empty()) print_item_loads(plan, ends);
-    open_items(ends);
+  // Items from `tested` on may lie past the end.
+  void print_items_from(const RowPhase& plan, int tested) {
+    if (!plan.loads.empty()) {
+      if (tested > 0) print_item_loads(plan, 0, tested, false);
+      if (tested < items_) print_item_loads(plan, tested, items_, true);
+    }
+    if (tested > 0) print_item_values(plan, 0, tested, false);
+    if (tested < items_) print_item_values(plan, tested, items_, true);
+  }
+
+  void print_item_values(const RowPhase& plan, int from, int to, bool ends) {
+    open_items(from, to, ends);
     print_row_group(plan);
     close_items(ends);
   }
 
-  void open_items(bool ends) {
+  void open_items(int from, int to, bool ends) {
     out_.raw("#pragma unroll");
-    out_.open(fmt::format("for (int k = 0; k < {}; ++k)", items_ / vec_));
-    out_.line("const index_t r0 = {};", vec_ == 1
-                                            ? fmt::format("lane + k * {}", lanes_)
-                                            : fmt::format("(lane + k * {}) * {}", lanes_, vec_));
+    out_.open(fmt::format("for (int k = {}; k < {}; ++k)", from / vec_, to / vec_));
+    out_.line("const index_t r0 = {};",
+              vec_ == 1 ? fmt::format("lane + k * {}", lanes_)
+                        : fmt::format("lane * {} + k * {}", vec_, lanes_ * vec_));
     if (ends) out_.open("if (r0 < length)");
     out_.digits("(uindex_t)r0", reds_, axes_);
   }
@@ -294,8 +315,8 @@ class RowPrinter {
     out_.close();
   }
 
-  void print_item_loads(const RowPhase& plan, bool ends) {
-    open_items(ends);
+  void print_item_loads(const RowPhase& plan, int from, int to, bool ends) {
+    open_items(from, to, ends);
     const std::string start = out_.axis_name(axis_);
     for (const int n : plan.loads) {
       if (is_vector_access(n)) {
@@ -470,7 +491,7 @@ class RowPrinter {
   Printer& out_;
   ReductionPrinter reductions_;
   const bool cuda_;
-  const int lanes_, items_, vec_, threads_, axes_, axis_;
+  const int lanes_, items_, whole_, vec_, threads_, axes_, axis_;
   const std::vector<bool> live_;
   const std::vector<std::uint64_t> depends_;
   const RowPlan plan_;
