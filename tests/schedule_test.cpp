@@ -104,6 +104,9 @@ TEST(ChooseSchedule, RowsOfOnePhaseAreReadOnce) {
   const kernel::Program sums = reductions_sample(DType::f32, 32).program;  // x[p, q, r, s]
   EXPECT_EQ(words(sums, {1024, 4, 1, 1024, 4096, 1024}), "row lanes 256 items 0 vec 4");
   EXPECT_EQ(words(sums, {1024, 4, 1, 1022, 4088, 1022}), "row lanes 256 items 0");
+  // Few: the second pass of a long sum waits for its loads together.
+  EXPECT_EQ(words(sums, {1, 1, 1, 2000, 2000, 2000}), "row lanes 512 items 4");
+  EXPECT_EQ(words(sums, {1, 1, 1, 8193, 8193, 8193}), "row lanes 1024 items 0");
 }
 
 TEST(ChooseSchedule, ColumnsAreTakenTogetherWhereThereAreMany) {

@@ -211,7 +211,12 @@ class Chooser {
     const std::int64_t least = vec == 1 || few ? 32 : 8, most = few ? 1024 : revisited ? 512 : 256;
     const std::int64_t share = vec == 1 || few ? 4 : 8;
     schedule.lanes = static_cast<int>(std::clamp(rounded_length() / share, least, most));
-    if (revisited) choose_items(words);
+    if (revisited) {
+      choose_items(words);
+    } else if (few) {
+      // Nothing hides how long a load takes: all of a short row's are issued at once.
+      keep_row(schedule.lanes, vec, 1, 8);
+    }
   }
 
   // Rows that several phases visit stay in registers if they fit. A thread has 64 registers in a
