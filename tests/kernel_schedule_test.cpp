@@ -317,7 +317,7 @@ std::vector<Case> cases() {
   row(normalize_in_place(), {{32, 8, 4}, {128, 2, 2}});
   row(masked_row(), {{32, 0, 1}, {32, 0, 4}, {256, 0, 4}});
   row(two_reds(), {{32, 0, 4}, {16, 16, 4}, {64, 8, 2}, {64, 4, 1, 2}});
-  row(column_sum(), {{1, 0, 2}, {1, 0, 4}});
+  row(column_sum(), {{1, 0, 1}, {1, 0, 2}, {1, 0, 4}});
   row(columns(), {{1, 0, 1}, {1, 0, 2}, {1, 0, 4}});
   return all;
 }

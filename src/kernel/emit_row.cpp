@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kUnrolledRows = 8;             // Loads in flight where a row is read in a loop
 constexpr int kUnrolledInstructions = 1024;  // bounds the unrolled body
+constexpr int kBatchedRows = 32;             // Loads in flight where there is little else
+constexpr int kBatchedInstructions = 2;      // a Load and its Reduce
 
 class RowPrinter {
  public:
@@ -218,6 +220,7 @@ class RowPrinter {
     std::string first = "par == 0";
     for (int axis = reds_; axis < axes_; ++axis) {
       const std::string name = fmt::format("x{}", axis);
+      if (axis == axes_ - 1 && is_batched(plan)) return print_batches(plan, counter, first);
       if (axis == axes_ - 1) out_.raw(unroll(plan));
       const int bound = out_.program().axes[static_cast<std::size_t>(axis)].bound;
       const std::string end = bound < 0 ? out_.extent(axis) : "(index_t)" + out_.value(bound);
@@ -230,6 +233,35 @@ class RowPrinter {
     print_group(plan, "first", counter, first);
     if (position) out_.line("++{};", counter);
     for (int axis = reds_; axis < axes_; ++axis) out_.close();
+  }
+
+  // Few columns and hardly any arithmetic: a thread waits for its Loads alone.
+  bool is_batched(const RowPhase& plan) const {
+    const int last = axes_ - 1;
+    return vec_ == 1 && out_.program().axes[static_cast<std::size_t>(last)].bound < 0 &&
+           plan.compute.size() <= kBatchedInstructions && plan.reduces.size() == 1 &&
+           !reductions_.has_position(plan.reduces.front());
+  }
+
+  // The last Red axis in batches, then what is left of it; closes the loops around it.
+  void print_batches(const RowPhase& plan, const std::string& counter, const std::string& first) {
+    const int last = axes_ - 1;
+    const std::string name = fmt::format("x{}", last), end = out_.extent(last);
+    out_.name_axis(last, name);
+    out_.open("");
+    out_.line("index_t {} = 0;", name);
+    out_.open(fmt::format("while ({} + {} <= {})", name, kBatchedRows, end));
+    out_.raw("#pragma unroll");
+    out_.open(fmt::format("for (int k = 0; k < {}; ++k, ++{})", kBatchedRows, name));
+    print_group(plan, "first", counter, first);
+    out_.close();
+    out_.close();
+    out_.raw(unroll(plan));
+    out_.open(fmt::format("for (; {0} < {1}; ++{0})", name, end));
+    print_group(plan, "first", counter, first);
+    out_.close();
+    out_.close();
+    for (int axis = reds_; axis < last; ++axis) out_.close();
   }
 
   // The lanes stride over the linearised Red axes together; `r0` is the first element of a group.
