@@ -136,6 +136,20 @@ TEST(ChooseSchedule, VectorsOfRowsHoldForTheirNumbers) {
   }
 }
 
+// y = x - max(x), summed up along the row: two phases, yet in rounds
+TEST(ChooseSchedule, ScansKeepNothing) {
+  Build b;
+  const auto rows = b.param(), length = b.param();
+  const int i = b.axis(rows), r = b.red(length);
+  const auto here = Build::at({{i, length}, {r, Build::one()}});
+  const int x = b.load(b.slot(DType::f32), here);
+  const int shifted = b.op(Op::sub, x, b.reduce(kernel::ReduceOp::Max, x));
+  b.store(b.slot(DType::f32), here, b.scan(shifted, false));
+  const kernel::Program program = b.finish(row_schedule(32));
+  EXPECT_EQ(words(program, {1024, 20000}), "row lanes 512 items 0");
+  EXPECT_EQ(words(program, {1024, 50257}), "row lanes 1024 items 0");
+}
+
 TEST(ChooseSchedule, WholeItemsLieInsideTheirRows) {
   for (const std::int64_t length :
        {8193, 8704, 9000, 9001, 10000, 12288, 16384, 30000, 32768, 33000, 40001, 50257, 51200}) {

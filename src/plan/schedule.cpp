@@ -60,7 +60,7 @@ class Chooser {
     choose_row(wide_device);
     if (scans()) {
       // In rounds, an element of each lane at a time.
-      schedule.items = 0;
+      schedule.items = schedule.whole = 0;
       schedule.vec = 1;
       if (schedule.lanes > 1) schedule.lanes = std::max(schedule.lanes, 32);
     }
