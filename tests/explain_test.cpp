@@ -63,7 +63,7 @@ TEST(Explain, AProductAndWhatFollows) {
             "  1  matmul (library): matmul [1, 128, 256] x [256, 512]\n"
             "     reads 655.4 kB, writes 262.1 kB, 33.6 Mop, 36.6 op/B, bound by arithmetic\n"
             "  2  kernel (rows): softmax\n"
-            "     reads 262.1 kB, writes 262.1 kB, 327.7 kop, 0.6 op/B, bound by memory\n"
+            "     reads 262.1 kB, writes 262.1 kB, 327.8 kop, 0.6 op/B, bound by memory\n"
             "  => f32 [128, 512] softmax (" +
                 at(line) + "), 262.1 kB: by step 2, fresh memory; held by a handle\n");
 }

@@ -20,7 +20,8 @@ inline Sample softmax_sample(int lanes, int items, bool bf16 = false) {
   if (bf16) value = b.cast(value, DType::f32);
   const int max = b.reduce(kernel::ReduceOp::Max, value);
   const int e = b.op(Op::exp, b.op(Op::sub, value, max));
-  int result = b.op(Op::div, e, b.reduce(kernel::ReduceOp::Sum, e));
+  const int sum = b.reduce(kernel::ReduceOp::Sum, e);
+  int result = b.op(Op::mul, e, b.op(Op::div, b.constant(DType::f32, 1), sum));
   if (bf16) result = b.cast(result, DType::bf16);
   b.store(y, here, result);
   const std::int64_t longest = items > 0 ? std::int64_t{lanes} * items : 700;

@@ -9,6 +9,7 @@
 #include "kernel/vectors.h"
 #include "nvrtc_compile.h"
 #include "opencl_runner.h"
+#include "plan/schedule.h"
 
 namespace volta::testing {
 namespace {
@@ -248,6 +249,7 @@ bool fits(const kernel::Program& program, const SampleBinding& binding) {
     if (axis.role == kernel::Role::Red) length *= axis.extent.in(binding.ints);
   }
   if (s.items > 0 && length > std::int64_t{s.lanes} * s.items) return false;
+  if (length < std::int64_t{s.lanes} * s.whole) return false;
   return s.vec == 1 ||
          kernel::rows_allow_vectors(program, binding.ints, kernel::vector_axis(program), s.vec);
 }
@@ -259,7 +261,9 @@ Case forced(const Subject& subject, const Schedule& schedule) {
   sample.bindings.clear();
   const std::int64_t capacity = std::int64_t{schedule.lanes} * schedule.items;
   std::vector<std::int64_t> lengths(std::begin(kSizes), std::end(kSizes));
-  for (const std::int64_t near : {capacity - schedule.vec, capacity - 1, capacity}) {
+  const std::int64_t least = std::int64_t{schedule.lanes} * schedule.whole;
+  for (const std::int64_t near :
+       {least, least + 1, least + schedule.vec, capacity - schedule.vec, capacity - 1, capacity}) {
     if (near > 65) lengths.push_back(near);
   }
   if (schedule.items == 0) lengths.push_back(1028);
@@ -297,22 +301,23 @@ std::vector<Case> cases() {
     if (vec == 4) all.push_back(forced(turned_doubles(), schedule));
   }
   struct Lanes {
-    int lanes, items, vec;
+    int lanes, items, vec, whole = 0;
   };
   const auto row = [&](const Subject& subject, std::initializer_list<Lanes> schedules) {
     for (const Lanes& s : schedules) {
       Schedule schedule = row_schedule(s.lanes, s.items);
       schedule.vec = s.vec;
+      schedule.whole = s.whole;
       all.push_back(forced(subject, schedule));
     }
   };
-  row(softmax(false), {{8, 8, 4}, {32, 6, 1}, {128, 8, 4}, {64, 0, 4}, {8, 0, 4}});
+  row(softmax(false), {{8, 8, 4}, {32, 6, 1}, {128, 8, 4}, {64, 0, 4}, {8, 0, 4}, {64, 18, 1, 16}});
   row(softmax(true), {{16, 16, 8}, {128, 0, 8}});
-  row(layer_norm(), {{32, 4, 4}, {64, 16, 4}, {256, 0, 4}, {64, 18, 1}});
+  row(layer_norm(), {{32, 4, 4}, {64, 16, 4}, {256, 0, 4}, {64, 18, 1}, {64, 20, 4, 16}});
   row(normalize_in_place(), {{32, 8, 4}, {128, 2, 2}});
   row(masked_row(), {{32, 0, 1}, {32, 0, 4}, {256, 0, 4}});
-  row(two_reds(), {{32, 0, 4}, {16, 16, 4}, {64, 8, 2}});
-  row(column_sum(), {{1, 0, 2}, {1, 0, 4}});
+  row(two_reds(), {{32, 0, 4}, {16, 16, 4}, {64, 8, 2}, {64, 4, 1, 2}});
+  row(column_sum(), {{1, 0, 1}, {1, 0, 2}, {1, 0, 4}});
   row(columns(), {{1, 0, 1}, {1, 0, 2}, {1, 0, 4}});
   return all;
 }
@@ -393,6 +398,24 @@ TEST(KernelPtx, VectorsAreVectors) {
   Schedule column = row_schedule(1);
   column.vec = 4;
   EXPECT_GE(count(ptx(columns(), column), fetch), 3 * 4);
+}
+
+// The longest rows that registers hold leave none of them to memory.
+TEST(KernelPtx, LongRowsFitTheRegisters) {
+  const Nvrtc nvrtc;
+  if (!nvrtc.present()) GTEST_SKIP() << "libnvrtc is not installed";
+  for (const Subject& subject : {softmax(false), layer_norm()}) {
+    for (const std::int64_t length : {50257, 50304, 51199, 51200}) {
+      const SampleBinding binding = subject.bind(1024, length);
+      kernel::Program program = subject.sample.program;
+      program.schedule = plan::choose_schedule(program, binding.ints, 1024 * length, true);
+      ASSERT_GT(program.schedule.items, 0) << length;
+      const std::string words =
+          nvrtc.resources(kernel::emit(program, kernel::Dialect::Cuda).text, "sm_90");
+      EXPECT_EQ(count(words, " 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"), 1)
+          << subject.sample.name << " " << length << ": " << words;
+    }
+  }
 }
 
 }  // namespace

@@ -34,25 +34,33 @@ class Nvrtc {
 
   // The cubin of `source` for an architecture such as "sm_90"; throws with the compiler's words.
   std::string compile(const std::string& source, const std::string& architecture) const {
-    return translate(source, architecture, cubin_size_, cubin_);
+    return translate(source, architecture, cubin_size_, cubin_).result;
+  }
+  // What the assembler says of its registers and local memory.
+  std::string resources(const std::string& source, const std::string& architecture) const {
+    return translate(source, architecture, cubin_size_, cubin_).log;
   }
   // Its PTX, for an architecture such as "compute_90".
   std::string ptx(const std::string& source, const std::string& architecture) const {
-    return translate(source, architecture, ptx_size_, ptx_);
+    return translate(source, architecture, ptx_size_, ptx_).result;
   }
 
  private:
   using GetSize = int (*)(void*, std::size_t*);
   using Get = int (*)(void*, char*);
 
-  std::string translate(const std::string& source, const std::string& architecture,
+  struct Translation {
+    std::string result, log;
+  };
+
+  Translation translate(const std::string& source, const std::string& architecture,
                         GetSize get_size, Get get) const {
     void* program = nullptr;
     check(create_(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
           "nvrtcCreateProgram");
     const std::string target = "--gpu-architecture=" + architecture;
-    const char* options[] = {target.c_str()};
-    const int status = compile_(program, 1, options);
+    const char* options[] = {target.c_str(), "--ptxas-options=--verbose"};
+    const int status = compile_(program, 2, options);
     std::size_t size = 0;
     log_size_(program, &size);
     std::string log(size, '\0');
@@ -65,7 +73,7 @@ class Nvrtc {
     }
     destroy_(&program);
     if (status != 0) throw std::runtime_error("nvrtc: " + log + "\n" + source);
-    return result;
+    return {result, log};
   }
 
   template <class Function>

@@ -87,7 +87,9 @@ TEST(ChooseSchedule, RowsStayInRegisters) {
   EXPECT_EQ(words(softmax, {8192, 1024}), "row lanes 128 items 8 vec 4");
   EXPECT_EQ(words(softmax, {8192, 768}), "row lanes 128 items 8 vec 4");
   EXPECT_EQ(words(softmax, {8192, 8192}), "row lanes 512 items 16 vec 4");
-  EXPECT_EQ(words(softmax, {1024, 50257}), "row lanes 1024 items 0");
+  EXPECT_EQ(words(softmax, {1024, 50257}), "row lanes 1024 items 50 whole 48");
+  EXPECT_EQ(words(softmax, {1024, 50304}), "row lanes 1024 items 50 whole 48");
+  EXPECT_EQ(words(softmax, {1024, 51201}), "row lanes 1024 items 0");
   EXPECT_EQ(words(softmax, {1024, 100000}), "row lanes 512 items 0 vec 4");
   EXPECT_EQ(words(softmax, {8192, 1023}), "row lanes 256 items 4");
   EXPECT_EQ(words(softmax, {65536, 64}), "row lanes 8 items 8 vec 4");
@@ -102,6 +104,9 @@ TEST(ChooseSchedule, RowsOfOnePhaseAreReadOnce) {
   const kernel::Program sums = reductions_sample(DType::f32, 32).program;  // x[p, q, r, s]
   EXPECT_EQ(words(sums, {1024, 4, 1, 1024, 4096, 1024}), "row lanes 256 items 0 vec 4");
   EXPECT_EQ(words(sums, {1024, 4, 1, 1022, 4088, 1022}), "row lanes 256 items 0");
+  // Few: the second pass of a long sum waits for its loads together.
+  EXPECT_EQ(words(sums, {1, 1, 1, 2000, 2000, 2000}), "row lanes 512 items 4");
+  EXPECT_EQ(words(sums, {1, 1, 1, 8193, 8193, 8193}), "row lanes 1024 items 0");
 }
 
 TEST(ChooseSchedule, ColumnsAreTakenTogetherWhereThereAreMany) {
@@ -128,6 +133,30 @@ TEST(ChooseSchedule, VectorsOfRowsHoldForTheirNumbers) {
                                            program.schedule.vec))
         << length;
     EXPECT_GE(program.schedule.lanes * program.schedule.items, length);
+  }
+}
+
+// y = x - max(x), summed up along the row: two phases, yet in rounds
+TEST(ChooseSchedule, ScansKeepNothing) {
+  Build b;
+  const auto rows = b.param(), length = b.param();
+  const int i = b.axis(rows), r = b.red(length);
+  const auto here = Build::at({{i, length}, {r, Build::one()}});
+  const int x = b.load(b.slot(DType::f32), here);
+  const int shifted = b.op(Op::sub, x, b.reduce(kernel::ReduceOp::Max, x));
+  b.store(b.slot(DType::f32), here, b.scan(shifted, false));
+  const kernel::Program program = b.finish(row_schedule(32));
+  EXPECT_EQ(words(program, {1024, 20000}), "row lanes 512 items 0");
+  EXPECT_EQ(words(program, {1024, 50257}), "row lanes 1024 items 0");
+}
+
+TEST(ChooseSchedule, WholeItemsLieInsideTheirRows) {
+  for (const std::int64_t length :
+       {8193, 8704, 9000, 9001, 10000, 12288, 16384, 30000, 32768, 33000, 40001, 50257, 51200}) {
+    const Schedule schedule = chosen(softmax_sample(32, 0).program, {1024, length});
+    EXPECT_GT(schedule.whole, 0) << length;
+    EXPECT_LE(schedule.lanes * schedule.whole, length);
+    EXPECT_GE(schedule.lanes * schedule.items, length);
   }
 }
 

@@ -92,7 +92,8 @@ void softmax(Lowering& l) {
   const Expr x = l.in(0);
   const auto axis = l.attrs();
   const Expr e = l.unary(ScalarOp::exp, x - l.reduce(ReduceOp::Max, x, axis, true));
-  l.out(e / l.reduce(ReduceOp::Sum, e, axis, true));
+  // One division a row: the sum is between 1 and the length of the row.
+  l.out(e * (literal(l, 1, x) / l.reduce(ReduceOp::Sum, e, axis, true)));
 }
 void log_softmax(Lowering& l) {
   const Expr x = l.in(0);

@@ -179,6 +179,32 @@ DEVICE i64 bounded(i64 value, i64 high, i32 site, __global ErrorRecord* error) {
 }
 )";
 
+// Division's own subroutine for rare operands wants registers that a row fills. Doubles have room
+// for every quotient of floats and for its rounding: nothing is rare, and the result is the same.
+constexpr std::string_view kCudaQuotient = R"(
+DEVICE f32 quotient_f32(f32 a, f32 b) {
+  f64 guess;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(guess) : "d"((f64)b));
+  f64 inverse = fma(guess, fma(-(f64)b, guess, 1.0), guess);
+  inverse = fma(inverse, fma(-(f64)b, inverse, 1.0), inverse);
+  const f64 quotient = (f64)a * inverse;
+  return quotient - quotient == 0.0 ? (f32)quotient : a * (f32)guess;
+}
+)";
+
+// From compute capability 8.0 on one instruction does what takes comparisons otherwise.
+constexpr std::string_view kCudaExtreme = R"(
+DEVICE f32 {0}(f32 a, f32 b) {{
+#if __CUDA_ARCH__ >= 800
+  f32 extreme;
+  asm("{1}.NaN.f32 %0, %1, %2;" : "=f"(extreme) : "f"(a), "f"(b));
+  return extreme;
+#else
+  return {2};
+#endif
+}}
+)";
+
 // How many of `high` ascending keys are smaller than a value.
 constexpr std::string_view kSearch = R"(
 DEVICE i32 search_{0}(GLOBAL const {0}* keys, index_t stride, index_t high, {0} value) {{
@@ -318,6 +344,14 @@ class PreludePrinter {
     const ScalarOpInfo& row = info(op);
     const std::string_view expression =
         is_floating(dtype) ? row.float_expression : row.integer_expression;
+    if (cuda_ && dtype == DType::f32) {
+      if (op == ScalarOp::maximum || op == ScalarOp::minimum) {
+        text_ += fmt::format(fmt::runtime(kCudaExtreme), Printer::op_function(op, dtype),
+                             op == ScalarOp::maximum ? "max" : "min", expression);
+        return;
+      }
+      if (op == ScalarOp::div && fills_registers(program_)) text_ += kCudaQuotient;
+    }
     const std::string type = Printer::type(dtype);
     const bool truth = row.result == ScalarResult::Bool || dtype == DType::boolean;
     std::string parameters = (op == ScalarOp::where ? "b8" : type) + " a";

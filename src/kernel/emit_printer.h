@@ -92,6 +92,9 @@ class Printer {
   int depth_ = 0;
 };
 
+// Rows that leave few registers besides those of their items.
+inline bool fills_registers(const Program& program) { return program.schedule.whole > 0; }
+
 // The schedules. Each prints the part of the kernel after slots, arguments and integers have their
 // names; `block` and `thread` name the block within the binding and the thread within the block.
 void print_map(Printer& printer, Dialect dialect);

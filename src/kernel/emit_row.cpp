@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kUnrolledRows = 8;             // Loads in flight where a row is read in a loop
 constexpr int kUnrolledInstructions = 1024;  // bounds the unrolled body
+constexpr int kBatchedRows = 32;             // Loads in flight where there is little else
+constexpr int kBatchedInstructions = 2;      // a Load and its Reduce
 
 class RowPrinter {
  public:
@@ -24,6 +26,7 @@ class RowPrinter {
         cuda_(dialect == Dialect::Cuda),
         lanes_(printer.program().schedule.lanes),
         items_(printer.program().schedule.items),
+        whole_(printer.program().schedule.whole),
         vec_(printer.program().schedule.vec),
         threads_(block_threads(printer.program())),
         axes_(static_cast<int>(printer.program().axes.size())),
@@ -137,11 +140,21 @@ class RowPrinter {
   }
 
   void print_par_value(int n) {
+    if (divides_beside_a_row(n)) {
+      const Instr& self = out_.instr(n);
+      return out_.line("const f32 {} = quotient_f32({}, {});", out_.value(n), out_.value(self.a),
+                       out_.value(self.b));
+    }
     if (!is(n, InstrKind::Store)) return out_.define(n);
     // The other lanes must have read what lane 0 overwrites.
     const bool updates = out_.program().slots[static_cast<std::size_t>(out_.instr(n).slot)].read;
     if (updates && lanes_ > 1) out_.line("BARRIER;");
     out_.store(n, par_guard(n));
+  }
+
+  bool divides_beside_a_row(int n) const {
+    return cuda_ && fills_registers(out_.program()) && is(n, InstrKind::Op) &&
+           out_.instr(n).op == ScalarOp::div && out_.instr(n).dtype == DType::f32;
   }
 
   // Values of a group of Par points: v<n>[e].
@@ -207,6 +220,7 @@ class RowPrinter {
     std::string first = "par == 0";
     for (int axis = reds_; axis < axes_; ++axis) {
       const std::string name = fmt::format("x{}", axis);
+      if (axis == axes_ - 1 && is_batched(plan)) return print_batches(plan, counter, first);
       if (axis == axes_ - 1) out_.raw(unroll(plan));
       const int bound = out_.program().axes[static_cast<std::size_t>(axis)].bound;
       const std::string end = bound < 0 ? out_.extent(axis) : "(index_t)" + out_.value(bound);
@@ -219,6 +233,35 @@ class RowPrinter {
     print_group(plan, "first", counter, first);
     if (position) out_.line("++{};", counter);
     for (int axis = reds_; axis < axes_; ++axis) out_.close();
+  }
+
+  // Few columns and hardly any arithmetic: a thread waits for its Loads alone.
+  bool is_batched(const RowPhase& plan) const {
+    const int last = axes_ - 1;
+    return vec_ == 1 && out_.program().axes[static_cast<std::size_t>(last)].bound < 0 &&
+           plan.compute.size() <= kBatchedInstructions && plan.reduces.size() == 1 &&
+           !reductions_.has_position(plan.reduces.front());
+  }
+
+  // The last Red axis in batches, then what is left of it; closes the loops around it.
+  void print_batches(const RowPhase& plan, const std::string& counter, const std::string& first) {
+    const int last = axes_ - 1;
+    const std::string name = fmt::format("x{}", last), end = out_.extent(last);
+    out_.name_axis(last, name);
+    out_.open("");
+    out_.line("index_t {} = 0;", name);
+    out_.open(fmt::format("while ({} + {} <= {})", name, kBatchedRows, end));
+    out_.raw("#pragma unroll");
+    out_.open(fmt::format("for (int k = 0; k < {}; ++k, ++{})", kBatchedRows, name));
+    print_group(plan, "first", counter, first);
+    out_.close();
+    out_.close();
+    out_.raw(unroll(plan));
+    out_.open(fmt::format("for (; {0} < {1}; ++{0})", name, end));
+    print_group(plan, "first", counter, first);
+    out_.close();
+    out_.close();
+    for (int axis = reds_; axis < last; ++axis) out_.close();
   }
 
   // The lanes stride over the linearised Red axes together; `r0` is the first element of a group.
@@ -261,31 +304,41 @@ class RowPrinter {
     out_.close();
   }
 
-  // Elements in registers: a thread has `items` of them, in groups. A row that fills them all is
-  // walked without looking for its end, so that nothing keeps accesses apart.
+  // Elements in registers: a thread has `items` of them, in groups. Those known to be inside the
+  // row are walked without looking for its end, so that nothing keeps accesses apart; where none
+  // are known to be, a row may still turn out to fill them all.
   void print_items(const RowPhase& plan) {
-    if (vec_ == 1) return print_all_items(plan, true);
+    if (vec_ == 1 || whole_ > 0) return print_items_from(plan, whole_);
     out_.open(fmt::format("if (length == {})", lanes_ * items_));
-    print_all_items(plan, false);
+    print_items_from(plan, items_);
     out_.close();
     out_.open("else");
-    print_all_items(plan, true);
+    print_items_from(plan, 0);
     out_.close();
   }
 
-  void print_all_items(const RowPhase& plan, bool ends) {
-    if (!plan.loads.empty()) print_item_loads(plan, ends);
-    open_items(ends);
+  // Items from `tested` on may lie past the end.
+  void print_items_from(const RowPhase& plan, int tested) {
+    if (!plan.loads.empty()) {
+      if (tested > 0) print_item_loads(plan, 0, tested, false);
+      if (tested < items_) print_item_loads(plan, tested, items_, true);
+    }
+    if (tested > 0) print_item_values(plan, 0, tested, false);
+    if (tested < items_) print_item_values(plan, tested, items_, true);
+  }
+
+  void print_item_values(const RowPhase& plan, int from, int to, bool ends) {
+    open_items(from, to, ends);
     print_row_group(plan);
     close_items(ends);
   }
 
-  void open_items(bool ends) {
+  void open_items(int from, int to, bool ends) {
     out_.raw("#pragma unroll");
-    out_.open(fmt::format("for (int k = 0; k < {}; ++k)", items_ / vec_));
-    out_.line("const index_t r0 = {};", vec_ == 1
-                                            ? fmt::format("lane + k * {}", lanes_)
-                                            : fmt::format("(lane + k * {}) * {}", lanes_, vec_));
+    out_.open(fmt::format("for (int k = {}; k < {}; ++k)", from / vec_, to / vec_));
+    out_.line("const index_t r0 = {};",
+              vec_ == 1 ? fmt::format("lane + k * {}", lanes_)
+                        : fmt::format("lane * {} + k * {}", vec_, lanes_ * vec_));
     if (ends) out_.open("if (r0 < length)");
     out_.digits("(uindex_t)r0", reds_, axes_);
   }
@@ -294,8 +347,8 @@ class RowPrinter {
     out_.close();
   }
 
-  void print_item_loads(const RowPhase& plan, bool ends) {
-    open_items(ends);
+  void print_item_loads(const RowPhase& plan, int from, int to, bool ends) {
+    open_items(from, to, ends);
     const std::string start = out_.axis_name(axis_);
     for (const int n : plan.loads) {
       if (is_vector_access(n)) {
@@ -470,7 +523,7 @@ class RowPrinter {
   Printer& out_;
   ReductionPrinter reductions_;
   const bool cuda_;
-  const int lanes_, items_, vec_, threads_, axes_, axis_;
+  const int lanes_, items_, whole_, vec_, threads_, axes_, axis_;
   const std::vector<bool> live_;
   const std::vector<std::uint64_t> depends_;
   const RowPlan plan_;

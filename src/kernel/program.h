@@ -144,6 +144,9 @@ struct Schedule {
   // Row with lanes > 1: elements of the row each thread keeps on chip between phases, so that a row
   // of at most lanes * items elements is read once. 0: the row is read again in each phase.
   int items = 0;
+  // Row with items and lanes > 32: the first `whole` of them lie inside the row, so that nothing
+  // tests them for its end. Rows must have lanes * whole elements or more.
+  int whole = 0;
   // Neighbouring elements a thread takes together, in accesses of up to 16 bytes: of the last axis
   // (Map), the last Par axis (Row with one lane) or the last Red axis (Row with more; divides
   // items). A Map's kernel tests alignment itself and may be given any numbers. A Row's numbers

@@ -64,6 +64,7 @@ class TextWriter {
       if (s.tile > 0) put(" tile {} along {}", s.tile, s.tile_axis);
     } else {
       put("row lanes {} items {}", s.lanes, s.items);
+      if (s.whole > 0) put(" whole {}", s.whole);
       if (s.vec > 1) put(" vec {}", s.vec);
     }
     put("{}{}\n", s.index64 ? " index64" : "", s.horizontal ? " horizontal" : "");

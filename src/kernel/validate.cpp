@@ -67,6 +67,9 @@ class Validator {
     } else {
       require(s.vec == 1 || vector_axis(program_) >= 0, "vec > 1 needs an axis to run along");
       require(s.items % s.vec == 0, "items {} is not a multiple of vec {}", s.items, s.vec);
+      require(s.whole >= 0 && s.whole <= s.items && s.whole % s.vec == 0,
+              "whole {} is no part of items {} in groups of {}", s.whole, s.items, s.vec);
+      require(s.whole == 0 || s.lanes > 32, "whole items need a block to each row");
       require(s.tile == 0, "a Row has no tile");
     }
   }

@@ -60,7 +60,7 @@ class Chooser {
     choose_row(wide_device);
     if (scans()) {
       // In rounds, an element of each lane at a time.
-      schedule.items = 0;
+      schedule.items = schedule.whole = 0;
       schedule.vec = 1;
       if (schedule.lanes > 1) schedule.lanes = std::max(schedule.lanes, 32);
     }
@@ -211,30 +211,43 @@ class Chooser {
     const std::int64_t least = vec == 1 || few ? 32 : 8, most = few ? 1024 : revisited ? 512 : 256;
     const std::int64_t share = vec == 1 || few ? 4 : 8;
     schedule.lanes = static_cast<int>(std::clamp(rounded_length() / share, least, most));
-    if (revisited) choose_items(words);
+    if (revisited) {
+      choose_items(words);
+    } else if (few) {
+      // Nothing hides how long a load takes: all of a short row's are issued at once.
+      keep_row(schedule.lanes, vec, 1, 8);
+    }
   }
 
-  // Rows that several phases visit stay in registers if they fit.
+  // Rows that several phases visit stay in registers if they fit. A thread has 64 registers in a
+  // block of 1024: where the row takes most of them, none are left to gather vectors in.
   void choose_items(int words) {
     Schedule& schedule = program_.schedule;
     for (int lanes = schedule.lanes; lanes <= 1024; lanes *= 2) {
-      const std::int64_t groups =
-          (length_ + std::int64_t{lanes} * schedule.vec - 1) / (std::int64_t{lanes} * schedule.vec);
-      std::int64_t items = groups * schedule.vec;
-      // Powers of two, and even numbers of groups where those would cost registers.
-      items = items <= 16 ? std::max<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(items)),
-                                                   schedule.vec)
-                          : (groups + groups % 2) * schedule.vec;
-      // A block of 1024 with more leaves no room for a second one on its processor, which waits
-      // while the first computes: then reading again, from the cache, is faster.
-      const std::int64_t room = lanes > 512 ? 40 : 80;
-      if (items > 64 || items * words > room || items * instr_count() > kUnrolledInstructions)
-        continue;
-      schedule.lanes = lanes;
-      schedule.items = static_cast<int>(items);
-      return;
+      if (keep_row(lanes, schedule.vec, words, lanes > 512 ? 44 : 80)) return;
     }
+    if (keep_row(1024, 1, words, 50)) return;
     if (schedule.vec == 1 && rounded_length() >= kLongRow) schedule.lanes = 1024;
+  }
+
+  bool keep_row(int lanes, int vec, int words, std::int64_t room) {
+    Schedule& schedule = program_.schedule;
+    const std::int64_t together = std::int64_t{lanes} * vec;
+    std::int64_t items = (length_ + together - 1) / together * vec, whole = 0;
+    // Powers of two, and even numbers where those would cost registers.
+    if (items <= 16) {
+      items = std::max<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(items)), vec);
+    } else {
+      items += items % 2;
+      whole = items - std::max(vec, 2);
+    }
+    if (items > 64 || items * words > room || items * instr_count() > kUnrolledInstructions)
+      return false;
+    schedule.lanes = lanes;
+    schedule.vec = vec;
+    schedule.items = static_cast<int>(items);
+    schedule.whole = static_cast<int>(whole);
+    return true;
   }
 
   kernel::Program program_;
