@@ -64,11 +64,11 @@ TEST(ReductionChunks, DependOnExtentsAlone) {
   EXPECT_EQ(reduction_chunks(1'000'000, 128, true, true), 1);
   EXPECT_EQ(reduction_chunks(8193, 1, true, true), 3);
   EXPECT_EQ(reduction_chunks(100'000'000, 1, true, false), 2048);
-  // A GPU: chunks of equal length where there are such, at most 2112 in all.
-  EXPECT_EQ(reduction_chunks(100'000'000, 1, true, true), 2000);
-  EXPECT_EQ(reduction_chunks(100'000'007, 1, true, true), 2112);
+  // A GPU: chunks of equal length where there are such, at most 1056 in all.
+  EXPECT_EQ(reduction_chunks(100'000'000, 1, true, true), 1000);
+  EXPECT_EQ(reduction_chunks(100'000'007, 1, true, true), 1056);
   EXPECT_EQ(reduction_chunks(1 << 20, 1, true, true), 256);
-  EXPECT_EQ(reduction_chunks(10'000'000, 100, true, true), 20);
+  EXPECT_EQ(reduction_chunks(10'000'000, 100, true, true), 10);
   // Columns: enough threads for a GPU, enough work for two cores.
   EXPECT_EQ(reduction_chunks(128, 1024, false, true), 8);
   EXPECT_EQ(reduction_chunks(8192, 8192, false, true), 64);

@@ -39,8 +39,8 @@ std::string merge_key(const Value& v) {
   return key;
 }
 
-// Elements: chunks of a row are multiples of the longest vector.
-constexpr std::int64_t kChunkUnit = 8;
+// Elements: chunks of a row begin at whole lines of memory.
+constexpr std::int64_t kChunkUnit = 32;
 
 bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
@@ -74,8 +74,8 @@ std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool in
     if (results >= 128 || extent <= 8192) return 1;
     const std::int64_t chunks = (extent + 4095) / 4096;
     if (!wide_device) return std::min<std::int64_t>(chunks, 2048);
-    // Twice the blocks of 256 threads that fill the largest chip.
-    const std::int64_t most = std::max<std::int64_t>(2112 / results, 16);
+    // The blocks of 256 threads that fill the largest chip at once.
+    const std::int64_t most = std::max<std::int64_t>(1056 / results, 16);
     return even_chunks(extent, std::min(chunks, most), kChunkUnit);
   }
   // Columns: a thread (or a lane) has a column to itself.
