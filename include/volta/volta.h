@@ -7,6 +7,7 @@
 #include "volta/dtype.h"
 #include "volta/error.h"
 #include "volta/execution.h"
+#include "volta/function.h"
 #include "volta/io.h"
 #include "volta/log.h"
 #include "volta/nn.h"

@@ -41,11 +41,6 @@ Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
   return mean_over(l, losses, all_axes(losses.shape()), false);
 }
 
-Expr sigmoid_of(Lowering& l, Expr x) {
-  const Expr one = literal(l, 1, x);
-  return one / (one + l.unary(ScalarOp::exp, l.unary(ScalarOp::neg, x)));
-}
-
 // log of the sum of exponentials along an axis, kept as 1; the largest is taken out first.
 Expr log_sum_exp(Lowering& l, Expr x, std::int64_t axis) {
   const Expr largest = l.reduce(ReduceOp::Max, x, {&axis, 1}, true);
@@ -55,25 +50,6 @@ Expr log_sum_exp(Lowering& l, Expr x, std::int64_t axis) {
 
 }  // namespace
 
-void relu(Lowering& l) {
-  const Expr x = l.in(0);
-  l.out(l.binary(ScalarOp::maximum, x, literal(l, 0, x)));
-}
-// gradient, output
-void relu_grad(Lowering& l) {
-  const Expr g = l.in(0), zero = literal(l, 0, g);
-  l.out(l.where(l.binary(ScalarOp::le, l.in(1), zero), zero, g));
-}
-void gelu(Lowering& l) {
-  const Expr x = l.in(0);
-  const Expr cdf =
-      (literal(l, 1, x) + l.unary(ScalarOp::erf, x * literal(l, std::numbers::sqrt2 / 2, x)));
-  l.out(x * literal(l, 0.5, x) * cdf);
-}
-void sigmoid(Lowering& l) { l.out(sigmoid_of(l, l.in(0))); }
-void silu(Lowering& l) { l.out(l.in(0) * sigmoid_of(l, l.in(0))); }
-void square(Lowering& l) { l.out(l.in(0) * l.in(0)); }
-void reciprocal(Lowering& l) { l.out(literal(l, 1, l.in(0)) / l.in(0)); }
 void mean(Lowering& l) { l.out(mean_over(l, l.in(0), l.attrs(), false)); }
 
 // Sums over the axes that broadcasting added or stretched.

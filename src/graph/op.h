@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "kernel/program.h"
 #include "volta/shape.h"
@@ -17,8 +20,10 @@ class Lowering;
 namespace volta::graph {
 
 class Vjp;
+struct FormulaText;
+struct ParsedFormula;
 
-enum class OpId : std::uint8_t {
+enum class OpId : std::uint16_t {
 // Scalar operations come first, in the order of kernel::ScalarOp.
 #define VOLTA_SCALAR_OP(name, ...) name,
 #include "kernel/scalar_ops.def"
@@ -40,14 +45,11 @@ enum class OpId : std::uint8_t {
   matmul,    // (transpose_a, transpose_b, tf32): rank 2, or rank 3 with equal batches
   output,    // (number): one result of an operation with several
   to_device,
-  // Composed: one recorded node, expanded into primitives when a plan is built.
-  relu,
-  relu_grad,
-  gelu,
-  sigmoid,
-  silu,
-  square,
-  reciprocal,
+// Composed: one recorded node, expanded into primitives when a plan is built. Formulas first.
+#define VOLTA_FORMULA(name, ...) name,
+#include "graph/formulas.def"
+#undef VOLTA_FORMULA
+  formula_grad,   // (operation, which of its tensors): gradient, then what the formula uses
   mean,           // (axes...)
   sum_to,         // sums a broadcast gradient back to the node's shape
   softmax,        // (axis)
@@ -64,7 +66,7 @@ enum class OpId : std::uint8_t {
   sort,           // (count, descending) along the last axis: values, positions
   sgd,            // (parameters, momentum, nesterov, decay, first step)
   adam,           // (parameters, decay)
-  kCount,
+  kCount,         // of the table; operations that users add follow
 };
 
 // Whether it may meet an index out of range: its place is kept for the message.
@@ -94,9 +96,23 @@ struct Op {
   std::uint32_t saves = kSavesNothing;
   void (*vjp)(Vjp&) = nullptr;               // null: no gradient flows
   void (*lower)(plan::Lowering&) = nullptr;  // null: the planner knows the primitive
+  const FormulaText* formula = nullptr;      // of a composed elementwise operation
 };
 inline constexpr std::size_t kOps = static_cast<std::size_t>(OpId::kCount);
 extern const std::array<Op, kOps> op_table;
-inline const Op& op_info(OpId id) { return op_table[static_cast<std::size_t>(id)]; }
+// A user's operation (op_registry.cpp).
+const Op& registered_op(OpId id);
+inline const Op& op_info(OpId id) {
+  const auto number = static_cast<std::size_t>(id);
+  return number < kOps ? op_table[number] : registered_op(id);
+}
+
+// The formula of an operation that has one, parsed.
+const ParsedFormula& parsed_formula(OpId id);
+// The texts of an operation that is a formula, for others that call it; null if there is none.
+const FormulaText* formula_named(std::string_view name);
+// Adds an operation for the rest of the process. Throws ArgumentError if a text is wrong.
+OpId register_formula(std::string name, std::string parameters, std::string value,
+                      std::vector<std::string> gradients);
 
 }  // namespace volta::graph

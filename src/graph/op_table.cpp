@@ -1,11 +1,23 @@
 // The table of operations: what each saves for its gradient, its gradient, its expansion.
 #include <array>
 
+#include "graph/formula.h"
 #include "graph/op.h"
 #include "graph/rules.h"
 
 namespace volta::graph {
 namespace {
+
+namespace formulas {
+#define VOLTA_FORMULA(name, parameters, value, ...) \
+  constexpr FormulaText name{parameters, value, {__VA_ARGS__}};
+#include "graph/formulas.def"
+#undef VOLTA_FORMULA
+}  // namespace formulas
+
+constexpr auto gradient_of(const FormulaText& text) {
+  return text.gradients[0] == nullptr ? nullptr : vjp::formula;
+}
 
 constexpr std::array<Op, kOps> make_table() {
   std::array<Op, kOps> table{};
@@ -61,14 +73,14 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::matmul, "matmul", both, vjp::matmul);
   row(OpId::output, "output", kSavesNothing, nullptr);
   row(OpId::to_device, "to", kSavesNothing, vjp::to_device);
-  // Composed.
-  row(OpId::relu, "relu", kSavesOutput, vjp::relu, expand::relu);
-  row(OpId::relu_grad, "relu_grad", kSavesInput1, vjp::relu_grad, expand::relu_grad);
-  row(OpId::gelu, "gelu", kSavesInput0, vjp::gelu, expand::gelu);
-  row(OpId::sigmoid, "sigmoid", kSavesOutput, vjp::sigmoid, expand::sigmoid);
-  row(OpId::silu, "silu", kSavesInput0, vjp::silu, expand::silu);
-  row(OpId::square, "square", kSavesInput0, vjp::square, expand::square);
-  row(OpId::reciprocal, "reciprocal", kSavesOutput, vjp::reciprocal, expand::reciprocal);
+  // Composed: formulas, then the others.
+#define VOLTA_FORMULA(name, ...)                                                              \
+  table[static_cast<std::size_t>(OpId::name)] = {                                             \
+      OpId::name,      #name,          saves_of(formulas::name), gradient_of(formulas::name), \
+      expand::formula, &formulas::name};
+#include "graph/formulas.def"
+#undef VOLTA_FORMULA
+  row(OpId::formula_grad, "gradient", kSavesNothing, nullptr, expand::formula_grad);
   row(OpId::mean, "mean", kSavesNothing, vjp::mean, expand::mean);
   row(OpId::sum_to, "sum_to", kSavesNothing, vjp::sum_to, expand::sum_to);
   row(OpId::softmax, "softmax", kSavesOutput, vjp::softmax, expand::softmax);

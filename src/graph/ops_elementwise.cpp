@@ -16,15 +16,14 @@ using graph::apply;
 using graph::OpId;
 
 namespace graph {
-namespace {
-
-// The dtype of a number beside a tensor: the tensor's, unless the number is of a higher kind.
 DType dtype_beside(DType tensor, Scalar number) {
   if (is_floating(tensor)) return tensor;
   if (number.is_floating()) return DType::f32;
   if (tensor == DType::boolean && !number.is_boolean()) return DType::i64;
   return tensor;
 }
+
+namespace {
 
 bool compares(OpId op) {
   return op == OpId::lt || op == OpId::le || op == OpId::eq || op == OpId::ne;

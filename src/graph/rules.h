@@ -7,6 +7,7 @@
 namespace volta::graph {
 
 namespace vjp {
+void formula(Vjp&);
 void zero(Vjp&);
 void neg(Vjp&);
 void abs(Vjp&);
@@ -38,13 +39,6 @@ void max(Vjp&);
 void gather(Vjp&);
 void matmul(Vjp&);
 void to_device(Vjp&);
-void relu(Vjp&);
-void relu_grad(Vjp&);
-void gelu(Vjp&);
-void sigmoid(Vjp&);
-void silu(Vjp&);
-void square(Vjp&);
-void reciprocal(Vjp&);
 void mean(Vjp&);
 void sum_to(Vjp&);
 void softmax(Vjp&);
@@ -61,13 +55,8 @@ void sort(Vjp&);
 }  // namespace vjp
 
 namespace expand {
-void relu(plan::Lowering&);
-void relu_grad(plan::Lowering&);
-void gelu(plan::Lowering&);
-void sigmoid(plan::Lowering&);
-void silu(plan::Lowering&);
-void square(plan::Lowering&);
-void reciprocal(plan::Lowering&);
+void formula(plan::Lowering&);
+void formula_grad(plan::Lowering&);
 void mean(plan::Lowering&);
 void sum_to(plan::Lowering&);
 void softmax(plan::Lowering&);

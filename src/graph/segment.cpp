@@ -186,8 +186,8 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
   auto** kept_inputs =
       static_cast<Node**>(batch.memory.take(inputs.size_bytes() + attrs.size_bytes()));
   auto* kept_attrs = reinterpret_cast<std::int64_t*>(kept_inputs + inputs.size());
-  hash.mix(static_cast<std::uint64_t>(op) | static_cast<std::uint64_t>(dtype) << 8 |
-           static_cast<std::uint64_t>(attrs.size()) << 16 | std::uint64_t{inputs.size()} << 32);
+  hash.mix(static_cast<std::uint64_t>(op) | static_cast<std::uint64_t>(dtype) << 16 |
+           static_cast<std::uint64_t>(attrs.size()) << 24 | std::uint64_t{inputs.size()} << 32);
   for (std::size_t i = 0; i < attrs.size(); ++i) {
     hash.mix(static_cast<std::uint64_t>(attrs[i]));
     kept_attrs[i] = attrs[i];

@@ -191,32 +191,6 @@ void matmul(Vjp& v) {
 }
 void to_device(Vjp& v) { v.give(0, v.gradient().to(v.device(0), v.place())); }
 
-void relu(Vjp& v) {
-  v.give(0,
-         apply(OpId::relu_grad, {v.gradient(), v.output()}, {}, v.shape(0), v.dtype(0), v.place()));
-}
-void relu_grad(Vjp& v) {
-  v.give(0,
-         apply(OpId::relu_grad, {v.gradient(), v.input(1)}, {}, v.shape(0), v.dtype(0), v.place()));
-}
-void gelu(Vjp& v) {
-  const Tensor& x = v.input(0);
-  const Tensor cdf = ((x * (std::numbers::sqrt2 / 2)).erf() + 1) * 0.5;
-  const Tensor pdf =
-      (x.square() * -0.5).exp() * (std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
-  v.give(0, v.gradient() * (cdf + x * pdf));
-}
-void sigmoid(Vjp& v) {
-  const Tensor& y = v.output();
-  v.give(0, v.gradient() * y * (1 - y));
-}
-void silu(Vjp& v) {
-  const Tensor& x = v.input(0);
-  const Tensor s = x.sigmoid();
-  v.give(0, v.gradient() * s * (x * (1 - s) + 1));
-}
-void square(Vjp& v) { v.give(0, v.gradient() * 2 * v.input(0)); }
-void reciprocal(Vjp& v) { v.give(0, -(v.gradient() * v.output().square())); }
 void mean(Vjp& v) { v.give(0, spread(v, v.gradient() / reduced_count(v))); }
 void sum_to(Vjp& v) { v.give(0, expand_to(v.gradient(), v.shape(0), v.place())); }
 void softmax(Vjp& v) {

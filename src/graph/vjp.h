@@ -19,6 +19,7 @@ class Vjp {
     handles_.reserve(tape.edges.size() + 1 + tape.auxiliary.size());  // none of them moves
   }
 
+  OpId op() const { return tape_.op; }
   const Tensor& gradient() const { return gradient_; }
   int inputs() const { return static_cast<int>(tape_.edges.size()); }
   // Saved values; only what the operation's row saves.

@@ -90,6 +90,7 @@ class Lowering {
   std::vector<int> node_values;
 
   // ---- For expansions (graph/expand.cpp): the node being lowered.
+  graph::OpId op() const { return node_->op; }
   int inputs() const { return static_cast<int>(node_->inputs_count); }
   Expr in(int i);
   // The input as it lies in memory: halves stay halves.

@@ -1,0 +1,332 @@
+// Parsing formulas: recursive descent into instructions, truth values kept apart from numbers.
+#include "graph/formula.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <optional>
+#include <utility>
+
+#include "graph/op.h"
+#include "volta/error.h"
+
+namespace volta::graph {
+
+using kernel::ScalarOp;
+
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::optional<ScalarOp> scalar_op_named(std::string_view name) {
+  for (int i = 0; i < kernel::kScalarOpCount; ++i) {
+    const auto op = static_cast<ScalarOp>(i);
+    if (kernel::info(op).name == name) return op;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> constant_named(std::string_view name) {
+  if (name == "pi") return std::numbers::pi;
+  if (name == "inf") return std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+bool takes_truth(ScalarOp op) {
+  return op == ScalarOp::logical_and || op == ScalarOp::logical_or || op == ScalarOp::logical_not;
+}
+
+}  // namespace
+
+class FormulaParser {
+ public:
+  FormulaParser(std::string_view what, std::string_view text, const std::vector<std::string>& names,
+                std::vector<Formula::Step>& steps, int depth = 0)
+      : what_(what), text_(text), names_(names), steps_(steps), depth_(depth) {}
+
+  // `arguments`: what the names stand for; empty for the names themselves.
+  int parse(std::vector<int> arguments = {}) {
+    arguments_ = std::move(arguments);
+    const int result = choice();
+    if (peek() != '\0') fail("an operator is missing");
+    return result;
+  }
+
+ private:
+  using Step = Formula::Step;
+  static constexpr int kMaxDepth = 64;  // of parentheses, and of formulas that call formulas
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw ArgumentError(
+        fmt::format("{}: {} at character {} of \"{}\"", what_, problem, at_ + 1, text_));
+  }
+
+  char peek() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t'))
+      ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(std::string_view token) {
+    peek();
+    if (text_.substr(at_, token.size()) != token) return false;
+    at_ += token.size();
+    return true;
+  }
+  void expect(std::string_view token) {
+    if (!take(token)) fail(fmt::format("'{}' is missing", token));
+  }
+
+  int add(Step step) {
+    steps_.push_back(step);
+    return static_cast<int>(steps_.size()) - 1;
+  }
+  Step& at(int step) { return steps_[static_cast<std::size_t>(step)]; }
+
+  int number(double value) {
+    return add({.kind = Step::Kind::Number, .in = {-1, -1, -1}, .number = value});
+  }
+
+  int op(ScalarOp op, std::array<int, 3> in) {
+    const kernel::ScalarOpInfo& info = kernel::info(op);
+    bool all_numbers = true;
+    for (int i = 0; i < info.arity; ++i) {
+      Step& input = at(in[static_cast<std::size_t>(i)]);
+      const bool wants_truth = takes_truth(op) || (op == ScalarOp::where && i == 0);
+      if (input.truth != wants_truth) {
+        fail(wants_truth ? fmt::format("'{}' takes a condition, not a number,", info.name)
+                         : fmt::format("'{}' takes a number, not a condition,", info.name));
+      }
+      all_numbers &= input.kind == Step::Kind::Number;
+    }
+    if (all_numbers) {
+      if (const auto folded = fold(op, in)) return number(*folded);
+    }
+    return add({.kind = Step::Kind::Op,
+                .op = op,
+                .in = in,
+                .truth = info.result == kernel::ScalarResult::Bool});
+  }
+  int op(ScalarOp o, int a) { return op(o, {a, -1, -1}); }
+  int op(ScalarOp o, int a, int b) { return op(o, {a, b, -1}); }
+
+  // Arithmetic on numbers of the text, such as 2 / sqrt(pi).
+  std::optional<double> fold(ScalarOp op, const std::array<int, 3>& in) {
+    const double a = at(in[0]).number, b = in[1] < 0 ? 0 : at(in[1]).number;
+    switch (op) {
+      case ScalarOp::neg:
+        return -a;
+      case ScalarOp::add:
+        return a + b;
+      case ScalarOp::sub:
+        return a - b;
+      case ScalarOp::mul:
+        return a * b;
+      case ScalarOp::div:
+        return a / b;
+      case ScalarOp::sqrt:
+        return std::sqrt(a);
+      case ScalarOp::log:
+        return std::log(a);
+      default:
+        return std::nullopt;
+    }
+  }
+
+  int choice() {
+    if (++depth_ > kMaxDepth) fail("formulas are nested too deeply");
+    const int condition = either();
+    int result = condition;
+    if (take("?")) {
+      const int a = choice();
+      expect(":");
+      result = op(ScalarOp::where, {condition, a, choice()});
+    }
+    --depth_;
+    return result;
+  }
+  int either() {
+    int a = both();
+    while (take("||")) a = op(ScalarOp::logical_or, a, both());
+    return a;
+  }
+  int both() {
+    int a = comparison();
+    while (take("&&")) a = op(ScalarOp::logical_and, a, comparison());
+    return a;
+  }
+  int comparison() {
+    const int a = sum();
+    if (take("<=")) return op(ScalarOp::le, a, sum());
+    if (take(">=")) return exchanged(ScalarOp::le, a);
+    if (take("==")) return op(ScalarOp::eq, a, sum());
+    if (take("!=")) return op(ScalarOp::ne, a, sum());
+    if (take("<")) return op(ScalarOp::lt, a, sum());
+    if (take(">")) return exchanged(ScalarOp::lt, a);
+    return a;
+  }
+  int exchanged(ScalarOp less, int a) {
+    const int b = sum();
+    return op(less, b, a);
+  }
+  int sum() {
+    int a = product();
+    for (;;) {
+      if (take("+")) {
+        a = op(ScalarOp::add, a, product());
+      } else if (take("-")) {
+        a = op(ScalarOp::sub, a, product());
+      } else {
+        return a;
+      }
+    }
+  }
+  int product() {
+    int a = prefix();
+    for (;;) {
+      if (take("*")) {
+        a = op(ScalarOp::mul, a, prefix());
+      } else if (take("/")) {
+        a = op(ScalarOp::div, a, prefix());
+      } else {
+        return a;
+      }
+    }
+  }
+  int prefix() {
+    if (take("-")) return op(ScalarOp::neg, prefix());
+    peek();
+    if (text_.substr(at_, 2) != "!=" && take("!")) return op(ScalarOp::logical_not, prefix());
+    return primary();
+  }
+  int primary() {
+    const char c = peek();
+    if (take("(")) {
+      const int inner = choice();
+      expect(")");
+      return inner;
+    }
+    if (is_digit(c) || c == '.') return literal();
+    if (is_letter(c)) return word();
+    fail(c == '\0' ? "the formula ends too early" : fmt::format("unexpected '{}'", c));
+  }
+  int literal() {
+    double value = 0;
+    const auto [end, error] =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) fail("a number that cannot be read");
+    at_ = static_cast<std::size_t>(end - text_.data());
+    if (at_ < text_.size() && is_letter(text_[at_])) fail("a number runs into a name");
+    return number(value);
+  }
+  int word() {
+    const std::size_t start = at_;
+    while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]))) ++at_;
+    const std::string_view name = text_.substr(start, at_ - start);
+    if (peek() == '(') return call(name, start);
+    const auto found = std::find(names_.begin(), names_.end(), name);
+    if (found != names_.end()) {
+      const auto index = static_cast<std::size_t>(found - names_.begin());
+      if (!arguments_.empty()) return arguments_[index];
+      return add({.kind = Step::Kind::Name, .in = {-1, -1, -1}, .name = static_cast<int>(index)});
+    }
+    if (const auto value = constant_named(name)) return number(*value);
+    at_ = start;
+    fail(fmt::format("'{}' is not a parameter", name));
+  }
+  int call(std::string_view name, std::size_t start) {
+    expect("(");
+    std::vector<int> arguments;
+    if (!take(")")) {
+      do arguments.push_back(choice());
+      while (take(","));
+      expect(")");
+    }
+    const auto require_count = [&](std::size_t count) {
+      if (arguments.size() == count) return;
+      at_ = start;
+      fail(fmt::format("'{}' takes {} arguments, not {},", name, count, arguments.size()));
+    };
+    if (const auto scalar = scalar_op_named(name)) {
+      require_count(static_cast<std::size_t>(kernel::info(*scalar).arity));
+      std::array<int, 3> in{-1, -1, -1};
+      std::copy(arguments.begin(), arguments.end(), in.begin());
+      return op(*scalar, in);
+    }
+    if (const FormulaText* formula = formula_named(name)) {
+      const std::vector<std::string> names = parameter_names(formula->parameters);
+      require_count(names.size());
+      for (const int argument : arguments) {
+        if (at(argument).truth) fail(fmt::format("'{}' takes numbers, not conditions,", name));
+      }
+      return FormulaParser(what_, formula->value, names, steps_, depth_ + 1).parse(arguments);
+    }
+    at_ = start;
+    fail(fmt::format("there is no operation '{}'", name));
+  }
+
+  const std::string_view what_, text_;
+  const std::vector<std::string>& names_;
+  std::vector<Step>& steps_;
+  std::vector<int> arguments_;
+  std::size_t at_ = 0;
+  int depth_;
+};
+
+Formula::Formula(std::string_view what, std::string_view text,
+                 const std::vector<std::string>& names) {
+  const int result = FormulaParser(what, text, names, steps_).parse();
+  // A formula that is just one of its parts ends with it.
+  steps_.resize(static_cast<std::size_t>(result) + 1);
+}
+
+bool Formula::mentions(int name) const {
+  return std::any_of(steps_.begin(), steps_.end(), [&](const Step& step) {
+    return step.kind == Step::Kind::Name && step.name == name;
+  });
+}
+
+bool Formula::needs_floats() const {
+  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) {
+    return step.kind == Step::Kind::Op ? *kernel::info(step.op).integer_expression == '\0'
+                                       : step.number != std::floor(step.number);
+  });
+}
+
+std::vector<std::string> parameter_names(std::string_view parameters) {
+  std::vector<std::string> names;
+  std::string name;
+  for (const char c : parameters) {
+    if (c == ',') {
+      names.push_back(std::exchange(name, {}));
+    } else if (c != ' ') {
+      name += c;
+    }
+  }
+  names.push_back(name);
+  return names;
+}
+
+namespace {
+std::vector<std::string> with_results(std::string_view parameters) {
+  std::vector<std::string> names = parameter_names(parameters);
+  names.emplace_back("y");
+  names.emplace_back("g");
+  return names;
+}
+}  // namespace
+
+ParsedFormula::ParsedFormula(const char* name, const FormulaText& text)
+    : names(with_results(text.parameters)),
+      value(name, text.value, parameter_names(text.parameters)) {
+  for (const char* gradient : text.gradients) {
+    if (gradient == nullptr) break;
+    gradients.emplace_back(fmt::format("the gradient of {}", name), gradient, names);
+  }
+}
+
+}  // namespace volta::graph
