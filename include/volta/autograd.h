@@ -1,7 +1,9 @@
-// Gradients: switching recording off, and checking gradients against finite differences.
+// Gradients: of chosen tensors, of any order; recording on and off; recomputing instead of keeping;
+// finding NaNs; checking against finite differences.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,54 @@ class VOLTA_API NoGrad {
  private:
   bool previous_;
 };
+// While alive, operations of this thread record history, also inside a NoGrad.
+class VOLTA_API EnableGrad {
+ public:
+  EnableGrad();
+  ~EnableGrad();
+  EnableGrad(const EnableGrad&) = delete;
+  EnableGrad& operator=(const EnableGrad&) = delete;
+
+ private:
+  bool previous_;
+};
 VOLTA_API bool grad_enabled();
+
+struct GradOptions {
+  // One per output: the gradients to start from. May be left out where outputs have one element.
+  std::vector<Tensor> grad_outputs = {};
+  bool create_graph = false;                        // the gradients can be differentiated in turn
+  std::optional<bool> retain_graph = std::nullopt;  // as create_graph unless set
+  bool allow_unused = false;  // inputs that the outputs do not depend on: undefined, not an error
+};
+// The gradients of the sum of the outputs with respect to the inputs, leaves or results; nothing is
+// added to any grad().
+VOLTA_API std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
+                                   const std::vector<Tensor>& inputs, GradOptions options = {},
+                                   Place place = Place::here());
+VOLTA_API Tensor grad(const Tensor& output, const Tensor& input, GradOptions options = {},
+                      Place place = Place::here());
+
+// Calls fn now and, instead of keeping what its gradient needs, calls it again in the backward
+// pass: less memory for more time. fn must do the same both times; random numbers are the same.
+VOLTA_API std::vector<Tensor> checkpoint(
+    const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
+    const std::vector<Tensor>& inputs);
+VOLTA_API Tensor checkpoint(const std::function<Tensor(const Tensor&)>& fn, const Tensor& input);
+
+// While alive, every operation of this thread is evaluated at its call, and one that makes a NaN of
+// inputs without one throws NanError, which names it and its place; in a backward pass also the
+// operation whose gradient is the first NaN. Slow: for finding mistakes.
+class VOLTA_API AnomalyMode {
+ public:
+  AnomalyMode();
+  ~AnomalyMode();
+  AnomalyMode(const AnomalyMode&) = delete;
+  AnomalyMode& operator=(const AnomalyMode&) = delete;
+
+ private:
+  bool previous_;
+};
 
 struct CheckOptions {
   double eps = 0;  // step of the differences; 0: 1e-2 for f32, 1e-6 for f64

@@ -26,6 +26,7 @@ VOLTA_ERROR_CLASS(DTypeError);     // a dtype the operation or the device cannot
 VOLTA_ERROR_CLASS(DeviceError);    // a device that is absent, or operands on different devices
 VOLTA_ERROR_CLASS(IndexError);     // an index value out of range, found on the device
 VOLTA_ERROR_CLASS(ArgumentError);  // any other bad argument
+VOLTA_ERROR_CLASS(NanError);       // in AnomalyMode: the first operation that made a NaN
 VOLTA_ERROR_CLASS(IoError);        // files: missing, unreadable, malformed
 VOLTA_ERROR_CLASS(OutOfMemory);    // device memory exhausted, after caches were trimmed
 VOLTA_ERROR_CLASS(BackendError);   // a driver, compiler or library failed

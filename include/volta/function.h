@@ -1,7 +1,9 @@
 // Operations of users.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +11,10 @@
 #include "volta/tensor.h"
 
 namespace volta {
+
+namespace graph {
+struct CustomCall;
+}
 
 struct ScalarFunctionOptions {
   std::string name = "function";  // in messages and in explain()
@@ -48,6 +54,45 @@ class VOLTA_API ScalarFunction {
     return call(std::span(arguments.begin(), arguments.size()));
   }
   int op_;
+};
+
+// What a function keeps from its forward for its backward.
+class VOLTA_API FunctionContext {
+ public:
+  // Inputs, outputs and what is computed on the way.
+  void save(std::vector<Tensor> tensors) { saved_ = std::move(tensors); }
+  const std::vector<Tensor>& saved() const { return saved_; }
+  bool needs_gradient(std::size_t input) const { return input < needs_.size() && needs_[input]; }
+
+ private:
+  friend struct graph::CustomCall;
+  std::vector<Tensor> saved_;
+  std::vector<bool> needs_;
+};
+
+struct FunctionOptions {
+  std::string name = "function";  // in messages
+  // Inputs to outputs. Runs without history: gradients flow by `backward` only.
+  std::function<std::vector<Tensor>(FunctionContext&, const std::vector<Tensor>&)> forward = {};
+  // Gradients of the outputs (undefined where none came) to gradients of the inputs (undefined
+  // where none flows), written in tensor operations.
+  std::function<std::vector<Tensor>(FunctionContext&, const std::vector<Tensor>&)> backward = {};
+};
+
+// A function with a gradient of its own:
+//   const Function straight_through({
+//       .name = "round_straight_through",
+//       .forward = [](FunctionContext&, const auto& x) { return std::vector{x[0].round()}; },
+//       .backward = [](FunctionContext&, const auto& g) { return g; }});
+class VOLTA_API Function {
+ public:
+  explicit Function(FunctionOptions options);
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs,
+                                 Place place = Place::here()) const;
+  Tensor operator()(const Tensor& input, Place place = Place::here()) const;  // of one output
+
+ private:
+  std::shared_ptr<const FunctionOptions> options_;
 };
 
 }  // namespace volta

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -24,6 +26,7 @@ class Tensor;
 class Operand;
 
 namespace graph {
+struct GradientHook;
 struct Variable;
 struct TensorAccess;
 }  // namespace graph
@@ -36,7 +39,22 @@ struct TensorOptions {
 };
 
 struct BackwardOptions {
-  bool retain_graph = false;
+  bool retain_graph = false;  // the history may be used again
+  // The gradients have a history of their own, so that they can be differentiated; implies
+  // retain_graph. A leaf and its gradient then hold each other until zero_grad(): grad() in
+  // autograd.h does not have that.
+  bool create_graph = false;
+};
+
+// A registered hook; dropping the handle leaves it in place.
+class VOLTA_API HookHandle {
+ public:
+  HookHandle() = default;
+  void remove();  // it is called no more
+
+ private:
+  friend class Tensor;
+  std::weak_ptr<graph::GradientHook> hook_;
 };
 
 class VOLTA_API Tensor {
@@ -82,7 +100,21 @@ class VOLTA_API Tensor {
   bool is_leaf() const;
   Tensor grad() const;  // undefined until backward() reached this leaf
   void set_grad(const Tensor& gradient) const;
-  void zero_grad() const;  // drops the gradient
+  void zero_grad() const;    // drops the gradient
+  void retain_grad() const;  // grad() of a result: kept by backward(), as a leaf's is
+  // Called in backward() with the gradient of this tensor, when it is complete; what it returns
+  // goes on in its place (an undefined tensor, or nothing: the gradient itself).
+  template <class Hook>
+  HookHandle register_hook(Hook hook) const {
+    if constexpr (std::is_void_v<std::invoke_result_t<Hook&, const Tensor&>>) {
+      return add_hook([hook = std::move(hook)](const Tensor& gradient) mutable {
+        hook(gradient);
+        return Tensor();
+      });
+    } else {
+      return add_hook(std::move(hook));
+    }
+  }
   // Computes gradients of this scalar (or of the sum of this times `gradient`) into the leaves.
   void backward(BackwardOptions options = {}, Place place = Place::here()) const;
   void backward(const Tensor& gradient, BackwardOptions options = {},
@@ -178,6 +210,7 @@ class VOLTA_API Tensor {
   friend struct graph::TensorAccess;
   explicit Tensor(graph::Variable* variable) noexcept : variable_(variable) {}
   static void drop(graph::Variable* variable) noexcept;
+  HookHandle add_hook(std::function<Tensor(const Tensor&)> hook) const;
   void item_into(DType dtype, void* value) const;
   void values_into(DType dtype, void* values) const;
 

@@ -10,6 +10,7 @@ DTypeError::~DTypeError() = default;
 DeviceError::~DeviceError() = default;
 IndexError::~IndexError() = default;
 ArgumentError::~ArgumentError() = default;
+NanError::~NanError() = default;
 IoError::~IoError() = default;
 OutOfMemory::~OutOfMemory() = default;
 BackendError::~BackendError() = default;

@@ -8,20 +8,21 @@
 #include "core/log_once.h"
 #include "core/registry.h"
 #include "graph/segment.h"
+#include "graph/tape_extras.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/log.h"
 
 namespace volta::graph {
-namespace {
 
-// Larger than the numbers of the records it follows and than this thread's last: recording order
-// within a thread, and an order of dependence between threads.
+// Recording order within a thread, and an order of dependence between threads.
 std::uint64_t next_tape_sequence(std::uint64_t after) {
   static constinit thread_local std::uint64_t last = 0;
   return last = std::max(last, after) + 1;
 }
+
+namespace {
 
 // A list made of another one's elements; up to a few without a heap allocation.
 template <class T>
@@ -97,6 +98,7 @@ TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std
   if ((op.saves & kSavesAuxiliary) != 0) {
     for (std::size_t i = 1; i < outputs.size(); ++i) tape->auxiliary.emplace_back(outputs[i]);
   }
+  if (TapeCollector* collector = TapeCollector::current()) collector->tapes.push_back(tape);
   return tape;
 }
 
@@ -154,7 +156,10 @@ Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int
       Held::adopt(record({op, dtype, nodes.span(), attrs, shape, place}, *inputs[0]->node->entry));
   Node* output = node.get();
   TapeRef tape = grad_mode() ? make_tape(op, inputs, attrs, {&output, 1}, place) : TapeRef();
-  return TensorAccess::make(std::move(node), std::move(tape));
+  Tensor result = TensorAccess::make(std::move(node), std::move(tape));
+  if (anomaly_mode()) [[unlikely]]
+    look_for_nan(op, inputs, result, place);
+  return result;
 }
 
 Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
@@ -232,6 +237,8 @@ namespace volta {
 
 NoGrad::NoGrad() : previous_(graph::grad_mode()) { graph::grad_mode() = false; }
 NoGrad::~NoGrad() { graph::grad_mode() = previous_; }
+EnableGrad::EnableGrad() : previous_(graph::grad_mode()) { graph::grad_mode() = true; }
+EnableGrad::~EnableGrad() { graph::grad_mode() = previous_; }
 bool grad_enabled() { return graph::grad_mode(); }
 
 namespace {

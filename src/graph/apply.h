@@ -92,9 +92,12 @@ struct RandomState {
   std::uint64_t seed, offset;
 };
 RandomState take_random(std::int64_t words);
+RandomState& random_state();  // of this thread
 
 // Whether this thread records history.
 bool& grad_mode();
+// A number after `after` and all earlier ones of this thread.
+std::uint64_t next_tape_sequence(std::uint64_t after);
 
 // The record of an operation, if gradients flow through it: edges to where its inputs' gradients
 // go, and what its row saves.

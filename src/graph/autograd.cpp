@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +17,7 @@
 #include "graph/apply.h"
 #include "graph/host.h"
 #include "graph/segment.h"
+#include "graph/tape_extras.h"
 #include "graph/vjp.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -30,10 +34,8 @@ struct ReachedTapes {
   std::vector<Tape*> tapes;
 };
 
-// All records the root depends on, last recorded first.
-void find_reachable(Tape* root, std::uint32_t pass, std::vector<Tape*>& found) {
-  found.assign(1, root);
-  root->visit = pass;
+// All records the found ones depend on, last recorded first.
+void find_reachable(std::vector<Tape*>& found, std::uint32_t pass) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     for (const Edge& edge : found[i]->edges) {
       Tape* next = edge.tape.get();
@@ -70,14 +72,9 @@ void fit(Tensor& g, const Edge& edge, Place place) {
 Tensor added(const Tensor& a, const Tensor& b, Place place) {
   return binary(OpId::add, {a, place}, {b, place});
 }
-
-// Gradients in flight go when the pass ends, also by an exception.
-struct DropGradients {
-  const std::vector<Tape*>& tapes;
-  ~DropGradients() {
-    for (Tape* tape : tapes) tape->gradient = Tensor();
-  }
-};
+void add_to(Tensor& sum, Tensor part, Place place) {
+  sum = sum.defined() ? added(sum, part, place) : std::move(part);
+}
 
 void forget(Tape& tape) {
   tape.consumed = true;
@@ -86,87 +83,269 @@ void forget(Tape& tape) {
   tape.auxiliary.clear();
 }
 
+// One walk over the records that roots depend on. With `inputs` their gradients are collected and
+// nothing else changes; without, leaves get theirs.
+class BackwardPass {
+ public:
+  BackwardPass(BackwardOptions options, const std::vector<Tensor>* inputs)
+      : retain_(options.retain_graph || options.create_graph),
+        history_(options.create_graph),
+        collects_(inputs != nullptr),
+        pass_(pass_number.fetch_add(1, std::memory_order_relaxed) + 1),
+        tapes_(std::move(ThreadOwned<ReachedTapes>::get().tapes)) {
+    tapes_.clear();
+    if (inputs == nullptr) return;
+    results.resize(inputs->size());
+    for (std::size_t i = 0; i < inputs->size(); ++i) {
+      Variable* variable = TensorAccess::variable((*inputs)[i]);
+      if (variable->tape) {
+        wanted_tapes_[variable->tape.get()].push_back(i);
+      } else {
+        wanted_leaves_[variable].push_back(i);
+      }
+    }
+  }
+  // Gradients in flight go when the pass ends, also by an exception.
+  ~BackwardPass() {
+    for (Tape* tape : tapes_) {
+      tape->gradient = Tensor();
+      if (tape->extras && tape->extras->custom) {
+        for (Tensor& gradient : tape->extras->custom->gradients) gradient = Tensor();
+      }
+    }
+    tapes_.clear();
+    ThreadOwned<ReachedTapes>::get().tapes = std::move(tapes_);
+  }
+  BackwardPass(const BackwardPass&) = delete;
+  BackwardPass& operator=(const BackwardPass&) = delete;
+
+  std::vector<Tensor> results;  // per input
+
+  void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, const char* what,
+           Place place) {
+    for (const Tensor& root : roots) {
+      Tape* tape = TensorAccess::variable(root)->tape.get();
+      if (tape == nullptr || tape->visit == pass_) continue;
+      tape->visit = pass_;
+      tapes_.push_back(tape);
+    }
+    find_reachable(tapes_, pass_);
+    for (const Tape* tape : tapes_) {
+      if (!tape->consumed) continue;
+      throw ArgumentError(fmt::format(
+          "{}: the history of {} ({}:{}) was used by an earlier backward(); pass {{.retain_graph = "
+          "true}} to the first one",
+          what, op_info(tape->op).name, tape->place.file, tape->place.line));
+    }
+    if (collects_) find_leading();
+    // In their forward's precision whatever the scopes say now; with a history if that is wanted.
+    const Restore restore{std::exchange(grad_mode(), history_),
+                          std::exchange(anomaly_mode(), false)};
+    anomaly_ = restore.anomaly;  // a rule's operations are not looked at one by one
+    const ExecutionContext plain({});
+    for (std::size_t i = 0; i < roots.size(); ++i) {
+      Variable* variable = TensorAccess::variable(roots[i]);
+      if (variable->tape) {
+        add_to(variable->tape->gradient, gradients[i], place);
+      } else {
+        give_leaf(*variable, roots[i], gradients[i], place);
+      }
+    }
+    for (Tape* tape : tapes_) step(*tape);
+    run_leaf_hooks();
+    // A consumed record keeps nothing alive below it. Oldest first: a record that goes is done
+    // with.
+    if (!retain_) {
+      for (auto tape = tapes_.rbegin(); tape != tapes_.rend(); ++tape) (*tape)->edges.clear();
+      tapes_.clear();  // gone, most of them
+    }
+    // Micro-batches repeat a plan instead of unrolling into one.
+    std::sort(accumulated_.begin(), accumulated_.end());
+    accumulated_.erase(std::unique(accumulated_.begin(), accumulated_.end()), accumulated_.end());
+    for (DeviceEntry* entry : accumulated_) submit(*entry);
+  }
+
+ private:
+  struct Restore {
+    bool grad, anomaly;
+    ~Restore() {
+      grad_mode() = grad;
+      anomaly_mode() = anomaly;
+    }
+  };
+
+  // Records on the way to an input: the others need no gradient.
+  void find_leading() {
+    for (auto tape = tapes_.rbegin(); tape != tapes_.rend(); ++tape) {
+      const auto& edges = (*tape)->edges;
+      if (std::any_of(edges.begin(), edges.end(),
+                      [&](const Edge& edge) { return is_wanted(edge); })) {
+        leading_.insert(*tape);
+      }
+    }
+  }
+  bool is_wanted(const Edge& edge) const {
+    if (edge.tape)
+      return leading_.contains(edge.tape.get()) || wanted_tapes_.contains(edge.tape.get());
+    return edge.leaf.defined() && wanted_leaves_.contains(TensorAccess::variable(edge.leaf));
+  }
+
+  void step(Tape& tape) {
+    Tensor g = std::move(tape.gradient);
+    if (!g.defined()) {
+      if (!retain_) forget(tape);
+      return;
+    }
+    if (tape.extras) complete(tape, g);
+    if (collects_) {
+      if (const auto found = wanted_tapes_.find(&tape); found != wanted_tapes_.end()) {
+        for (const std::size_t i : found->second) results[i] = g;
+      }
+      if (!leading_.contains(&tape)) {
+        if (!retain_) forget(tape);
+        return;
+      }
+    }
+    if (tape.extras && tape.extras->recompute) recompute(tape);
+    tape.consumed = !retain_;  // from here on, also if the rule throws
+    Vjp vjp(tape, std::move(g), tape.consumed, collects_ ? &wants_ : nullptr);
+    op_info(tape.op).vjp(vjp);
+    for (auto& [input, part] : vjp.results()) {
+      const Edge& edge = tape.edges[input];
+      if (!edge.tape && !edge.leaf.defined()) continue;
+      if (collects_ && !is_wanted(edge)) continue;
+      fit(part, edge, tape.place);
+      if (anomaly_) [[unlikely]]
+        look_for_nan(tape, input, part);
+      if (edge.tape) {
+        add_to(edge.tape->gradient, std::move(part), tape.place);
+      } else {
+        give_leaf(*TensorAccess::variable(edge.leaf), edge.leaf, std::move(part), tape.place);
+      }
+    }
+    if (!retain_) forget(tape);
+  }
+
+  // The gradient of a record's result is known: hooks see it, and who keeps it gets it.
+  void complete(Tape& tape, Tensor& g) {
+    TapeExtras& extras = *tape.extras;
+    if (!extras.hooks.hooks.empty()) g = extras.hooks.run(std::move(g), tape.shape, tape.dtype);
+    if (extras.retains != nullptr && !collects_) {
+      Tensor& kept = extras.retains->grad;
+      kept = kept.defined() ? added(kept, g, tape.place) : history_ ? g : g.detach();
+    }
+  }
+
+  void give_leaf(Variable& leaf, const Tensor& handle, Tensor part, Place place) {
+    if (collects_) {
+      if (const auto found = wanted_leaves_.find(&leaf); found != wanted_leaves_.end()) {
+        if (leaf.hooks) return add_to(hooked_[&leaf].gradient, std::move(part), place);
+        for (const std::size_t i : found->second) add_to(results[i], part, place);
+      }
+      return;
+    }
+    if (leaf.hooks) {  // they want the whole gradient of the pass
+      Hooked& hooked = hooked_[&leaf];
+      hooked.leaf = handle;
+      return add_to(hooked.gradient, std::move(part), place);
+    }
+    accumulate(leaf, std::move(part), place);
+  }
+
+  void accumulate(Variable& leaf, Tensor part, Place place) {
+    if (leaf.grad.defined()) {
+      const Tensor sum = added(leaf.grad, part, place);
+      // In place: a handle to the gradient sees it grow.
+      assign_node(leaf.grad, TensorAccess::variable(sum)->node);
+      TensorAccess::variable(leaf.grad)->tape = TensorAccess::variable(sum)->tape;
+      if (leaf.grad_pass != pass_) accumulated_.push_back(leaf.node->entry);
+      return;
+    }
+    // A gradient that something else has as well becomes a variable of its own.
+    const Variable* own = TensorAccess::variable(part);
+    const bool shared = own->refs.load(std::memory_order_acquire) > 1;
+    leaf.grad = shared ? TensorAccess::make(own->node, own->tape) : std::move(part);
+    leaf.grad_pass = pass_;
+  }
+
+  void run_leaf_hooks() {
+    for (auto& [leaf, hooked] : hooked_) {
+      const Node& node = *leaf->node.get();
+      Tensor g = leaf->hooks->run(std::move(hooked.gradient), node.shape, node.dtype);
+      if (collects_) {
+        for (const std::size_t i : wanted_leaves_[leaf]) results[i] = g;
+      } else {
+        accumulate(*leaf, std::move(g), Place::here());
+      }
+    }
+  }
+
+  const bool retain_, history_, collects_;
+  bool anomaly_ = false;
+  const std::uint32_t pass_;
+  std::vector<Tape*> tapes_;
+  std::vector<DeviceEntry*> accumulated_;  // devices where an earlier gradient was added to
+  struct Hooked {
+    Tensor leaf;  // keeps it
+    Tensor gradient;
+  };
+  std::map<Variable*, Hooked> hooked_;  // leaves with hooks
+  // grad() only.
+  std::unordered_map<const Tape*, std::vector<std::size_t>> wanted_tapes_;
+  std::unordered_map<const Variable*, std::vector<std::size_t>> wanted_leaves_;
+  std::unordered_set<const Tape*> leading_;
+  const WantsEdge wants_ = [this](const Edge& edge) { return is_wanted(edge); };
+};
+
 }  // namespace
+
+Tensor GradientHooks::run(Tensor gradient, const Shape& shape, DType dtype) const {
+  for (const auto& hook : hooks) {
+    if (!hook->call) continue;
+    const Tensor replaced = hook->call(gradient);
+    if (!replaced.defined()) continue;
+    if (replaced.shape() != shape || replaced.dtype() != dtype) {
+      throw ArgumentError(fmt::format("hook: a gradient {} {} was returned for one of {} {}",
+                                      name_of(replaced.dtype()), to_string(replaced.shape()),
+                                      name_of(dtype), to_string(shape)));
+    }
+    gradient = replaced;
+  }
+  return gradient;
+}
+
+Tensor Vjp::historic(const Held& saved, const Edge* edge) {
+  if (&saved == &tape_.output) return TensorAccess::make(saved, TapeRef(&tape_));
+  if (edge == nullptr || (!edge->tape && !edge->leaf.defined())) return TensorAccess::make(saved);
+  if (edge->tape) return TensorAccess::make(saved, edge->tape);
+  if (node_of(edge->leaf) == saved.get()) return edge->leaf;
+  // The leaf has changed since: its old value, whose gradient is the leaf's.
+  const Node& node = *saved.get();
+  TapeRef same = TapeRef::adopt(Slab<Tape>::make(OpId::expand, node.shape, node.dtype, place()));
+  same->sequence = next_tape_sequence(0);
+  same->edges.emplace_back(TapeRef(), edge->leaf, edge->shape, edge->dtype, edge->device);
+  same->saved.emplace_back();
+  return TensorAccess::make(saved, std::move(same));
+}
 
 void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions options,
                   Place place) {
-  Variable* variable = TensorAccess::variable(root);
-  if (!variable->tape) {
-    if (!variable->requires_grad) {
-      throw ArgumentError(
-          "backward: the tensor has no history (no input required a gradient, or it was recorded "
-          "under NoGrad)");
-    }
-    const NoGrad no_grad;
-    if (variable->grad.defined()) {
-      const Tensor sum = added(variable->grad, gradient, place);
-      assign_node(variable->grad, TensorAccess::variable(sum)->node);
-    } else {
-      variable->grad = gradient.detach();
-    }
-    return;
+  const Variable* variable = TensorAccess::variable(root);
+  if (!variable->tape && !variable->requires_grad) {
+    throw ArgumentError(
+        "backward: the tensor has no history (no input required a gradient, or it was recorded "
+        "under NoGrad)");
   }
-  const std::uint32_t pass = pass_number.fetch_add(1, std::memory_order_relaxed) + 1;
-  std::vector<Tape*>& tapes = ThreadOwned<ReachedTapes>::get().tapes;
-  find_reachable(variable->tape.get(), pass, tapes);
-  for (const Tape* tape : tapes) {
-    if (tape->consumed) {
-      throw ArgumentError(
-          fmt::format("backward: the history of {} ({}:{}) was used by an earlier backward(); pass "
-                      "{{.retain_graph = true}} to the first one",
-                      op_info(tape->op).name, tape->place.file, tape->place.line));
-    }
-  }
-  // Gradients are recorded without history, in their forward's precision whatever the scopes say
-  // now.
-  const NoGrad no_grad;
-  const ExecutionContext plain({});
-  std::vector<DeviceEntry*> accumulated;  // devices where an earlier gradient was added to
-  variable->tape->gradient = gradient;
-  const DropGradients drop{tapes};
-  for (Tape* tape : tapes) {
-    Tensor g = std::move(tape->gradient);
-    if (!g.defined()) {
-      if (!options.retain_graph) forget(*tape);
-      continue;
-    }
-    tape->consumed = !options.retain_graph;  // from here on, also if the rule throws
-    Vjp vjp(*tape, std::move(g), tape->consumed);
-    op_info(tape->op).vjp(vjp);
-    for (auto& [input, part] : vjp.results()) {
-      const Edge& edge = tape->edges[input];
-      if (!edge.tape && !edge.leaf.defined()) continue;
-      fit(part, edge, tape->place);
-      if (edge.tape) {
-        Tensor& sum = edge.tape->gradient;
-        sum = sum.defined() ? added(sum, part, tape->place) : std::move(part);
-      } else {
-        Variable* leaf = TensorAccess::variable(edge.leaf);
-        if (leaf->grad.defined()) {
-          // In place: a handle to the gradient sees it grow.
-          assign_node(leaf->grad,
-                      TensorAccess::variable(added(leaf->grad, part, tape->place))->node);
-          if (leaf->grad_pass != pass) accumulated.push_back(leaf->node->entry);
-        } else {
-          // A gradient that something else has as well becomes a variable of its own.
-          const bool shared =
-              TensorAccess::variable(part)->refs.load(std::memory_order_acquire) > 1;
-          leaf->grad = shared ? part.detach() : std::move(part);
-          leaf->grad_pass = pass;
-        }
-      }
-    }
-    if (!options.retain_graph) forget(*tape);
-  }
-  // A consumed record keeps nothing alive below it. Oldest first: a record that goes is done with.
-  if (!options.retain_graph) {
-    for (auto tape = tapes.rbegin(); tape != tapes.rend(); ++tape) (*tape)->edges.clear();
-    tapes.clear();  // gone, most of them: `drop` must not touch them
-  }
-  // Micro-batches repeat a plan instead of unrolling into one.
-  std::sort(accumulated.begin(), accumulated.end());
-  accumulated.erase(std::unique(accumulated.begin(), accumulated.end()), accumulated.end());
-  for (DeviceEntry* entry : accumulated) submit(*entry);
+  BackwardPass(options, nullptr).run({&root, 1}, {&gradient, 1}, "backward", place);
+}
+
+std::vector<Tensor> collect_gradients(std::span<const Tensor> roots,
+                                      std::span<const Tensor> gradients,
+                                      const std::vector<Tensor>& inputs, BackwardOptions options,
+                                      Place place) {
+  BackwardPass pass(options, &inputs);
+  pass.run(roots, gradients, "grad", place);
+  return std::move(pass.results);
 }
 
 Tensor copy_to_device(const Tensor& x, Device device, Place place) {

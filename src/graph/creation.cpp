@@ -66,14 +66,14 @@ Tensor pinned(const Tensor& x) {
   return TensorAccess::from_node(node);
 }
 
-namespace {
-
 RandomState& random_state() {
   // Threads draw different numbers; the first one always the same.
   static std::atomic<std::uint64_t> threads{0};
   thread_local RandomState state{0x5EED + 0x9E3779B97F4A7C15u * threads.fetch_add(1), 0};
   return state;
 }
+
+namespace {
 
 Tensor finish(Tensor tensor, const TensorOptions& options) {
   if (options.requires_grad) tensor.set_requires_grad();

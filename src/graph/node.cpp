@@ -8,6 +8,7 @@
 #include "core/registry.h"
 #include "core/slab.h"
 #include "graph/segment.h"
+#include "graph/tape_extras.h"
 
 namespace volta::graph {
 namespace {
@@ -40,7 +41,12 @@ void release(Buffer* buffer) noexcept {
   Slab<Buffer>::destroy(buffer);
 }
 
-void destroy(Variable* variable) noexcept { Slab<Variable>::destroy(variable); }
+void destroy(Variable* variable) noexcept {
+  if (Tape* tape = variable->tape.get(); tape != nullptr && tape->extras) [[unlikely]] {
+    if (tape->extras->retains == variable) tape->extras->retains = nullptr;
+  }
+  Slab<Variable>::destroy(variable);
+}
 
 void destroy(Node* node) noexcept {
   if (node->buffer) release(node->buffer);

@@ -28,6 +28,7 @@ struct DeviceEntry;
 namespace volta::graph {
 
 struct Segment;
+struct GradientHooks;
 struct Tape;
 struct Variable;
 
@@ -64,6 +65,8 @@ struct Node {
   std::uint8_t attrs_count = 0;
   std::uint32_t inputs_count = 0;
   std::uint32_t index = 0;  // position in the segment
+  // Computed again for a backward pass, not merged with the first time: 0, or which time it is.
+  std::uint32_t epoch = 0;
   DeviceEntry* entry = nullptr;
   std::atomic<Segment*> segment{nullptr};  // while recorded and not yet submitted
   Shape shape;
@@ -211,6 +214,7 @@ struct Variable {
   Held node;
   TapeRef tape;
   Tensor grad;
+  std::shared_ptr<GradientHooks> hooks;  // of a leaf; null where there are none
 
   Variable(Held n, TapeRef t) : node(std::move(n)), tape(std::move(t)) {}
 };
@@ -232,6 +236,12 @@ struct Edge {
   Device device;
 };
 
+// Hooks, a user's function, recomputation (graph/tape_extras.h).
+struct TapeExtras;
+struct DropExtras {
+  void operator()(TapeExtras* extras) const;
+};
+
 // One recorded operation that gradients flow through. Holds only what its row in the table saves.
 struct Tape {
   std::atomic<std::uint32_t> refs{1};
@@ -247,8 +257,9 @@ struct Tape {
   Held output;
   InlineVector<Held, 2> auxiliary;
   InlineVector<std::int64_t, 4> attrs;
-  Tensor gradient;            // during a backward pass
-  Tape* next_dead = nullptr;  // while a chain of records is freed
+  Tensor gradient;                                 // during a backward pass
+  Tape* next_dead = nullptr;                       // while a chain of records is freed
+  std::unique_ptr<TapeExtras, DropExtras> extras;  // what few records have
 
   Tape(OpId o, const Shape& s, DType d, Place p) : op(o), place(p), shape(s), dtype(d) {}
 };

@@ -45,6 +45,8 @@ enum class OpId : std::uint16_t {
   matmul,    // (transpose_a, transpose_b, tf32): rank 2, or rank 3 with equal batches
   output,    // (number): one result of an operation with several
   to_device,
+  function,         // a user's Function: the record of a call
+  function_output,  // (number): leads the gradient of one of its outputs to it
 // Composed: one recorded node, expanded into primitives when a plan is built. Formulas first.
 #define VOLTA_FORMULA(name, ...) name,
 #include "graph/formulas.def"

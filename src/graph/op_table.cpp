@@ -73,6 +73,8 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::matmul, "matmul", both, vjp::matmul);
   row(OpId::output, "output", kSavesNothing, nullptr);
   row(OpId::to_device, "to", kSavesNothing, vjp::to_device);
+  row(OpId::function, "function", kSavesNothing, vjp::function);
+  row(OpId::function_output, "function", kSavesNothing, vjp::function_output);
   // Composed: formulas, then the others.
 #define VOLTA_FORMULA(name, ...)                                                              \
   table[static_cast<std::size_t>(OpId::name)] = {                                             \
@@ -89,8 +91,8 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
   row(OpId::cross_entropy, "cross_entropy", both | kSavesAuxiliary, vjp::cross_entropy,
       expand::cross_entropy);
-  row(OpId::layer_norm, "layer_norm", kSavesInput0 | kSavesInput2 | kSavesAuxiliary,
-      vjp::layer_norm, expand::layer_norm);
+  row(OpId::layer_norm, "layer_norm", both | kSavesInput2 | kSavesAuxiliary, vjp::layer_norm,
+      expand::layer_norm);
   row(OpId::dropout, "dropout", kSavesInput1 | kSavesInput2 | 1u << 3, vjp::dropout,
       expand::dropout);
   row(OpId::normal, "randn", kSavesNothing, nullptr, expand::normal);

@@ -39,6 +39,8 @@ void max(Vjp&);
 void gather(Vjp&);
 void matmul(Vjp&);
 void to_device(Vjp&);
+void function(Vjp&);
+void function_output(Vjp&);
 void mean(Vjp&);
 void sum_to(Vjp&);
 void softmax(Vjp&);

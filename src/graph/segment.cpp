@@ -11,6 +11,7 @@
 #include "core/counting.h"
 #include "core/registry.h"
 #include "core/thread_owned.h"
+#include "graph/tape_extras.h"
 #include "plan/runner.h"
 #include "volta/error.h"
 
@@ -197,6 +198,11 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
     kept_inputs[i] = inputs[i];
   }
   Node* node = append(segment, op, shape, dtype, place);
+  if (const std::uint32_t epoch = recording_epoch(); epoch != 0) [[unlikely]] {
+    if (std::exchange(batch.last_epoch, epoch) != epoch) ++batch.epochs;
+    node->epoch = batch.epochs;  // counted in the batch: a repeated step has the same numbers
+    hash.mix(node->epoch);
+  }
   batch.hash = hash;
   node->inputs = kept_inputs;
   node->attrs = kept_attrs;
@@ -272,6 +278,7 @@ void Batch::reset() {
   memory.clear();
   hash = Hash{};
   live = 0;
+  epochs = last_epoch = 0;
   std::fill(leaf_table.begin(), leaf_table.end(), std::pair<Node*, std::uint32_t>{nullptr, 0});
 }
 

@@ -81,6 +81,8 @@ struct Batch {
   Bump memory;
   Hash hash;
   std::uint64_t live = 0;  // order-free hash of the nodes that somebody holds
+  std::uint32_t epochs = 0,
+                last_epoch = 0;  // stretches computed again, and the latest (Node::epoch)
   // Open addressing: computed node -> leaf number.
   std::vector<std::pair<Node*, std::uint32_t>> leaf_table;
 

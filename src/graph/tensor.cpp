@@ -14,6 +14,7 @@
 #include "graph/autograd.h"
 #include "graph/host.h"
 #include "graph/segment.h"
+#include "graph/tape_extras.h"
 #include "plan/runner.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -39,7 +40,13 @@ void replace_value(Tensor& target, const Tensor& value, const char* op) {
         fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
   }
   graph::assign_node(target, source->node);
-  variable->tape = grad_enabled() ? source->tape : graph::TapeRef();
+  graph::TapeRef before =
+      std::exchange(variable->tape, grad_enabled() ? source->tape : graph::TapeRef());
+  // A gradient that is kept is the new value's.
+  if (before && before->extras && before->extras->retains == variable) {
+    before->extras->retains = nullptr;
+    if (variable->tape) graph::extras_of(*variable->tape.get()).retains = variable;
+  }
 }
 
 void require_same_shape(const char* op, const Tensor& target, const Tensor& value) {

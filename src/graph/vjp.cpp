@@ -217,28 +217,35 @@ void mse_loss(Vjp& v) {
 }
 // (softmax - one hot) times the gradient of each row's loss
 void cross_entropy(Vjp& v) {
-  const Tensor &logits = v.input(0), &labels = v.input(1), &log_sum = v.auxiliary(0);
+  const Tensor &logits = v.input(0), &labels = v.input(1);
   const std::int64_t n = v.shape(0)[0], classes = v.shape(0)[1];
   Tensor g = scaled(v, v.gradient(), n);
   if (g.rank() == 1) g = reshape_to(g, {n, 1}, v.place());
-  const Tensor p = (logits - reshape_to(log_sum, {n, 1}, v.place())).exp();
+  const Tensor p = v.with_history()
+                       ? volta::softmax(logits, 1, v.place())
+                       : (logits - reshape_to(v.auxiliary(0), {n, 1}, v.place())).exp();
   const Tensor column = arange(classes, {.device = logits.device()}, v.place());
   const Tensor hot = column.eq(reshape_to(labels, {n, 1}, v.place()));
   v.give(0, volta::where(hot, p - 1, p) * g);
 }
 // x, eps, weight, bias; auxiliary: mean, reciprocal deviation r; h = (x - mean) r
 void layer_norm(Vjp& v) {
-  const Tensor &g = v.gradient(), &x = v.input(0), &r = v.auxiliary(1);
-  const Tensor h = (x - v.auxiliary(0)) * r;
+  const Tensor &g = v.gradient(), &x = v.input(0);
   const int axes = static_cast<int>(v.attr(0)), first = x.rank() - axes;
   std::vector<std::int64_t> rows(static_cast<std::size_t>(axes));
   std::iota(rows.begin(), rows.end(), first);
   std::int64_t count = 1;
   for (int i = first; i < x.rank(); ++i) count *= x.shape()[i];
+  const auto mean_of = [&](const Tensor& t) {
+    return sum_axes(t, rows, true, v.place()) / static_cast<double>(count);
+  };
+  const Tensor mean = v.with_history() ? mean_of(x) : v.auxiliary(0), d = x - mean;
+  const Tensor r = v.with_history() ? (mean_of(d.square()) + v.input(1)).rsqrt() : v.auxiliary(1);
+  const Tensor h = d * r;
   if (v.needs(0)) {
     const Tensor gw = v.inputs() > 2 ? g * v.input(2) : g;
-    const Tensor mean_g = sum_axes(gw, rows, true, v.place()) / static_cast<double>(count);
-    const Tensor mean_gh = sum_axes(gw * h, rows, true, v.place()) / static_cast<double>(count);
+    const Tensor mean_g = mean_of(gw);
+    const Tensor mean_gh = mean_of(gw * h);
     v.give(0, (gw - mean_g - h * mean_gh) * r);
   }
   if (v.inputs() > 2 && v.needs(2)) v.give(2, g * h);

@@ -3,19 +3,24 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "graph/apply.h"
 #include "graph/node.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
 
+using WantsEdge = std::function<bool(const Edge&)>;
+
 class Vjp {
  public:
-  // `consumes`: the record will not be asked again, so what it saved is taken from it.
-  Vjp(Tape& tape, Tensor gradient, bool consumes)
-      : tape_(tape), gradient_(std::move(gradient)), consumes_(consumes) {
+  // `consumes`: the record will not be asked again, so what it saved is taken from it. `wants`
+  // tells of an edge whether a gradient is wanted there; null: wherever one flows.
+  Vjp(Tape& tape, Tensor gradient, bool consumes, const WantsEdge* wants = nullptr)
+      : tape_(tape), gradient_(std::move(gradient)), consumes_(consumes), wants_(wants) {
     handles_.reserve(tape.edges.size() + 1 + tape.auxiliary.size());  // none of them moves
   }
 
@@ -23,9 +28,19 @@ class Vjp {
   const Tensor& gradient() const { return gradient_; }
   int inputs() const { return static_cast<int>(tape_.edges.size()); }
   // Saved values; only what the operation's row saves.
-  const Tensor& input(int i) { return handle(tape_.saved[static_cast<std::size_t>(i)]); }
-  const Tensor& output() { return handle(tape_.output); }
-  const Tensor& auxiliary(int i) { return handle(tape_.auxiliary[static_cast<std::size_t>(i)]); }
+  // Where gradients of gradients are wanted, inputs and the output have their history.
+  const Tensor& input(int i) {
+    return handle(tape_.saved[static_cast<std::size_t>(i)],
+                  &tape_.edges[static_cast<std::size_t>(i)]);
+  }
+  const Tensor& output() { return handle(tape_.output, nullptr); }
+  // Without history: a rule that uses one computes it anew from the inputs where it needs one
+  // (with_history()).
+  const Tensor& auxiliary(int i) {
+    return handle(tape_.auxiliary[static_cast<std::size_t>(i)], nullptr);
+  }
+  bool with_history() const { return grad_mode(); }
+  Tape& tape() { return tape_; }
   const Shape& shape(int input) const { return tape_.edges[static_cast<std::size_t>(input)].shape; }
   DType dtype(int input) const { return tape_.edges[static_cast<std::size_t>(input)].dtype; }
   Device device(int input) const { return tape_.edges[static_cast<std::size_t>(input)].device; }
@@ -36,7 +51,7 @@ class Vjp {
 
   bool needs(int input) const {
     const Edge& edge = tape_.edges[static_cast<std::size_t>(input)];
-    return edge.tape || edge.leaf.defined();
+    return (edge.tape || edge.leaf.defined()) && (wants_ == nullptr || (*wants_)(edge));
   }
   struct Result {
     std::size_t input;
@@ -54,17 +69,21 @@ class Vjp {
     const Held* saved;
     Tensor tensor;
   };
-  const Tensor& handle(Held& saved) {
+  const Tensor& handle(Held& saved, const Edge* edge) {
     for (const Handle& made : handles_) {
       if (made.saved == &saved) return made.tensor;
     }
+    if (grad_mode()) return handles_.emplace_back(&saved, historic(saved, edge)).tensor;
     return handles_.emplace_back(&saved, TensorAccess::make(consumes_ ? std::move(saved) : saved))
         .tensor;
   }
+  // A saved value as what it was: the result of the record, or what its edge leads to.
+  Tensor historic(const Held& saved, const Edge* edge);
 
   Tape& tape_;
   Tensor gradient_;
   bool consumes_;
+  const WantsEdge* wants_;
   InlineVector<Result, 4> results_;
   InlineVector<Handle, 8> handles_;
 };

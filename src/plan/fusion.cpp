@@ -310,6 +310,7 @@ bool Fusion::shares_points(const Part& a, const Part& b, const Space& space) {
     }
   }
   if (related) return true;
+  if (at(a.roots.front()).epoch != at(b.roots.front()).epoch) return false;
   for (const int left : a.roots) {
     for (const Access& x : accesses(left, space)) {
       if (!x.known || at(x.value).shape.rank() == 0 ||

@@ -55,6 +55,8 @@ struct Value {
   std::vector<std::int64_t> attrs = {};
   double constant = 0;  // Const, Size; Pad: the fill
   int number = -1;
+  std::uint32_t epoch =
+      0;  // of its node: what is computed again is so when it is needed, not earlier
   const char* label = "";  // the recorded operation it came from
 
   // A step of its own, outside the kernel language.

@@ -281,6 +281,8 @@ void Lowering::out(int number, Expr value) {
 
 Expr Lowering::insert(Value value) {
   std::string key = merge_key(value);
+  if (node_ != nullptr && value.in[0] >= 0) value.epoch = node_->epoch;
+  put(key, &value.epoch, sizeof value.epoch);
   if (const auto found = merged_.find(key); found != merged_.end()) return {this, found->second};
   if (node_ != nullptr) value.label = graph::op_info(node_->op).name;
   const int id = static_cast<int>(values.size());

@@ -329,7 +329,9 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps,
   std::map<std::string, int> kinds;
   for (StepDraft& step : steps) {
     if (step.segments.empty()) continue;
-    const std::string text = merging_text(step.segments.front().program);
+    std::string text = merging_text(step.segments.front().program);
+    if (const auto epoch = values[static_cast<std::size_t>(step.writes.front())].epoch; epoch != 0)
+      text += std::to_string(epoch);
     step.kind = kinds.try_emplace(text, static_cast<int>(kinds.size())).first->second;
   }
   for (const auto& [text, kind] : kinds) {

@@ -1,0 +1,146 @@
+// Computing again instead of keeping: the records of a stretch lose what they saved; when a
+// backward pass reaches the first of them the stretch is recorded once more, and the new records'
+// values move into the old ones.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <utility>
+
+#include "graph/tape_extras.h"
+#include "volta/autograd.h"
+#include "volta/error.h"
+#include "volta/execution.h"
+
+namespace volta {
+namespace graph {
+
+class Recompute {
+ public:
+  using Fn = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+  Recompute(Fn fn, std::vector<Tensor> inputs, RandomState random)
+      : fn_(std::move(fn)),
+        inputs_(std::move(inputs)),
+        random_(random),
+        options_(execution_options()) {}
+
+  // The records lose what they saved.
+  static void take(const std::shared_ptr<Recompute>& self, std::span<const TapeRef> tapes) {
+    for (const TapeRef& tape : tapes) {
+      if (tape->extras && (tape->extras->recompute || tape->extras->custom)) {
+        self->tapes_.push_back(nullptr);  // of an inner stretch, or a user's function: kept
+        continue;
+      }
+      TapeExtras& extras = extras_of(*tape.get());
+      extras.recompute = self;
+      extras.number = self->tapes_.size();
+      self->tapes_.push_back(tape.get());
+      for (Held& saved : tape->saved) saved = Held();
+      tape->output = Held();
+      tape->auxiliary.clear();
+    }
+  }
+
+  void forget(std::size_t number) { tapes_[number] = nullptr; }
+
+  void run() {
+    static std::atomic<std::uint32_t> epochs{0};
+    const std::uint32_t outer = std::exchange(
+        recording_epoch(), epochs.fetch_add(1, std::memory_order_relaxed) % 0xFFFFFFFEu + 1);
+    const RandomState random = std::exchange(random_state(), random_);
+    const Fn fn = std::move(fn_);
+    std::vector<TapeRef> again;
+    try {
+      const EnableGrad enable;
+      const ExecutionContext scope(options_);
+      TapeCollector collector;
+      fn(inputs_);
+      again = std::move(collector.tapes);
+    } catch (...) {
+      recording_epoch() = outer;
+      random_state() = random;
+      throw;
+    }
+    recording_epoch() = outer;
+    random_state() = random;
+    bool same = again.size() == tapes_.size();
+    for (std::size_t i = 0; same && i < again.size(); ++i)
+      same = tapes_[i] == nullptr || tapes_[i]->op == again[i]->op;
+    if (!same) {
+      throw ArgumentError(
+          fmt::format("checkpoint: the function recorded {} operations with gradients, and {} when "
+                      "called again",
+                      tapes_.size(), again.size()));
+    }
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      Tape* tape = std::exchange(tapes_[i], nullptr);
+      if (tape == nullptr) continue;
+      for (std::size_t k = 0; k < tape->saved.size(); ++k)
+        tape->saved[k] = std::move(again[i]->saved[k]);
+      tape->output = std::move(again[i]->output);
+      for (Held& value : again[i]->auxiliary) tape->auxiliary.emplace_back(std::move(value));
+      tape->extras->recompute.reset();
+    }
+  }
+
+ private:
+  Fn fn_;
+  std::vector<Tensor> inputs_;
+  RandomState random_;
+  ExecutionOptions options_;
+  std::vector<Tape*> tapes_;  // null: gone, or keeps its values itself
+};
+
+TapeExtras::~TapeExtras() {
+  if (recompute) recompute->forget(number);
+}
+void DropExtras::operator()(TapeExtras* extras) const { delete extras; }
+
+void recompute(Tape& tape) {
+  const std::shared_ptr<Recompute> stretch = tape.extras->recompute;
+  stretch->run();
+}
+
+TapeCollector*& TapeCollector::current() {
+  static constinit thread_local TapeCollector* innermost = nullptr;
+  return innermost;
+}
+TapeCollector::TapeCollector() : outer_(std::exchange(current(), this)) {}
+TapeCollector::~TapeCollector() {
+  current() = outer_;
+  if (outer_ != nullptr) outer_->tapes.insert(outer_->tapes.end(), tapes.begin(), tapes.end());
+}
+
+std::uint32_t& recording_epoch() {
+  static constinit thread_local std::uint32_t epoch = 0;
+  return epoch;
+}
+
+}  // namespace graph
+
+std::vector<Tensor> checkpoint(
+    const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
+    const std::vector<Tensor>& inputs) {
+  using namespace graph;
+  if (!grad_enabled()) return fn(inputs);
+  // The values as they are now: variables may change before the backward pass.
+  std::vector<Tensor> kept;
+  for (const Tensor& input : inputs) {
+    require_defined("checkpoint", input, "an input");
+    Tensor same = input.detach();
+    if (input.requires_grad()) same.set_requires_grad();
+    kept.push_back(std::move(same));
+  }
+  const auto stretch = std::make_shared<Recompute>(fn, std::move(kept), random_state());
+  TapeCollector collector;
+  std::vector<Tensor> outputs = fn(inputs);
+  Recompute::take(stretch, collector.tapes);
+  return outputs;
+}
+
+Tensor checkpoint(const std::function<Tensor(const Tensor&)>& fn, const Tensor& input) {
+  return checkpoint(
+      [fn](const std::vector<Tensor>& inputs) { return std::vector<Tensor>{fn(inputs[0])}; },
+      {input})[0];
+}
+
+}  // namespace volta

@@ -1,0 +1,157 @@
+// Functions with a gradient of their own: one record for the call, and one for each output that
+// leads its gradient there.
+#include <fmt/format.h>
+
+#include "core/registry.h"
+#include "graph/apply.h"
+#include "graph/rules.h"
+#include "graph/tape_extras.h"
+#include "volta/autograd.h"
+#include "volta/error.h"
+
+namespace volta {
+namespace graph {
+namespace {
+
+// A record that leads the gradient of one output to the call's.
+TapeRef lead_to(Tape& call, std::int64_t output, const Node& node) {
+  TapeRef tape =
+      TapeRef::adopt(Slab<Tape>::make(OpId::function_output, node.shape, node.dtype, call.place));
+  tape->sequence = next_tape_sequence(call.sequence);
+  tape->attrs.emplace_back(output);
+  tape->edges.emplace_back(TapeRef(&call), Tensor(), node.shape, node.dtype, node.entry->device);
+  tape->saved.emplace_back();
+  return tape;
+}
+
+void require_outputs(const std::string& name, const std::vector<Tensor>& outputs) {
+  if (outputs.empty()) throw ArgumentError(fmt::format("{}: forward gave no output", name));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined())
+      throw ArgumentError(fmt::format("{}: output {} of forward is not a tensor", name, i));
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> CustomCall::forward(const std::vector<Tensor>& inputs) {
+  FunctionContext context;
+  context.needs_ = needs;
+  std::vector<Tensor> outputs;
+  {
+    const NoGrad no_grad;
+    outputs = function->forward(context, inputs);
+  }
+  require_outputs(function->name, outputs);
+  for (Tensor& tensor : context.saved_) {
+    Saved kept;
+    for (std::size_t i = 0; i < outputs.size() && tensor.defined(); ++i) {
+      if (TensorAccess::variable(outputs[i]) != TensorAccess::variable(tensor)) continue;
+      kept.node = TensorAccess::variable(tensor)->node;
+      kept.output = static_cast<std::int64_t>(i);
+    }
+    if (kept.output < 0) kept.tensor = tensor;
+    saved.push_back(std::move(kept));
+  }
+  return outputs;
+}
+
+std::vector<Tensor> CustomCall::backward(Tape& tape, bool with_history) {
+  FunctionContext context;
+  context.needs_ = needs;
+  for (const Saved& kept : saved) {
+    context.saved_.push_back(
+        kept.output < 0 ? kept.tensor
+                        : TensorAccess::make(
+                              kept.node, with_history ? lead_to(tape, kept.output, *kept.node.get())
+                                                      : TapeRef()));
+  }
+  const std::string& name = function->name;
+  if (!function->backward)
+    throw ArgumentError(fmt::format("{}: the function has no backward", name));
+  std::vector<Tensor> results = function->backward(context, gradients);
+  if (results.size() != needs.size()) {
+    throw ArgumentError(fmt::format("{}: backward gave {} gradients for {} inputs", name,
+                                    results.size(), needs.size()));
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].defined() && results[i].shape() != tape.edges[i].shape) {
+      throw ShapeError(fmt::format("{}: backward gave {} for input {}, which is {}", name,
+                                   to_string(results[i].shape()), i,
+                                   to_string(tape.edges[i].shape)));
+    }
+  }
+  return results;
+}
+
+void vjp::function(Vjp& v) {
+  CustomCall& call = *v.tape().extras->custom;
+  const std::vector<Tensor> results = call.backward(v.tape(), grad_mode());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].defined() && v.needs(static_cast<int>(i)))
+      v.give(static_cast<int>(i), results[i].to(v.device(static_cast<int>(i)), v.place()));
+  }
+}
+
+// The call's own gradient only says that there is one.
+void vjp::function_output(Vjp& v) {
+  Tape& call = *v.tape().edges[0].tape.get();
+  Tensor& sum = call.extras->custom->gradients[static_cast<std::size_t>(v.attr(0))];
+  sum = sum.defined() ? sum + v.gradient() : v.gradient();
+  v.give(0, v.gradient());
+}
+
+}  // namespace graph
+
+Function::Function(FunctionOptions options) {
+  if (!options.forward)
+    throw ArgumentError(fmt::format("{}: the function has no forward", options.name));
+  options_ = std::make_shared<const FunctionOptions>(std::move(options));
+}
+
+std::vector<Tensor> Function::operator()(const std::vector<Tensor>& inputs, Place place) const {
+  using namespace graph;
+  for (const Tensor& input : inputs) require_defined(options_->name.c_str(), input, "an input");
+  auto call = std::make_unique<CustomCall>(options_, 0);
+  bool any = false;
+  for (const Tensor& input : inputs) {
+    const bool needs = grad_enabled() && is_floating(input.dtype()) && input.requires_grad();
+    call->needs.push_back(needs);
+    any = any || needs;
+  }
+  std::vector<Tensor> outputs = call->forward(inputs);
+  if (!any) return outputs;
+  call->gradients.resize(outputs.size());
+  std::vector<Borrowed> borrowed(inputs.begin(), inputs.end());
+  std::vector<Node*> nodes;
+  for (const Tensor& output : outputs) nodes.push_back(node_of(output));
+  // Integers have no gradient: the record is made as of the first output that has.
+  Node* first = nullptr;
+  for (Node* node : nodes) {
+    if (first == nullptr && is_floating(node->dtype)) first = node;
+  }
+  if (first == nullptr) return outputs;
+  TapeRef tape = make_tape(OpId::function, borrowed, {}, {&first, 1}, place);
+  Tape& record = *tape.get();
+  extras_of(record).custom = std::move(call);
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results.push_back(
+        is_floating(nodes[i]->dtype)
+            ? TensorAccess::make(TensorAccess::variable(outputs[i])->node,
+                                 lead_to(record, static_cast<std::int64_t>(i), *nodes[i]))
+            : outputs[i]);
+  }
+  return results;
+}
+
+Tensor Function::operator()(const Tensor& input, Place place) const {
+  std::vector<Tensor> outputs = (*this)(std::vector<Tensor>{input}, place);
+  if (outputs.size() != 1) {
+    throw ArgumentError(fmt::format("{}: forward gave {} outputs, the call takes one",
+                                    options_->name, outputs.size()));
+  }
+  return std::move(outputs[0]);
+}
+
+}  // namespace volta

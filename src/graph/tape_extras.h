@@ -1,0 +1,93 @@
+// What few tape records have: hooks on the gradient, a gradient to be kept, a user's function,
+// values that are computed again instead of kept.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/apply.h"
+#include "graph/node.h"
+#include "volta/function.h"
+
+namespace volta {
+
+namespace graph {
+
+struct GradientHook {
+  std::function<Tensor(const Tensor&)> call;  // empty: removed
+};
+
+struct GradientHooks {
+  std::vector<std::shared_ptr<GradientHook>> hooks;
+  // The gradient after all hooks, in the order of their registration.
+  Tensor run(Tensor gradient, const Shape& shape, DType dtype) const;
+};
+
+// One call of a Function.
+struct CustomCall {
+  CustomCall(std::shared_ptr<const FunctionOptions> f, std::size_t outputs)
+      : function(std::move(f)), gradients(outputs) {}
+
+  std::shared_ptr<const FunctionOptions> function;
+  // Saved outputs are kept as nodes: as tensors they would hold the record that holds them.
+  struct Saved {
+    Tensor tensor;
+    Held node;
+    std::int64_t output = -1;
+  };
+  std::vector<Saved> saved;
+  std::vector<bool> needs;
+  std::vector<Tensor> gradients;  // of the outputs, during a backward pass
+
+  std::vector<Tensor> forward(const std::vector<Tensor>& inputs);
+  // `tape` is the call's record.
+  std::vector<Tensor> backward(Tape& tape, bool with_history);
+};
+
+// A stretch of the program whose saved values are dropped and computed again when first needed.
+class Recompute;
+
+struct TapeExtras {
+  GradientHooks hooks;
+  Variable* retains = nullptr;  // the result's variable, if it keeps its gradient
+  std::unique_ptr<CustomCall> custom;
+  std::shared_ptr<Recompute> recompute;
+  std::size_t number = 0;  // among the records of `recompute`
+  ~TapeExtras();
+};
+inline TapeExtras& extras_of(Tape& tape) {
+  if (!tape.extras) tape.extras.reset(new TapeExtras);
+  return *tape.extras;
+}
+
+// Gives a record its saved values back.
+void recompute(Tape& tape);
+
+// Records made by this thread from here on, in order, until it ends; nests.
+class TapeCollector {
+ public:
+  TapeCollector();
+  ~TapeCollector();
+  TapeCollector(const TapeCollector&) = delete;
+  TapeCollector& operator=(const TapeCollector&) = delete;
+  std::vector<TapeRef> tapes;
+  static TapeCollector*& current();
+
+ private:
+  TapeCollector* outer_;
+};
+
+// The number that nodes recorded now carry (Node::epoch).
+std::uint32_t& recording_epoch();
+
+// ---- Anomalies.
+bool& anomaly_mode();
+// Throws NanError if the operation made a NaN of inputs without one.
+void look_for_nan(OpId op, std::span<const Borrowed> inputs, const Tensor& result, Place place);
+// The same for the gradient of an operation's input.
+void look_for_nan(const Tape& tape, std::size_t input, const Tensor& gradient);
+
+}  // namespace graph
+}  // namespace volta
