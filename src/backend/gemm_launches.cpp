@@ -178,7 +178,7 @@ GemmLaunches gemm_strip_launches(const MatmulStep& s) {
   options.vector_a = options.vector_b = options.vector_c = false;
   kernel::GemmIntegers ints = integers_of(s);
   ints.tiles_m = ceil_div(s.m, kernel::kGemmStripRows);
-  ints.tiles_n = ceil_div(s.n, kernel::gemm_strip_columns(s.dtype));
+  ints.tiles_n = ceil_div(s.n, kernel::kGemmStripColumns);
   result.launches.push_back({kernel::emit_gemm_strip(options),
                              1,
                              s.batch * ints.tiles_m * ints.tiles_n,

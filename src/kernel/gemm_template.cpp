@@ -200,40 +200,63 @@ KERNEL({name}, 1)(BUFFER(const STORED, a), BUFFER(const STORED, b), BUFFER(RESUL
   b += n.offset_b + matrix * n.stride_b;
   c += matrix * n.stride_c;
 
-  VECTOR sums[{rows}], panel[{depth}];
-  SUM* elements = (SUM*)panel;
-  for (int r = 0; r < {rows}; ++r) sums[r] = 0;
+  VECTOR sums[{vectors}][{rows}], panel[{vectors}][{depth}];
+  SUM left[{depth}][{step}];
+  for (int v = 0; v < {vectors}; ++v) {{
+    for (int r = 0; r < {rows}; ++r) sums[v][r] = 0;
+  }}
   for (index_t depth = 0; depth < (index_t)n.k; depth += {depth}) {{
     const int deep = n.k - depth < {depth} ? (int)(n.k - depth) : {depth};
-    if (columns < {columns}) {{
-      for (int d = 0; d < deep; ++d) panel[d] = 0;
+    for (int v = 0; v * WIDTH < columns; ++v) {{
+      const int wide = columns - v * WIDTH < WIDTH ? columns - v * WIDTH : WIDTH;
+      SUM* elements = (SUM*)panel[v];
+      if (wide < WIDTH) {{
+        for (int d = 0; d < deep; ++d) panel[v][d] = 0;
+      }}
+      {fill_b}
     }}
-    {fill}
     for (int r = 0; r < rows; r += {step}) {{
-      // Rows past the end repeat the last one.
-      index_t from[{step}];
-      VECTOR s[{step}];
+      const int high = rows - r < {step} ? rows - r : {step};
+      {fill_a}
+      for (int v = 0; v * WIDTH < columns; ++v) {{
+        VECTOR s[{step}];
 #pragma unroll
-      for (int i = 0; i < {step}; ++i) {{
-        const index_t at = row + (r + i < rows ? r + i : rows - 1);
-        from[i] = {left};
-        s[i] = 0;
+        for (int i = 0; i < {step}; ++i) s[i] = 0;
+        for (int d = 0; d < deep; ++d) {{
+#pragma unroll
+          for (int i = 0; i < {step}; ++i) s[i] = fma((VECTOR)(left[d][i]), panel[v][d], s[i]);
+        }}
+#pragma unroll
+        for (int i = 0; i < {step}; ++i) sums[v][r + i] += s[i];
       }}
-      for (int d = 0; d < deep; ++d) {{
-#pragma unroll
-        for (int i = 0; i < {step}; ++i)
-          s[i] = fma((VECTOR)(VALUE(a[from[i] + d * {left_step}])), panel[d], s[i]);
-      }}
-#pragma unroll
-      for (int i = 0; i < {step}; ++i) sums[r + i] += s[i];
     }}
   }}
   for (int r = 0; r < rows; ++r) {{
-    const SUM* from = (const SUM*)(sums + r);
-    for (int j = 0; j < columns; ++j) c[(row + r) * ldc + column + j] = ROUND(from[j]);
+    for (int j = 0; j < columns; ++j) {{
+      const SUM* from = (const SUM*)(sums[j / WIDTH] + r);
+      c[(row + r) * ldc + column + j] = ROUND(from[j % WIDTH]);
+    }}
   }}
 }}
 )";
+
+// How a strip takes its operands: the inner loop runs along memory.
+constexpr std::string_view kLeft = R"(for (int i = 0; i < high; ++i) {
+        GLOBAL const STORED* from = a + (row + r + i) * lda + depth;
+        for (int d = 0; d < deep; ++d) left[d][i] = VALUE(from[d]);
+      })";
+constexpr std::string_view kTurnedLeft = R"(for (int d = 0; d < deep; ++d) {
+        GLOBAL const STORED* from = a + (depth + d) * lda + row + r;
+        for (int i = 0; i < high; ++i) left[d][i] = VALUE(from[i]);
+      })";
+constexpr std::string_view kRight = R"(for (int d = 0; d < deep; ++d) {
+        GLOBAL const STORED* from = b + (depth + d) * ldb + column + v * WIDTH;
+        for (int j = 0; j < wide; ++j) elements[d * WIDTH + j] = VALUE(from[j]);
+      })";
+constexpr std::string_view kTurnedRight = R"(for (int j = 0; j < wide; ++j) {
+        GLOBAL const STORED* from = b + (column + v * WIDTH + j) * ldb + depth;
+        for (int d = 0; d < deep; ++d) elements[d * WIDTH + j] = VALUE(from[d]);
+      })";
 
 constexpr std::string_view kSum = R"(
 KERNEL({name}, {threads})(BUFFER(const SUM, partial), BUFFER(RESULT, c), const Integers n) {{
@@ -404,8 +427,6 @@ int gemm_vector(DType dtype) { return dtype == DType::f64 ? 2 : 4; }
 
 DType gemm_sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-int gemm_strip_columns(DType dtype) { return dtype == DType::f64 ? 8 : 16; }
-
 KernelSource emit_gemm(const GemmOptions& options, Dialect dialect) {
   const GemmTile& t = options.tile;
   const DType sum = gemm_sum_dtype(options.dtype);
@@ -447,29 +468,15 @@ KernelSource emit_gemm(const GemmOptions& options, Dialect dialect) {
 
 KernelSource emit_gemm_strip(const GemmOptions& options) {
   const DType sum = gemm_sum_dtype(options.dtype);
-  const int columns = gemm_strip_columns(options.dtype);
-  const std::string fill =
-      options.transpose_b
-          ? fmt::format(
-                "for (int j = 0; j < columns; ++j) {{\n"
-                "      GLOBAL const STORED* from = b + (column + j) * ldb + depth;\n"
-                "      for (int d = 0; d < deep; ++d) elements[d * {} + j] = "
-                "VALUE(from[d]);\n    }}",
-                columns)
-          : fmt::format(
-                "for (int d = 0; d < deep; ++d) {{\n"
-                "      GLOBAL const STORED* from = b + (depth + d) * ldb + column;\n"
-                "      for (int j = 0; j < columns; ++j) elements[d * {} + j] = "
-                "VALUE(from[j]);\n    }}",
-                columns);
+  const int width = sum == DType::f64 ? 8 : 16;
   std::string text = definitions(options, Dialect::OpenCL);
-  text += fmt::format("typedef {} VECTOR;\n", vector_type(sum, columns));
-  text += fmt::format(
-      fmt::runtime(kStrip), fmt::arg("name", "KERNEL_NAME"), fmt::arg("rows", kGemmStripRows),
-      fmt::arg("columns", columns), fmt::arg("depth", kStripDepth), fmt::arg("step", kStripStep),
-      fmt::arg("fill", fill),
-      fmt::arg("left", options.transpose_a ? "depth * lda + at" : "at * lda + depth"),
-      fmt::arg("left_step", options.transpose_a ? "lda" : "1"));
+  text += fmt::format("typedef {} VECTOR;\n#define WIDTH {}\n", vector_type(sum, width), width);
+  text += fmt::format(fmt::runtime(kStrip), fmt::arg("name", "KERNEL_NAME"),
+                      fmt::arg("rows", kGemmStripRows), fmt::arg("columns", kGemmStripColumns),
+                      fmt::arg("vectors", kGemmStripColumns / width),
+                      fmt::arg("depth", kStripDepth), fmt::arg("step", kStripStep),
+                      fmt::arg("fill_a", options.transpose_a ? kTurnedLeft : kLeft),
+                      fmt::arg("fill_b", options.transpose_b ? kTurnedRight : kRight));
   return named("strip", std::move(text));
 }
 

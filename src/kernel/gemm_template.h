@@ -53,14 +53,12 @@ VOLTA_BACKEND_API DType gemm_sum_dtype(DType dtype);
 // result per chunk, [chunks, batch, m, n], of the dtype of sums.
 VOLTA_BACKEND_API KernelSource emit_gemm(const GemmOptions& options, Dialect dialect);
 // For CPU devices, OpenCL only: a block is one thread, which keeps a panel of B and a strip of
-// results in its first-level cache and works on whole vectors; options.tile is not looked at.
+// results in its caches and works on whole vectors; options.tile is not looked at.
 VOLTA_BACKEND_API KernelSource emit_gemm_strip(const GemmOptions& options);
 // Buffers partial sums, c: adds up the chunks of each result in their order. A thread per result.
 VOLTA_BACKEND_API KernelSource emit_gemm_sum(const GemmOptions& options, Dialect dialect);
 
 inline constexpr int kGemmSumThreads = 256;
-inline constexpr int kGemmStripRows = 64;
-// Columns of a strip.
-VOLTA_BACKEND_API int gemm_strip_columns(DType dtype);
+inline constexpr int kGemmStripRows = 64, kGemmStripColumns = 64;
 
 }  // namespace volta::kernel

@@ -34,7 +34,7 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
     Prepared& next = prepared.emplace_back(Prepared{step, {}});
     if (const auto* product = std::get_if<plan::MatmulStep>(&step);
         product != nullptr && !takes_library(*product)) {
-      if (takes_tiles(*product)) {
+      if (takes_tiles(device_->info(), *product)) {
         next.product = product_launches(device_->info(), *product);
         for (const GemmLaunch& launch : next.product.launches)
           kernels.push_back({launch.source.text, &product->label});

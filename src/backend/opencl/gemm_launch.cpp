@@ -7,7 +7,8 @@
 namespace volta::opencl {
 namespace {
 
-// Below this many multiplications the kernel program is as fast.
+// Below this many multiplications a GPU runs the kernel program as fast, and some in fewer
+// launches.
 constexpr std::int64_t kTilesWork = std::int64_t{1} << 21;
 
 std::optional<plan::BufferRef> ref_of(const plan::MatmulStep& step, GemmLaunch::Buffer buffer) {
@@ -26,8 +27,9 @@ std::optional<plan::BufferRef> ref_of(const plan::MatmulStep& step, GemmLaunch::
 
 }  // namespace
 
-bool takes_tiles(const plan::MatmulStep& step) {
-  return gemm_takes(step) && step.batch * step.m * step.n * step.k >= kTilesWork;
+bool takes_tiles(const DeviceInfo& device, const plan::MatmulStep& step) {
+  return gemm_takes(step) &&
+         (!device.is_gpu() || step.batch * step.m * step.n * step.k >= kTilesWork);
 }
 
 GemmLaunches product_launches(const DeviceInfo& device, const plan::MatmulStep& step) {

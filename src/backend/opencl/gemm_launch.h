@@ -10,8 +10,9 @@
 
 namespace volta::opencl {
 
-// True if the product is large enough to be worth tiles; others are lowered to a kernel program.
-bool takes_tiles(const plan::MatmulStep& step);
+// True if the product is large enough to be worth tiles on the device; others are lowered to a
+// kernel program.
+bool takes_tiles(const DeviceInfo& device, const plan::MatmulStep& step);
 
 // What runs for the product on a device.
 GemmLaunches product_launches(const DeviceInfo& device, const plan::MatmulStep& step);
