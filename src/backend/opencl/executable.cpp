@@ -2,6 +2,7 @@
 #include "backend/opencl/executable.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -25,18 +26,18 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
   // Products are kernels too, unless a library takes them; all kernels are built side by side.
   struct Prepared {
     plan::Step step;
-    GemmLaunches product;
+    std::optional<GemmLaunches> product;
   };
   std::vector<Prepared> prepared;
   std::vector<Compiler::Wanted> kernels;
   prepared.reserve(steps.steps.size());
   for (const plan::Step& step : steps.steps) {
-    Prepared& next = prepared.emplace_back(Prepared{step, {}});
+    Prepared& next = prepared.emplace_back(Prepared{step, std::nullopt});
     if (const auto* product = std::get_if<plan::MatmulStep>(&step);
         product != nullptr && !takes_library(*product)) {
       if (takes_tiles(device_->info(), *product)) {
         next.product = product_launches(device_->info(), *product);
-        for (const GemmLaunch& launch : next.product.launches)
+        for (const GemmLaunch& launch : next.product->launches)
           kernels.push_back({launch.source.text, &product->label});
       } else {
         next.step = lower_matmul(*product);
@@ -49,9 +50,9 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
   }
   device_->compiler().prepare(std::move(kernels));
   for (const Prepared& next : prepared) {
-    if (!next.product.launches.empty()) {
+    if (next.product) {
       launches_.push_back(std::make_unique<GemmKernelsLaunch>(
-          *device_, std::get<plan::MatmulStep>(next.step), next.product));
+          *device_, std::get<plan::MatmulStep>(next.step), *next.product));
     } else {
       std::visit([this](const auto& kind) { add(kind); }, next.step);
     }
