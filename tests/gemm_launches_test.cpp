@@ -96,6 +96,7 @@ TEST(GemmNvrtc, EveryCutCompiles) {
     compile(product(1021, 1023, 1025, t, t), {with_slices(kMiddle, 2), 1});
     compile(product(1021, 1023, 1025, t, !t), {with_slices(kSmall, 4), 1});
   }
+  compile(product(1 << 16, 1 << 15, 64), {kLarge, 1});  // wide indices
   compile(product(1024, 10, 1024), {with_slices(kTall, 2), 4});
   compile(product(10, 1024, 1024), {with_slices(kFlat, 4), 1});
   for (const DType dtype : {DType::f16, DType::bf16, DType::f64}) {

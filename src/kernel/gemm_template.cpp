@@ -1,6 +1,7 @@
 // Source of the product kernels. A block stages tiles of A and B in local memory, depth by depth:
 // the next tiles are on their way from memory while it multiplies the present ones. Edges are
-// masked where elements are fetched and stored; between them everything is a whole tile.
+// masked where elements are fetched and stored; between them everything is a whole tile. Only
+// fetch_a and fetch_b know how operands lie in memory, only the last loop what becomes of results.
 #include "kernel/gemm_template.h"
 
 #include <fmt/format.h>
