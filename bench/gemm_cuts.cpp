@@ -3,7 +3,8 @@
 //   volta_gemm_cuts DEVICE-NAME [M N K [nn|nt|tn|tt [f32|f64|f16|bf16 [BATCH]]]]
 // Without a shape: large squares, the products of a layer of 1,024 at batch 128, thin ones and long
 // sums. Device time of all kernels of a product, the best of a few; a star marks what choose_gemm
-// takes, a dash the kernel program of small products.
+// takes, a dash the kernel program of small products. $VOLTA_OPENCL_OPTIONS counts as in the
+// library.
 #include <CL/cl.h>
 
 #include <algorithm>
@@ -54,6 +55,7 @@ class Device {
       }
     }
     if (device_ == nullptr) throw std::runtime_error("no OpenCL device is called " + name);
+    if (const char* extra = std::getenv("VOLTA_OPENCL_OPTIONS")) options_.append(" ").append(extra);
     cl_int status = CL_SUCCESS;
     context_ = clCreateContext(nullptr, 1, &device_, nullptr, nullptr, &status);
     check(status, "clCreateContext");
@@ -87,7 +89,7 @@ class Device {
     for (const GemmLaunch& launch : all.launches) {
       const char* text = launch.source.text.c_str();
       cl_program program = clCreateProgramWithSource(context_, 1, &text, nullptr, nullptr);
-      if (clBuildProgram(program, 1, &device_, "-cl-std=CL1.2 -w", nullptr, nullptr) != CL_SUCCESS)
+      if (clBuildProgram(program, 1, &device_, options_.c_str(), nullptr, nullptr) != CL_SUCCESS)
         return 0;
       cl_kernel kernel = clCreateKernel(program, launch.source.name.c_str(), nullptr);
       kernels.push_back(kernel);
@@ -134,6 +136,7 @@ class Device {
   cl_device_id device_ = nullptr;
   cl_context context_ = nullptr;
   cl_command_queue queue_ = nullptr;
+  std::string options_ = "-cl-std=CL1.2 -w";
 };
 
 MatmulStep product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a,

@@ -5,7 +5,10 @@
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -28,6 +31,32 @@ using Bytes = std::vector<unsigned char>;
 using kernel::Dialect;
 using plan::MatmulStep;
 
+// A copy of bytes that ends where memory does: a CPU device that reads past its end faults.
+class GuardedCopy {
+ public:
+  explicit GuardedCopy(const Bytes& bytes) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t used = (bytes.size() + page - 1) / page * page;
+    mapped_ = used + page;
+    base_ = static_cast<unsigned char*>(
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (base_ == MAP_FAILED) throw std::runtime_error("mmap failed");
+    mprotect(base_ + used, page, PROT_NONE);
+    data_ = base_ + used - bytes.size();
+    std::ranges::copy(bytes, data_);
+  }
+  GuardedCopy(const GuardedCopy&) = delete;
+  GuardedCopy& operator=(const GuardedCopy&) = delete;
+  ~GuardedCopy() { munmap(base_, mapped_); }
+
+  unsigned char* data() const { return data_; }
+
+ private:
+  unsigned char* base_;
+  unsigned char* data_;
+  std::size_t mapped_;
+};
+
 class OpenClDevice {
  public:
   OpenClDevice() {
@@ -46,9 +75,13 @@ class OpenClDevice {
 
   // Runs the launches on copies of the buffers; the new contents of c.
   Bytes run(const GemmLaunches& all, const Bytes& a, const Bytes& b, const Bytes& c) {
-    std::array<cl_mem, 4> memory{put(a), put(b), put(c), nullptr};
+    const GuardedCopy guarded_a(a), guarded_b(b);
+    std::array<cl_mem, 4> memory{put(guarded_a.data(), a.size(), CL_MEM_USE_HOST_PTR),
+                                 put(guarded_b.data(), b.size(), CL_MEM_USE_HOST_PTR),
+                                 put(c.data(), c.size(), CL_MEM_COPY_HOST_PTR), nullptr};
     // Partial sums start as NaN: whatever is read was written.
-    memory[3] = put(Bytes(all.partial_bytes + 1, 0xff));
+    const Bytes partial(all.partial_bytes + 1, 0xff);
+    memory[3] = put(partial.data(), partial.size(), CL_MEM_COPY_HOST_PTR);
     std::vector<cl_kernel> kernels;
     for (const GemmLaunch& launch : all.launches) {
       cl_kernel kernel = build(launch.source);
@@ -79,10 +112,9 @@ class OpenClDevice {
       throw std::runtime_error("OpenCL failed with " + std::to_string(status));
   }
 
-  cl_mem put(const Bytes& bytes) {
-    cl_mem memory =
-        CALL(clCreateBuffer)(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes.size(),
-                             const_cast<unsigned char*>(bytes.data()), &status_);
+  cl_mem put(const unsigned char* data, std::size_t bytes, cl_mem_flags from) {
+    cl_mem memory = CALL(clCreateBuffer)(context_, CL_MEM_READ_WRITE | from, bytes,
+                                         const_cast<unsigned char*>(data), &status_);
     check(status_);
     return memory;
   }
