@@ -254,6 +254,24 @@ Row matmul_row(Product kind, std::int64_t n) {
           })};
 }
 
+// One of the products of a layer at a small batch; transposes as in its forward and backward.
+Row layer_product_row(std::int64_t m, std::int64_t k, std::int64_t n, bool transpose_a,
+                      bool transpose_b) {
+  const auto make = [=](Device device) {
+    return Inputs{normal(transpose_a ? Shape{k, m} : Shape{m, k}, device),
+                  normal(transpose_b ? Shape{n, k} : Shape{k, n}, device)};
+  };
+  return {"matmul f32 " + std::to_string(m) + " x " + std::to_string(k) + " x " +
+              std::to_string(n) + (transpose_a ? ", a^T" : "") + (transpose_b ? ", b^T" : ""),
+          0,
+          2 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n),
+          Limit::none,
+          0,
+          staying(make, [=](const Inputs& in) {
+            return matmul(transpose_a ? in[0].t() : in[0], transpose_b ? in[1].t() : in[1]);
+          })};
+}
+
 Row tiny_row() {
   return {"y = y + x, 16", 0, 0, Limit::none, 0, [](Device device) {
             auto y = std::make_shared<Tensor>(normal({16}, device));
@@ -327,6 +345,10 @@ std::vector<Row> gpu_rows(Device device) {
   for (const int n : {1024, 4096, 8192}) rows.push_back(matmul_row(Product::f32, n));
   if (device.type() == DeviceType::cuda) rows.push_back(matmul_row(Product::tf32, 4096));
   for (const int n : {4096, 8192}) rows.push_back(matmul_row(Product::bf16, n));
+  rows.push_back(layer_product_row(128, 784, 1024, false, true));
+  rows.push_back(layer_product_row(128, 1024, 1024, false, false));
+  rows.push_back(layer_product_row(1024, 128, 784, true, false));
+  rows.push_back(layer_product_row(128, 1024, 10, false, true));
   rows.push_back(tiny_row());
   rows.push_back(upload_row(256));
   if (device.type() == DeviceType::cuda) rows.push_back(pinned_upload_row(1024));

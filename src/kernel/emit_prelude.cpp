@@ -226,13 +226,13 @@ class PreludePrinter {
 
   std::string print() {
     scan();
-    text_ = cuda_ ? kCudaNames : kOpenClNames;
-    if (!cuda_ && uses(DType::f64)) text_ += kOpenClDouble;
-    text_ += kCommonNames;
+    const Dialect dialect = cuda_ ? Dialect::Cuda : Dialect::OpenCL;
+    text_ = dialect_names(dialect, uses(DType::f64));
     text_ += program_.schedule.index64 ? kIndex64 : kIndex32;
     if (masked_) text_ += kInRange;
-    if (uses(DType::f16)) text_ += cuda_ ? kCudaHalf : kOpenClHalf;
-    if (uses(DType::bf16)) text_ += kBrain;
+    for (const DType half : {DType::f16, DType::bf16}) {
+      if (uses(half)) text_ += half_functions(half, dialect);
+    }
     arguments();
     if (philox_) text_ += kPhilox;
     if (philox_ && uses(DType::f64)) text_ += kPhiloxDouble;
@@ -387,6 +387,18 @@ class PreludePrinter {
 };
 
 }  // namespace
+
+std::string dialect_names(Dialect dialect, bool doubles) {
+  const bool cuda = dialect == Dialect::Cuda;
+  std::string text(cuda ? kCudaNames : kOpenClNames);
+  if (!cuda && doubles) text += kOpenClDouble;
+  return text.append(kCommonNames);
+}
+
+std::string_view half_functions(DType dtype, Dialect dialect) {
+  if (dtype == DType::bf16) return kBrain;
+  return dialect == Dialect::Cuda ? kCudaHalf : kOpenClHalf;
+}
 
 std::string prelude(const Program& program, Dialect dialect) {
   return PreludePrinter(program, dialect).print();

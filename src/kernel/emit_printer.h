@@ -100,6 +100,10 @@ inline bool fills_registers(const Program& program) { return program.schedule.wh
 void print_map(Printer& printer, Dialect dialect);
 void print_row(Printer& printer, Dialect dialect);
 
+// The dialect's names of types and of what else differs.
+std::string dialect_names(Dialect dialect, bool doubles);
+// Conversions between f32 and a half type.
+std::string_view half_functions(DType dtype, Dialect dialect);
 // The dialect's names, and the device functions `program` uses.
 std::string prelude(const Program& program, Dialect dialect);
 // Functions that load and store `count` elements of a dtype at once.

@@ -62,7 +62,7 @@ Compiler::Compiler(cl_context context, const DeviceInfo& device)
   if (const auto extra = platform::environment("VOLTA_OPENCL_OPTIONS")) options_ += " " + *extra;
 }
 
-void Compiler::prepare(std::span<const Wanted> kernels) {
+void Compiler::prepare(std::vector<Wanted> kernels) {
   struct Missing {
     std::string source;
     const std::string* label;
@@ -72,10 +72,9 @@ void Compiler::prepare(std::span<const Wanted> kernels) {
   {
     const std::lock_guard lock(mutex_);
     std::unordered_set<std::string> seen;
-    for (const Wanted& wanted : kernels) {
-      std::string source = kernel::emit(*wanted.program, kernel::Dialect::OpenCL).text;
-      if (programs_.contains(source) || !seen.insert(source).second) continue;
-      missing.push_back({std::move(source), wanted.label, {}});
+    for (Wanted& wanted : kernels) {
+      if (programs_.contains(wanted.source) || !seen.insert(wanted.source).second) continue;
+      missing.push_back({std::move(wanted.source), wanted.label, {}});
     }
   }
   kernel::compile_parallel(missing.size(), [&](std::size_t i) {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <mutex>
-#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "backend/opencl/device_info.h"
 #include "backend/opencl/handles.h"
@@ -18,11 +18,11 @@ class Compiler {
   Compiler(cl_context context, const DeviceInfo& device);
 
   struct Wanted {
-    const kernel::Program* program;
+    std::string source;
     const std::string* label;
   };
   // Builds those that are missing, side by side; kernel() finds them then.
-  void prepare(std::span<const Wanted> kernels);
+  void prepare(std::vector<Wanted> kernels);
 
   // A new kernel object of the program. `label` names it in errors. Safe to call from several
   // threads.

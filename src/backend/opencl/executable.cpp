@@ -2,11 +2,13 @@
 #include "backend/opencl/executable.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "backend/matmul_program.h"
+#include "backend/opencl/gemm_launch.h"
 #include "backend/opencl/horizontal_launch.h"
 #include "backend/opencl/matmul_launch.h"
 #include "backend/sort_launches.h"
@@ -21,18 +23,39 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
     args_ =
         device_->allocate(steps.arg_words * sizeof(std::uint64_t), "the argument block of a plan");
   }
-  // Products that no library takes are kernels too; all of them are built side by side.
-  std::vector<plan::Step> lowered = steps.steps;
+  // Products are kernels too, unless a library takes them; all kernels are built side by side.
+  struct Prepared {
+    plan::Step step;
+    std::optional<GemmLaunches> product;
+  };
+  std::vector<Prepared> prepared;
   std::vector<Compiler::Wanted> kernels;
-  for (plan::Step& step : lowered) {
-    const auto* product = std::get_if<plan::MatmulStep>(&step);
-    if (product != nullptr && !takes_library(*product)) step = lower_matmul(*product);
-    if (const auto* kernel = std::get_if<plan::KernelStep>(&step))
-      kernels.push_back({kernel->program.get(), &kernel->label});
+  prepared.reserve(steps.steps.size());
+  for (const plan::Step& step : steps.steps) {
+    Prepared& next = prepared.emplace_back(Prepared{step, std::nullopt});
+    if (const auto* product = std::get_if<plan::MatmulStep>(&step);
+        product != nullptr && !takes_library(*product)) {
+      if (takes_tiles(device_->info(), *product)) {
+        next.product = product_launches(device_->info(), *product);
+        for (const GemmLaunch& launch : next.product->launches)
+          kernels.push_back({launch.source.text, &product->label});
+      } else {
+        next.step = lower_matmul(*product);
+      }
+    }
+    if (const auto* kernel = std::get_if<plan::KernelStep>(&next.step)) {
+      kernels.push_back(
+          {kernel::emit(*kernel->program, kernel::Dialect::OpenCL).text, &kernel->label});
+    }
   }
-  device_->compiler().prepare(kernels);
-  for (const plan::Step& step : lowered) {
-    std::visit([this](const auto& kind) { add(kind); }, step);
+  device_->compiler().prepare(std::move(kernels));
+  for (const Prepared& next : prepared) {
+    if (next.product) {
+      launches_.push_back(std::make_unique<GemmKernelsLaunch>(
+          *device_, std::get<plan::MatmulStep>(next.step), *next.product));
+    } else {
+      std::visit([this](const auto& kind) { add(kind); }, next.step);
+    }
   }
 }
 

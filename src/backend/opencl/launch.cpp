@@ -6,7 +6,6 @@
 #include "kernel/emit.h"
 
 namespace volta::opencl {
-namespace {
 
 void set_ints(cl_kernel kernel, cl_uint index, const std::vector<std::int64_t>& ints,
               bool index64) {
@@ -20,7 +19,17 @@ void set_ints(cl_kernel kernel, cl_uint index, const std::vector<std::int64_t>& 
         "clSetKernelArg");
 }
 
-}  // namespace
+void bind_buffer(cl_kernel kernel, std::size_t slot, Address address, bool rebind,
+                 std::optional<Address>& bound) {
+  if (bound == address && !rebind) return;
+  const auto index = static_cast<cl_uint>(2 * slot);
+  if (!bound || bound->base != address.base || rebind) {
+    bound.reset();
+    set_arg(kernel, index, memory_of(address));
+  }
+  set_arg(kernel, index + 1, cl_ulong{address.offset});
+  bound = address;
+}
 
 Address RunBuffers::at(const plan::BufferRef& ref) const {
   switch (ref.kind) {
@@ -72,18 +81,8 @@ KernelLaunch::KernelLaunch(DeviceContext& device, const SortLaunch& launch,
 }
 
 void KernelLaunch::bind(const RunBuffers& buffers) {
-  for (std::size_t slot = 0; slot < refs_.size(); ++slot) {
-    const Address address = buffers.at(refs_[slot]);
-    std::optional<Address>& bound = bound_[slot];
-    if (bound == address && !buffers.rebind) continue;
-    const auto index = static_cast<cl_uint>(2 * slot);
-    if (!bound || bound->base != address.base || buffers.rebind) {
-      bound.reset();
-      set_arg(kernel_.get(), index, memory_of(address));
-    }
-    set_arg(kernel_.get(), index + 1, cl_ulong{address.offset});
-    bound = address;
-  }
+  for (std::size_t slot = 0; slot < refs_.size(); ++slot)
+    bind_buffer(kernel_.get(), slot, buffers.at(refs_[slot]), buffers.rebind, bound_[slot]);
 }
 
 void KernelLaunch::enqueue() {

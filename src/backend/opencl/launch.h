@@ -39,6 +39,13 @@ class Launch {
   virtual void enqueue() = 0;
 };
 
+// Sets the integers of a kernel, as 64-bit ones if `index64`.
+void set_ints(cl_kernel kernel, cl_uint index, const std::vector<std::int64_t>& ints, bool index64);
+
+// Sets the two arguments of a slot; nothing if `bound` says that it is done and `rebind` is false.
+void bind_buffer(cl_kernel kernel, std::size_t slot, Address address, bool rebind,
+                 std::optional<Address>& bound);
+
 // Enqueues and counts a one-dimensional launch.
 void enqueue_blocks(cl_command_queue queue, cl_kernel kernel, std::size_t blocks,
                     std::size_t threads);

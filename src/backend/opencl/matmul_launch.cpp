@@ -8,6 +8,7 @@
 
 #include "backend/matmul_program.h"
 #include "core/counting.h"
+#include "platform/env.h"
 #include "volta/error.h"
 
 namespace volta::opencl {
@@ -94,6 +95,8 @@ plan::MatmulStep smallest_like(const plan::MatmulStep& step) {
 }  // namespace
 
 bool takes_library(const plan::MatmulStep& step) {
+  static const bool wanted = platform::environment("VOLTA_OPENCL_PRODUCTS") == "clblast";
+  if (!wanted) return false;
   const bool library_dtype = step.dtype == DType::f32 || step.dtype == DType::f64;
   // CLBlast insists that rows do not overlap, and its kernels index with 32 bits.
   const bool plain = step.lda >= (step.transpose_a ? step.m : step.k) &&

@@ -7,8 +7,8 @@
 
 namespace volta::opencl {
 
-// True if CLBlast takes the product and it is large enough to be worth it; others are lowered to a
-// kernel.
+// True if $VOLTA_OPENCL_PRODUCTS asks for CLBlast, it takes the product, and that is large enough
+// to be worth it.
 bool takes_library(const plan::MatmulStep& step);
 
 class MatmulLaunch final : public Launch {
