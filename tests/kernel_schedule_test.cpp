@@ -456,11 +456,11 @@ TEST(KernelPtx, LongRowsFitTheRegisters) {
   const Nvrtc nvrtc;
   if (!nvrtc.present()) GTEST_SKIP() << "libnvrtc is not installed";
   for (const Subject& subject : {softmax(false), softmax(true), layer_norm()}) {
-    for (const std::int64_t length : {50257, 50304, 51199, 51203}) {
+    for (const std::int64_t length : {40956, 45001, 50257, 50304, 51199, 51203}) {
       const SampleBinding binding = subject.bind(1024, length);
       kernel::Program program = subject.sample.program;
       program.schedule = plan::choose_schedule(program, binding.ints, 1024 * length, true);
-      ASSERT_EQ(program.schedule.items, 100) << length;
+      ASSERT_GE(program.schedule.items, 80) << length;
       const std::string words =
           nvrtc.resources(kernel::emit(program, kernel::Dialect::Cuda).text, "sm_90");
       EXPECT_EQ(count(words, " 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"), 1)

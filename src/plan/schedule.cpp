@@ -34,7 +34,7 @@ constexpr std::int64_t kUnrolledInstructions = 1024;  // keeps a kernel's code a
 constexpr std::int64_t kKeptInstructions = 3072;      // of rows in registers
 // Registers that hold a row: of 128 where 512 threads share them, of 64 with 1024. Where nothing
 // but the row itself is taken in vectors, more of them are left for it.
-constexpr std::int64_t kKept512 = 80, kPeeled512 = 100, kKept1024 = 44, kElements1024 = 50;
+constexpr std::int64_t kKept512 = 76, kPeeled512 = 100, kKept1024 = 40, kElements1024 = 50;
 
 class Chooser {
  public:
@@ -231,9 +231,10 @@ class Chooser {
   void choose_items(int words) {
     Schedule& schedule = program_.schedule;
     const int vec = schedule.vec;
-    for (int lanes = schedule.lanes; lanes <= 1024; lanes *= 2) {
-      if (keep_row(lanes, vec, words, lanes > 512 ? kKept1024 : kKept512)) return;
+    for (int lanes = schedule.lanes; lanes <= 512; lanes *= 2) {
+      if (keep_row(lanes, vec, words, kKept512)) return;
     }
+    if (schedule.lanes == 1024 && keep_row(1024, vec, words, kKept1024)) return;
     const bool peeled = schedule.peeled;
     schedule.peeled = vec > 1 && kernel::rows_allow_peeled_vectors(program_, ints_, vec);
     // Shorter vectors leave less of the last one unused.
@@ -241,7 +242,7 @@ class Chooser {
       if (keep_row(512, shorter, words, kPeeled512)) return;
     }
     schedule.peeled = peeled;
-    if (keep_row(1024, 1, words, kElements1024)) return;
+    if (keep_row(1024, vec, words, kKept1024) || keep_row(1024, 1, words, kElements1024)) return;
     if (schedule.vec == 1 && rounded_length() >= kLongRow) schedule.lanes = 1024;
   }
 
