@@ -42,6 +42,10 @@ std::vector<Example> examples() {
       {false, "Softmax", "x.softmax(1)   // 4096 x 1024",
        "`Row` in registers: 128 threads hold a row of 1024 from the first phase to the last.",
        [](Device device) { return matrix(4096, 1024, device).softmax(1); }},
+      {false, "Softmax of rows that start anywhere", "x.softmax(1)   // 1024 x 50257",
+       "`Row`, peeled: vectors from the first multiple of 16 bytes inside the row on; the elements "
+       "before and after them belong to one lane each.",
+       [](Device device) { return matrix(1024, 50257, device).softmax(1); }},
       {false, "Column sums", "x.sum(0)   // 4096 x 4096",
        "The rows in chunks side by side, a thread for each 4 columns of a chunk; then the chunks.",
        [](Device device) { return matrix(4096, 4096, device).sum(0); }},

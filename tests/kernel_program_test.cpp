@@ -391,7 +391,22 @@ TEST(KernelValidate, ScheduleNumbers) {
   row.schedule = row_schedule(32);
   row.schedule.tile = 32;
   expect_refused(row, "a Row has no tile");
+  Program softmax = softmax_sample(32, 0).program;
+  softmax.schedule.peeled = true;
+  expect_refused(softmax, "peeled rows need vectors");
+  softmax.schedule.vec = 4;
+  EXPECT_NO_THROW(kernel::validate(softmax));
+  EXPECT_NE(kernel::to_text(softmax).find("vec 4 peeled"), std::string::npos);
+  softmax.schedule.lanes = 4;
+  expect_refused(softmax, "too few for both ends");
+  row.schedule = row_schedule(32);  // runs across its rows
+  row.schedule.vec = 4;
+  row.schedule.peeled = true;
+  expect_refused(row, "no access says where");
   Program map = elementwise_sample(1).program;
+  map.schedule.peeled = true;
+  expect_refused(map, "nothing peeled");
+  map.schedule.peeled = false;
   map.schedule.vec = 3;
   expect_refused(map, "vec must be");
   map.schedule = map_schedule();

@@ -76,12 +76,14 @@ inline std::vector<Sample> samples() {
 using Bytes = std::vector<std::byte>;
 
 // Deterministic contents for the slots of a binding: floats in [-2, 2), integers in [0,
-// index_high), 0 or 1. Memory is a little larger than asked, so that empty slots have an address.
+// index_high), 0 or 1. Memory is a little larger than asked, so that empty slots have an address;
+// what lies there is NaN to all floats, and nobody's to change.
 inline std::vector<Bytes> make_buffers(const Sample& sample, const SampleBinding& binding) {
   std::vector<Bytes> buffers;
   for (std::size_t n = 0; n < sample.program.slots.size(); ++n) {
     const DType dtype = sample.program.slots[n].dtype;
-    Bytes bytes((static_cast<std::size_t>(binding.elements[n]) + 1) * size_of(dtype));
+    Bytes bytes((static_cast<std::size_t>(binding.elements[n]) + 1) * size_of(dtype),
+                std::byte{0xff});
     for (std::int64_t e = 0; e < binding.elements[n]; ++e) {
       const std::uint32_t word = kernel::philox(n + 1, static_cast<std::uint64_t>(e))[0];
       Value value{.f = std::ldexp(word >> 8, -22) - 2,
@@ -123,6 +125,10 @@ inline std::string compare(const Sample& sample, const SampleBinding& binding,
         return message.str();
       }
     }
+    const std::size_t end = static_cast<std::size_t>(binding.elements[n]) * size_of(dtype);
+    if (!std::equal(expected[n].begin() + static_cast<std::ptrdiff_t>(end), expected[n].end(),
+                    actual[n].begin() + static_cast<std::ptrdiff_t>(end)))
+      return sample.name + ": something was written past the end of slot " + std::to_string(n);
   }
   return {};
 }

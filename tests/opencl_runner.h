@@ -80,7 +80,8 @@ struct OpenClApi {
 class OpenClRunner {
  public:
   // Slots start at this offset of their buffers, so that offsets are part of the test.
-  static constexpr std::uint64_t kOffset = 64;
+  static constexpr std::int64_t kOffset = 64;
+  static constexpr std::byte kGuard{0xff};
 
   OpenClRunner() {
     if (api_.library == nullptr) return;
@@ -162,10 +163,22 @@ class OpenClRunner {
     return memory;
   }
 
-  Handle upload_shifted(const Bytes& bytes) {
-    Bytes shifted(kOffset);
-    shifted.insert(shifted.end(), bytes.begin(), bytes.end());
-    return upload(shifted.data(), shifted.size());
+  // Between guards on both sides: NaN to all floats, and nobody's to change.
+  Handle upload_guarded(const Bytes& bytes) {
+    Bytes guarded(bytes.size() + 2 * kOffset, kGuard);
+    std::copy(bytes.begin(), bytes.end(), guarded.begin() + kOffset);
+    return upload(guarded.data(), guarded.size());
+  }
+
+  void download_guarded(Handle memory, Bytes& bytes) {
+    Bytes guarded(bytes.size() + 2 * kOffset);
+    download(memory, guarded.data(), guarded.size(), 0);
+    const auto first = guarded.begin() + kOffset, last = guarded.end() - kOffset;
+    const auto is_guard = [](std::byte b) { return b == kGuard; };
+    if (!std::all_of(guarded.begin(), first, is_guard) ||
+        !std::all_of(last, guarded.end(), is_guard))
+      throw std::runtime_error("a kernel wrote outside of a slot");
+    std::copy(first, last, bytes.begin());
   }
 
   void download(Handle memory, void* to, std::size_t size, std::size_t offset) {
@@ -194,9 +207,9 @@ class OpenClRunner {
     cl_uint n = 0;
     std::vector<Handle> memory;
     for (const Bytes& bytes : buffers) {
-      memory.push_back(upload_shifted(bytes));
+      memory.push_back(upload_guarded(bytes));
       set(kernel, n, memory.back());
-      set(kernel, n, cl_ulong{kOffset});
+      set(kernel, n, static_cast<cl_ulong>(kOffset));
     }
     if (!program.args.empty()) {
       std::vector<std::uint64_t> words = {0, 0};
@@ -213,7 +226,7 @@ class OpenClRunner {
       set(kernel, n, narrow.data(), narrow.size() * 4);
     launch(kernel, program, kernel::block_count(program, binding.ints));
     for (std::size_t slot = 0; slot < buffers.size(); ++slot) {
-      download(memory[slot], buffers[slot].data(), buffers[slot].size(), kOffset);
+      download_guarded(memory[slot], buffers[slot]);
     }
     for (Handle each : memory) api_.release_memory(each);
   }

@@ -87,9 +87,8 @@ TEST(ChooseSchedule, RowsStayInRegisters) {
   EXPECT_EQ(words(softmax, {8192, 1024}), "row lanes 128 items 8 vec 4");
   EXPECT_EQ(words(softmax, {8192, 768}), "row lanes 128 items 8 vec 4");
   EXPECT_EQ(words(softmax, {8192, 8192}), "row lanes 512 items 16 vec 4");
-  EXPECT_EQ(words(softmax, {1024, 50257}), "row lanes 1024 items 50 whole 48");
-  EXPECT_EQ(words(softmax, {1024, 50304}), "row lanes 1024 items 50 whole 48");
-  EXPECT_EQ(words(softmax, {1024, 51201}), "row lanes 1024 items 0");
+  EXPECT_EQ(words(softmax, {1024, 50304}), "row lanes 512 items 100 whole 96 vec 4 peeled");
+  EXPECT_EQ(words(softmax, {1024, 51204}), "row lanes 512 items 0 vec 4");
   EXPECT_EQ(words(softmax, {1024, 100000}), "row lanes 512 items 0 vec 4");
   EXPECT_EQ(words(softmax, {8192, 1023}), "row lanes 256 items 4");
   EXPECT_EQ(words(softmax, {65536, 64}), "row lanes 8 items 8 vec 4");
@@ -98,6 +97,40 @@ TEST(ChooseSchedule, RowsStayInRegisters) {
   EXPECT_EQ(words(softmax, {128, 1024}), "row lanes 256 items 4 vec 4");
   EXPECT_EQ(words(softmax, {4, 1024}), "row lanes 256 items 4");
   EXPECT_EQ(words(layer_norm_sample(32, 0).program, {8192, 1024}), "row lanes 128 items 8 vec 4");
+}
+
+// Rows that start and end anywhere, all accesses alike.
+TEST(ChooseSchedule, LongRowsLeaveTheirEndsToSingleLanes) {
+  const kernel::Program softmax = softmax_sample(32, 0).program;
+  const kernel::Program halves = softmax_sample(32, 0, true).program;
+  EXPECT_EQ(words(softmax, {1024, 4095}), "row lanes 512 items 8");
+  EXPECT_EQ(words(softmax, {1024, 4097}), "row lanes 512 items 8 whole 4 vec 4 peeled");
+  EXPECT_EQ(words(softmax, {1024, 20001}), "row lanes 512 items 40 whole 36 vec 4 peeled");
+  EXPECT_EQ(words(softmax, {1024, 50257}), "row lanes 512 items 100 whole 96 vec 4 peeled");
+  EXPECT_EQ(words(softmax, {1024, 51203}), "row lanes 512 items 100 whole 96 vec 4 peeled");
+  EXPECT_EQ(words(softmax, {1024, 51205}), "row lanes 512 items 0 vec 4 peeled");
+  EXPECT_EQ(words(softmax, {16, 50257}), "row lanes 512 items 100 whole 96 vec 4 peeled");
+  EXPECT_EQ(words(halves, {1024, 20001}), "row lanes 512 items 40 whole 32 vec 8 peeled");
+  EXPECT_EQ(words(halves, {1024, 50257}), "row lanes 512 items 100 whole 96 vec 4 peeled");
+  EXPECT_EQ(words(layer_norm_sample(32, 0).program, {1024, 50257}),
+            "row lanes 512 items 100 whole 96 vec 4 peeled");
+}
+
+// y[i, r] = x[i, r] - max(x[i]), x at a stride and an offset
+TEST(ChooseSchedule, RowsThatStartDifferentlyTakeElements) {
+  Build b;
+  const auto rows = b.param(), length = b.param(), stride = b.param(), offset = b.param();
+  const int i = b.axis(rows), r = b.red(length);
+  const int x = b.load(b.slot(DType::f32), Build::at({{i, stride}, {r, Build::one()}}, offset));
+  b.store(b.slot(DType::f32), Build::at({{i, length}, {r, Build::one()}}),
+          b.op(Op::sub, x, b.reduce(kernel::ReduceOp::Max, x)));
+  const kernel::Program program = b.finish(row_schedule(32));
+  EXPECT_EQ(words(program, {1024, 8193, 8193, 0}), "row lanes 512 items 16 whole 12 vec 4 peeled");
+  EXPECT_EQ(words(program, {1024, 8193, 8197, 8}), "row lanes 512 items 16 whole 12 vec 4 peeled");
+  EXPECT_EQ(words(program, {1024, 8193, 8194, 0}), "row lanes 512 items 18 whole 16");
+  EXPECT_EQ(words(program, {1024, 8193, 8193, 1}), "row lanes 512 items 18 whole 16");
+  // The stride of a single row says nothing.
+  EXPECT_EQ(words(program, {1, 131073, 131074, 0}), "row lanes 1024 items 0 vec 4 peeled");
 }
 
 TEST(ChooseSchedule, RowsOfOnePhaseAreReadOnce) {
@@ -147,16 +180,18 @@ TEST(ChooseSchedule, ScansKeepNothing) {
   b.store(b.slot(DType::f32), here, b.scan(shifted, false));
   const kernel::Program program = b.finish(row_schedule(32));
   EXPECT_EQ(words(program, {1024, 20000}), "row lanes 512 items 0");
-  EXPECT_EQ(words(program, {1024, 50257}), "row lanes 1024 items 0");
+  EXPECT_EQ(words(program, {1024, 50257}), "row lanes 512 items 0");
 }
 
 TEST(ChooseSchedule, WholeItemsLieInsideTheirRows) {
   for (const std::int64_t length :
-       {8193, 8704, 9000, 9001, 10000, 12288, 16384, 30000, 32768, 33000, 40001, 50257, 51200}) {
+       {8196,  8197,  8704,  9000,  9001,  10000, 12288, 16384, 16385, 16387, 16388,
+        30000, 32768, 32769, 33000, 40001, 49151, 49152, 49155, 49156, 50257, 51200}) {
     const Schedule schedule = chosen(softmax_sample(32, 0).program, {1024, length});
     EXPECT_GT(schedule.whole, 0) << length;
-    EXPECT_LE(schedule.lanes * schedule.whole, length);
-    EXPECT_GE(schedule.lanes * schedule.items, length);
+    const std::int64_t ends = schedule.peeled ? schedule.vec - 1 : 0;
+    EXPECT_LE(schedule.lanes * schedule.whole + ends, length);
+    EXPECT_GE(schedule.lanes * schedule.items + ends, length);
   }
 }
 

@@ -56,7 +56,9 @@ class KernelPrinter {
         if (cuda_) {
           parameters.push_back(fmt::format("{} __restrict__ s{}", element_pointer(n), n));
         } else {
-          parameters.push_back(fmt::format("__global char* base{}", n));
+          parameters.push_back(
+              fmt::format("__global {}char* restrict base{}",
+                          program_.slots[static_cast<std::size_t>(n)].written ? "" : "const ", n));
           parameters.push_back(fmt::format("const u64 offset{}", n));
         }
       }

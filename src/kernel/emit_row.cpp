@@ -28,11 +28,13 @@ class RowPrinter {
         items_(printer.program().schedule.items),
         whole_(printer.program().schedule.whole),
         vec_(printer.program().schedule.vec),
+        peeled_(printer.program().schedule.peeled),
         threads_(block_threads(printer.program())),
         axes_(static_cast<int>(printer.program().axes.size())),
         axis_(vector_axis(printer.program())),
         live_(live_instructions(printer.program())),
         depends_(axis_dependence(printer.program())),
+        groups_(peeled_ ? peeled_accesses(printer.program()) : std::vector<bool>()),
         plan_(plan_row(printer.program())) {
     while (reds_ < axes_ &&
            printer.program().axes[static_cast<std::size_t>(reds_)].role == Role::Par)
@@ -45,7 +47,7 @@ class RowPrinter {
     print_point();
     for (int n = 0; n < out_.instr_count(); ++n) {
       if (plan_.kept[static_cast<std::size_t>(n)])
-        out_.line("{} k{}[{}];", Printer::type(out_.instr(n).dtype), n, items_);
+        out_.line("{} k{}[{}];", Printer::type(out_.instr(n).dtype), n, items_ + (peeled_ ? 1 : 0));
     }
     for (int phase = 0; phase < out_.analysis().phases; ++phase) {
       print_par_values(phase);
@@ -58,12 +60,15 @@ class RowPrinter {
   bool is(int n, InstrKind kind) const { return out_.instr(n).kind == kind; }
   bool varies(int n) const { return (depends_[static_cast<std::size_t>(n)] >> axis_ & 1) != 0; }
   bool kept(int n) const { return plan_.kept[static_cast<std::size_t>(n)]; }
+  int width() const { return single_ ? 1 : vec_; }
   // Groups of neighbouring Par points: their values are arrays too.
   bool columns() const { return lanes_ == 1 && vec_ > 1; }
 
   // An access that takes the elements of a whole group. What a gathered row starts at must be known
   // before the group is looked at element by element.
   bool is_vector_access(int n) const {
+    if (single_) return false;
+    if (peeled_) return groups_[static_cast<std::size_t>(n)];
     if (vec_ == 1 || !is_contiguous(out_.program(), n, axis_, depends_)) return false;
     const Instr& self = out_.instr(n);
     return self.kind == InstrKind::Store || self.a < 0 ||
@@ -96,6 +101,23 @@ class RowPrinter {
       out_.line("const index_t length = {};",
                 lanes_ < threads_ ? fmt::format("active ? {} : 0", length) : length);
     }
+    if (peeled_) {
+      const auto start = std::find(groups_.begin(), groups_.end(), true) - groups_.begin();
+      print_ends(out_.affine(out_.instr(static_cast<int>(start)).index));
+    }
+  }
+
+  // Where the groups of a peeled row begin that starts at element `start` of memory, and which of
+  // the elements before and after them is the lane's, or -1.
+  void print_ends(const std::string& start) {
+    out_.line("const index_t gap = -({}) & {};", start, vec_ - 1);
+    out_.line("const index_t head = gap < length ? gap : length;");
+    out_.line("const index_t tail = (length - head) & {};", vec_ - 1);
+    out_.line(
+        "const index_t end = lane < head ? lane : lane >= {0} && lane - {0} < tail ? length - tail "
+        "+ lane - {0} : -1;",
+        vec_);
+    out_.line("const index_t begin = head + lane * {};", vec_);
   }
 
   // `first` and the `vec` - 1 points after it on the last Par axis, whose extent vec divides.
@@ -268,14 +290,35 @@ class RowPrinter {
   void print_shared_loop(const RowPhase& plan) {
     const std::vector<int> axes = long_reds();
     if (axes.size() > 1) print_first_digits(axes);
+    if (peeled_) print_end([&] { print_row_group(plan); });
     out_.raw(unroll(plan));
-    out_.open(fmt::format("for (index_t r0 = {}; r0 < length; r0 += {})",
-                          vec_ == 1 ? "lane" : fmt::format("lane * {}", vec_), lanes_ * vec_));
+    out_.open(fmt::format("for (index_t r0 = {}; {}; r0 += {})", first_group(), group_fits(),
+                          lanes_ * vec_));
     if (axes.size() == 1) out_.digits("(uindex_t)r0", reds_, axes_);
     print_row_group(plan);
     if (axes.size() > 1) print_next_digits(axes);
     out_.close();
     if (axes.size() > 1) out_.close();
+  }
+
+  // Of the lane: where its first group begins, and whether the one at `r0` lies inside the row.
+  std::string first_group() const {
+    if (peeled_) return "begin";
+    return vec_ == 1 ? "lane" : fmt::format("lane * {}", vec_);
+  }
+  std::string group_fits() const {
+    return peeled_ ? fmt::format("r0 + {} <= length", vec_) : "r0 < length";
+  }
+
+  // The lane's element at an end of a peeled row.
+  template <class Group>
+  void print_end(Group print_group) {
+    single_ = true;
+    out_.open("if (end >= 0)");
+    out_.digits("(uindex_t)end", reds_, axes_);
+    print_group();
+    out_.close();
+    single_ = false;
   }
 
   // The lanes go over the row side by side, all of them to its end: in each round they exchange
@@ -305,63 +348,56 @@ class RowPrinter {
   }
 
   // Elements in registers: a thread has `items` of them, in groups. Those known to be inside the
-  // row are walked without looking for its end, so that nothing keeps accesses apart; where none
+  // row are walked without looking for its ends, so that nothing keeps accesses apart; where none
   // are known to be, a row may still turn out to fill them all.
   void print_items(const RowPhase& plan) {
-    if (vec_ == 1 || whole_ > 0) return print_items_from(plan, whole_);
+    if (vec_ == 1 || whole_ > 0 || peeled_) return print_items(plan, whole_);
     out_.open(fmt::format("if (length == {})", lanes_ * items_));
-    print_items_from(plan, items_);
+    print_items(plan, items_);
     out_.close();
     out_.open("else");
-    print_items_from(plan, 0);
+    print_items(plan, 0);
     out_.close();
   }
 
-  // Items from `tested` on may lie past the end.
-  void print_items_from(const RowPhase& plan, int tested) {
-    if (!plan.loads.empty()) {
-      if (tested > 0) print_item_loads(plan, 0, tested, false);
-      if (tested < items_) print_item_loads(plan, tested, items_, true);
-    }
-    if (tested > 0) print_item_values(plan, 0, tested, false);
-    if (tested < items_) print_item_values(plan, tested, items_, true);
+  // The first `whole` items are known to be inside.
+  void print_items(const RowPhase& plan, int whole) {
+    if (!plan.loads.empty()) print_all_items(whole, [&] { print_item_loads(plan); });
+    print_all_items(whole, [&] { print_row_group(plan); });
   }
 
-  void print_item_values(const RowPhase& plan, int from, int to, bool ends) {
-    open_items(from, to, ends);
-    print_row_group(plan);
-    close_items(ends);
+  template <class Group>
+  void print_all_items(int whole, Group print_group) {
+    if (peeled_) print_end(print_group);
+    if (whole > 0) print_items(0, whole, false, print_group);
+    if (whole < items_) print_items(whole, items_, true, print_group);
   }
 
-  void open_items(int from, int to, bool ends) {
+  template <class Group>
+  void print_items(int from, int to, bool tested, Group print_group) {
     out_.raw("#pragma unroll");
     out_.open(fmt::format("for (int k = {}; k < {}; ++k)", from / vec_, to / vec_));
-    out_.line("const index_t r0 = {};",
-              vec_ == 1 ? fmt::format("lane + k * {}", lanes_)
-                        : fmt::format("lane * {} + k * {}", vec_, lanes_ * vec_));
-    if (ends) out_.open("if (r0 < length)");
+    out_.line("const index_t r0 = {} + k * {};", first_group(), lanes_ * vec_);
+    if (tested) out_.open(fmt::format("if ({})", group_fits()));
     out_.digits("(uindex_t)r0", reds_, axes_);
-  }
-  void close_items(bool ends) {
-    if (ends) out_.close();
+    print_group();
+    if (tested) out_.close();
     out_.close();
   }
 
-  void print_item_loads(const RowPhase& plan, int from, int to, bool ends) {
-    open_items(from, to, ends);
+  void print_item_loads(const RowPhase& plan) {
     const std::string start = out_.axis_name(axis_);
     for (const int n : plan.loads) {
       if (is_vector_access(n)) {
         out_.load_pack(n, fmt::format("k{} + k * {}", n, vec_));
-      } else if (vec_ == 1) {
-        out_.line("k{}[k] = {};", n, out_.expression(n));
+      } else if (width() == 1) {
+        out_.line("{} = {};", kept_element(n), out_.expression(n));
       } else {
         open_elements(start);
-        out_.line("k{}[k * {} + e] = {};", n, vec_, out_.expression(n));
+        out_.line("{} = {};", kept_element(n), out_.expression(n));
         close_elements(start);
       }
     }
-    close_items(ends);
   }
 
   // A group of row elements from `r0` on, its digits set. Values of earlier phases are in k<n>.
@@ -370,13 +406,21 @@ class RowPrinter {
     for (const std::vector<int>* held : {&plan.fetch, &plan.loads}) {
       for (const int n : *held) out_.name_value(n, kept_name(n));
     }
-    const std::string r = vec_ == 1 ? "r0" : "(r0 + e)", start = out_.axis_name(axis_);
+    const std::string start = out_.axis_name(axis_), r = single_     ? "end"
+                                                         : vec_ == 1 ? "r0"
+                                                                     : "(r0 + e)";
     print_group(plan, start, r, fmt::format("par == 0 && {} == 0", r));
   }
 
+  // Where the value of an element is kept between phases; as a value of the whole group, which is
+  // known outside the loop over its elements, where it does not vary.
+  std::string kept_element(int n) const {
+    if (single_) return fmt::format("k{}[{}]", n, items_);
+    return vec_ == 1 ? fmt::format("k{}[k]", n) : fmt::format("k{}[k * {} + e]", n, vec_);
+  }
   std::string kept_name(int n) const {
-    if (vec_ == 1) return fmt::format("k{}[k]", n);
-    return fmt::format("k{}[k * {}{}]", n, vec_, varies(n) ? " + e" : "");
+    if (width() == 1 || varies(n)) return kept_element(n);
+    return fmt::format("k{}[k * {}]", n, vec_);
   }
 
   // `vec` neighbouring points of the vector axis from `start` on: vectors are loaded, what does not
@@ -390,21 +434,22 @@ class RowPrinter {
       if (is_vector_access(n)) {
         elements.push_back(n);
         print_vector(n);
-      } else if (vec_ == 1 || (!varies(n) && once)) {
+      } else if (width() == 1 || (!varies(n) && once)) {
         print_element(n, "", position, first);
         if (kept(n)) elements.push_back(n);
       } else {
         elements.push_back(n);
       }
     }
-    if (vec_ == 1) return keep(elements);
+    if (width() == 1) return keep(elements);
     if (elements.empty()) return;
     open_elements(start);
     for (const int n : elements) {
       if (is_vector_access(n)) {
         if (is(n, InstrKind::Store)) out_.line("y{}[e] = {};", n, out_.value(out_.instr(n).a));
       } else if (varies(n) || is(n, InstrKind::Reduce) || is(n, InstrKind::Store)) {
-        print_element(n, columns() ? "[e]" : "", position, first + " && e == 0");
+        columns() ? print_element(n, "[e]", position, first + " && e == 0")
+                  : print_element(n, "", position, first);
       }
     }
     keep(elements);
@@ -440,8 +485,7 @@ class RowPrinter {
   void keep(const std::vector<int>& values) {
     for (const int n : values) {
       if (!kept(n)) continue;
-      out_.line("k{}[{}] = {};", n, vec_ == 1 ? "k" : fmt::format("k * {} + e", vec_),
-                out_.value(n));
+      out_.line("{} = {};", kept_element(n), out_.value(n));
     }
   }
 
@@ -523,12 +567,16 @@ class RowPrinter {
   Printer& out_;
   ReductionPrinter reductions_;
   const bool cuda_;
-  const int lanes_, items_, whole_, vec_, threads_, axes_, axis_;
+  const int lanes_, items_, whole_, vec_;
+  const bool peeled_;
+  const int threads_, axes_, axis_;
   const std::vector<bool> live_;
   const std::vector<std::uint64_t> depends_;
+  const std::vector<bool> groups_;  // peeled rows: which accesses take whole groups
   const RowPlan plan_;
-  int reds_ = 0;   // the first Red axis
-  int loops_ = 0;  // serial loops printed so far
+  int reds_ = 0;         // the first Red axis
+  int loops_ = 0;        // serial loops printed so far
+  bool single_ = false;  // what is being printed is the element at an end of a peeled row
 };
 
 }  // namespace

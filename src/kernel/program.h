@@ -145,13 +145,19 @@ struct Schedule {
   // of at most lanes * items elements is read once. 0: the row is read again in each phase.
   int items = 0;
   // Row with items and lanes > 32: the first `whole` of them lie inside the row, so that nothing
-  // tests them for its end. Rows must have lanes * whole elements or more.
+  // tests them for its end. Rows must have lanes * whole elements or more,
+  // and vec - 1 more where they are peeled.
   int whole = 0;
   // Neighbouring elements a thread takes together, in accesses of up to 16 bytes: of the last axis
   // (Map), the last Par axis (Row with one lane) or the last Red axis (Row with more; divides
   // items). A Map's kernel tests alignment itself and may be given any numbers. A Row's numbers
   // must be as rows_allow_vectors (vectors.h) says, its slots at multiples of 16 bytes.
   int vec = 1;
+  // Row with lanes and vec: the first group begins where memory first is at a multiple of vec, so
+  // that rows may start and end anywhere. The up to vec - 1 elements before the groups and after
+  // them are taken by one lane each, besides its items. The numbers must be as
+  // rows_allow_peeled_vectors says instead.
+  bool peeled = false;
   // Map: a block takes tile x tile points of `tile_axis` and the last axis. Loads that walk
   // tile_axis element by element (is_staged in vectors.h) pass through shared memory, so that they
   // and the stores both run along lines. 0: none.

@@ -65,7 +65,7 @@ class TextWriter {
     } else {
       put("row lanes {} items {}", s.lanes, s.items);
       if (s.whole > 0) put(" whole {}", s.whole);
-      if (s.vec > 1) put(" vec {}", s.vec);
+      if (s.vec > 1) put(" vec {}{}", s.vec, s.peeled ? " peeled" : "");
     }
     put("{}{}\n", s.index64 ? " index64" : "", s.horizontal ? " horizontal" : "");
   }

@@ -58,10 +58,10 @@ class Validator {
             "vec must be 1, 2, 4, 8 or 16, not {}", s.vec);
     require(s.lanes >= 1 && s.lanes <= 1024 && std::has_single_bit(static_cast<unsigned>(s.lanes)),
             "lanes must be a power of two up to 1024, not {}", s.lanes);
-    require(s.items >= 0 && s.items <= 64, "items must be 0 ... 64, not {}", s.items);
+    require(s.items >= 0 && s.items <= 128, "items must be 0 ... 128, not {}", s.items);
     require(s.items == 0 || s.lanes > 1, "items need lanes > 1");
     if (s.kind == ScheduleKind::Map) {
-      require(s.lanes == 1, "a Map has one lane, not {}", s.lanes);
+      require(s.lanes == 1 && !s.peeled, "a Map has one lane and nothing peeled");
       require(s.vec == 1 || !program_.axes.empty(), "vec > 1 needs an axis");
       tile();
     } else {
@@ -71,7 +71,16 @@ class Validator {
               "whole {} is no part of items {} in groups of {}", s.whole, s.items, s.vec);
       require(s.whole == 0 || s.lanes > 32, "whole items need a block to each row");
       require(s.tile == 0, "a Row has no tile");
+      if (s.peeled) peeled();
     }
+  }
+
+  void peeled() const {
+    const Schedule& s = program_.schedule;
+    require(s.vec > 1, "peeled rows need vectors");
+    require(s.lanes >= 2 * s.vec, "{} lanes are too few for both ends of a row in groups of {}",
+            s.lanes, s.vec);
+    require(!peeled_accesses(program_).empty(), "no access says where peeled rows start");
   }
 
   void tile() const {

@@ -2,6 +2,7 @@
 #include "kernel/vectors.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernel/dependence.h"
 
@@ -75,6 +76,66 @@ bool rows_allow_vectors(const Program& program, const std::vector<std::int64_t>&
                         int vec) {
   return program.axes[static_cast<std::size_t>(axis)].extent.in(ints) % vec == 0 &&
          accesses_allow_vectors(program, ints, axis, vec);
+}
+
+std::vector<bool> peeled_accesses(const Program& program) {
+  const int last = static_cast<int>(program.axes.size()) - 1;
+  std::uint64_t par = 0;
+  for (int n = 0; n <= last; ++n) {
+    const Axis& axis = program.axes[static_cast<std::size_t>(n)];
+    if (axis.role == Role::Par) par |= std::uint64_t{1} << n;
+    // Lines of several axes do not start alike.
+    if (axis.role == Role::Red && axis.extent.is_literal(1) != (n != last)) return {};
+    if (axis.bound >= 0) return {};
+  }
+  const std::vector<std::uint64_t> dependence = axis_dependence(program);
+  const std::vector<bool> live = live_instructions(program);
+  const auto takes_groups = [&](int n) {
+    const Instr& self = program.instrs[static_cast<std::size_t>(n)];
+    return live[static_cast<std::size_t>(n)] && is_contiguous(program, n, last, dependence) &&
+           (self.kind == InstrKind::Store || self.a < 0) &&
+           std::all_of(self.mask.begin(), self.mask.end(), [&](const Bound& bound) {
+             return coefficient(bound.expression, last).is_literal(0);
+           });
+  };
+  const auto axes_of = [&](int n) {
+    std::uint64_t axes = 0;
+    for (const Term& term : program.instrs[static_cast<std::size_t>(n)].index.terms) {
+      if (!term.coefficient.is_literal(0)) axes |= std::uint64_t{1} << term.axis;
+    }
+    return axes & par;
+  };
+  const int count = static_cast<int>(program.instrs.size());
+  int most = -1;  // the first of those that vary over the most axes
+  for (int n = 0; n < count; ++n) {
+    if (takes_groups(n) && (most < 0 || std::popcount(axes_of(n)) > std::popcount(axes_of(most)))) {
+      most = n;
+    }
+  }
+  if (most < 0) return {};
+  std::vector<bool> groups;
+  for (int n = 0; n < count; ++n) groups.push_back(takes_groups(n) && axes_of(n) == axes_of(most));
+  return groups;
+}
+
+bool rows_allow_peeled_vectors(const Program& program, const std::vector<std::int64_t>& ints,
+                               int vec) {
+  const std::vector<bool> groups = peeled_accesses(program);
+  const auto first = std::find(groups.begin(), groups.end(), true);
+  if (first == groups.end()) return false;
+  const Affine& start = program.instrs[static_cast<std::size_t>(first - groups.begin())].index;
+  const auto alike = [&](Int a, Int b) { return (a.in(ints)-b.in(ints)) % vec == 0; };
+  for (std::size_t n = 0; n < groups.size(); ++n) {
+    if (!groups[n]) continue;
+    const Affine& index = program.instrs[n].index;
+    if (!alike(index.offset, start.offset)) return false;
+    for (int axis = 0; axis < static_cast<int>(program.axes.size()); ++axis) {
+      if (program.axes[static_cast<std::size_t>(axis)].extent.in(ints) > 1 &&
+          !alike(coefficient(index, axis), coefficient(start, axis)))
+        return false;
+    }
+  }
+  return true;
 }
 
 bool is_staged(const Program& program, int n, int tile_axis) {

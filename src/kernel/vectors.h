@@ -26,6 +26,15 @@ VOLTA_BACKEND_API bool accesses_allow_vectors(const Program& program,
 VOLTA_BACKEND_API bool rows_allow_vectors(const Program& program,
                                           const std::vector<std::int64_t>& ints, int axis, int vec);
 
+// Peeled rows: per instruction, whether it takes whole groups. Those start together where the
+// numbers allow it: accesses along the last axis with neither gathers nor masks there, that vary
+// over the same Par axes. Others (weights that all rows share) are taken element by element.
+// Empty where rows cannot be peeled.
+VOLTA_BACKEND_API std::vector<bool> peeled_accesses(const Program& program);
+// Whether at every point those accesses lie alike relative to multiples of `vec` elements.
+VOLTA_BACKEND_API bool rows_allow_peeled_vectors(const Program& program,
+                                                 const std::vector<std::int64_t>& ints, int vec);
+
 // Whether Load `n` of a Map walks `tile_axis` element by element and the last axis in larger steps.
 VOLTA_BACKEND_API bool is_staged(const Program& program, int n, int tile_axis);
 

@@ -27,9 +27,14 @@ constexpr std::int64_t kTileSide = 32;          // shorter axes are not worth tu
 constexpr std::int64_t kTileBytes = 34 * 1024;  // of shared memory
 constexpr std::int64_t kColumnThreads = std::int64_t{1} << 15;
 constexpr std::int64_t kSharedColumns = 2048, kSharedLength = 64;
+constexpr std::int64_t kPeeledLength = 4096;              // vectors that leave the ends of rows
 constexpr std::int64_t kManyRows = 264;                   // blocks that fill a GPU
 constexpr std::int64_t kLongRow = std::int64_t{1} << 15;  // rows that one block reads again
 constexpr std::int64_t kUnrolledInstructions = 1024;  // keeps a kernel's code and registers small
+constexpr std::int64_t kKeptInstructions = 3072;      // of rows in registers
+// Registers that hold a row: of 128 where 512 threads share them, of 64 with 1024. Where nothing
+// but the row itself is taken in vectors, more of them are left for it.
+constexpr std::int64_t kKept512 = 76, kPeeled512 = 100, kKept1024 = 40, kElements1024 = 50;
 
 class Chooser {
  public:
@@ -62,6 +67,7 @@ class Chooser {
       // In rounds, an element of each lane at a time.
       schedule.items = schedule.whole = 0;
       schedule.vec = 1;
+      schedule.peeled = false;
       if (schedule.lanes > 1) schedule.lanes = std::max(schedule.lanes, 32);
     }
     return schedule;
@@ -200,9 +206,11 @@ class Chooser {
     Schedule& schedule = program_.schedule;
     schedule.lanes = 32;  // more than one: the vector axis is that of the row
     int vec = widest_vector(last_red_);
-    if (rows_ * length_ < kRowPoints ||
-        !kernel::rows_allow_vectors(program_, ints_, last_red_, vec)) {
-      vec = 1;
+    if (rows_ * length_ < kRowPoints) vec = 1;
+    if (vec > 1 && !kernel::rows_allow_vectors(program_, ints_, last_red_, vec)) {
+      schedule.peeled =
+          length_ >= kPeeledLength && kernel::rows_allow_peeled_vectors(program_, ints_, vec);
+      if (!schedule.peeled) vec = 1;
     }
     schedule.vec = vec;
     const bool few = rows_ < kManyRows;
@@ -219,32 +227,42 @@ class Chooser {
     }
   }
 
-  // Rows that several phases visit stay in registers if they fit. A thread has 64 registers in a
-  // block of 1024: where the row takes most of them, none are left to gather vectors in.
+  // Rows that several phases visit stay in registers if they fit.
   void choose_items(int words) {
     Schedule& schedule = program_.schedule;
-    for (int lanes = schedule.lanes; lanes <= 1024; lanes *= 2) {
-      if (keep_row(lanes, schedule.vec, words, lanes > 512 ? 44 : 80)) return;
+    const int vec = schedule.vec;
+    for (int lanes = schedule.lanes; lanes <= 512; lanes *= 2) {
+      if (keep_row(lanes, vec, words, kKept512)) return;
     }
-    if (keep_row(1024, 1, words, 50)) return;
+    if (schedule.lanes == 1024 && keep_row(1024, vec, words, kKept1024)) return;
+    const bool peeled = schedule.peeled;
+    schedule.peeled = vec > 1 && kernel::rows_allow_peeled_vectors(program_, ints_, vec);
+    // Shorter vectors leave less of the last one unused.
+    for (int shorter = vec; schedule.peeled && shorter > 1; shorter /= 2) {
+      if (keep_row(512, shorter, words, kPeeled512)) return;
+    }
+    schedule.peeled = peeled;
+    if (keep_row(1024, vec, words, kKept1024) || keep_row(1024, 1, words, kElements1024)) return;
     if (schedule.vec == 1 && rounded_length() >= kLongRow) schedule.lanes = 1024;
   }
 
   bool keep_row(int lanes, int vec, int words, std::int64_t room) {
     Schedule& schedule = program_.schedule;
+    const bool peeled = schedule.peeled && vec > 1;
     const std::int64_t together = std::int64_t{lanes} * vec;
-    std::int64_t items = (length_ + together - 1) / together * vec, whole = 0;
+    const std::int64_t grouped = peeled ? length_ / vec * vec : length_;
+    std::int64_t items = (grouped + together - 1) / together * vec, whole = 0;
     // Powers of two, and even numbers where those would cost registers.
-    if (items <= 16) {
+    if (items <= 16 && !peeled) {
       items = std::max<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(items)), vec);
     } else {
       items += items % 2;
       whole = items - std::max(vec, 2);
     }
-    if (items > 64 || items * words > room || items * instr_count() > kUnrolledInstructions)
-      return false;
+    if (items * words > room || items * instr_count() > kKeptInstructions) return false;
     schedule.lanes = lanes;
     schedule.vec = vec;
+    schedule.peeled = peeled;
     schedule.items = static_cast<int>(items);
     schedule.whole = static_cast<int>(whole);
     return true;
