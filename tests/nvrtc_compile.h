@@ -59,8 +59,9 @@ class Nvrtc {
     check(create_(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
           "nvrtcCreateProgram");
     const std::string target = "--gpu-architecture=" + architecture;
-    const char* options[] = {target.c_str(), "--ptxas-options=--verbose"};
-    const int status = compile_(program, 2, options);
+    // What comes from its cache has no log.
+    const char* options[] = {target.c_str(), "--ptxas-options=--verbose", "--no-cache"};
+    const int status = compile_(program, 3, options);
     std::size_t size = 0;
     log_size_(program, &size);
     std::string log(size, '\0');

@@ -61,12 +61,21 @@ class OpenClDevice {
  public:
   OpenClDevice() {
     library_ = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-    cl_platform_id platform = nullptr;
+    std::array<cl_platform_id, 8> platforms{};
     cl_uint count = 0;
-    if (library_ == nullptr || CALL(clGetPlatformIDs)(1, &platform, &count) != CL_SUCCESS ||
-        CALL(clGetDeviceIDs)(platform, CL_DEVICE_TYPE_ALL, 1, &device_, &count) != CL_SUCCESS) {
+    if (library_ == nullptr ||
+        CALL(clGetPlatformIDs)(platforms.size(), platforms.data(), &count) != CL_SUCCESS) {
       return;
     }
+    // A GPU, if there is one.
+    for (const cl_device_type kind :
+         {cl_device_type{CL_DEVICE_TYPE_GPU}, cl_device_type{CL_DEVICE_TYPE_ALL}}) {
+      for (cl_uint i = 0; i < std::min<cl_uint>(count, 8) && device_ == nullptr; ++i) {
+        if (CALL(clGetDeviceIDs)(platforms[i], kind, 1, &device_, nullptr) != CL_SUCCESS)
+          device_ = nullptr;
+      }
+    }
+    if (device_ == nullptr) return;
     context_ = CALL(clCreateContext)(nullptr, 1, &device_, nullptr, nullptr, &status_);
     queue_ = CALL(clCreateCommandQueue)(context_, device_, 0, &status_);
   }

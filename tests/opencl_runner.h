@@ -22,7 +22,7 @@ struct OpenClApi {
   using Handle = struct OpenClObject*;  // any of OpenCL's objects
   static constexpr cl_int kSuccess = 0;
   static constexpr cl_uint kTrue = 1, kBuildLog = 0x1183;
-  static constexpr cl_ulong kAllDevices = 0xffffffff, kReadWriteCopyOfHost = 1 | 32;
+  static constexpr cl_ulong kGpus = 4, kAllDevices = 0xffffffff, kReadWriteCopyOfHost = 1 | 32;
 
   OpenClApi() {
     library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -88,10 +88,12 @@ class OpenClRunner {
     Handle platforms[8];
     cl_uint platform_count = 0;
     if (api_.get_platforms(8, platforms, &platform_count) != OpenClApi::kSuccess) return;
-    for (cl_uint n = 0; n < std::min<cl_uint>(platform_count, 8) && device_ == nullptr; ++n) {
-      if (api_.get_devices(platforms[n], OpenClApi::kAllDevices, 1, &device_, nullptr) !=
-          OpenClApi::kSuccess)
-        device_ = nullptr;
+    // A GPU, if there is one.
+    for (const cl_ulong kind : {OpenClApi::kGpus, OpenClApi::kAllDevices}) {
+      for (cl_uint n = 0; n < std::min<cl_uint>(platform_count, 8) && device_ == nullptr; ++n) {
+        if (api_.get_devices(platforms[n], kind, 1, &device_, nullptr) != OpenClApi::kSuccess)
+          device_ = nullptr;
+      }
     }
     if (device_ == nullptr) return;
     cl_int status = OpenClApi::kSuccess;

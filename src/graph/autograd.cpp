@@ -145,10 +145,12 @@ class BackwardPass {
     const ExecutionContext plain({});
     for (std::size_t i = 0; i < roots.size(); ++i) {
       Variable* variable = TensorAccess::variable(roots[i]);
+      // A gradient that was computed has a history of its own.
+      Tensor start = history_ || !gradients[i].requires_grad() ? gradients[i] : gradients[i].detach();
       if (variable->tape) {
-        add_to(variable->tape->gradient, gradients[i], place);
+        add_to(variable->tape->gradient, std::move(start), place);
       } else {
-        give_leaf(*variable, roots[i], gradients[i], place);
+        give_leaf(*variable, roots[i], std::move(start), place);
       }
     }
     for (Tape* tape : tapes_) step(*tape);

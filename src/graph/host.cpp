@@ -173,8 +173,7 @@ std::span<const std::byte> observe(Node* node) {
   const std::lock_guard guard(entry.lock);
   if (node->state.load(std::memory_order_acquire) == NodeState::Constant) {
     if (!node->host) {
-      node->host = std::make_unique<HostCopy>();
-      node->host->bytes.resize(bytes);
+      node->host = std::make_unique<HostCopy>(bytes);
       for (std::int64_t i = 0; i < node->shape.numel(); ++i) {
         write_number(node->host->bytes.data() + static_cast<std::size_t>(i) * size_of(node->dtype),
                      node->dtype, node->value, node->integer);
@@ -187,9 +186,10 @@ std::span<const std::byte> observe(Node* node) {
     return {static_cast<const std::byte*>(node->buffer->address.pointer()), bytes};
   }
   if (!node->host) {
-    auto host = std::make_unique<HostCopy>();
-    host->bytes.resize(bytes);
-    if (bytes > 0) {
+    auto host = std::make_unique<HostCopy>(bytes);
+    if (bytes == 0) {
+      entry.backend.synchronize(entry.index);  // nothing to wait for, but an index may be wrong
+    } else {
       entry.backend.download(entry.index, host->bytes.data(), node->buffer->address, bytes);
       count(live_counters().transfers);
       count(live_counters().bytes_to_host, bytes);

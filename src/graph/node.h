@@ -50,7 +50,10 @@ enum class NodeState : std::uint8_t { Pending, Computed, Constant, Failed };
 
 // Host bytes of an observed value, kept while the node lives: reading twice moves bytes once.
 struct HostCopy {
-  std::vector<std::byte> bytes;
+  explicit HostCopy(std::size_t size)
+      : memory(std::make_unique_for_overwrite<std::byte[]>(size)), bytes(memory.get(), size) {}
+  std::unique_ptr<std::byte[]> memory;
+  std::span<std::byte> bytes;
 };
 
 struct Node {
