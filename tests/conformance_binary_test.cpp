@@ -156,6 +156,7 @@ TEST_P(BinaryConformance, DoublePrecision) {
 
 TEST_P(BinaryConformance, Gradient) {
   if (!GetParam().differentiable) GTEST_SKIP() << "no gradient";
+  if (!is_one_of({"mul", "div", "pow", "atan2"})) GTEST_SKIP() << "golden values cover it";
   const Function f = [op = GetParam().op](const auto& in) { return op(in[0], in[1]); };
   Array a = numbers({7}, is_pow() ? 0.5 : -2, 2, widest());
   Array b = numbers({7}, 0.3, 2, widest(), 0.52);

@@ -88,6 +88,11 @@ class UnaryConformance : public ::testing::TestWithParam<Unary> {
   Array input(const Shape& shape, DType dtype = DType::f32) const {
     return numbers(shape, GetParam().low, GetParam().high, dtype);
   }
+  // Whose kernels are compiled for every shape, wherever that takes long.
+  bool is_sample() const {
+    const std::string name = GetParam().name;
+    return name == "exp" || name == "silu" || name == "atan";
+  }
   bool is_step() const {
     const std::string name = GetParam().name;
     return name == "floor" || name == "ceil" || name == "round";
@@ -98,10 +103,10 @@ class UnaryConformance : public ::testing::TestWithParam<Unary> {
 };
 
 TEST_P(UnaryConformance, Shapes) {
+  const bool all = thorough() || is_sample();
   for (const Shape& shape : {Shape{}, Shape{0}, Shape{0, 3}, Shape{1}, Shape{7}, Shape{100'003},
                              Shape{5, 13}, Shape{3, 5, 7}}) {
-    const std::string name = GetParam().name;
-    if (shape.rank() == 0 && !thorough() && name != "exp" && name != "silu") continue;
+    if ((shape.rank() == 0 || shape.numel() > 1000) && !all) continue;
     const Array x = input(shape);
     expect_result({x}, function(), mapped(x, GetParam().reference), tolerance(DType::f32));
   }
@@ -142,6 +147,7 @@ TEST_P(UnaryConformance, Method) {
 }
 
 TEST_P(UnaryConformance, Gradient) {
+  if (!thorough() && !is_sample()) GTEST_SKIP() << "golden values cover it";
   const std::string name = GetParam().name;
   Array x = input({11}, widest());
   for (double& value : x.values) {

@@ -41,7 +41,7 @@ OF_HALVES = {"tanh": (-0.75, 0.75)}
 SHAPED = {
     "leaky_relu": (lambda x, slope: F.leaky_relu(x, slope), {"slope": 0.125}),
     "elu": (lambda x, alpha: F.elu(x, alpha), {"alpha": 1.5}),
-    "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), {}),
+    "gelu_tanh": (lambda x: F.gelu(x.double(), approximate="tanh").to(x.dtype), {}),
     "softplus": (lambda x, beta, threshold: F.softplus(x, beta, threshold),
                  {"beta": 2.0, "threshold": 3.0}),
 }
