@@ -97,6 +97,17 @@ class UnaryConformance : public ::testing::TestWithParam<Unary> {
     const std::string name = GetParam().name;
     return name == "floor" || name == "ceil" || name == "round";
   }
+  // Away from kinks and steps.
+  Array smooth_input() const {
+    Array x = input({11}, widest());
+    for (double& value : x.values) {
+      if (std::fabs(value - GetParam().kink) < 0.05) value += 0.2;
+      if (std::string(GetParam().name) == "hardswish" && std::fabs(std::fabs(value) - 3) < 0.05)
+        value += 0.2;
+      if (is_step() && std::fabs(value - std::nearbyint(value)) < 0.05) value += 0.2;
+    }
+    return x;
+  }
   Function function() const {
     return [free = GetParam().free](const std::vector<Tensor>& in) { return free(in[0]); };
   }
@@ -148,14 +159,17 @@ TEST_P(UnaryConformance, Method) {
 
 TEST_P(UnaryConformance, Gradient) {
   if (!thorough() && !is_sample()) GTEST_SKIP() << "golden values cover it";
-  const std::string name = GetParam().name;
-  Array x = input({11}, widest());
-  for (double& value : x.values) {
-    if (std::fabs(value - GetParam().kink) < 0.05) value += 0.2;
-    if (name == "hardswish" && std::fabs(std::fabs(value) - 3) < 0.05) value += 0.2;
-    if (is_step() && std::fabs(value - std::nearbyint(value)) < 0.05) value += 0.2;
-  }
-  expect_gradients({x}, function());
+  expect_gradients({smooth_input()}, function());
+}
+
+// x f'(x) / 10, whose gradient has the second derivative in it.
+TEST_P(UnaryConformance, SecondGradient) {
+  if (!thorough()) GTEST_SKIP() << "golden values cover it";
+  expect_gradients({smooth_input()}, [f = function()](const std::vector<Tensor>& in) {
+    const EnableGrad recording;
+    Tensor x = in[0].requires_grad() ? in[0] : in[0].detach().set_requires_grad();
+    return x * 0.1 * grad(f({x}), x, {.grad_outputs = {ones_like(x)}, .create_graph = true});
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, UnaryConformance, ::testing::ValuesIn(kUnary),
