@@ -18,6 +18,16 @@ void PrintTo(const Binary& op, std::ostream* out) { *out << op.name; }
 double greater_of(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double lesser_of(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 
+double mod_of(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+double floor_div_of(double a, double b) {
+  if (b == 0) return a / b;
+  const double rest = std::fmod(a, b), whole = std::nearbyint((a - rest) / b);
+  return rest != 0 && (rest < 0) != (b < 0) ? whole - 1 : whole;
+}
+
 #define VOLTA_BINARY(name, expression, ...)                                                  \
   Binary {                                                                                   \
     #name, volta::name, [](double a, double b) -> double { return expression; }, __VA_ARGS__ \
@@ -28,7 +38,11 @@ const Binary kBinary[] = {
     VOLTA_BINARY(sub, a - b, false),
     VOLTA_BINARY(mul, a* b, false),
     VOLTA_BINARY(div, a / b, false, false),
-    VOLTA_BINARY(pow, std::pow(a, b), false, false),
+    VOLTA_BINARY(fmod, std::fmod(a, b), false),
+    VOLTA_BINARY(mod, mod_of(a, b), false),
+    VOLTA_BINARY(floor_div, floor_div_of(a, b), false),
+    VOLTA_BINARY(pow, std::pow(a, b), false),
+    VOLTA_BINARY(atan2, std::atan2(a, b), false, false),
     VOLTA_BINARY(maximum, greater_of(a, b), false),
     VOLTA_BINARY(minimum, lesser_of(a, b), false),
     VOLTA_BINARY(lt, a < b, true, true, false),
@@ -39,6 +53,7 @@ const Binary kBinary[] = {
     VOLTA_BINARY(ne, a != b, true, true, false),
     VOLTA_BINARY(logical_and, a != 0 && b != 0, true, true, false),
     VOLTA_BINARY(logical_or, a != 0 || b != 0, true, true, false),
+    VOLTA_BINARY(logical_xor, (a != 0) != (b != 0), true, true, false),
 };
 #undef VOLTA_BINARY
 
@@ -50,9 +65,17 @@ class BinaryConformance : public ::testing::TestWithParam<Binary> {
            std::find(names.begin(), names.end(), std::string(GetParam().name)) != names.end();
   }
   bool is_pow() const { return std::string(GetParam().name) == "pow"; }
-  Tolerance tolerance(DType dtype) const { return is_pow() ? close_in(dtype) : exact_in(dtype); }
+  Tolerance tolerance(DType dtype) const {
+    const std::string name = GetParam().name;
+    return is_pow() || name == "atan2" ? close_in(dtype) : exact_in(dtype);
+  }
   Array left(const Shape& shape, DType dtype = DType::f32) const {
     return numbers(shape, is_pow() ? 0.1 : -3, 3, dtype);
+  }
+  // Differences near a step say nothing.
+  bool is_step() const {
+    const std::string name = GetParam().name;
+    return name == "mod" || name == "fmod" || name == "floor_div";
   }
   Array right(const Shape& shape, DType dtype = DType::f32) const {
     const std::string name = GetParam().name;
@@ -111,10 +134,14 @@ TEST_P(BinaryConformance, Numbers) {
 }
 
 TEST_P(BinaryConformance, Integers) {
-  if (!is_one_of({"sub", "mul", "div", "lt"})) GTEST_SKIP() << "covered by the others";
+  if (!is_one_of({"sub", "mul", "div", "lt", "mod", "floor_div", "pow", "atan2"}))
+    GTEST_SKIP() << "covered by the others";
   const DType dtype = DType::i64;
-  const Array a = integers({101}, -9, 9, dtype), b = integers({101}, 1, 9, dtype, 5);
-  Array result = combined(a, b, GetParam().reference);
+  const Array a = integers({101}, -9, 9, dtype),
+              b = integers({101}, is_step() ? -9 : 1, 9, dtype, 5);
+  Array result = combined(a, b, [&](double x, double y) {
+    return is_step() && y == 0 ? 0 : GetParam().reference(x, y);
+  });
   result.dtype = GetParam().compares ? DType::boolean : GetParam().integers ? dtype : DType::f32;
   expect_result(
       {a, b}, [op = GetParam().op](const auto& in) { return op(in[0], in[1]); }, result,
@@ -129,9 +156,17 @@ TEST_P(BinaryConformance, DoublePrecision) {
 
 TEST_P(BinaryConformance, Gradient) {
   if (!GetParam().differentiable) GTEST_SKIP() << "no gradient";
+  if (!is_one_of({"mul", "div", "pow", "atan2"})) GTEST_SKIP() << "golden values cover it";
   const Function f = [op = GetParam().op](const auto& in) { return op(in[0], in[1]); };
   Array a = numbers({7}, is_pow() ? 0.5 : -2, 2, widest());
-  expect_gradients({a, numbers({7}, 0.3, 2, widest(), 0.52)}, f);
+  Array b = numbers({7}, 0.3, 2, widest(), 0.52);
+  if (is_step()) {
+    for (std::size_t i = 0; i < 7; ++i) {
+      const double turns = a.values[i] / b.values[i];
+      if (std::fabs(turns - std::nearbyint(turns)) < 0.1) a.values[i] += 0.3 * b.values[i];
+    }
+  }
+  expect_gradients({a, b}, f);
 }
 
 TEST_P(BinaryConformance, GradientOfBroadcasting) {
@@ -261,10 +296,46 @@ TEST(Conformance, IntegersKeepTheirBits) {
   EXPECT_EQ((x + 0).to_vector<std::int64_t>(), a);
   EXPECT_EQ((x - 9007199254740992).to_vector<std::int64_t>()[0], 1);
   EXPECT_EQ(x.maximum(9007199254740992).to_vector<std::int64_t>()[0], a[0]);
+  EXPECT_EQ((x % 10).to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 7, 7}));
+  EXPECT_EQ(floor_div(x, 10).to_vector<std::int64_t>()[1], -900719925474100);
+  EXPECT_EQ(pow(x, 2).to_vector<std::int64_t>()[0], 18014398509481985);
   EXPECT_EQ((x * 3).to_vector<std::int64_t>()[1], -27021597764222979);
   EXPECT_EQ(full({2}, std::int64_t{9007199254740993}, {.device = test_device()})
                 .to_vector<std::int64_t>()[1],
             9007199254740993);
+}
+
+// ---- Three operands.
+
+TEST(Conformance, Ternary) {
+  const Array a = numbers({5, 13}), b = numbers({13}, -2, 2, DType::f32, 0.2),
+              c = numbers({5, 1}, 0.5, 2, DType::f32, 0.7);
+  const auto check = [&](const Function& f, double (*reference)(double, double, double)) {
+    const Array expected = made({5, 13}, DType::f32, [&](const Index& i) {
+      return reference(at(a, i), at(b, i), at(c, i));
+    });
+    expect_result({a, b, c}, f, expected, close_in(DType::f32));
+    expect_gradients({numbers({3, 4}), numbers({4}, -2, 2, widest(), 0.2),
+                      numbers({3, 1}, 0.5, 2, widest(), 0.7)},
+                     f);
+  };
+  check([](const auto& in) { return mulacc(in[0], in[1], in[2]); },
+        [](double x, double y, double z) { return x * y + z; });
+  check([](const auto& in) { return in[0].lerp(in[1], in[2]); },
+        [](double x, double y, double z) { return x + z * (y - x); });
+  check([](const auto& in) { return in[0].addcmul(in[1], in[2], -0.5); },
+        [](double x, double y, double z) { return x - 0.5 * y * z; });
+  check([](const auto& in) { return in[0].addcdiv(in[1], in[2], 0.5); },
+        [](double x, double y, double z) { return x + 0.5 * y / z; });
+  const Array whole({3}, {1, 2, -3}, DType::i64);
+  expect_result({whole}, [](const auto& in) { return mulacc(in[0], in[0], 2); },
+                Array({3}, {3, 6, 11}, DType::i64), {});
+  expect_result({whole}, [](const auto& in) { return addcmul(in[0], in[0], in[0], 3); },
+                Array({3}, {4, 14, 24}, DType::i64), {});
+  // At both ends of the way nothing is lost.
+  const Array start({2}, {1e8, -3}), end({2}, {-1, 7});
+  expect_result({start, end}, [](const auto& in) { return lerp(in[0], in[1], 1.0); }, end, {});
+  expect_result({start, end}, [](const auto& in) { return lerp(in[0], in[1], 0.0); }, start, {});
 }
 
 // ---- where
@@ -315,7 +386,7 @@ TEST(Conformance, MaximumSplitsTies) {
     EXPECT_EQ(download(a.grad()).values,
               (larger ? std::vector<double>{0.5, 0, 4, 8} : std::vector<double>{0.5, 2, 0, 8}));
     EXPECT_EQ(download(b.grad()).values,
-              (larger ? std::vector<double>{0.5, 2, 0, 0} : std::vector<double>{0.5, 0, 4, 0}));
+              (larger ? std::vector<double>{0.5, 2, 0, 8} : std::vector<double>{0.5, 0, 4, 8}));
   }
 }
 

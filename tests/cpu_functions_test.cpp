@@ -147,6 +147,13 @@ const std::vector<Function>& functions() {
        2,
        {ln2 / 2, 17.3, 18, 37, 40, 87, 88.7228, 700, 709.7827},
        {{-1, 1}, {-20, 89}, {-40, 710}}},
+      {ScalarOp::exp2,
+       exp2l,
+       1,
+       2,
+       {0.5, 1.5, 126, 127.99999, 128, 149, 150, 1022, 1023.9999, 1024, 1074, 1075, 1080},
+       {{-1, 1}, {-150, 129}, {-1076, 1025}}},
+      {ScalarOp::log2, log2l, 1, 2, {1, 0.70710678, 1.41421356, 2, 0.5, 4}, {{0.5, 2}, {0, 100}}},
       {ScalarOp::log, logl, 1.5, 1.5, {1, 0.70710678, 1.41421356, 2}, {{0.5, 2}, {0, 100}}},
       {ScalarOp::log1p,
        log1pl,
@@ -175,6 +182,27 @@ const std::vector<Function>& functions() {
        1.5,
        {half_pi, 2 * half_pi, 3 * half_pi, 201 * half_pi, 1e5},
        {{-7, 7}, {-1e3, 1e3}, {-2e5, 2e5}}},
+      {ScalarOp::tan,
+       tanl,
+       1,
+       4,
+       {half_pi / 2, half_pi, 2 * half_pi, 3 * half_pi, 201 * half_pi, 1e5},
+       {{-7, 7}, {-1e3, 1e3}, {-2e5, 2e5}}},
+      {ScalarOp::asin, asinl, 1, 3, {0.5, 1, 0.99}, {{-1, 1}, {0.99, 1}}},
+      {ScalarOp::acos, acosl, 1, 3, {0.5, 1, 0.99}, {{-1, 1}, {0.99, 1}, {-1, -0.99}}},
+      {ScalarOp::atan, atanl, 1, 3, {1, 0.5, 2}, {{-1, 1}, {-10, 10}, {-1e4, 1e4}}},
+      {ScalarOp::sinh,
+       sinhl,
+       1,
+       4,
+       {ln2 / 2, 89.4159, 40, 700, 709.7827, 710.4758},
+       {{-1, 1}, {-90, 90}, {-711, 711}}},
+      {ScalarOp::cosh,
+       coshl,
+       1,
+       4,
+       {ln2 / 2, 89.4159, 700, 709.7827, 710.4758},
+       {{-1, 1}, {-90, 90}, {-711, 711}}},
   };
   return all;
 }
@@ -253,6 +281,75 @@ Worst worst_power(int count) {
     }
   }
   return worst;
+}
+
+// Pairs of all sizes and signs, against a function of two long doubles; zeros and infinities among
+// them.
+template <class T>
+Worst worst_of_pairs(ScalarOp op, Wide (*exact)(Wide, Wide), int count) {
+  const cpu::ComputeFn fn = cpu::simd().scalar(op, dtype_of<T>::value);
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  const T special[] = {0,
+                       -T{0},
+                       infinity,
+                       -infinity,
+                       1,
+                       -1,
+                       std::numeric_limits<T>::quiet_NaN(),
+                       std::numeric_limits<T>::max(),
+                       std::numeric_limits<T>::denorm_min()};
+  Worst worst;
+  for (int first = 0; first < count; first += 128) {
+    T x[128], y[128], z[128];
+    for (int k = 0; k < 128; ++k) {
+      const auto words =
+          kernel::philox(13, static_cast<std::uint64_t>(first) + static_cast<std::uint64_t>(k));
+      const auto draw = [&](std::uint32_t word, std::uint32_t size) {
+        const double range = size % 3 == 0 ? std::numeric_limits<T>::max_exponent - 1 : 12;
+        const double value = std::exp2(((size >> 8) * 0x1p-24 * 2 - 1) * range);
+        return static_cast<T>((word & 1) != 0 ? value : -value);
+      };
+      x[k] = k % 16 == 0 ? special[words[0] % 9] : draw(words[0], words[1]);
+      y[k] = k % 16 == 1 || k % 32 == 0 ? special[words[2] % 9] : draw(words[2], words[3]);
+      if (k % 16 == 2) y[k] = x[k] / 3;
+    }
+    fn(z, x, y, y, 128);
+    for (int k = 0; k < 128; ++k) {
+      const double error = ulps(z[k], exact(x[k], y[k]));
+      if (error > worst.error) worst = {error, x[k], y[k]};
+    }
+  }
+  return worst;
+}
+
+TEST(CpuFunctions, ErrorsOfAnglesOfPoints) {
+  const Worst single = worst_of_pairs<float>(ScalarOp::atan2, atan2l, 1 << 17),
+              both = worst_of_pairs<double>(ScalarOp::atan2, atan2l, 1 << 17);
+  EXPECT_LE(single.error, 1.0) << single.at << ", " << single.and_at;
+  EXPECT_LE(both.error, 4.0) << both.at << ", " << both.and_at;
+  RecordProperty("atan2_ulp", std::to_string(single.error) + " " + std::to_string(both.error));
+}
+
+TEST(CpuFunctions, RemaindersAreExact) {
+  const Worst single = worst_of_pairs<float>(ScalarOp::fmod, fmodl, 1 << 17),
+              both = worst_of_pairs<double>(ScalarOp::fmod, fmodl, 1 << 15);
+  EXPECT_EQ(single.error, 0) << single.at << ", " << single.and_at;
+  EXPECT_EQ(both.error, 0) << both.at << ", " << both.and_at;
+}
+
+TEST(CpuFunctions, PowersOfTwoAreExact) {
+  const cpu::ComputeFn exp2 = cpu::simd().scalar(ScalarOp::exp2, DType::f64),
+                       log2 = cpu::simd().scalar(ScalarOp::log2, DType::f64);
+  for (int first = -1074; first < 1024; first += 64) {
+    double in[64], power[64], back[64];
+    for (int k = 0; k < 64; ++k) in[k] = std::min(first + k, 1023);
+    exp2(power, in, in, in, 64);
+    log2(back, power, power, power, 64);
+    for (int k = 0; k < 64; ++k) {
+      EXPECT_EQ(power[k], std::ldexp(1.0, static_cast<int>(in[k])));
+      EXPECT_EQ(back[k], in[k]);
+    }
+  }
 }
 
 TEST(CpuFunctions, ErrorsOfPowers) {

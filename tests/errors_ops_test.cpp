@@ -45,6 +45,20 @@ TEST(Errors, UndefinedOperandsOfUnaryOperations) {
                                             {"relu", relu},
                                             {"gelu", gelu},
                                             {"silu", silu},
+                                            {"exp2", exp2},
+                                            {"log2", log2},
+                                            {"tan", tan},
+                                            {"asin", asin},
+                                            {"acos", acos},
+                                            {"atan", atan},
+                                            {"sinh", sinh},
+                                            {"cosh", cosh},
+                                            {"ceil", ceil},
+                                            {"round", round},
+                                            {"isnan", isnan},
+                                            {"isinf", isinf},
+                                            {"mish", mish},
+                                            {"hardswish", hardswish},
                                             {"logical_not", logical_not}};
   for (const auto& [name, op] : ops) {
     expect<ArgumentError>([&] { op(none, Place::here()); },
@@ -68,7 +82,12 @@ TEST(Errors, UndefinedOperandsOfBinaryOperations) {
                                             {"eq", eq},
                                             {"ne", ne},
                                             {"logical_and", logical_and},
-                                            {"logical_or", logical_or}};
+                                            {"logical_or", logical_or},
+                                            {"logical_xor", logical_xor},
+                                            {"mod", mod},
+                                            {"fmod", fmod},
+                                            {"floor_div", floor_div},
+                                            {"atan2", atan2}};
   const Tensor x = f32({2});
   for (const auto& [name, op] : ops) {
     expect<ArgumentError>([&] { op(none, x); },
@@ -128,7 +147,78 @@ TEST(Errors, DtypesOfElementwiseOperations) {
   expect<DTypeError>([&] { sign(flags); }, "sign: expected numbers, got bool");
   expect<DTypeError>([&] { square(flags); }, "square: expected numbers, got bool");
   expect<DTypeError>([&] { relu(flags); }, "relu: expected numbers, got bool");
+  using Op = Tensor (*)(const Operand&, const Operand&);
+  const std::pair<const char*, Op> divisions[] = {
+      {"mod", mod}, {"fmod", fmod}, {"floor_div", floor_div}, {"pow", pow}};
+  for (const auto& [name, op] : divisions) {
+    expect<DTypeError>([&] { op(flags, flags); },
+                       std::string(name) + ": expected numbers, got bool");
+  }
   expect<DTypeError>([&] { where(f32({2}), 1, 0); }, "where: expected a bool condition, got f32");
+}
+
+TEST(Errors, IntegersAndNumbers) {
+  const Tensor whole = of(DType::i64, {2});
+  expect<ArgumentError>([&] { whole % 0; }, "mod: i64 divided by zero");
+  expect<ArgumentError>([&] { fmod(whole, 0); }, "fmod: i64 divided by zero");
+  expect<ArgumentError>([&] { floor_div(of(DType::u8, {2}), 0); }, "floor_div: u8 divided by zero");
+  expect<ArgumentError>([&] { pow(whole, -2); }, "pow: i64 to the power of -2 is no integer");
+}
+
+TEST(Errors, Activations) {
+  const Tensor whole = of(DType::i32, {2});
+  const auto refused = [&](const char* name, Tensor (*op)(const Tensor&)) {
+    expect<ArgumentError>([&] { op(none); }, std::string(name) + ": the input is not a tensor");
+    expect<DTypeError>([&] { op(whole); },
+                       std::string(name) + ": expected a floating-point tensor, got i32");
+  };
+  refused("leaky_relu", [](const Tensor& x) { return leaky_relu(x); });
+  refused("elu", [](const Tensor& x) { return elu(x); });
+  refused("softplus", [](const Tensor& x) { return softplus(x); });
+  refused("mish", [](const Tensor& x) { return mish(x); });
+  refused("hardswish", [](const Tensor& x) { return hardswish(x); });
+  refused("gelu_tanh", [](const Tensor& x) { return gelu(x, {.tanh = true}); });
+}
+
+TEST(Errors, Clamp) {
+  const Tensor x = f32({2});
+  expect<ArgumentError>([&] { clamp(none, 0, 1); }, "clamp: the input is not a tensor");
+  expect<ArgumentError>([&] { clamp(x, none, 1); }, "clamp: the lower bound is not a tensor");
+  expect<ArgumentError>([&] { clamp(x, 0, none); }, "clamp: the upper bound is not a tensor");
+  expect<ArgumentError>([&] { clamp(x, {}, {}); }, "clamp: no bound is given");
+  expect<ShapeError>([&] { clamp(x, f32({3}), 1); }, "clamp: shapes [2] and [3] do not broadcast");
+  expect<ShapeError>([&] { clamp(x, {}, f32({3})); },
+                     "clamp_max: shapes [2] and [3] do not broadcast");
+}
+
+TEST(Errors, OperationsOfThreeOperands) {
+  const Tensor x = f32({2}), other = f32({3}), whole = of(DType::i64, {2}),
+               flags = of(DType::boolean, {2});
+  expect<ArgumentError>([&] { mulacc(none, x, x); }, "mulacc: the first factor is not a tensor");
+  expect<ArgumentError>([&] { mulacc(x, none, x); }, "mulacc: the second factor is not a tensor");
+  expect<ArgumentError>([&] { mulacc(x, x, none); }, "mulacc: the addend is not a tensor");
+  expect<ArgumentError>([&] { mulacc(1, 2, 3); }, "mulacc: no argument is a tensor");
+  expect<ShapeError>([&] { mulacc(x, x, other); }, "mulacc: shapes [2] and [3] do not broadcast");
+  expect<DTypeError>([&] { mulacc(flags, flags, flags); }, "mulacc: expected numbers, got bool");
+  expect<ArgumentError>([&] { lerp(none, x, 0.5); }, "lerp: the start is not a tensor");
+  expect<ArgumentError>([&] { lerp(x, none, 0.5); }, "lerp: the end is not a tensor");
+  expect<ArgumentError>([&] { lerp(x, x, none); }, "lerp: the weight is not a tensor");
+  expect<ShapeError>([&] { lerp(x, other, 0.5); }, "lerp: shapes [2] and [3] do not broadcast");
+  expect<DTypeError>([&] { lerp(whole, whole, 0.5); },
+                     "lerp: expected a floating-point tensor, got i64");
+  expect<ArgumentError>([&] { addcmul(none, x, x); }, "addcmul: the input is not a tensor");
+  expect<ArgumentError>([&] { addcmul(x, none, x); }, "addcmul: the first factor is not a tensor");
+  expect<ArgumentError>([&] { addcmul(x, x, none); }, "addcmul: the second factor is not a tensor");
+  expect<ShapeError>([&] { addcmul(x, x, other); }, "addcmul: shapes [2] and [3] do not broadcast");
+  expect<DTypeError>([&] { addcmul(flags, flags, flags); }, "addcmul: expected numbers, got bool");
+  expect<DTypeError>([&] { addcmul(whole, whole, whole, 0.5); },
+                     "addcmul: value 0.5 is no integer, the tensors are i64");
+  expect<ArgumentError>([&] { addcdiv(none, x, x); }, "addcdiv: the input is not a tensor");
+  expect<ArgumentError>([&] { addcdiv(x, none, x); }, "addcdiv: the dividend is not a tensor");
+  expect<ArgumentError>([&] { addcdiv(x, x, none); }, "addcdiv: the divisor is not a tensor");
+  expect<ShapeError>([&] { addcdiv(x, x, other); }, "addcdiv: shapes [2] and [3] do not broadcast");
+  expect<DTypeError>([&] { addcdiv(x, whole, whole); },
+                     "addcdiv: expected a floating-point tensor, got i64");
 }
 
 TEST(Errors, ShapesOfElementwiseOperations) {

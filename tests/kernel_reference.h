@@ -147,10 +147,14 @@ inline double float_op(kernel::ScalarOp op, double a, double b) {
       return (a > 0) - (a < 0);
     case exp:
       return std::exp(a);
+    case exp2:
+      return std::exp2(a);
     case expm1:
       return std::expm1(a);
     case log:
       return std::log(a);
+    case log2:
+      return std::log2(a);
     case log1p:
       return std::log1p(a);
     case sqrt:
@@ -161,12 +165,26 @@ inline double float_op(kernel::ScalarOp op, double a, double b) {
       return std::sin(a);
     case cos:
       return std::cos(a);
+    case tan:
+      return std::tan(a);
+    case asin:
+      return std::asin(a);
+    case acos:
+      return std::acos(a);
+    case atan:
+      return std::atan(a);
+    case sinh:
+      return std::sinh(a);
+    case cosh:
+      return std::cosh(a);
     case tanh:
       return std::tanh(a);
     case erf:
       return std::erf(a);
     case floor:
       return std::floor(a);
+    case round:
+      return std::nearbyint(a);
     case add:
       return a + b;
     case sub:
@@ -175,8 +193,12 @@ inline double float_op(kernel::ScalarOp op, double a, double b) {
       return a * b;
     case div:
       return a / b;
+    case fmod:
+      return std::fmod(a, b);
     case pow:
       return std::pow(a, b);
+    case atan2:
+      return std::atan2(a, b);
     case maximum:
       return std::isnan(a) || a > b ? a : b;
     case minimum:
@@ -197,6 +219,7 @@ inline std::int64_t integer_op(kernel::ScalarOp op, std::int64_t a, std::int64_t
     case sign:
       return (a > 0) - (a < 0);
     case floor:
+    case round:
       return a;
     case add:
       return static_cast<std::int64_t>(ua + ub);
@@ -204,6 +227,19 @@ inline std::int64_t integer_op(kernel::ScalarOp op, std::int64_t a, std::int64_t
       return static_cast<std::int64_t>(ua - ub);
     case mul:
       return static_cast<std::int64_t>(ua * ub);
+    case div:
+      return b == 0 ? 0 : b == -1 ? static_cast<std::int64_t>(0 - ua) : a / b;
+    case fmod:
+      return b == 0 || b == -1 ? 0 : a % b;
+    case pow: {
+      if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0;
+      std::uint64_t power = 1;
+      for (int bit = 62; bit >= 0; --bit) {
+        power *= power;
+        if ((b >> bit & 1) != 0) power *= ua;
+      }
+      return static_cast<std::int64_t>(power);
+    }
     case maximum:
       return a > b ? a : b;
     case minimum:
@@ -231,6 +267,8 @@ bool truth_op(kernel::ScalarOp op, T a, T b) {
       return a != 0 && b != 0;
     case logical_or:
       return a != 0 || b != 0;
+    case logical_xor:
+      return (a != 0) != (b != 0);
     default:
       throw std::logic_error("reference: not a predicate");
   }

@@ -176,7 +176,7 @@ Ref Evaluator::operand(const Statement& s, std::size_t i, DType beside, bool div
 Ref Evaluator::binary_of(const Statement& s) {
   const std::size_t number = s.in[0] < 0 ? 0 : 1;
   const DType beside = input(s, 1 - number)->value.dtype;
-  const bool divides = s.op == Op::div || s.op == Op::pow;
+  const bool divides = s.op == Op::div;
   return binary(s.op, operand(s, 0, beside, divides), operand(s, 1, beside, divides));
 }
 

@@ -213,7 +213,8 @@ Ref clone(const Ref& x) {
 
 Ref binary(Op op, const Ref& left, const Ref& right) {
   DType dtype = promoted(left->value.dtype, right->value.dtype);
-  if ((op == Op::div || op == Op::pow) && !is_floating(dtype)) dtype = DType::f32;
+  if (op == Op::div && !is_floating(dtype)) dtype = DType::f32;
+  if (op == Op::pow && !is_floating(dtype)) throw Invalid("a power of integers may wrap");
   const Ref x = cast(left, dtype), y = cast(right, dtype);
   Array result = binary(op, x->value, y->value);
   return recorded(result, {x, y}, [op, a = x->value, b = y->value, result](const Array& g) {

@@ -15,7 +15,13 @@ VOLTA_API Tensor add(const Operand& a, const Operand& b);
 VOLTA_API Tensor sub(const Operand& a, const Operand& b);
 VOLTA_API Tensor mul(const Operand& a, const Operand& b);
 VOLTA_API Tensor div(const Operand& a, const Operand& b);  // integers divide to f32
+// Integers keep their dtype and divide by zero to zero; a number that is zero is refused.
+VOLTA_API Tensor mod(const Operand& a, const Operand& b);        // has the sign of b; also a % b
+VOLTA_API Tensor fmod(const Operand& a, const Operand& b);       // has the sign of a
+VOLTA_API Tensor floor_div(const Operand& a, const Operand& b);  // rounded down
+// Integers keep their dtype: a negative exponent gives 0 (±1 for ±1), as a number it is refused.
 VOLTA_API Tensor pow(const Operand& a, const Operand& b);
+VOLTA_API Tensor atan2(const Operand& a, const Operand& b);  // the angle of the point (b, a)
 VOLTA_API Tensor maximum(const Operand& a,
                          const Operand& b);  // NaN if either is; a tie splits the gradient
 VOLTA_API Tensor minimum(const Operand& a, const Operand& b);
@@ -27,14 +33,28 @@ VOLTA_API Tensor eq(const Operand& a, const Operand& b);
 VOLTA_API Tensor ne(const Operand& a, const Operand& b);
 VOLTA_API Tensor logical_and(const Operand& a, const Operand& b);
 VOLTA_API Tensor logical_or(const Operand& a, const Operand& b);
+VOLTA_API Tensor logical_xor(const Operand& a, const Operand& b);
 VOLTA_API Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
+VOLTA_API Tensor mulacc(const Operand& a, const Operand& b, const Operand& c);  // a b + c
+// a + weight (b - a)
+VOLTA_API Tensor lerp(const Operand& a, const Operand& b, const Operand& weight);
+// x + value a b, and x + value a / b
+VOLTA_API Tensor addcmul(const Tensor& x, const Operand& a, const Operand& b, Scalar value = 1,
+                         Place place = Place::here());
+VOLTA_API Tensor addcdiv(const Tensor& x, const Operand& a, const Operand& b, Scalar value = 1,
+                         Place place = Place::here());
+// Bounds are numbers or tensors; {} is none. NaN stays NaN.
+VOLTA_API Tensor clamp(const Tensor& x, const std::optional<Operand>& low,
+                       const std::optional<Operand>& high, Place place = Place::here());
 
 VOLTA_API Tensor neg(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor abs(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor sign(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor exp(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor exp2(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor expm1(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor log(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor log2(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor log1p(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor sqrt(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor rsqrt(const Tensor& x, Place place = Place::here());
@@ -42,13 +62,32 @@ VOLTA_API Tensor square(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor reciprocal(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor sin(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor cos(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor tan(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor asin(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor acos(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor atan(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor sinh(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor cosh(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor tanh(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor sigmoid(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor erf(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor floor(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor ceil(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor round(const Tensor& x, Place place = Place::here());  // ties to even
+VOLTA_API Tensor isnan(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor isinf(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor relu(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor gelu(const Tensor& x, Place place = Place::here());  // exact (erf)
+VOLTA_API Tensor gelu(const Tensor& x, GeluOptions options, Place place = Place::here());
 VOLTA_API Tensor silu(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor swish(const Tensor& x, Place place = Place::here());  // silu
+VOLTA_API Tensor leaky_relu(const Tensor& x, double slope = 0.01, Place place = Place::here());
+VOLTA_API Tensor elu(const Tensor& x, double alpha = 1, Place place = Place::here());
+// log(1 + e^(beta x)) / beta; x itself where beta x is above the threshold.
+VOLTA_API Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20,
+                          Place place = Place::here());
+VOLTA_API Tensor mish(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor hardswish(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor logical_not(const Tensor& x, Place place = Place::here());
 
 // ---- Movement: new views of the same values.

@@ -57,6 +57,10 @@ class VOLTA_API HookHandle {
   std::weak_ptr<graph::GradientHook> hook_;
 };
 
+struct GeluOptions {
+  bool tanh = false;  // the approximation by a hyperbolic tangent
+};
+
 class VOLTA_API Tensor {
  public:
   Tensor() noexcept = default;  // no tensor: defined() is false
@@ -146,8 +150,10 @@ class VOLTA_API Tensor {
   Tensor abs(Place place = Place::here()) const;
   Tensor sign(Place place = Place::here()) const;
   Tensor exp(Place place = Place::here()) const;
+  Tensor exp2(Place place = Place::here()) const;
   Tensor expm1(Place place = Place::here()) const;
   Tensor log(Place place = Place::here()) const;
+  Tensor log2(Place place = Place::here()) const;
   Tensor log1p(Place place = Place::here()) const;
   Tensor sqrt(Place place = Place::here()) const;
   Tensor rsqrt(Place place = Place::here()) const;
@@ -155,16 +161,36 @@ class VOLTA_API Tensor {
   Tensor reciprocal(Place place = Place::here()) const;
   Tensor sin(Place place = Place::here()) const;
   Tensor cos(Place place = Place::here()) const;
+  Tensor tan(Place place = Place::here()) const;
+  Tensor asin(Place place = Place::here()) const;
+  Tensor acos(Place place = Place::here()) const;
+  Tensor atan(Place place = Place::here()) const;
+  Tensor sinh(Place place = Place::here()) const;
+  Tensor cosh(Place place = Place::here()) const;
   Tensor tanh(Place place = Place::here()) const;
   Tensor sigmoid(Place place = Place::here()) const;
   Tensor erf(Place place = Place::here()) const;
   Tensor floor(Place place = Place::here()) const;
+  Tensor ceil(Place place = Place::here()) const;
+  Tensor round(Place place = Place::here()) const;
+  Tensor isnan(Place place = Place::here()) const;
+  Tensor isinf(Place place = Place::here()) const;
   Tensor relu(Place place = Place::here()) const;
   Tensor gelu(Place place = Place::here()) const;
+  Tensor gelu(GeluOptions options, Place place = Place::here()) const;
   Tensor silu(Place place = Place::here()) const;
+  Tensor leaky_relu(double slope = 0.01, Place place = Place::here()) const;
+  Tensor elu(double alpha = 1, Place place = Place::here()) const;
+  Tensor softplus(double beta = 1, double threshold = 20, Place place = Place::here()) const;
+  Tensor mish(Place place = Place::here()) const;
+  Tensor hardswish(Place place = Place::here()) const;
   Tensor logical_not(Place place = Place::here()) const;
 
+  Tensor mod(const Operand& other) const;
+  Tensor fmod(const Operand& other) const;
+  Tensor floor_div(const Operand& other) const;
   Tensor pow(const Operand& exponent) const;
+  Tensor atan2(const Operand& other) const;
   Tensor maximum(const Operand& other) const;
   Tensor minimum(const Operand& other) const;
   Tensor lt(const Operand& other) const;
@@ -173,6 +199,16 @@ class VOLTA_API Tensor {
   Tensor ge(const Operand& other) const;
   Tensor eq(const Operand& other) const;
   Tensor ne(const Operand& other) const;
+  Tensor logical_and(const Operand& other) const;
+  Tensor logical_or(const Operand& other) const;
+  Tensor logical_xor(const Operand& other) const;
+  Tensor clamp(const std::optional<Operand>& low, const std::optional<Operand>& high,
+               Place place = Place::here()) const;
+  Tensor lerp(const Operand& end, const Operand& weight) const;
+  Tensor addcmul(const Operand& a, const Operand& b, Scalar value = 1,
+                 Place place = Place::here()) const;
+  Tensor addcdiv(const Operand& a, const Operand& b, Scalar value = 1,
+                 Place place = Place::here()) const;
 
   Tensor reshape(const Shape& shape, Place place = Place::here()) const;
   // One size may be -1: what is left.
@@ -242,6 +278,7 @@ VOLTA_API Tensor operator+(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator-(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator*(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator/(const Operand& a, const Operand& b);
+VOLTA_API Tensor operator%(const Operand& a, const Operand& b);  // the sign of b
 VOLTA_API Tensor operator<(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator<=(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator>(const Operand& a, const Operand& b);

@@ -38,7 +38,8 @@ std::optional<double> constant_named(std::string_view name) {
 }
 
 bool takes_truth(ScalarOp op) {
-  return op == ScalarOp::logical_and || op == ScalarOp::logical_or || op == ScalarOp::logical_not;
+  return op == ScalarOp::logical_and || op == ScalarOp::logical_or || op == ScalarOp::logical_xor ||
+         op == ScalarOp::logical_not;
 }
 
 }  // namespace
@@ -290,10 +291,15 @@ bool Formula::mentions(int name) const {
   });
 }
 
+std::optional<double> Formula::number() const {
+  const Step& result = steps_.back();
+  return result.kind == Step::Kind::Number ? std::optional(result.number) : std::nullopt;
+}
+
 bool Formula::needs_floats() const {
   return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) {
-    return step.kind == Step::Kind::Op ? *kernel::info(step.op).integer_expression == '\0'
-                                       : step.number != std::floor(step.number);
+    if (step.kind != Step::Kind::Op) return step.number != std::floor(step.number);
+    return step.op == ScalarOp::div || *kernel::info(step.op).integer_expression == '\0';
   });
 }
 

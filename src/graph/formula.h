@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,8 @@ class Formula {
   const std::vector<Step>& steps() const { return steps_; }  // the last one is the result
   bool gives_truth() const { return steps_.back().truth; }
   bool mentions(int name) const;
+  // Of a formula that is a number whatever the parameters are.
+  std::optional<double> number() const;
   // Whether integers would not do: it divides, or calls what only real numbers have.
   bool needs_floats() const;
 

@@ -109,15 +109,16 @@ void vjp::formula(Vjp& v) {
   for (std::size_t i = 0; i < formula.gradients.size(); ++i) {
     if (!v.needs(static_cast<int>(i))) continue;
     const Formula& gradient = formula.gradients[i];
+    if (const std::optional<double> number = gradient.number()) {
+      v.give(static_cast<int>(i), filled(v.output_shape(), *number, v.dtype(0), v.device(0)));
+      continue;
+    }
     const std::vector<int> used = used_names(formula, gradient);
     if (grad_mode()) {  // the gradient has gradients: it is recorded in operations that do
       std::vector<Term> names(formula.names.size());
       names.back().tensor = v.gradient();
       for (const int name : used) names[static_cast<std::size_t>(name)].tensor = value_of(name);
-      const Term result = gradient.evaluate<Term>(TensorAlgebra{names, v.place()});
-      v.give(static_cast<int>(i), result.tensor.defined() ? result.tensor
-                                                          : filled(v.output_shape(), result.number,
-                                                                   v.dtype(0), v.device(0)));
+      v.give(static_cast<int>(i), gradient.evaluate<Term>(TensorAlgebra{names, v.place()}).tensor);
       continue;
     }
     std::vector<Borrowed> inputs{v.gradient()};

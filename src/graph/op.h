@@ -49,7 +49,9 @@ enum class OpId : std::uint16_t {
   function_output,  // (number): leads the gradient of one of its outputs to it
 // Composed: one recorded node, expanded into primitives when a plan is built. Formulas first.
 #define VOLTA_FORMULA(name, ...) name,
+#define VOLTA_GRADIENT(...)
 #include "graph/formulas.def"
+#undef VOLTA_GRADIENT
 #undef VOLTA_FORMULA
   formula_grad,   // (operation, which of its tensors): gradient, then what the formula uses
   mean,           // (axes...)
@@ -98,7 +100,7 @@ struct Op {
   std::uint32_t saves = kSavesNothing;
   void (*vjp)(Vjp&) = nullptr;               // null: no gradient flows
   void (*lower)(plan::Lowering&) = nullptr;  // null: the planner knows the primitive
-  const FormulaText* formula = nullptr;      // of a composed elementwise operation
+  const FormulaText* formula = nullptr;      // value and gradient as texts, where it has them
 };
 inline constexpr std::size_t kOps = static_cast<std::size_t>(OpId::kCount);
 extern const std::array<Op, kOps> op_table;

@@ -11,7 +11,10 @@ namespace {
 namespace formulas {
 #define VOLTA_FORMULA(name, parameters, value, ...) \
   constexpr FormulaText name{parameters, value, {__VA_ARGS__}};
+#define VOLTA_GRADIENT(name, parameters, ...) \
+  constexpr FormulaText name{parameters, #name "(" parameters ")", {__VA_ARGS__}};
 #include "graph/formulas.def"
+#undef VOLTA_GRADIENT
 #undef VOLTA_FORMULA
 }  // namespace formulas
 
@@ -26,7 +29,8 @@ constexpr std::array<Op, kOps> make_table() {
     table[static_cast<std::size_t>(id)] = {id, name, saves, vjp, lower};
   };
   constexpr auto both = kSavesInput0 | kSavesInput1;
-  // Scalar operations, in the order of scalar_ops.def.
+  // Scalar operations, in the order of scalar_ops.def; the others have their gradient in
+  // formulas.def.
   row(OpId::neg, "neg", kSavesNothing, vjp::neg);
   row(OpId::abs, "abs", kSavesInput0, vjp::abs);
   row(OpId::sign, "sign", kSavesNothing, vjp::zero);
@@ -55,6 +59,7 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::ne, "ne", kSavesNothing, nullptr);
   row(OpId::logical_and, "logical_and", kSavesNothing, nullptr);
   row(OpId::logical_or, "logical_or", kSavesNothing, nullptr);
+  row(OpId::logical_xor, "logical_xor", kSavesNothing, nullptr);
   row(OpId::where, "where", kSavesInput0, vjp::where);
   // Other primitives.
   row(OpId::cast, "cast", kSavesNothing, vjp::cast);
@@ -75,12 +80,16 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::to_device, "to", kSavesNothing, vjp::to_device);
   row(OpId::function, "function", kSavesNothing, vjp::function);
   row(OpId::function_output, "function", kSavesNothing, vjp::function_output);
-  // Composed: formulas, then the others.
+  // Gradients that are formulas; composed operations: formulas, then the others.
 #define VOLTA_FORMULA(name, ...)                                                              \
   table[static_cast<std::size_t>(OpId::name)] = {                                             \
       OpId::name,      #name,          saves_of(formulas::name), gradient_of(formulas::name), \
       expand::formula, &formulas::name};
+#define VOLTA_GRADIENT(name, ...)                                                                 \
+  table[static_cast<std::size_t>(OpId::name)] = {OpId::name,   #name,   saves_of(formulas::name), \
+                                                 vjp::formula, nullptr, &formulas::name};
 #include "graph/formulas.def"
+#undef VOLTA_GRADIENT
 #undef VOLTA_FORMULA
   row(OpId::formula_grad, "gradient", kSavesNothing, nullptr, expand::formula_grad);
   row(OpId::mean, "mean", kSavesNothing, vjp::mean, expand::mean);

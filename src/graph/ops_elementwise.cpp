@@ -28,7 +28,14 @@ namespace {
 bool compares(OpId op) {
   return op == OpId::lt || op == OpId::le || op == OpId::eq || op == OpId::ne;
 }
-bool is_logical(OpId op) { return op == OpId::logical_and || op == OpId::logical_or; }
+bool is_logical(OpId op) {
+  return op == OpId::logical_and || op == OpId::logical_or || op == OpId::logical_xor;
+}
+// Whether integers are converted: the result is no integer.
+bool needs_floats(OpId op) { return op == OpId::div || op == OpId::atan2; }
+bool divides_integers(OpId op) {
+  return op == OpId::fmod || op == OpId::mod || op == OpId::floor_div;
+}
 
 const char* shown_name(OpId op) { return op_info(op).name; }
 
@@ -42,9 +49,23 @@ OpId among_bools(OpId op) {
     case OpId::minimum:
       return OpId::logical_and;
     case OpId::sub:
-      throw_dtype("sub", DType::boolean, "numbers");
+    case OpId::fmod:
+    case OpId::mod:
+    case OpId::floor_div:
+    case OpId::pow:
+      throw_dtype(shown_name(op), DType::boolean, "numbers");
     default:
       return op;
+  }
+}
+
+// What is wrong with integers and this number, whatever they are.
+void require_integer_operand(OpId op, DType dtype, Scalar number) {
+  if (divides_integers(op) && number.integer() == 0)
+    throw ArgumentError(fmt::format("{}: {} divided by zero", shown_name(op), name_of(dtype)));
+  if (op == OpId::pow && number.integer() < 0) {
+    throw ArgumentError(
+        fmt::format("pow: {} to the power of {} is no integer", name_of(dtype), number.integer()));
   }
 }
 
@@ -77,11 +98,12 @@ void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
     const Tensor& tensor = a.is_scalar() ? b.tensor() : a.tensor();
     const Scalar scalar = a.is_scalar() ? a.scalar() : b.scalar();
     dtype = dtype_beside(node_of(tensor)->dtype, scalar);
-    if ((op == OpId::div || op == OpId::pow) && !is_floating(dtype)) dtype = DType::f32;
+    if (needs_floats(op) && !is_floating(dtype)) dtype = DType::f32;
+    if (!is_floating(dtype) && b.is_scalar()) require_integer_operand(op, dtype, scalar);
     sides.side[a.is_scalar() ? 1 : 0] = &tensor;
     sides.replace(a.is_scalar() ? 0 : 1, filled(Shape{}, scalar, dtype, entry_of(tensor)));
   }
-  if ((op == OpId::div || op == OpId::pow) && !is_floating(dtype)) dtype = DType::f32;
+  if (needs_floats(op) && !is_floating(dtype)) dtype = DType::f32;
   for (int i = 0; i < 2; ++i) {
     if (node_of(*sides.side[i])->dtype != dtype)
       sides.replace(i, sides.side[i]->to(dtype, a.place()));
@@ -155,6 +177,20 @@ Tensor unary_any(OpId op, const Tensor& x, Place place) {
   return apply(op, {x}, {}, node.shape, node.dtype, place);
 }
 
+// Integers are whole already.
+Tensor to_whole(OpId op, const Tensor& x, Place place) {
+  require_defined(op_info(op).name, x);
+  if (!is_floating(x.dtype())) return x.clone(place);
+  return apply(op, {x}, {}, x.shape(), x.dtype(), place);
+}
+
+// What only floats can be.
+Tensor of_floats(OpId op, const Tensor& x, Place place) {
+  require_defined(op_info(op).name, x);
+  if (!is_floating(x.dtype())) return filled(x.shape(), false, DType::boolean, x.device());
+  return apply(op, {x}, {}, x.shape(), DType::boolean, place);
+}
+
 }  // namespace
 }  // namespace graph
 
@@ -164,7 +200,11 @@ VOLTA_BINARY(add)
 VOLTA_BINARY(sub)
 VOLTA_BINARY(mul)
 VOLTA_BINARY(div)
+VOLTA_BINARY(fmod)
+VOLTA_BINARY(mod)
+VOLTA_BINARY(floor_div)
 VOLTA_BINARY(pow)
+VOLTA_BINARY(atan2)
 VOLTA_BINARY(maximum)
 VOLTA_BINARY(minimum)
 VOLTA_BINARY(lt)
@@ -173,6 +213,7 @@ VOLTA_BINARY(eq)
 VOLTA_BINARY(ne)
 VOLTA_BINARY(logical_and)
 VOLTA_BINARY(logical_or)
+VOLTA_BINARY(logical_xor)
 #undef VOLTA_BINARY
 
 namespace {
@@ -193,6 +234,7 @@ Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
 Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); }
 Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }
 Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
+Tensor operator%(const Operand& a, const Operand& b) { return mod(a, b); }
 Tensor operator<(const Operand& a, const Operand& b) { return lt(a, b); }
 Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); }
 Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
@@ -235,26 +277,33 @@ VOLTA_UNARY(sign, unary_any)
 VOLTA_UNARY(square, unary_any)
 VOLTA_UNARY(relu, unary_any)
 VOLTA_UNARY(exp, unary_float)
+VOLTA_UNARY(exp2, unary_float)
 VOLTA_UNARY(expm1, unary_float)
 VOLTA_UNARY(log, unary_float)
+VOLTA_UNARY(log2, unary_float)
 VOLTA_UNARY(log1p, unary_float)
 VOLTA_UNARY(sqrt, unary_float)
 VOLTA_UNARY(rsqrt, unary_float)
 VOLTA_UNARY(reciprocal, unary_float)
 VOLTA_UNARY(sin, unary_float)
 VOLTA_UNARY(cos, unary_float)
+VOLTA_UNARY(tan, unary_float)
+VOLTA_UNARY(asin, unary_float)
+VOLTA_UNARY(acos, unary_float)
+VOLTA_UNARY(atan, unary_float)
+VOLTA_UNARY(sinh, unary_float)
+VOLTA_UNARY(cosh, unary_float)
 VOLTA_UNARY(tanh, unary_float)
 VOLTA_UNARY(sigmoid, unary_float)
 VOLTA_UNARY(erf, unary_float)
 VOLTA_UNARY(gelu, unary_float)
 VOLTA_UNARY(silu, unary_float)
+VOLTA_UNARY(floor, to_whole)
+VOLTA_UNARY(ceil, to_whole)
+VOLTA_UNARY(round, to_whole)
+VOLTA_UNARY(isnan, of_floats)
+VOLTA_UNARY(isinf, of_floats)
 #undef VOLTA_UNARY
-
-Tensor floor(const Tensor& x, Place place) {
-  graph::require_defined("floor", x);
-  if (!is_floating(x.dtype())) return x.clone(place);
-  return apply(OpId::floor, {&x, 1}, {}, x.shape(), x.dtype(), place);
-}
 
 Tensor logical_not(const Tensor& x, Place place) {
   graph::require_defined("logical_not", x);

@@ -283,8 +283,10 @@ VOLTA_METHOD(neg)
 VOLTA_METHOD(abs)
 VOLTA_METHOD(sign)
 VOLTA_METHOD(exp)
+VOLTA_METHOD(exp2)
 VOLTA_METHOD(expm1)
 VOLTA_METHOD(log)
+VOLTA_METHOD(log2)
 VOLTA_METHOD(log1p)
 VOLTA_METHOD(sqrt)
 VOLTA_METHOD(rsqrt)
@@ -292,20 +294,36 @@ VOLTA_METHOD(square)
 VOLTA_METHOD(reciprocal)
 VOLTA_METHOD(sin)
 VOLTA_METHOD(cos)
+VOLTA_METHOD(tan)
+VOLTA_METHOD(asin)
+VOLTA_METHOD(acos)
+VOLTA_METHOD(atan)
+VOLTA_METHOD(sinh)
+VOLTA_METHOD(cosh)
 VOLTA_METHOD(tanh)
 VOLTA_METHOD(sigmoid)
 VOLTA_METHOD(erf)
 VOLTA_METHOD(floor)
+VOLTA_METHOD(ceil)
+VOLTA_METHOD(round)
+VOLTA_METHOD(isnan)
+VOLTA_METHOD(isinf)
 VOLTA_METHOD(relu)
 VOLTA_METHOD(gelu)
 VOLTA_METHOD(silu)
+VOLTA_METHOD(mish)
+VOLTA_METHOD(hardswish)
 VOLTA_METHOD(logical_not)
 #undef VOLTA_METHOD
 #define VOLTA_METHOD(name)                                    \
   Tensor Tensor::name(const Operand& other) const {           \
     return volta::name(Operand(*this, other.place()), other); \
   }
+VOLTA_METHOD(mod)
+VOLTA_METHOD(fmod)
+VOLTA_METHOD(floor_div)
 VOLTA_METHOD(pow)
+VOLTA_METHOD(atan2)
 VOLTA_METHOD(maximum)
 VOLTA_METHOD(minimum)
 VOLTA_METHOD(lt)
@@ -314,7 +332,34 @@ VOLTA_METHOD(gt)
 VOLTA_METHOD(ge)
 VOLTA_METHOD(eq)
 VOLTA_METHOD(ne)
+VOLTA_METHOD(logical_and)
+VOLTA_METHOD(logical_or)
+VOLTA_METHOD(logical_xor)
 #undef VOLTA_METHOD
+
+Tensor Tensor::gelu(GeluOptions options, Place place) const {
+  return volta::gelu(*this, options, place);
+}
+Tensor Tensor::leaky_relu(double slope, Place place) const {
+  return volta::leaky_relu(*this, slope, place);
+}
+Tensor Tensor::elu(double alpha, Place place) const { return volta::elu(*this, alpha, place); }
+Tensor Tensor::softplus(double beta, double threshold, Place place) const {
+  return volta::softplus(*this, beta, threshold, place);
+}
+Tensor Tensor::clamp(const std::optional<Operand>& low, const std::optional<Operand>& high,
+                     Place place) const {
+  return volta::clamp(*this, low, high, place);
+}
+Tensor Tensor::lerp(const Operand& end, const Operand& weight) const {
+  return volta::lerp(Operand(*this, end.place()), end, weight);
+}
+Tensor Tensor::addcmul(const Operand& a, const Operand& b, Scalar value, Place place) const {
+  return volta::addcmul(*this, a, b, value, place);
+}
+Tensor Tensor::addcdiv(const Operand& a, const Operand& b, Scalar value, Place place) const {
+  return volta::addcdiv(*this, a, b, value, place);
+}
 
 Tensor Tensor::softmax(std::int64_t axis, Place place) const {
   return volta::softmax(*this, axis, place);

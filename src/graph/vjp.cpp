@@ -100,19 +100,18 @@ void pow(Vjp& v) {
   // 0^b has gradient 0 with respect to b >= 0, not 0 * -inf.
   if (v.needs(1)) v.give(1, where(logical_and(a.eq(0), b.ge(0)), 0, g * v.output() * a.log()));
 }
+// Beside a NaN both sides get the gradient.
 void maximum(Vjp& v) {
   const Tensor &a = v.input(0), &b = v.input(1), &g = v.gradient();
   const Tensor half = g * 0.5;
   if (v.needs(0)) v.give(0, where(a.eq(b), half, where(a.lt(b), 0, g)));
-  if (v.needs(1))
-    v.give(1, where(a.eq(b), half, where(a.lt(b), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
+  if (v.needs(1)) v.give(1, where(a.eq(b), half, where(b.lt(a), 0, g)));
 }
 void minimum(Vjp& v) {
   const Tensor &a = v.input(0), &b = v.input(1), &g = v.gradient();
   const Tensor half = g * 0.5;
   if (v.needs(0)) v.give(0, where(a.eq(b), half, where(b.lt(a), 0, g)));
-  if (v.needs(1))
-    v.give(1, where(a.eq(b), half, where(b.lt(a), g, where(a.ne(a), 0, where(b.ne(b), g, 0)))));
+  if (v.needs(1)) v.give(1, where(a.eq(b), half, where(a.lt(b), 0, g)));
 }
 void where(Vjp& v) {
   const Tensor& condition = v.input(0);

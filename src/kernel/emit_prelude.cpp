@@ -205,6 +205,19 @@ DEVICE f32 {0}(f32 a, f32 b) {{
 }}
 )";
 
+// Wraps as multiplication does; a negative exponent leaves 0 of all bases but 1 and -1.
+constexpr std::string_view kIntegerPower = R"(
+DEVICE i64 integer_power(i64 base, i64 exponent) {
+  if (exponent < 0) return base == 1 || base == -1 ? ((exponent & 1) != 0 ? base : 1) : 0;
+  u64 power = 1, factor = (u64)base;
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) power *= factor;
+    factor *= factor;
+  }
+  return (i64)power;
+}
+)";
+
 // How many of `high` ascending keys are smaller than a value.
 constexpr std::string_view kSearch = R"(
 DEVICE i32 search_{0}(GLOBAL const {0}* keys, index_t stride, index_t high, {0} value) {{
@@ -241,6 +254,11 @@ class PreludePrinter {
       if (at(searched_, dtype)) text_ += fmt::format(fmt::runtime(kSearch), Printer::type(dtype));
     }
     packs();
+    for (const DType dtype : {DType::i32, DType::i64, DType::u8, DType::boolean}) {
+      if (!at(of(ScalarOp::pow), dtype)) continue;
+      text_ += kIntegerPower;
+      break;
+    }
     for (int op = 0; op < kScalarOpCount; ++op) {
       for (int t = 0; t < kDTypeCount; ++t) {
         if (ops_[static_cast<std::size_t>(op)][static_cast<std::size_t>(t)]) {

@@ -181,6 +181,12 @@ struct Floor {
     return hn::CopySign(hn::Floor(a), a);  // some targets lose the sign of -0
   }
 };
+struct Round {
+  template <class D, class V>
+  static HWY_INLINE V vector(D, V a) {
+    return hn::CopySign(hn::Round(a), a);
+  }
+};
 struct Add {
   template <class D, class V>
   static HWY_INLINE V vector(D, V a, V b) {
@@ -215,6 +221,38 @@ struct Div {
   template <class D, class V>
   static HWY_INLINE V vector(D, V a, V b) {
     return hn::Div(a, b);
+  }
+};
+// Of integers: by zero it is zero, and nothing traps.
+struct Quotient {
+  template <class T>
+  static T scalar(T a, T b) {
+    if (b == 0) return 0;
+    if (std::is_signed_v<T> && b == static_cast<T>(-1)) return Neg::scalar(a, b);
+    return static_cast<T>(a / b);
+  }
+};
+struct Remainder {
+  template <class T>
+  static T scalar(T a, T b) {
+    if (b == 0 || (std::is_signed_v<T> && b == static_cast<T>(-1))) return 0;
+    return static_cast<T>(a % b);
+  }
+};
+// Wraps as multiplication does; a negative exponent leaves 0 of all bases but 1 and -1.
+struct Power {
+  template <class T>
+  static T scalar(T base, T exponent) {
+    if (exponent < 0) {
+      const bool unit = base == 1 || base == static_cast<T>(-1);
+      return unit ? ((exponent & 1) != 0 ? base : T{1}) : T{0};
+    }
+    std::uint64_t power = 1, factor = static_cast<std::uint64_t>(base);
+    for (auto left = static_cast<std::uint64_t>(exponent); left != 0; left >>= 1) {
+      if ((left & 1) != 0) power *= factor;
+      factor *= factor;
+    }
+    return static_cast<T>(power);
   }
 };
 // (a != a || a > b) ? a : b, so that a NaN on either side is the result.
@@ -294,6 +332,13 @@ struct LogicalOr {
     return hn::Or(differ(a, zero), differ(b, zero));
   }
 };
+struct LogicalXor {
+  template <class D, class V>
+  static HWY_INLINE auto mask(D d, V a, V b) {
+    const V zero = hn::Zero(d);
+    return hn::Xor(differ(a, zero), differ(b, zero));
+  }
+};
 // Arithmetic on bool is arithmetic of 0 and 1 converted back: a + b is "or", a - b is "differ".
 struct BoolOr {
   template <class T>
@@ -320,6 +365,7 @@ void fill_shared(SimdTable& table, DType dtype) {
   set(ScalarOp::ne, compare_loop<T, Ne>);
   set(ScalarOp::logical_and, compare_loop<T, LogicalAnd>);
   set(ScalarOp::logical_or, compare_loop<T, LogicalOr>);
+  set(ScalarOp::logical_xor, compare_loop<T, LogicalXor>);
   set(ScalarOp::where, where_loop<T>);
 }
 
@@ -335,6 +381,7 @@ void fill_float(SimdTable& table, DType dtype) {
   set(ScalarOp::sqrt, unary_loop<T, Sqrt>);
   set(ScalarOp::rsqrt, unary_loop<T, Rsqrt>);
   set(ScalarOp::floor, unary_loop<T, Floor>);
+  set(ScalarOp::round, unary_loop<T, Round>);
   set(ScalarOp::add, binary_loop<T, Add>);
   set(ScalarOp::sub, binary_loop<T, Sub>);
   set(ScalarOp::mul, binary_loop<T, Mul>);
@@ -352,9 +399,13 @@ void fill_integer(SimdTable& table, DType dtype) {
   set(ScalarOp::neg, scalar_loop<T, Neg>);
   set(ScalarOp::sign, scalar_loop<T, Sign>);
   set(ScalarOp::floor, scalar_loop<T, Identity>);
+  set(ScalarOp::round, scalar_loop<T, Identity>);
   set(ScalarOp::add, binary_loop<T, Add>);
   set(ScalarOp::sub, binary_loop<T, Sub>);
   set(ScalarOp::mul, scalar_loop<T, Mul>);
+  set(ScalarOp::div, scalar_loop<T, Quotient>);
+  set(ScalarOp::fmod, scalar_loop<T, Remainder>);
+  set(ScalarOp::pow, scalar_loop<T, Power>);
   set(ScalarOp::maximum, scalar_loop<T, Maximum>);
   set(ScalarOp::minimum, scalar_loop<T, Minimum>);
   if constexpr (std::is_signed_v<T>) {
@@ -399,6 +450,7 @@ const SimdTable& simd() {
     SimdTable filled;
     fill_arithmetic(filled);
     fill_functions(filled);
+    fill_angles(filled);
     fill_chains(filled);
     fill_casts(filled);
     fill_movement(filled);

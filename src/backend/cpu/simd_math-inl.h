@@ -8,6 +8,8 @@
 #define VOLTA_CPU_SIMD_MATH_H
 #endif
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "hwy/highway.h"
@@ -226,6 +228,78 @@ HWY_INLINE V error_function(D d, V x) {
   const V result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 1.0f)),
                                   hn::MulAdd(magnitude, small, magnitude), large);
   return hn::IfThenElse(is_nan(x), x, hn::CopySign(result, x));
+}
+
+// 2^x of f64 = 2^n e^(r ln 2), where x = n + r; the power of two in two factors.
+template <class D, class V>
+HWY_INLINE V exponential_of_two(D d, V x) {
+  const V bounded = hn::Min(hn::Max(x, hn::Set(d, -1080.0)), hn::Set(d, 1030.0));
+  const V n = hn::Round(bounded);
+  const V p = hn::Exp(d, hn::Mul(hn::Sub(bounded, n), hn::Set(d, 0.69314718055994531)));
+  const V half = hn::Floor(hn::Mul(n, hn::Set(d, 0.5)));
+  const V result = hn::Mul(hn::Mul(p, power_of_two(d, half)), power_of_two(d, hn::Sub(n, half)));
+  return hn::IfThenElse(is_nan(x), x, result);
+}
+
+// log2 of f64 = e + log2(m), where x = 2^e m and m is between the square roots of 1/2 and 2.
+template <class D, class V>
+HWY_INLINE V logarithm_of_two(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V infinity = hn::Set(d, std::numeric_limits<double>::infinity()), zero = hn::Zero(d);
+  const auto tiny = hn::Lt(x, hn::Set(d, std::numeric_limits<double>::min()));
+  const V normal = hn::IfThenElse(tiny, hn::Mul(x, hn::Set(d, 0x1p54)), x);
+  const auto bits = hn::BitCast(di, normal);
+  const auto root = hn::BitCast(di, hn::Set(d, 0.70710678118654752));
+  const auto e = hn::ShiftRight<52>(hn::Sub(bits, root));
+  const V m = hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<52>(e)));
+  const V exponent = hn::Sub(hn::ConvertTo(d, e), hn::IfThenElseZero(tiny, hn::Set(d, 54.0)));
+  V result = hn::MulAdd(hn::Log(d, m), hn::Set(d, 1.4426950408889634), exponent);
+  const auto odd = hn::Or(hn::Not(hn::Gt(x, zero)), hn::Eq(x, infinity));  // NaN included
+  if (!hn::AllFalse(d, odd)) {
+    result = hn::IfThenElse(hn::Eq(x, infinity), infinity, result);
+    result = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), result);
+    result = hn::IfThenElse(hn::Lt(x, zero), hn::NaN(d), result);
+    result = hn::IfThenElse(is_nan(x), x, result);
+  }
+  return result;
+}
+
+// The scalar target's own conversion saturates infinities.
+template <class D, class V>
+HWY_INLINE hn::Vec<D> narrow(D d, V x) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(d, static_cast<float>(hn::GetLane(x)));
+#else
+  return hn::DemoteTo(d, x);
+#endif
+}
+
+// Functions written for f64. f32 goes through them too: its results come out correctly rounded
+// nearly always.
+template <class T, class D>
+HWY_INLINE auto load_wide(D d, const T* x) {
+  if constexpr (sizeof(T) == 4) {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), x));
+  } else {
+    return hn::LoadU(d, x);
+  }
+}
+template <class T, class D, class V>
+HWY_INLINE void store_wide(D d, V value, T* z) {
+  if constexpr (sizeof(T) == 4) {
+    const hn::Rebind<T, D> df;
+    hn::StoreU(narrow(df, value), df, z);
+  } else {
+    hn::StoreU(value, d, z);
+  }
+}
+template <class T, class F>
+void wide_loop(void* out, const void* a, const void*, const void*, std::size_t n) {
+  const hn::ScalableTag<double> d;
+  const T* x = static_cast<const T*>(a);
+  T* z = static_cast<T*>(out);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d))
+    store_wide(d, F::apply(d, load_wide(d, x + i)), z + i);
 }
 
 }  // namespace

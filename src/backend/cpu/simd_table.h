@@ -160,6 +160,7 @@ constexpr int type_index(DType t) { return static_cast<int>(t); }
 // Parts of the table, each compiled once per instruction set.
 void fill_arithmetic(SimdTable& table);
 void fill_functions(SimdTable& table);
+void fill_angles(SimdTable& table);
 void fill_chains(SimdTable& table);
 void fill_casts(SimdTable& table);
 void fill_movement(SimdTable& table);

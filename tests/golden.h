@@ -1,0 +1,46 @@
+// Golden values: what PyTorch gave for calls of Volta's operations (tests/golden/make_golden.py).
+// A family is a file tests/golden/<family>.safetensors and a table that says how each of its
+// operations is called here; see golden_elementwise_test.cpp.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "volta/tensor.h"
+
+namespace volta::golden {
+
+// Numbers that go with a call, by name.
+class Attributes {
+ public:
+  bool has(const std::string& name) const { return numbers_.count(name) != 0; }
+  Scalar operator[](const std::string& name) const { return numbers_.at(name); }
+  double value(const std::string& name) const { return numbers_.at(name).value(); }
+  void set(const std::string& name, Scalar number) { numbers_.insert_or_assign(name, number); }
+
+ private:
+  std::map<std::string, Scalar> numbers_;
+};
+
+enum class Precision {
+  exact,  // correctly rounded, or a step or two of it: f32 to 1e-6 relative
+  close,  // transcendental functions and sums: f32 to 1e-5
+};
+
+struct Operation {
+  std::string name;
+  Precision precision;
+  std::function<Tensor(const std::vector<Tensor>&, const Attributes&)> function;
+};
+inline void PrintTo(const Operation& operation, std::ostream* out) { *out << operation.name; }
+
+// Runs the cases of an operation on the test device: result, dtype, shape and gradients.
+void check(const std::string& family, const Operation& operation);
+// Each operation of the file is in the table, at least six times in the file, and vice versa.
+void expect_complete(const std::string& family, std::span<const Operation> operations);
+
+}  // namespace volta::golden
