@@ -26,13 +26,15 @@ struct Guarded {
 
 TEST(BiasedLock, TheOwnerAndOthersExcludeEachOther) {
   Guarded guarded;
-  std::atomic<bool> stop{false};
+  std::atomic<bool> started{false}, stop{false};
   std::int64_t own = 0;
   std::thread owner([&] {
     guarded.lock.own();
-    for (; !stop.load(std::memory_order_relaxed); ++own) guarded.step();
+    started = true;
+    for (; own == 0 || !stop.load(std::memory_order_relaxed); ++own) guarded.step();
     guarded.lock.disown();
   });
+  while (!started) std::this_thread::yield();  // both sides run at the same time
   constexpr int kOthers = 2, kSteps = 3000;
   std::vector<std::thread> others;
   for (int t = 0; t < kOthers; ++t) {

@@ -146,7 +146,8 @@ class BackwardPass {
     for (std::size_t i = 0; i < roots.size(); ++i) {
       Variable* variable = TensorAccess::variable(roots[i]);
       // A gradient that was computed has a history of its own.
-      Tensor start = history_ || !gradients[i].requires_grad() ? gradients[i] : gradients[i].detach();
+      Tensor start =
+          history_ || !gradients[i].requires_grad() ? gradients[i] : gradients[i].detach();
       if (variable->tape) {
         add_to(variable->tape->gradient, std::move(start), place);
       } else {
