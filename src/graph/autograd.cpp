@@ -230,7 +230,7 @@ class BackwardPass {
   }
 
   // The gradient of a record's result is known: hooks see it, and who keeps it gets it.
-  void complete(Tape& tape, Tensor& g) {
+  void complete(Tape& tape, Tensor& g) const {
     TapeExtras& extras = *tape.extras;
     if (!extras.hooks.hooks.empty()) g = extras.hooks.run(std::move(g), tape.shape, tape.dtype);
     if (extras.retains != nullptr && !collects_) {
