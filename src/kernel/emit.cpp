@@ -146,6 +146,15 @@ class KernelPrinter {
 
 }  // namespace
 
+KernelSource named_source(const std::string& kind, std::string text) {
+  KernelSource source;
+  source.name = fmt::format("volta_{}_{:016x}", kind, hash_bytes(text));
+  const std::string mark = "KERNEL_NAME";
+  text.replace(text.find(mark), mark.size(), source.name);
+  source.text = std::move(text);
+  return source;
+}
+
 KernelSource emit(const Program& program, Dialect dialect) {
   KernelSource source;
   source.name = fmt::format("volta_{:016x}", hash_bytes(to_text(program)));

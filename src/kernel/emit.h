@@ -37,6 +37,8 @@ struct KernelSource {
   std::string text;  // complete source, includes nothing
 };
 VOLTA_BACKEND_API KernelSource emit(const Program& program, Dialect dialect);
+// A template's text with its own name in place of KERNEL_NAME: the kind and a hash of the text.
+KernelSource named_source(const std::string& kind, std::string text);
 
 // Threads per block (work-group size) of a program: a function of its schedule alone.
 VOLTA_BACKEND_API int block_threads(const Program& program);

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "kernel/emit_printer.h"
-#include "kernel/hash.h"
 
 namespace volta::kernel {
 namespace {
@@ -325,15 +324,6 @@ std::string definitions(const GemmOptions& options, Dialect dialect) {
   return text.append(kIntegers);
 }
 
-KernelSource named(const std::string& kind, std::string text) {
-  KernelSource source;
-  source.name = fmt::format("volta_gemm_{}_{:016x}", kind, hash_bytes(text));
-  const std::string mark = "KERNEL_NAME";
-  text.replace(text.find(mark), mark.size(), source.name);
-  source.text = std::move(text);
-  return source;
-}
-
 // One operand as a tile of [depth, extent] in local memory.
 struct Operand {
   const char* name = nullptr;
@@ -464,7 +454,7 @@ KernelSource emit_gemm(const GemmOptions& options, Dialect dialect) {
       fmt::arg("stride_columns", t.columns / t.thread_tile), fmt::arg("unpack", unpack(width)),
       fmt::arg("after_step", buffers == 1 ? "LOCAL_BARRIER;" : ""), fmt::arg("gather", gather),
       fmt::arg("store", store(options, width, dialect)));
-  return named("tiles", std::move(text));
+  return named_source("gemm_tiles", std::move(text));
 }
 
 KernelSource emit_gemm_strip(const GemmOptions& options) {
@@ -478,11 +468,12 @@ KernelSource emit_gemm_strip(const GemmOptions& options) {
                       fmt::arg("depth", kStripDepth), fmt::arg("step", kStripStep),
                       fmt::arg("fill_a", options.transpose_a ? kTurnedLeft : kLeft),
                       fmt::arg("fill_b", options.transpose_b ? kTurnedRight : kRight));
-  return named("strip", std::move(text));
+  return named_source("gemm_strip", std::move(text));
 }
 
 KernelSource emit_gemm_sum(const GemmOptions& options, Dialect dialect) {
-  return named("sum", definitions(options, dialect) +
+  return named_source("gemm_sum",
+                      definitions(options, dialect) +
                           fmt::format(fmt::runtime(kSum), fmt::arg("name", "KERNEL_NAME"),
                                       fmt::arg("threads", kGemmSumThreads)));
 }

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "kernel/hash.h"
-
 namespace volta::kernel {
 namespace {
 
@@ -197,15 +195,6 @@ std::string put_result(const SortOptions& options, std::string_view at, std::str
   return text + "    }";
 }
 
-KernelSource named(const std::string& kind, std::string text) {
-  KernelSource source;
-  source.name = fmt::format("volta_sort_{}_{:016x}", kind, hash_bytes(text));
-  const std::string mark = "KERNEL_NAME";
-  text.replace(text.find(mark), mark.size(), source.name);
-  source.text = std::move(text);
-  return source;
-}
-
 }  // namespace
 
 std::size_t sort_key_bytes(DType dtype) { return size_of(dtype) == 8 ? 8 : 4; }
@@ -218,12 +207,13 @@ KernelSource emit_sort_tiles(const SortOptions& options, Dialect dialect) {
       options.last ? put_result(options, "i", "position[i]")
                    : "if (i < n.width) {\n      out_keys[BLOCK * n.width + i] = key[i];\n"
                      "      out_positions[BLOCK * n.width + i] = position[i];\n    }";
-  return named("tiles", definitions(options, dialect) +
-                            fmt::format(fmt::runtime(kTiles), fmt::arg("name", "KERNEL_NAME"),
-                                        fmt::arg("threads", sort_tile_threads(options.tile)),
-                                        fmt::arg("outputs", outputs.parameters),
-                                        fmt::arg("takes", outputs.takes),
-                                        fmt::arg("tile", options.tile), fmt::arg("put", put)));
+  return named_source(
+      "sort_tiles",
+      definitions(options, dialect) +
+          fmt::format(fmt::runtime(kTiles), fmt::arg("name", "KERNEL_NAME"),
+                      fmt::arg("threads", sort_tile_threads(options.tile)),
+                      fmt::arg("outputs", outputs.parameters), fmt::arg("takes", outputs.takes),
+                      fmt::arg("tile", options.tile), fmt::arg("put", put)));
 }
 
 KernelSource emit_sort_merge(const SortOptions& options, Dialect dialect) {
@@ -243,12 +233,13 @@ KernelSource emit_sort_merge(const SortOptions& options, Dialect dialect) {
         "    out_keys[out + i + n.width] = ~(KEY)0;\n"
         "    out_positions[out + i + n.width] = ~0u;\n  }";
   }
-  return named("merge", definitions(options, dialect) +
-                            fmt::format(fmt::runtime(kMerge), fmt::arg("name", "KERNEL_NAME"),
-                                        fmt::arg("threads", kSortThreads),
-                                        fmt::arg("outputs", outputs.parameters),
-                                        fmt::arg("takes", outputs.takes), fmt::arg("put", put),
-                                        fmt::arg("fill", fill)));
+  return named_source(
+      "sort_merge",
+      definitions(options, dialect) +
+          fmt::format(fmt::runtime(kMerge), fmt::arg("name", "KERNEL_NAME"),
+                      fmt::arg("threads", kSortThreads), fmt::arg("outputs", outputs.parameters),
+                      fmt::arg("takes", outputs.takes), fmt::arg("put", put),
+                      fmt::arg("fill", fill)));
 }
 
 }  // namespace volta::kernel
