@@ -90,6 +90,20 @@ void pow_f64(void* out, const void* a, const void* b, const void*, std::size_t n
   for (std::size_t i = 0; i < n; ++i) z[i] = std::pow(x[i], y[i]);
 }
 
+// Gives lanes for which the vector formula does not hold their values one by one: mend(a, b,
+// value).
+template <class DF, class V, class Mend>
+V mend_lanes(DF df, V a, V b, V value, const Mend& mend) {
+  HWY_ALIGN float left[HWY_MAX_BYTES / sizeof(float)];
+  HWY_ALIGN float right[HWY_MAX_BYTES / sizeof(float)];
+  HWY_ALIGN float values[HWY_MAX_BYTES / sizeof(float)];
+  hn::StoreU(a, df, left);
+  hn::StoreU(b, df, right);
+  hn::StoreU(value, df, values);
+  for (std::size_t j = 0; j < hn::Lanes(df); ++j) mend(left[j], right[j], values[j]);
+  return hn::LoadU(df, values);
+}
+
 // e^(y log x) in double where x is positive and finite; the rest through libm.
 void pow_f32(void* out, const void* a, const void* b, const void*, std::size_t n) {
   const hn::ScalableTag<double> d;
@@ -98,9 +112,6 @@ void pow_f32(void* out, const void* a, const void* b, const void*, std::size_t n
   const float* x = static_cast<const float*>(a);
   const float* y = static_cast<const float*>(b);
   float* z = static_cast<float*>(out);
-  HWY_ALIGN float bases[HWY_MAX_BYTES / sizeof(float)];
-  HWY_ALIGN float powers[HWY_MAX_BYTES / sizeof(float)];
-  HWY_ALIGN float values[HWY_MAX_BYTES / sizeof(float)];
   for (std::size_t i = 0; i < n; i += lanes) {
     const auto base = hn::LoadU(df, x + i), power = hn::LoadU(df, y + i);
     const auto wide = hn::PromoteTo(d, base), exponent = hn::PromoteTo(d, power);
@@ -109,15 +120,9 @@ void pow_f32(void* out, const void* a, const void* b, const void*, std::size_t n
     const auto plain = hn::And(hn::And(hn::Gt(wide, hn::Zero(d)), hn::Le(wide, top)),
                                hn::Le(hn::Abs(exponent), top));
     if (!hn::AllTrue(d, plain)) {
-      hn::StoreU(base, df, bases);
-      hn::StoreU(power, df, powers);
-      hn::StoreU(value, df, values);
-      for (std::size_t j = 0; j < lanes; ++j) {
-        if (!(bases[j] > 0 && std::isfinite(bases[j]) && std::isfinite(powers[j]))) {
-          values[j] = std::pow(bases[j], powers[j]);
-        }
-      }
-      value = hn::LoadU(df, values);
+      value = mend_lanes(df, base, power, value, [](float x0, float y0, float& result) {
+        if (!(x0 > 0 && std::isfinite(x0) && std::isfinite(y0))) result = std::pow(x0, y0);
+      });
     }
     hn::StoreU(value, df, z + i);
   }
@@ -138,9 +143,6 @@ void fmod_f32(void* out, const void* a, const void* b, const void*, std::size_t 
   const float* x = static_cast<const float*>(a);
   const float* y = static_cast<const float*>(b);
   float* z = static_cast<float*>(out);
-  HWY_ALIGN float dividends[HWY_MAX_BYTES / sizeof(float)];
-  HWY_ALIGN float divisors[HWY_MAX_BYTES / sizeof(float)];
-  HWY_ALIGN float values[HWY_MAX_BYTES / sizeof(float)];
   for (std::size_t i = 0; i < n; i += lanes) {
     const auto narrow_a = hn::LoadU(df, x + i), narrow_b = hn::LoadU(df, y + i);
     const auto dividend = hn::PromoteTo(d, narrow_a), divisor = hn::PromoteTo(d, narrow_b);
@@ -157,15 +159,10 @@ void fmod_f32(void* out, const void* a, const void* b, const void*, std::size_t 
     const auto plain =
         hn::And(hn::Lt(hn::Abs(quotient), hn::Set(d, 0x1p29)), hn::Le(hn::Abs(divisor), top));
     if (!hn::AllTrue(d, plain)) {
-      hn::StoreU(narrow_a, df, dividends);
-      hn::StoreU(narrow_b, df, divisors);
-      hn::StoreU(value, df, values);
-      for (std::size_t j = 0; j < lanes; ++j) {
-        const double ratio = static_cast<double>(dividends[j]) / divisors[j];
-        if (!(std::fabs(ratio) < 0x1p29 && std::isfinite(divisors[j])))
-          values[j] = std::fmod(dividends[j], divisors[j]);
-      }
-      value = hn::LoadU(df, values);
+      value = mend_lanes(df, narrow_a, narrow_b, value, [](float from, float by, float& result) {
+        const double ratio = static_cast<double>(from) / by;
+        if (!(std::fabs(ratio) < 0x1p29 && std::isfinite(by))) result = std::fmod(from, by);
+      });
     }
     hn::StoreU(value, df, z + i);
   }
