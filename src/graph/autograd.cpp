@@ -16,6 +16,7 @@
 #include "core/thread_owned.h"
 #include "graph/apply.h"
 #include "graph/host.h"
+#include "graph/observer.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "graph/vjp.h"
@@ -128,6 +129,7 @@ class BackwardPass {
       if (tape == nullptr || tape->visit == pass_) continue;
       tape->visit = pass_;
       tapes_.push_back(tape);
+      roots_.emplace_back(tape);
     }
     find_reachable(tapes_, pass_);
     for (const Tape* tape : tapes_) {
@@ -140,8 +142,8 @@ class BackwardPass {
     if (collects_) find_leading();
     // In their forward's precision whatever the scopes say now; with a history if that is wanted.
     const Restore restore{std::exchange(grad_mode(), history_),
-                          std::exchange(anomaly_mode(), false)};
-    anomaly_ = restore.anomaly;  // a rule's operations are not looked at one by one
+                          std::exchange(recording_observer(), nullptr)};
+    observer_ = restore.observer;  // it does not see a rule's operations one by one
     const ExecutionContext plain({});
     for (std::size_t i = 0; i < roots.size(); ++i) {
       Variable* variable = TensorAccess::variable(roots[i]);
@@ -170,10 +172,11 @@ class BackwardPass {
 
  private:
   struct Restore {
-    bool grad, anomaly;
+    bool grad;
+    RecordingObserver* observer;
     ~Restore() {
       grad_mode() = grad;
-      anomaly_mode() = anomaly;
+      recording_observer() = observer;
     }
   };
 
@@ -218,8 +221,8 @@ class BackwardPass {
       if (!edge.tape && !edge.leaf.defined()) continue;
       if (collects_ && !is_wanted(edge)) continue;
       fit(part, edge, tape.place);
-      if (anomaly_) [[unlikely]]
-        look_for_nan(tape, input, part);
+      if (observer_ != nullptr) [[unlikely]]
+        observer_->differentiated(tape, input, part);
       if (edge.tape) {
         add_to(edge.tape->gradient, std::move(part), tape.place);
       } else {
@@ -284,9 +287,12 @@ class BackwardPass {
   }
 
   const bool retain_, history_, collects_;
-  bool anomaly_ = false;
+  RecordingObserver* observer_ = nullptr;
   const std::uint32_t pass_;
+  // The records reached. Those of the roots are held here, for a root may lose its own on the way
+  // (it is the gradient that a leaf is given), the others by who led to them.
   std::vector<Tape*> tapes_;
+  std::vector<TapeRef> roots_;
   std::vector<DeviceEntry*> accumulated_;  // devices where an earlier gradient was added to
   struct Hooked {
     Tensor leaf;  // keeps it

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernel/program.h"
+#include "volta/export.h"
 #include "volta/shape.h"
 
 namespace volta::plan {
@@ -103,7 +104,7 @@ struct Op {
   const FormulaText* formula = nullptr;      // value and gradient as texts, where it has them
 };
 inline constexpr std::size_t kOps = static_cast<std::size_t>(OpId::kCount);
-extern const std::array<Op, kOps> op_table;
+VOLTA_BACKEND_API extern const std::array<Op, kOps> op_table;
 // A user's operation (op_registry.cpp).
 const Op& registered_op(OpId id);
 inline const Op& op_info(OpId id) {

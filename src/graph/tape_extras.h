@@ -82,12 +82,5 @@ class TapeCollector {
 // The number that nodes recorded now carry (Node::epoch).
 std::uint32_t& recording_epoch();
 
-// ---- Anomalies.
-bool& anomaly_mode();
-// Throws NanError if the operation made a NaN of inputs without one.
-void look_for_nan(OpId op, std::span<const Borrowed> inputs, const Tensor& result, Place place);
-// The same for the gradient of an operation's input.
-void look_for_nan(const Tape& tape, std::size_t input, const Tensor& gradient);
-
 }  // namespace graph
 }  // namespace volta
