@@ -41,13 +41,6 @@ Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
   return mean_over(l, losses, all_axes(losses.shape()), false);
 }
 
-// log of the sum of exponentials along an axis, kept as 1; the largest is taken out first.
-Expr log_sum_exp(Lowering& l, Expr x, std::int64_t axis) {
-  const Expr largest = l.reduce(ReduceOp::Max, x, {&axis, 1}, true);
-  const Expr sum = l.reduce(ReduceOp::Sum, l.unary(ScalarOp::exp, x - largest), {&axis, 1}, true);
-  return l.unary(ScalarOp::log, sum) + largest;
-}
-
 }  // namespace
 
 void mean(Lowering& l) { l.out(mean_over(l, l.in(0), l.attrs(), false)); }
@@ -89,17 +82,21 @@ void mse_loss(Lowering& l) {
   l.out(reduced(l, d * d, l.attrs()[0]));
 }
 
-// Per row: log sum exp minus the label's logit.
+// Per row: log sum exp minus the label's logit. Results: the loss, the largest logits, the
+// logarithms of the sums of exponentials without them.
 void cross_entropy(Lowering& l) {
   const Expr x = l.in(0);
   const std::int64_t n = x.shape()[0], classes = x.shape()[1], axis = 1;
   const Expr label = l.reshape(l.bounded(l.in(1), classes, l.next_site()), {n, 1});
-  const Expr log_sum = log_sum_exp(l, x, axis);
+  const Expr largest = l.reduce(ReduceOp::Max, x, {&axis, 1}, true);
+  const Expr sum = l.reduce(ReduceOp::Sum, l.unary(ScalarOp::exp, x - largest), {&axis, 1});
   const Expr hot = l.binary(ScalarOp::eq, l.iota({n, classes}, 1), label);
   const Expr picked = l.reduce(ReduceOp::Sum, l.where(hot, x, literal(l, 0, x)), {&axis, 1});
-  const Expr row = l.reshape(log_sum, {n});
-  l.out(0, reduced(l, row - picked, l.attrs()[0]));
-  l.out(1, row);
+  // The two are not added up: among large logits the logarithm would be lost.
+  const Expr top = l.reshape(largest, {n}), log_sum = l.unary(ScalarOp::log, sum);
+  l.out(0, reduced(l, (top - picked) + log_sum, l.attrs()[0]));
+  l.out(1, top);
+  l.out(2, log_sum);
 }
 
 // x, eps, weight, bias

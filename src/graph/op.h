@@ -61,7 +61,7 @@ enum class OpId : std::uint16_t {
   log_softmax,    // (axis)
   linear,         // (tf32)
   mse_loss,       // (reduction)
-  cross_entropy,  // (reduction): loss, log of the sum of exponentials
+  cross_entropy,  // (reduction): loss, largest logit, log of the sum of exponentials without it
   layer_norm,     // (axes): output, mean, reciprocal deviation
   dropout,        // x, seed, offset, p
   normal,         // (sizes...) seed, offset

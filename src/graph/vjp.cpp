@@ -193,11 +193,13 @@ void to_device(Vjp& v) { v.give(0, v.gradient().to(v.device(0), v.place())); }
 void mean(Vjp& v) { v.give(0, spread(v, v.gradient() / reduced_count(v))); }
 void sum_to(Vjp& v) { v.give(0, expand_to(v.gradient(), v.shape(0), v.place())); }
 void softmax(Vjp& v) {
+  v.widen();
   const Tensor& y = v.output();
   const Tensor gy = v.gradient() * y;
   v.give(0, gy - y * sum_axes(gy, v.attrs(), true, v.place()));
 }
 void log_softmax(Vjp& v) {
+  v.widen();
   const Tensor& g = v.gradient();
   v.give(0, g - v.output().exp() * sum_axes(g, v.attrs(), true, v.place()));
 }
@@ -210,25 +212,29 @@ void linear(Vjp& v) {
   if (v.inputs() > 2 && v.needs(2)) v.give(2, g);
 }
 void mse_loss(Vjp& v) {
+  v.widen();
   const Tensor d = (v.input(0) - v.input(1)) * scaled(v, v.gradient(), v.shape(0).numel(), 2);
   if (v.needs(0)) v.give(0, d);
   if (v.needs(1)) v.give(1, -d);
 }
 // (softmax - one hot) times the gradient of each row's loss
 void cross_entropy(Vjp& v) {
+  v.widen();
   const Tensor &logits = v.input(0), &labels = v.input(1);
   const std::int64_t n = v.shape(0)[0], classes = v.shape(0)[1];
   Tensor g = scaled(v, v.gradient(), n);
   if (g.rank() == 1) g = reshape_to(g, {n, 1}, v.place());
-  const Tensor p = v.with_history()
-                       ? volta::softmax(logits, 1, v.place())
-                       : (logits - reshape_to(v.auxiliary(0), {n, 1}, v.place())).exp();
+  const Tensor p = v.with_history() ? volta::softmax(logits, 1, v.place())
+                                    : (logits - reshape_to(v.auxiliary(0), {n, 1}, v.place()) -
+                                       reshape_to(v.auxiliary(1), {n, 1}, v.place()))
+                                          .exp();
   const Tensor column = arange(classes, {.device = logits.device()}, v.place());
   const Tensor hot = column.eq(reshape_to(labels, {n, 1}, v.place()));
   v.give(0, volta::where(hot, p - 1, p) * g);
 }
 // x, eps, weight, bias; auxiliary: mean, reciprocal deviation r; h = (x - mean) r
 void layer_norm(Vjp& v) {
+  v.widen();
   const Tensor &g = v.gradient(), &x = v.input(0);
   const int axes = static_cast<int>(v.attr(0)), first = x.rank() - axes;
   std::vector<std::int64_t> rows(static_cast<std::size_t>(axes));

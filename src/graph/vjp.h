@@ -24,6 +24,13 @@ class Vjp {
     handles_.reserve(tape.edges.size() + 1 + tape.auxiliary.size());  // none of them moves
   }
 
+  // From here on halves are f32: a rule of several steps rounds once, at its end, as its operation
+  // does.
+  void widen() {
+    wide_ = true;
+    gradient_ = widened(std::move(gradient_));
+  }
+
   OpId op() const { return tape_.op; }
   const Tensor& gradient() const { return gradient_; }
   int inputs() const { return static_cast<int>(tape_.edges.size()); }
@@ -73,9 +80,14 @@ class Vjp {
     for (const Handle& made : handles_) {
       if (made.saved == &saved) return made.tensor;
     }
-    if (grad_mode()) return handles_.emplace_back(&saved, historic(saved, edge)).tensor;
-    return handles_.emplace_back(&saved, TensorAccess::make(consumes_ ? std::move(saved) : saved))
-        .tensor;
+    Tensor made = grad_mode() ? historic(saved, edge)
+                              : TensorAccess::make(consumes_ ? std::move(saved) : saved);
+    return handles_.emplace_back(&saved, wide_ ? widened(std::move(made)) : std::move(made)).tensor;
+  }
+  Tensor widened(Tensor value) const {
+    const DType dtype = node_of(value)->dtype;
+    const bool half = dtype == DType::f16 || dtype == DType::bf16;
+    return half ? value.to(DType::f32, place()) : value;
   }
   // A saved value as what it was: the result of the record, or what its edge leads to.
   Tensor historic(const Held& saved, const Edge* edge);
@@ -83,6 +95,7 @@ class Vjp {
   Tape& tape_;
   Tensor gradient_;
   bool consumes_;
+  bool wide_ = false;
   const WantsEdge* wants_;
   InlineVector<Result, 4> results_;
   InlineVector<Handle, 8> handles_;

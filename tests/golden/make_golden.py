@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["elementwise"]
+FAMILIES = ["elementwise", "network"]
 HERE = pathlib.Path(__file__).parent
 
 
