@@ -42,7 +42,7 @@ class Spoiler final : public graph::RecordingObserver {
     const Tensor wrong = dtype == DType::boolean ? logical_not(result)
                          : is_floating(dtype)    ? result * 1.01
                                                  : result + 1;
-    graph::replace_value(result, wrong);
+    graph::exchange_result(result, wrong);
     graph::recording_observer() = this;
   }
   void differentiated(const graph::Tape& tape, std::size_t, Tensor& gradient) override {

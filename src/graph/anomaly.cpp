@@ -61,7 +61,7 @@ RecordingObserver*& recording_observer() {
   return observer;
 }
 
-void replace_value(Tensor& result, const Tensor& value) {
+void exchange_result(Tensor& result, const Tensor& value) {
   TensorAccess::variable(result)->node = TensorAccess::variable(value)->node;
 }
 

@@ -25,6 +25,6 @@ class RecordingObserver {
 VOLTA_BACKEND_API RecordingObserver*& recording_observer();
 
 // Another value for a result; its history stays as it is.
-VOLTA_BACKEND_API void replace_value(Tensor& result, const Tensor& value);
+VOLTA_BACKEND_API void exchange_result(Tensor& result, const Tensor& value);
 
 }  // namespace volta::graph
