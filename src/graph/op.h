@@ -39,6 +39,8 @@ enum class OpId : std::uint16_t {
   expand,    // (sizes...)
   shrink,    // (start..., size...)
   pad,       // (before..., size...): value in the second input, a constant
+  stride,    // (start..., step..., size...): steps may be negative
+  unfold,    // (axis, size, step): windows along an axis, their elements a new last axis
   sum,       // (axes...): axes removed
   max,       // (axes...)
   argmax,    // (axes...)
@@ -68,6 +70,7 @@ enum class OpId : std::uint16_t {
   scatter_rows,   // (rows): adds rows into zeros; the gradient of gather
   take_along,     // (axis): elements along an axis at integer indices
   cumsum,         // (axis, reverse)
+  fold,           // (axis, step): windows added up where they lay; the gradient of unfold
   sort,           // (count, descending) along the last axis: values, positions
   sgd,            // (parameters, momentum, nesterov, decay, first step)
   adam,           // (parameters, decay)

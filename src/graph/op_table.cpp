@@ -71,6 +71,8 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::expand, "expand", kSavesNothing, vjp::add);
   row(OpId::shrink, "shrink", kSavesNothing, vjp::shrink);
   row(OpId::pad, "pad", kSavesNothing, vjp::pad);
+  row(OpId::stride, "slice", kSavesNothing, vjp::stride);
+  row(OpId::unfold, "unfold", kSavesNothing, vjp::unfold);
   row(OpId::sum, "sum", kSavesNothing, vjp::sum);
   row(OpId::max, "max", kSavesInput0 | kSavesOutput, vjp::max);
   row(OpId::argmax, "argmax", kSavesNothing, nullptr);
@@ -108,6 +110,7 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::scatter_rows, "scatter_add", kSavesInput1, vjp::scatter_rows, expand::scatter_rows);
   row(OpId::take_along, "take_along_axis", kSavesInput1, vjp::take_along, expand::take_along);
   row(OpId::cumsum, "cumsum", kSavesNothing, vjp::cumsum, expand::cumsum);
+  row(OpId::fold, "fold", kSavesNothing, vjp::fold, expand::fold);
   row(OpId::sort, "sort", kSavesAuxiliary, vjp::sort, expand::sort);
   row(OpId::sgd, "sgd", kSavesNothing, nullptr, expand::sgd);
   row(OpId::adam, "adam", kSavesNothing, nullptr, expand::adam);
