@@ -418,18 +418,6 @@ TEST(Checkpoint, AFunctionThatDoesOtherThingsTheSecondTimeIsFound) {
       "checkpoint: the function recorded 2 operations with gradients, and 1 when called again");
 }
 
-// The gradient has a history of its own here, which leads to the leaf it is the gradient of.
-TEST(Backward, FromAGradientToItsOwnLeaf) {
-  const Tensor x = tensor({1, 2, 3}, here(true));
-  (x * x).sum().backward();
-  Tensor g = x.grad();
-  g += (x * x * x).sum();
-  EXPECT_TRUE(g.requires_grad());
-  g.backward(tensor({1, 0, 1}, here()));  // adds 2 * 3 x x
-  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{38 + 6, 40 + 24, 42 + 54}));
-  EXPECT_FALSE(x.grad().requires_grad());
-}
-
 // ---- Anomalies
 
 TEST(Anomaly, NamesTheOperationThatMadeTheFirstNan) {

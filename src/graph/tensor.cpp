@@ -40,13 +40,7 @@ void replace_value(Tensor& target, const Tensor& value, const char* op) {
         fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
   }
   graph::assign_node(target, source->node);
-  graph::TapeRef before =
-      std::exchange(variable->tape, grad_enabled() ? source->tape : graph::TapeRef());
-  // A gradient that is kept is the new value's.
-  if (before && before->extras && before->extras->retains == variable) {
-    before->extras->retains = nullptr;
-    if (variable->tape) graph::extras_of(*variable->tape.get()).retains = variable;
-  }
+  graph::set_tape(*variable, grad_enabled() ? source->tape : graph::TapeRef());
 }
 
 void require_same_shape(const char* op, const Tensor& target, const Tensor& value) {
@@ -274,7 +268,7 @@ void assign(Tensor& variable, const Tensor& value) {
   graph::require_defined("assign", value, "the value");
   require_same_shape("assign", variable, value);
   graph::assign_node(variable, TensorAccess::variable(value)->node);
-  TensorAccess::variable(variable)->tape = {};
+  graph::set_tape(*TensorAccess::variable(variable), {});
 }
 
 #define VOLTA_METHOD(name) \

@@ -9,6 +9,7 @@
 
 #include "graph/apply.h"
 #include "graph/node.h"
+#include "graph/pass_records.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
@@ -19,8 +20,12 @@ class Vjp {
  public:
   // `consumes`: the record will not be asked again, so what it saved is taken from it. `wants`
   // tells of an edge whether a gradient is wanted there; null: wherever one flows.
-  Vjp(Tape& tape, Tensor gradient, bool consumes, const WantsEdge* wants = nullptr)
-      : tape_(tape), gradient_(std::move(gradient)), consumes_(consumes), wants_(wants) {
+  Vjp(Tape& tape, Tensor gradient, PassRecords& records, bool consumes, const WantsEdge* wants)
+      : tape_(tape),
+        gradient_(std::move(gradient)),
+        records_(records),
+        consumes_(consumes),
+        wants_(wants) {
     handles_.reserve(tape.edges.size() + 1 + tape.auxiliary.size());  // none of them moves
   }
 
@@ -48,6 +53,7 @@ class Vjp {
   }
   bool with_history() const { return grad_mode(); }
   Tape& tape() { return tape_; }
+  PassRecords& records() { return records_; }
   const Shape& shape(int input) const { return tape_.edges[static_cast<std::size_t>(input)].shape; }
   DType dtype(int input) const { return tape_.edges[static_cast<std::size_t>(input)].dtype; }
   Device device(int input) const { return tape_.edges[static_cast<std::size_t>(input)].device; }
@@ -94,6 +100,7 @@ class Vjp {
 
   Tape& tape_;
   Tensor gradient_;
+  PassRecords& records_;
   bool consumes_;
   bool wide_ = false;
   const WantsEdge* wants_;
