@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["elementwise"]
+FAMILIES = ["elementwise", "movement", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 
