@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "volta/tensor.h"
 
@@ -90,12 +92,85 @@ VOLTA_API Tensor mish(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor hardswish(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor logical_not(const Tensor& x, Place place = Place::here());
 
-// ---- Movement: new views of the same values.
+// ---- Movement (what has one operand is a method of Tensor as well).
+// Elements before and after each axis, first axis first.
 VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
                      std::span<const std::int64_t> after, Scalar value = 0,
                      Place place = Place::here());
+VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
+                     std::span<const std::int64_t> after, PadOptions options,
+                     Place place = Place::here());
+// One after the other along an axis; dtypes promote.
+VOLTA_API Tensor concat(std::span<const Tensor> tensors, std::int64_t axis = 0,
+                        Place place = Place::here());
+VOLTA_API Tensor concat(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
+                        Place place = Place::here());
+VOLTA_API Tensor cat(std::span<const Tensor> tensors, std::int64_t axis = 0,
+                     Place place = Place::here());  // concat
+VOLTA_API Tensor cat(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
+                     Place place = Place::here());
+// Along a new axis.
+VOLTA_API Tensor stack(std::span<const Tensor> tensors, std::int64_t axis = 0,
+                       Place place = Place::here());
+VOLTA_API Tensor stack(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
+                       Place place = Place::here());
+VOLTA_API Tensor reshape(const Tensor& x, const Shape& shape, Place place = Place::here());
+VOLTA_API Tensor flatten(const Tensor& x, std::int64_t first = 0, std::int64_t last = -1,
+                         Place place = Place::here());
+VOLTA_API Tensor permute(const Tensor& x, std::span<const std::int64_t> order,
+                         Place place = Place::here());
+VOLTA_API Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b,
+                           Place place = Place::here());
+VOLTA_API Tensor squeeze(const Tensor& x, std::int64_t axis, Place place = Place::here());
+VOLTA_API Tensor unsqueeze(const Tensor& x, std::int64_t axis, Place place = Place::here());
+VOLTA_API Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t length,
+                        Place place = Place::here());
+VOLTA_API Tensor flip(const Tensor& x, std::span<const std::int64_t> axes,
+                      Place place = Place::here());
+VOLTA_API Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis,
+                      Place place = Place::here());
+VOLTA_API Tensor tile(const Tensor& x, std::span<const std::int64_t> counts,
+                      Place place = Place::here());
+VOLTA_API std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t axis = 0,
+                                    Place place = Place::here());
+VOLTA_API std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t axis = 0,
+                                    Place place = Place::here());
 
-// ---- Reductions (the others are methods of Tensor).
+// ---- Reductions, over all axes, one or several.
+// Integers add and multiply up in i64. Of no elements: 0, 1, NaN, false, true; no max or min.
+VOLTA_API Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+VOLTA_API Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                      Place place = Place::here());
+VOLTA_API Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                      Place place = Place::here());
+// NaN if one is. The gradient goes to the first of equal elements along one axis; over several or
+// all axes they share it.
+VOLTA_API Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+VOLTA_API Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+// Whether some element, or every one, is not zero.
+VOLTA_API Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+VOLTA_API Tensor all(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+VOLTA_API Tensor var(const Tensor& x, const Axes& axes = {}, VarOptions options = {},
+                     Place place = Place::here());
+VOLTA_API Tensor std(const Tensor& x, const Axes& axes = {}, VarOptions options = {},
+                     Place place = Place::here());
+// (sum |x|^p)^(1/p); p may be infinite (the largest |x|), -infinite (the smallest) or 0 (how many
+// are not zero).
+VOLTA_API Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keepdim = false,
+                      Place place = Place::here());
+// log of the sum of exponentials, which do not overflow.
+VOLTA_API Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                           Place place = Place::here());
+// The position of the first largest (smallest) element, i64; NaN is larger and smaller than all.
+VOLTA_API Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis = {},
+                        bool keepdim = false, Place place = Place::here());
+VOLTA_API Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis = {},
+                        bool keepdim = false, Place place = Place::here());
 VOLTA_API Tensor softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
 VOLTA_API Tensor log_softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
 // Running sum along an axis; integers add up in i64.

@@ -2,6 +2,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "graph/expand.h"
 #include "graph/rules.h"
 #include "volta/ops.h"
 
@@ -23,12 +24,6 @@ std::vector<std::int64_t> all_axes(const Shape& shape) {
 // A fixed number of the formula, in the dtype of x.
 Expr literal(Lowering& l, double number, Expr x) { return l.constant(number, x.dtype()); }
 
-Expr mean_over(Lowering& l, Expr x, std::span<const std::int64_t> axes, bool keepdim) {
-  std::int64_t count = 1;
-  for (const std::int64_t axis : axes) count *= x.shape()[static_cast<int>(axis)];
-  return l.reduce(ReduceOp::Sum, x, axes, keepdim) / l.size(count, x.dtype());
-}
-
 Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
   switch (static_cast<Reduction>(reduction)) {
     case Reduction::none:
@@ -43,8 +38,6 @@ Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
 
 }  // namespace
 
-void mean(Lowering& l) { l.out(mean_over(l, l.in(0), l.attrs(), false)); }
-
 // Sums over the axes that broadcasting added or stretched.
 void sum_to(Lowering& l) {
   const Expr x = l.in(0);
@@ -55,20 +48,6 @@ void sum_to(Lowering& l) {
     if (i < added || (to[i - added] == 1 && from[i] != 1)) axes.push_back(i);
   }
   l.out(l.reshape(l.reduce(ReduceOp::Sum, x, axes), to));
-}
-
-void softmax(Lowering& l) {
-  const Expr x = l.in(0);
-  const auto axis = l.attrs();
-  const Expr e = l.unary(ScalarOp::exp, x - l.reduce(ReduceOp::Max, x, axis, true));
-  // One division a row: the sum is between 1 and the length of the row.
-  l.out(e * (literal(l, 1, x) / l.reduce(ReduceOp::Sum, e, axis, true)));
-}
-void log_softmax(Lowering& l) {
-  const Expr x = l.in(0);
-  const Expr shifted = x - l.reduce(ReduceOp::Max, x, l.attrs(), true);
-  const Expr sum = l.reduce(ReduceOp::Sum, l.unary(ScalarOp::exp, shifted), l.attrs(), true);
-  l.out(shifted - l.unary(ScalarOp::log, sum));
 }
 
 void linear(Lowering& l) {

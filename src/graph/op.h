@@ -42,8 +42,11 @@ enum class OpId : std::uint16_t {
   stride,    // (start..., step..., size...): steps may be negative
   unfold,    // (axis, size, step): windows along an axis, their elements a new last axis
   sum,       // (axes...): axes removed
+  prod,      // (axes...)
   max,       // (axes...)
+  min,       // (axes...)
   argmax,    // (axes...)
+  argmin,    // (axes...)
   gather,    // rows of [n, ...] at integer indices of any shape
   matmul,    // (transpose_a, transpose_b, tf32): rank 2, or rank 3 with equal batches
   output,    // (number): one result of an operation with several
@@ -59,6 +62,13 @@ enum class OpId : std::uint16_t {
   formula_grad,   // (operation, which of its tensors): gradient, then what the formula uses
   mean,           // (axes...)
   sum_to,         // sums a broadcast gradient back to the node's shape
+  max_along,      // (axis): largest element, position of the first one
+  min_along,      // (axis)
+  var,            // (bits of the correction, axes...)
+  std,            // (bits of the correction, axes...)
+  norm,           // (bits of p, axes...) x; p where it is neither 0, 1, 2 nor infinite
+  logsumexp,      // (axes...)
+  concat,         // (axis): one operand after the other
   softmax,        // (axis)
   log_softmax,    // (axis)
   linear,         // (tf32)
