@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["elementwise", "network"]
+FAMILIES = ["elementwise", "network", "promotion"]
 HERE = pathlib.Path(__file__).parent
 
 
