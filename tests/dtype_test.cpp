@@ -118,7 +118,6 @@ TEST(DTypes, ConversionsToFloatsHaveAGradient) {
 
 // Exits with 0 if everything that must work does, and what cannot says so.
 [[noreturn]] void use_a_device_without_f64() {
-  setenv("VOLTA_OPENCL_F64", "off", 1);
   const Device device = Device::opencl(0);
   const std::string start = to_string(device) + " (" + device.name() + ") has no f64";
   bool good = !device.supports(DType::f64) && !device.capabilities().f64;
@@ -171,8 +170,10 @@ TEST(DTypes, ConversionsToFloatsHaveAGradient) {
 
 TEST(DTypesDeathTest, DevicesWithoutDoublesSaySo) {
   if (test_device().type() != DeviceType::opencl) GTEST_SKIP() << "hides what OpenCL has";
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, from its start
+  setenv("VOLTA_OPENCL_F64", "off", 1);
   EXPECT_EXIT(use_a_device_without_f64(), testing::ExitedWithCode(0), "");
+  unsetenv("VOLTA_OPENCL_F64");
 }
 
 }  // namespace
