@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["elementwise", "movement", "network", "reduce"]
+FAMILIES = ["elementwise", "movement", "network", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 
