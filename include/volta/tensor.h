@@ -24,6 +24,8 @@ namespace volta {
 
 class Tensor;
 class Operand;
+class Index;
+class Selection;
 
 namespace graph {
 struct GradientHook;
@@ -66,8 +68,11 @@ class VOLTA_API Tensor {
   Tensor() noexcept = default;  // no tensor: defined() is false
   Tensor(const Tensor& other) noexcept;
   Tensor(Tensor&& other) noexcept : variable_(other.variable_) { other.variable_ = nullptr; }
-  Tensor& operator=(const Tensor& other) noexcept;
-  Tensor& operator=(Tensor&& other) noexcept {
+  Tensor(Selection&& selection);  // NOLINT: implicit on purpose; the value is recorded here
+  // Only names can be assigned to: what x.narrow(...) gives is no part of x. For parts see
+  // indexing.h.
+  Tensor& operator=(const Tensor& other) & noexcept;
+  Tensor& operator=(Tensor&& other) & noexcept {
     if (this == &other) return *this;
     graph::Variable* previous = variable_;
     variable_ = other.variable_;
@@ -137,13 +142,22 @@ class VOLTA_API Tensor {
   // ---- In place: every handle of this variable sees the new value. Results of operations,
   // reshape() and narrow() among them, are variables of their own: writing to one does not change
   // its source.
-  Tensor& operator+=(const Operand& other);
-  Tensor& operator-=(const Operand& other);
-  Tensor& operator*=(const Operand& other);
-  Tensor& operator/=(const Operand& other);
-  Tensor& fill_(Scalar value, Place place = Place::here());
-  Tensor& zero_(Place place = Place::here()) { return fill_(0, place); }
-  Tensor& copy_(const Tensor& source, Place place = Place::here());
+  Tensor& operator+=(const Operand& other) &;
+  Tensor& operator-=(const Operand& other) &;
+  Tensor& operator*=(const Operand& other) &;
+  Tensor& operator/=(const Operand& other) &;
+  Tensor& fill_(Scalar value, Place place = Place::here()) &;
+  Tensor& zero_(Place place = Place::here()) & { return fill_(0, place); }
+  Tensor& copy_(const Tensor& source, Place place = Place::here()) &;
+
+  // ---- Parts, to be read or assigned to: see indexing.h.
+  Selection operator[](const Index& index) const;
+  Selection index(std::initializer_list<Index> entries, Place place = Place::here()) const;
+  Selection index(std::span<const Index> entries, Place place = Place::here()) const;
+  // From start (or the first) up to but without stop (or the end), as Slice.
+  Selection slice(std::int64_t axis, std::optional<std::int64_t> start = {},
+                  std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
+                  Place place = Place::here()) const;
 
   // ---- Operations as methods; each is the free function of the same name in ops.h.
   Tensor neg(Place place = Place::here()) const;
@@ -348,3 +362,5 @@ std::vector<T> Tensor::to_vector() const {
 }
 
 }  // namespace volta
+
+#include "volta/indexing.h"  // what the methods above return

@@ -8,6 +8,7 @@
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/function.h"
+#include "volta/indexing.h"
 #include "volta/io.h"
 #include "volta/log.h"
 #include "volta/nn.h"
