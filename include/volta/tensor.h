@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "volta/device.h"
@@ -236,6 +237,24 @@ class VOLTA_API Tensor {
   Tensor squeeze(std::int64_t axis, Place place = Place::here()) const;
   Tensor unsqueeze(std::int64_t axis, Place place = Place::here()) const;
   Tensor narrow(std::int64_t axis, std::int64_t start, std::int64_t length,
+                Place place = Place::here()) const;
+  // From first up to and without second, for each axis.
+  Tensor shrink(std::initializer_list<std::pair<std::int64_t, std::int64_t>> ranges,
+                Place place = Place::here()) const;
+  Tensor shrink(std::span<const std::pair<std::int64_t, std::int64_t>> ranges,
+                Place place = Place::here()) const;
+  // start:stop:step along an axis, as Python means it; the step may be negative.
+  Tensor slice(std::int64_t axis, std::optional<std::int64_t> start = {},
+               std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
+               Place place = Place::here()) const;
+  // Every step-th element, a step for each axis; negative ones begin at the end.
+  Tensor stride(std::initializer_list<std::int64_t> steps, Place place = Place::here()) const;
+  Tensor stride(std::span<const std::int64_t> steps, Place place = Place::here()) const;
+  Tensor flip(std::int64_t axis, Place place = Place::here()) const;
+  Tensor flip(std::initializer_list<std::int64_t> axes, Place place = Place::here()) const;
+  Tensor flip(std::span<const std::int64_t> axes, Place place = Place::here()) const;
+  // Windows of `size` elements along an axis, `step` apart: their elements are a new last axis.
+  Tensor unfold(std::int64_t axis, std::int64_t size, std::int64_t step,
                 Place place = Place::here()) const;
 
   Tensor sum(Place place = Place::here()) const;

@@ -38,6 +38,8 @@ enum class OpId : std::uint16_t {
   expand,    // (sizes...)
   shrink,    // (start..., size...)
   pad,       // (before..., size...): value in the second input, a constant
+  stride,    // (start..., step..., size...): steps may be negative
+  unfold,    // (axis, size, step): windows along an axis, their elements a new last axis
   sum,       // (axes...): axes removed
   max,       // (axes...)
   argmax,    // (axes...)
@@ -84,6 +86,7 @@ enum class OpId : std::uint16_t {
   rows_at_true,    // (count) x, mask, fill: rows where a mask is true
   rows_to_true,    // rows, mask: the inverse, and its gradient
   cumsum,         // (axis, reverse)
+  fold,           // (axis, step): windows added up where they lay; the gradient of unfold
   sort,           // (count, descending) along the last axis: values, positions
   sgd,            // (parameters, momentum, nesterov, decay, first step)
   adam,           // (parameters, decay)

@@ -71,6 +71,8 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::expand, "expand", kSavesNothing, vjp::add);
   row(OpId::shrink, "shrink", kSavesNothing, vjp::shrink);
   row(OpId::pad, "pad", kSavesNothing, vjp::pad);
+  row(OpId::stride, "slice", kSavesNothing, vjp::stride);
+  row(OpId::unfold, "unfold", kSavesNothing, vjp::unfold);
   row(OpId::sum, "sum", kSavesNothing, vjp::sum);
   row(OpId::max, "max", kSavesInput0 | kSavesOutput, vjp::max);
   row(OpId::argmax, "argmax", kSavesNothing, nullptr);
@@ -127,6 +129,7 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::rows_at_true, "masked_select", kSavesInput1, vjp::rows_at_true, expand::rows_at_true);
   row(OpId::rows_to_true, "masked_select", kSavesInput1, vjp::rows_to_true, expand::rows_to_true);
   row(OpId::cumsum, "cumsum", kSavesNothing, vjp::cumsum, expand::cumsum);
+  row(OpId::fold, "fold", kSavesNothing, vjp::fold, expand::fold);
   row(OpId::sort, "sort", kSavesAuxiliary, vjp::sort, expand::sort);
   row(OpId::sgd, "sgd", kSavesNothing, nullptr, expand::sgd);
   row(OpId::adam, "adam", kSavesNothing, nullptr, expand::adam);

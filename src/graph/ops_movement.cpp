@@ -129,21 +129,6 @@ Tensor Tensor::unsqueeze(std::int64_t axis, Place place) const {
   return graph::reshape_to(*this, shape().inserted(static_cast<int>(at), 1), place);
 }
 
-Tensor Tensor::narrow(std::int64_t axis, std::int64_t start, std::int64_t length,
-                      Place place) const {
-  graph::require_defined("narrow", *this);
-  const int at = normalize_axis("narrow", axis, shape());
-  if (start < 0 || length < 0 || start > shape()[at] - length) {
-    throw ShapeError(fmt::format("narrow: [{}, {} + {}) is outside axis {} of {}", start, start,
-                                 length, axis, to_string(shape())));
-  }
-  const Shape result = shape().with(at, length);
-  std::vector<std::int64_t> attrs(static_cast<std::size_t>(rank()), 0);
-  attrs[static_cast<std::size_t>(at)] = start;
-  attrs.insert(attrs.end(), result.begin(), result.end());
-  return apply(OpId::shrink, {this, 1}, attrs, result, dtype(), place);
-}
-
 Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
            std::span<const std::int64_t> after, Scalar value, Place place) {
   graph::require_defined("pad", x);

@@ -2,11 +2,13 @@
 #include "plan/index_map.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace volta::plan {
 namespace {
 
-// Divides an expression with values in [0, ...) into quotient and remainder by n.
+// Divides an expression with values in [0, ...) into quotient and remainder by n: what is a
+// multiple of n goes to the quotient, the rest must stay within [0, n).
 bool divide(const Linear& e, std::int64_t n, const std::vector<std::int64_t>& extents,
             Linear& quotient, Linear& remainder, std::optional<AxisSplit>& split) {
   quotient = Linear(e.coefficient.size());
@@ -14,24 +16,25 @@ bool divide(const Linear& e, std::int64_t n, const std::vector<std::int64_t>& ex
   quotient.offset = e.offset / n;
   remainder.offset = e.offset % n;
   if (e.offset < 0) return false;
-  std::int64_t largest = remainder.offset;
+  std::int64_t smallest = remainder.offset, largest = remainder.offset;
   for (std::size_t a = 0; a < e.coefficient.size(); ++a) {
     const std::int64_t c = e.coefficient[a];
     if (c == 0 || extents[a] <= 1) continue;
-    if (c < 0) return false;
     if (c % n == 0) {
       quotient.coefficient[a] = c / n;
     } else {
-      if (c * (extents[a] - 1) >= n) {
+      const std::int64_t reach = c * (extents[a] - 1);
+      if (std::abs(reach) >= n) {
         // The axis carries past n: cut it where it does, if that is at a whole number of steps.
-        if (n % c == 0 && extents[a] % (n / c) == 0) split = AxisSplit{a, n / c};
+        const std::int64_t steps = n / std::abs(c);
+        if (n % c == 0 && extents[a] % steps == 0) split = AxisSplit{a, steps};
         return false;
       }
       remainder.coefficient[a] = c;
-      largest += c * (extents[a] - 1);
+      (c < 0 ? smallest : largest) += reach;
     }
   }
-  return largest < n;
+  return smallest >= 0 && largest < n;
 }
 
 // Dimensions are regrouped where products of sizes agree: a run of the view's dimensions becomes
@@ -114,6 +117,18 @@ std::optional<IndexMap> through_view(const Value& view, const Shape& operand, co
       result = index;
       for (std::size_t d = 0; d < index.size(); ++d) result[d].offset += view.attrs[d];
       return result;
+    case ValueKind::Affine: {
+      const std::size_t factors = index.size();
+      for (std::size_t d = 0; d < static_cast<std::size_t>(operand.rank()); ++d) {
+        const std::int64_t* row = view.attrs.data() + d * (1 + factors);
+        Linear& e = result.emplace_back(extents.size());
+        e.offset = row[0];
+        for (std::size_t k = 0; k < factors; ++k) {
+          if (row[1 + k] != 0) e.add(index[k], row[1 + k]);
+        }
+      }
+      return result;
+    }
     case ValueKind::Pad:
       result = index;
       for (std::size_t d = 0; d < index.size(); ++d) {

@@ -31,6 +31,8 @@ enum class ValueKind : std::uint8_t {
   Permute,
   Expand,
   Shrink,
+  Affine,  // per dim of the operand: offset, then a factor for each dim of the view; every index
+           // must lie within the operand
   Pad,     // views
   Reduce,  // over attrs axes, removed from the shape. in: operand, and for segments the number of
            // elements that count, in the shape of the result
@@ -119,6 +121,14 @@ class Lowering {
   Expr permute(Expr a, std::span<const std::int64_t> order);
   Expr expand(Expr a, const Shape& shape);  // leading axes may be missing
   Expr shrink(Expr a, std::span<const std::int64_t> start, const Shape& shape);
+  // Every step-th element from `start` on; steps may be negative.
+  Expr stride(Expr a, std::span<const std::int64_t> start, std::span<const std::int64_t> step,
+              const Shape& shape);
+  // Windows along an axis, `step` apart: their elements are a new last axis.
+  Expr windows(Expr a, std::int64_t axis, std::int64_t size, std::int64_t step);
+  // The inverse of a sheared array: element [.., q, .., k] is a[.., q - k, .., k] where there is
+  // one, else 0; `axis` grows by the size of the last axis less 1.
+  Expr shear(Expr a, std::int64_t axis);
   Expr pad(Expr a, std::span<const std::int64_t> before, const Shape& shape, double fill);
   Expr reduce(kernel::ReduceOp op, Expr a, std::span<const std::int64_t> axes,
               bool keepdim = false);
@@ -143,6 +153,7 @@ class Lowering {
   std::vector<int> count_uses(const graph::Batch& batch) const;
   Expr operand_of(int i);
   Expr insert(Value value);
+  Expr affine(Expr a, std::vector<std::int64_t> attrs, const Shape& shape);
   Expr in_f32(Expr result, DType dtype);
   Expr split_reduce(kernel::ReduceOp op, Expr a, const std::vector<bool>& reduced);
   Expr insert_scan(Expr a, std::int64_t axis, bool reverse, Expr start);

@@ -387,6 +387,7 @@ class Builder {
       case ValueKind::Permute:
       case ValueKind::Expand:
       case ValueKind::Shrink:
+      case ValueKind::Affine:
       case ValueKind::Pad:
         return emit_view(v, index, mask);
       case ValueKind::Leaf:

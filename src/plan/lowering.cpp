@@ -211,6 +211,12 @@ void Lowering::lower_node(Node& node) {
     case OpId::shrink:
       return out(
           shrink(in(0), attrs.first(static_cast<std::size_t>(node.shape.rank())), node.shape));
+    case OpId::stride: {
+      const auto rank = static_cast<std::size_t>(node.shape.rank());
+      return out(stride(in(0), attrs.first(rank), attrs.subspan(rank, rank), node.shape));
+    }
+    case OpId::unfold:
+      return out(windows(in(0), attrs[0], attrs[1], attrs[2]));
     case OpId::pad: {
       const Expr inner = in(0), fill = in(1);
       const auto before = attrs.first(static_cast<std::size_t>(node.shape.rank()));
@@ -379,65 +385,6 @@ Expr Lowering::bounded(Expr a, std::int64_t high, int site) {
   value.in[0] = a.id;
   value.attrs = {high};
   value.number = site;
-  return insert(std::move(value));
-}
-
-Expr Lowering::reshape(Expr a, const Shape& shape) {
-  if (a.shape() == shape) return a;
-  if (at(a).kind == ValueKind::Reshape) return reshape({this, at(a).in[0]}, shape);
-  if (at(a).kind == ValueKind::Expand && at({this, at(a).in[0]}).shape.numel() == 1) {
-    return expand(reshape({this, at(a).in[0]}, Shape{}), shape);
-  }
-  Value value{.kind = ValueKind::Reshape, .dtype = a.dtype(), .shape = shape};
-  value.in[0] = a.id;
-  return insert(std::move(value));
-}
-
-Expr Lowering::permute(Expr a, std::span<const std::int64_t> order) {
-  bool identity = true;
-  std::vector<std::int64_t> sizes(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    identity = identity && order[i] == static_cast<std::int64_t>(i);
-    sizes[i] = a.shape()[static_cast<int>(order[i])];
-  }
-  if (identity) return a;
-  Value value{.kind = ValueKind::Permute, .dtype = a.dtype(), .shape = Shape(sizes)};
-  value.in[0] = a.id;
-  value.attrs.assign(order.begin(), order.end());
-  return insert(std::move(value));
-}
-
-Expr Lowering::expand(Expr a, const Shape& shape) {
-  if (a.shape() == shape) return a;
-  if (a.shape().rank() < shape.rank()) {
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(shape.rank() - a.shape().rank()), 1);
-    const Shape inner = a.shape();
-    sizes.insert(sizes.end(), inner.begin(), inner.end());
-    a = reshape(a, Shape(sizes));
-    if (a.shape() == shape) return a;
-  }
-  if (at(a).kind == ValueKind::Expand && at({this, at(a).in[0]}).shape.rank() == shape.rank()) {
-    return expand({this, at(a).in[0]}, shape);
-  }
-  Value value{.kind = ValueKind::Expand, .dtype = a.dtype(), .shape = shape};
-  value.in[0] = a.id;
-  return insert(std::move(value));
-}
-
-Expr Lowering::shrink(Expr a, std::span<const std::int64_t> start, const Shape& shape) {
-  if (a.shape() == shape) return a;
-  Value value{.kind = ValueKind::Shrink, .dtype = a.dtype(), .shape = shape};
-  value.in[0] = a.id;
-  value.attrs.assign(start.begin(), start.end());
-  return insert(std::move(value));
-}
-
-Expr Lowering::pad(Expr a, std::span<const std::int64_t> before, const Shape& shape, double fill) {
-  if (a.shape() == shape) return a;
-  Value value{.kind = ValueKind::Pad, .dtype = a.dtype(), .shape = shape};
-  value.in[0] = a.id;
-  value.attrs.assign(before.begin(), before.end());
-  value.constant = fill;
   return insert(std::move(value));
 }
 

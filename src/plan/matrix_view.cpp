@@ -35,6 +35,7 @@ MatrixView matrix_view(const std::vector<Value>& values, const std::vector<bool>
   const std::int64_t rows = extents[row], columns = extents[column];
   const std::int64_t r = address.coefficient[row], c = address.coefficient[column];
   if (axes == 3) view.batch_stride = address.coefficient[0];
+  if (view.batch_stride < 0) return {};
   if ((c == 1 || columns == 1) && (r >= columns || rows == 1)) {
     view.leading = rows == 1 ? columns : r;
   } else if ((r == 1 || rows == 1) && (c >= rows || columns == 1)) {

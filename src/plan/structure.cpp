@@ -1,6 +1,7 @@
 // Structure keys and the groupings kept under them.
 #include "plan/structure.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "plan/fusion.h"
@@ -49,10 +50,13 @@ graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int
              static_cast<std::uint64_t>(v.shape.rank()) << 32);
     for (const int in : v.in) hash.mix(static_cast<std::uint64_t>(in));
     for (const std::int64_t size : v.shape) mix_size(size);
-    // Offsets of slices and pads are sizes; everything else is axes and flags.
+    // Offsets and steps of slices and pads are sizes; everything else is axes and flags.
     const bool offsets = v.kind == ValueKind::Shrink || v.kind == ValueKind::Pad;
     if (offsets) {
       for (const std::int64_t offset : v.attrs) hash.mix(offset == 0 ? 0 : 1);
+    } else if (v.kind == ValueKind::Affine) {
+      for (const std::int64_t number : v.attrs)
+        hash.mix(number < 0 ? 3 : static_cast<std::uint64_t>(std::min<std::int64_t>(number, 2)));
     } else if (v.kind == ValueKind::Reduce || v.kind == ValueKind::Permute ||
                v.kind == ValueKind::Iota || v.kind == ValueKind::Matmul ||
                v.kind == ValueKind::Scan) {

@@ -1,0 +1,61 @@
+// Gradients of movement, in tensor operations.
+#include <algorithm>
+#include <cstdlib>
+
+#include "graph/apply.h"
+#include "graph/rules.h"
+#include "volta/ops.h"
+
+namespace volta::graph::vjp {
+namespace {
+
+// The elements along an axis laid `step` apart from `start` on, zeros between them, `whole` in all.
+// Blocks of `step` elements, so that no index needs dividing where `whole` is a multiple of it.
+Tensor spaced(const Tensor& x, int axis, std::int64_t start, std::int64_t step, std::int64_t whole,
+              Place place) {
+  const Shape& shape = x.shape();
+  std::int64_t outer = 1, inner = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i < axis) outer *= shape[i];
+    if (i > axis) inner *= shape[i];
+  }
+  const std::int64_t count = shape[axis], blocks = (whole + step - 1) / step, first = start / step;
+  const std::int64_t before[] = {0, first, start % step, 0};
+  const std::int64_t after[] = {0, blocks - first - count, step - 1 - start % step, 0};
+  const Tensor padded =
+      volta::pad(reshape_to(x, {outer, count, 1, inner}, place), before, after, 0, place);
+  Tensor result = reshape_to(padded, {outer, blocks * step, inner}, place);
+  if (blocks * step != whole) result = result.narrow(1, 0, whole, place);
+  return reshape_to(result, shape.with(axis, whole), place);
+}
+
+}  // namespace
+
+void stride(Vjp& v) {
+  const Shape &whole = v.shape(0), &part = v.output_shape();
+  if (part.numel() == 0) return zero(v);
+  const int rank = whole.rank();
+  Tensor g = v.gradient();
+  std::vector<std::int64_t> turned;
+  for (int i = 0; i < rank; ++i) {
+    if (v.attr(rank + i) < 0) turned.push_back(i);
+  }
+  if (!turned.empty()) g = g.flip(turned, v.place());
+  for (int i = 0; i < rank; ++i) {
+    const std::int64_t step = v.attr(rank + i);
+    const std::int64_t start = step < 0 ? v.attr(i) + (part[i] - 1) * step : v.attr(i);
+    if (part[i] != whole[i]) g = spaced(g, i, start, std::abs(step), whole[i], v.place());
+  }
+  v.give(0, g);
+}
+
+void unfold(Vjp& v) {
+  const Tensor& g = v.gradient();
+  v.give(0, apply(OpId::fold, {g}, {v.attr(0), v.attr(2)}, v.shape(0), g.dtype(), v.place()));
+}
+void fold(Vjp& v) {
+  const Shape& windows = v.shape(0);
+  v.give(0, v.gradient().unfold(v.attr(0), windows[windows.rank() - 1], v.attr(1), v.place()));
+}
+
+}  // namespace volta::graph::vjp

@@ -1,0 +1,116 @@
+// Lowering's builders of views: they become index expressions, never kernels.
+#include <algorithm>
+
+#include "plan/ir.h"
+
+namespace volta::plan {
+
+Expr Lowering::reshape(Expr a, const Shape& shape) {
+  if (a.shape() == shape) return a;
+  if (at(a).kind == ValueKind::Reshape) return reshape({this, at(a).in[0]}, shape);
+  if (at(a).kind == ValueKind::Expand && at({this, at(a).in[0]}).shape.numel() == 1) {
+    return expand(reshape({this, at(a).in[0]}, Shape{}), shape);
+  }
+  Value value{.kind = ValueKind::Reshape, .dtype = a.dtype(), .shape = shape};
+  value.in[0] = a.id;
+  return insert(std::move(value));
+}
+
+Expr Lowering::permute(Expr a, std::span<const std::int64_t> order) {
+  bool identity = true;
+  std::vector<std::int64_t> sizes(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    identity = identity && order[i] == static_cast<std::int64_t>(i);
+    sizes[i] = a.shape()[static_cast<int>(order[i])];
+  }
+  if (identity) return a;
+  Value value{.kind = ValueKind::Permute, .dtype = a.dtype(), .shape = Shape(sizes)};
+  value.in[0] = a.id;
+  value.attrs.assign(order.begin(), order.end());
+  return insert(std::move(value));
+}
+
+Expr Lowering::expand(Expr a, const Shape& shape) {
+  if (a.shape() == shape) return a;
+  if (a.shape().rank() < shape.rank()) {
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(shape.rank() - a.shape().rank()), 1);
+    const Shape inner = a.shape();
+    sizes.insert(sizes.end(), inner.begin(), inner.end());
+    a = reshape(a, Shape(sizes));
+    if (a.shape() == shape) return a;
+  }
+  if (at(a).kind == ValueKind::Expand && at({this, at(a).in[0]}).shape.rank() == shape.rank()) {
+    return expand({this, at(a).in[0]}, shape);
+  }
+  Value value{.kind = ValueKind::Expand, .dtype = a.dtype(), .shape = shape};
+  value.in[0] = a.id;
+  return insert(std::move(value));
+}
+
+Expr Lowering::shrink(Expr a, std::span<const std::int64_t> start, const Shape& shape) {
+  if (a.shape() == shape) return a;
+  Value value{.kind = ValueKind::Shrink, .dtype = a.dtype(), .shape = shape};
+  value.in[0] = a.id;
+  value.attrs.assign(start.begin(), start.end());
+  return insert(std::move(value));
+}
+
+Expr Lowering::affine(Expr a, std::vector<std::int64_t> attrs, const Shape& shape) {
+  Value value{.kind = ValueKind::Affine, .dtype = a.dtype(), .shape = shape};
+  value.in[0] = a.id;
+  value.attrs = std::move(attrs);
+  return insert(std::move(value));
+}
+
+Expr Lowering::stride(Expr a, std::span<const std::int64_t> start,
+                      std::span<const std::int64_t> step, const Shape& shape) {
+  if (std::all_of(step.begin(), step.end(), [](std::int64_t n) { return n == 1; }))
+    return shrink(a, start, shape);
+  const std::size_t rank = step.size();
+  std::vector<std::int64_t> attrs((1 + rank) * rank, 0);
+  for (std::size_t d = 0; d < rank; ++d) {
+    attrs[(1 + rank) * d] = start[d];
+    attrs[(1 + rank) * d + 1 + d] = step[d];
+  }
+  return affine(a, std::move(attrs), shape);
+}
+
+Expr Lowering::windows(Expr a, std::int64_t axis, std::int64_t size, std::int64_t step) {
+  const Shape full = a.shape();
+  const std::size_t rank = static_cast<std::size_t>(full.rank()), row = 2 + rank;
+  std::vector<std::int64_t> attrs(row * rank, 0);
+  for (std::size_t d = 0; d < rank; ++d) attrs[row * d + 1 + d] = 1;
+  std::int64_t* along = attrs.data() + row * static_cast<std::size_t>(axis);
+  along[1 + axis] = step;
+  along[1 + rank] = 1;
+  const int at = static_cast<int>(axis);
+  const Shape outer = full.with(at, (full[at] - size) / step + 1);
+  return affine(a, std::move(attrs), outer.inserted(full.rank(), size));
+}
+
+Expr Lowering::shear(Expr a, std::int64_t axis) {
+  const Shape full = a.shape();
+  const int at = static_cast<int>(axis), last = full.rank() - 1;
+  const std::int64_t more = full[last] - 1;
+  std::vector<std::int64_t> before(static_cast<std::size_t>(full.rank()), 0);
+  before[static_cast<std::size_t>(axis)] = more;
+  const Expr padded = pad(a, before, full.with(at, full[at] + 2 * more), 0);
+  const std::size_t rank = static_cast<std::size_t>(full.rank()), row = 1 + rank;
+  std::vector<std::int64_t> attrs(row * rank, 0);
+  for (std::size_t d = 0; d < rank; ++d) attrs[row * d + 1 + d] = 1;
+  std::int64_t* along = attrs.data() + row * static_cast<std::size_t>(axis);
+  along[0] = more;
+  along[rank] = -1;
+  return affine(padded, std::move(attrs), full.with(at, full[at] + more));
+}
+
+Expr Lowering::pad(Expr a, std::span<const std::int64_t> before, const Shape& shape, double fill) {
+  if (a.shape() == shape) return a;
+  Value value{.kind = ValueKind::Pad, .dtype = a.dtype(), .shape = shape};
+  value.in[0] = a.id;
+  value.attrs.assign(before.begin(), before.end());
+  value.constant = fill;
+  return insert(std::move(value));
+}
+
+}  // namespace volta::plan
