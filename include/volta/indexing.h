@@ -23,11 +23,11 @@ struct Target;
 struct SelectionAccess;
 }  // namespace graph
 
-// Every step-th element from start on, up to but without stop; bounds outside the axis are cut off.
+// start:stop:step as Python means it: bounds outside the axis are cut off, the step may be negative.
 struct Slice {
   std::optional<std::int64_t> start = std::nullopt;
   std::optional<std::int64_t> stop = std::nullopt;
-  std::optional<std::int64_t> step = std::nullopt;  // at least 1
+  std::optional<std::int64_t> step = std::nullopt;
 };
 
 struct Ellipsis {};  // as many whole axes as are left

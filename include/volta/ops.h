@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "volta/tensor.h"
 
@@ -104,6 +106,13 @@ VOLTA_API Tensor cumsum(const Tensor& x, std::int64_t axis, Place place = Place:
 // ---- Products.
 // Vectors, matrices, batches with broadcasting, as torch.matmul.
 VOLTA_API Tensor matmul(const Tensor& a, const Tensor& b, Place place = Place::here());
+VOLTA_API Tensor bmm(const Tensor& a, const Tensor& b, Place place = Place::here());
+VOLTA_API Tensor dot(const Tensor& a, const Tensor& b, Place place = Place::here());
+VOLTA_API Tensor outer(const Tensor& a, const Tensor& b, Place place = Place::here());
+// Einstein summation as torch.einsum: "bhqd,bhkd->bhqk", with "..." and repeated labels (diagonals).
+// Operands are contracted pairwise from the left.
+VOLTA_API Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
+                        Place place = Place::here());
 // x [..., in] times weight [out, in] transposed, plus bias [out] if defined.
 VOLTA_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Place place = Place::here());

@@ -155,7 +155,7 @@ class VOLTA_API Tensor {
   Selection operator[](const Index& index) const;
   Selection index(std::initializer_list<Index> entries, Place place = Place::here()) const;
   Selection index(std::span<const Index> entries, Place place = Place::here()) const;
-  // From start (or the first) up to but without stop (or the end), as Slice.
+  // start:stop:step along an axis, as Python means it; the step may be negative.
   Selection slice(std::int64_t axis, std::optional<std::int64_t> start = {},
                   std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
                   Place place = Place::here()) const;
@@ -243,10 +243,6 @@ class VOLTA_API Tensor {
                 Place place = Place::here()) const;
   Tensor shrink(std::span<const std::pair<std::int64_t, std::int64_t>> ranges,
                 Place place = Place::here()) const;
-  // start:stop:step along an axis, as Python means it; the step may be negative.
-  Tensor slice(std::int64_t axis, std::optional<std::int64_t> start = {},
-               std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
-               Place place = Place::here()) const;
   // Every step-th element, a step for each axis; negative ones begin at the end.
   Tensor stride(std::initializer_list<std::int64_t> steps, Place place = Place::here()) const;
   Tensor stride(std::span<const std::int64_t> steps, Place place = Place::here()) const;

@@ -301,13 +301,11 @@ void put_slice(Lowering& l) {
       along = along - size(l, start);
     } else {
       stepped = true;
-      along = along - size(l, start);
-      const Expr whole = l.binary(ScalarOp::eq, l.binary(ScalarOp::fmod, along, size(l, step)),
-                                  zero(l, DType::i64));
+      const Expr from = along - size(l, start), steps = size(l, step);
+      both(l.binary(ScalarOp::eq, l.binary(ScalarOp::fmod, from, steps), zero(l, DType::i64)));
+      along = from / steps;
       both(l.binary(ScalarOp::le, zero(l, DType::i64), along));
-      both(below(l, along, size(l, step * count)));
-      both(whole);
-      along = along / size(l, step);
+      both(below(l, along, size(l, count)));
     }
     if (value.shape()[axis] == 1) continue;
     const Expr term = along * size(l, strides[at]);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -35,15 +37,26 @@ Pick pick_number(const char* op, const Shape& shape, int axis, std::int64_t numb
   return {.kind = Kind::at, .start = number < 0 ? number + size : number};
 }
 
-Pick pick_range(const char* op, std::int64_t size, const Slice& range) {
+// From the end where negative, then clamped to where a walk can begin and end.
+Pick pick_range(const char* op, const Shape& shape, int axis, const Slice& range) {
   const std::int64_t step = range.step.value_or(1);
-  if (step < 1) throw ArgumentError(fmt::format("{}: a step of {}; it is at least 1", op, step));
-  const auto inside = [&](std::int64_t bound) {
-    return std::clamp<std::int64_t>(bound < 0 ? bound + size : bound, 0, size);
+  if (step == 0 || step == std::numeric_limits<std::int64_t>::min())
+    throw ArgumentError(fmt::format("{}: step {} along axis {}", op, step, axis));
+  const std::int64_t size = shape[axis], low = step > 0 ? 0 : -1,
+                     high = step > 0 ? size : size - 1;
+  const auto bound = [&](std::optional<std::int64_t> given, std::int64_t otherwise) {
+    if (!given) return otherwise;
+    return std::clamp(*given < 0 ? *given + size : *given, low, high);
   };
-  const std::int64_t start = inside(range.start.value_or(0)), stop = inside(range.stop.value_or(size));
-  const std::int64_t count = stop <= start ? 0 : (stop - start - 1) / step + 1;
-  return {.kind = Kind::range, .start = start, .step = count > 1 ? step : 1, .size = count};
+  const std::int64_t from = bound(range.start, step > 0 ? low : high),
+                     to = bound(range.stop, step > 0 ? high : low);
+  const std::int64_t distance = step > 0 ? to - from : from - to;
+  const std::int64_t count = distance <= 0 ? 0 : (distance - 1) / std::abs(step) + 1;
+  // A step is as good as any other where there is one element.
+  return {.kind = Kind::range,
+          .start = count == 0 ? 0 : from,
+          .step = count > 1 ? step : 1,
+          .size = count};
 }
 
 Pick pick_tensor(const char* op, const Shape& shape, int axis, const Tensor& tensor) {
@@ -98,7 +111,7 @@ Picks parse_picks(const char* op, const Shape& shape, std::span<const Index> ent
       if (const auto* number = std::get_if<std::int64_t>(&entry)) {
         picks.push_back(pick_number(op, shape, axis, *number));
       } else if (const auto* range = std::get_if<Slice>(&entry)) {
-        picks.push_back(pick_range(op, shape[axis], *range));
+        picks.push_back(pick_range(op, shape, axis, *range));
       } else {
         picks.push_back(pick_tensor(op, shape, axis, std::get<Tensor>(entry)));
       }
@@ -144,23 +157,12 @@ Tensor view_of(const Tensor& source, const Picks& picks, Place place) {
     axis += static_cast<std::size_t>(source_axes(pick));
   }
   Tensor part = source;
-  if (!all && !steps) {
+  if (!all) {
     std::vector<std::int64_t> attrs = start;
+    if (steps) attrs.insert(attrs.end(), step.begin(), step.end());
     attrs.insert(attrs.end(), size.begin(), size.end());
-    part = apply(OpId::shrink, {&source, 1}, attrs, Shape(size), source.dtype(), place);
-  } else if (!all) {
-    for (std::size_t d = 0; d < rank; ++d) {
-      const int at = static_cast<int>(d);
-      const std::int64_t take = std::min(size[d] * step[d], shape[at] - start[d]);
-      part = part.narrow(at, start[d], take, place);
-      if (step[d] == 1) continue;
-      std::vector<std::int64_t> none(rank, 0), more(rank, 0);
-      more[d] = size[d] * step[d] - take;
-      part = pad(part, none, more, 0, place);
-      part = reshape_to(part, part.shape().with(at, size[d]).inserted(at + 1, step[d]), place);
-      part = part.narrow(at + 1, 0, 1, place);
-      part = reshape_to(part, part.shape().removed(at + 1), place);
-    }
+    part = apply(steps ? OpId::stride : OpId::shrink, {&source, 1}, attrs, Shape(size),
+                 source.dtype(), place);
   }
   return reshape_to(part, view_shape(shape, picks), place);
 }

@@ -137,18 +137,19 @@ void put_slice(Vjp& v) {
     return;
   }
   Tensor part = g;
+  Picks ranges;
   int position = 2;
   for (int axis = 0; axis < rank; ++axis) {
-    const std::int64_t start = v.attr(1 + 3 * axis), step = v.attr(2 + 3 * axis),
-                       size = v.attr(3 + 3 * axis);
+    const std::int64_t start = v.attr(1 + 3 * axis);
+    Pick range{Pick::Kind::range, start, v.attr(2 + 3 * axis), v.attr(3 + 3 * axis)};
     if (start < 0) {
       part = apply(OpId::select_at, {part, v.input(position++)}, {axis},
                    part.shape().with(axis, 1), g.dtype(), v.place());
-    } else if (step != 1 || size != part.shape()[axis]) {
-      part = part.slice(axis, start, start + (size - 1) * step + 1, step, v.place());
+      range.start = 0;
     }
+    ranges.push_back(range);
   }
-  v.give(1, part);
+  v.give(1, view_of(part, ranges, v.place()));
 }
 
 void tril(Vjp& v) {
