@@ -36,7 +36,6 @@ std::int64_t wrapped(double index, std::int64_t size) {
   const auto i = static_cast<std::int64_t>(index);
   return i < 0 ? i + size : i;
 }
-Index sizes_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 // x as it lies, turned, repeated, cut out of something larger: each once.
 void for_layouts(const Array& x, const std::function<void(const Function&, const Array&)>& body) {

@@ -100,7 +100,7 @@ TEST(ErrorsIndexing, Ranges) {
   expect<ShapeError>([&] { x[0].slice(1, 0, 1) = 0; }, "slice: axis 1 is out of range for [4]");
   expect<ArgumentError>([&] { x.index({ellipsis, 0, ellipsis}); }, "index: more than one ellipsis");
   expect<ShapeError>([&] { f32({1, 1, 1, 1, 1, 1, 1, 1}).index({newaxis}).shape(); },
-                     "shape: 9 axes, at most 8 are supported");
+                     "shape: 9 axes, at most 8");
 }
 
 TEST(ErrorsIndexing, TensorsAsEntries) {
@@ -148,8 +148,8 @@ TEST(ErrorsIndexing, ValuesThatDoNotFit) {
                      "+=: the result is f32 and does not fit into i32 in place");
   expect<DTypeError>([&] { whole.slice(1, 0, 2) *= f32({2}); },
                      "*=: the result is f32 and does not fit into i32 in place");
-  expect<ArgumentError>([&] { bytes[0] = 300; }, "index: 300 does not fit into u8");
-  expect<ArgumentError>([&] { bytes[0].fill_(-1); }, "index: -1 does not fit into u8");
+  expect<ArgumentError>([&] { bytes[0] = 300; }, "index: 300 does not fit u8");
+  expect<ArgumentError>([&] { bytes[0].fill_(-1); }, "index: -1 does not fit u8");
 }
 
 TEST(ErrorsIndexing, LeavesAndNames) {
@@ -230,7 +230,7 @@ TEST(ErrorsIndexing, Scattering) {
                      "scatter: input is f32, source is f64");
   expect<DTypeError>([&] { scatter(x, 0, x, 1); }, "scatter: expected integer indices, got f32");
   expect<ArgumentError>([&] { scatter(of(DType::u8, {3, 4}), 0, i, 256); },
-                        "scatter: 256 does not fit into u8");
+                        "scatter: 256 does not fit u8");
   expect<ShapeError>([&] { scatter(f32({0, 4}), 0, i, 1); },
                      "scatter: no elements along axis 0 of [0, 4]");
   expect<ShapeError>([&] { scatter_add(x, -3, i, x); },
@@ -257,7 +257,7 @@ TEST(ErrorsIndexing, Masks) {
   expect<ShapeError>([&] { masked_fill(x, flags({4}), f32({2})); },
                      "masked_fill: expected a value of one element, got [2]");
   expect<ArgumentError>([&] { masked_fill(of(DType::u8, {3}), flags({3}), -1); },
-                        "masked_fill: -1 does not fit into u8");
+                        "masked_fill: -1 does not fit u8");
   expect<DTypeError>([&] { masked_select(x, of(DType::u8, {3, 4})); },
                      "masked_select: expected a bool mask, got u8");
   expect<ShapeError>([&] { masked_select(x, flags({3})); },
@@ -266,7 +266,7 @@ TEST(ErrorsIndexing, Masks) {
                         "masked_select: a size of -1");
   expect<ArgumentError>(
       [&] { masked_select(of(DType::u8, {4}), flags({4}), {.size = 5, .fill = 300}); },
-      "masked_select: 300 does not fit into u8");
+      "masked_select: 300 does not fit u8");
   expect<ArgumentError>([&] { nonzero(x, {.size = -2}); }, "nonzero: a size of -2");
   expect<DTypeError>([&] { one_hot(x, 3); }, "one_hot: expected integer indices, got f32");
   expect<ArgumentError>([&] { one_hot(ids({0}), 0); }, "one_hot: 0 classes");

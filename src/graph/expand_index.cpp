@@ -221,6 +221,10 @@ void put_along(Lowering& l) {
   const Expr x = l.stored_in(0), source = l.stored_in(1);
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
   const std::int64_t n = x.shape().numel(), k = l.in(2).shape().numel();
+  if (k == 0) {
+    l.out(0, x);
+    return l.out(1, l.expand(l.constant(-1, DType::i32), {n}));
+  }
   const Expr index = l.bounded(l.in(2), x.shape()[axis], site);
   const Expr ids = l.bounded(flat(l, numbers_along(l, index, x.shape(), axis)), n, site);
   const Expr last = last_at(l, ids, n, site);

@@ -194,7 +194,6 @@ Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Op
     require_same_dtype("scatter", x, source.tensor());
     values = beside("scatter", at_axis, with_axis(source.tensor(), place), place);
   }
-  if (index.numel() == 0) return x.clone(place);
   Tensor inputs[3] = {into, values, at_axis};
   graph::agree_on_device("scatter", inputs, place);
   const Shape shapes[] = {into.shape(), Shape{into.numel()}};
@@ -215,7 +214,6 @@ Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, cons
   require_same_dtype("scatter_add", x, source);
   Tensor inputs[3] = {beside("scatter_add", at_axis, with_axis(source, place), place), at_axis,
                       into};
-  if (index.numel() == 0) return x.clone(place);
   graph::agree_on_device("scatter_add", inputs, place);
   const Tensor sums =
       apply(OpId::add_along, {inputs, 2}, {&at, 1}, into.shape(), x.dtype(), place);

@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["elementwise"]
+FAMILIES = ["elementwise", "indexing", "product"]
 HERE = pathlib.Path(__file__).parent
 
 
