@@ -73,7 +73,9 @@ TEST(ConformanceProduct, EveryCombinationOfRanks) {
       {{2, 4, 0}, {0, 3}},
       {{0, 4, 5}, {0, 5, 3}},
   };
+  std::size_t number = 0;
   for (const auto& [a, b] : cases) {
+    if (number++ % 4 != 0 && !thorough()) continue;
     SCOPED_TRACE(to_string(a) + to_string(b));
     const Array x = some(a, DType::f32, 0.3), y = some(b, DType::f32, 0.6);
     expect_result({x, y}, kMatmul, multiplied(x, y), close_in(DType::f32));
@@ -83,7 +85,7 @@ TEST(ConformanceProduct, EveryCombinationOfRanks) {
 TEST(ConformanceProduct, DTypesAndSizesPastTheFusedOnes) {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64,
                             DType::u8}) {
-    if (!has(dtype)) continue;
+    if (!has(dtype) || (!thorough() && dtype != DType::bf16 && dtype != DType::i32)) continue;
     SCOPED_TRACE(name_of(dtype));
     const Array a = some({2, 3, 4}, dtype, 0.1), b = some({4, 5}, dtype, 0.8);
     expect_result({a, b}, kMatmul, multiplied(a, b), close_in(dtype, 2));
@@ -95,6 +97,7 @@ TEST(ConformanceProduct, DTypesAndSizesPastTheFusedOnes) {
 }
 
 TEST(ConformanceProduct, OperandsThroughViews) {
+  if (!thorough()) GTEST_SKIP() << "views, covered by slicing";
   const Array a = numbers({4, 3, 5}), b = numbers({4, 6, 5}, -1, 1, DType::f32, 0.6);
   expect_result({a, b}, [](const auto& in) { return matmul(in[0], in[1].transpose(1, 2)); },
                 multiplied(a, permuted(b, {0, 2, 1})), close_in(DType::f32));
@@ -126,6 +129,7 @@ TEST(ConformanceProduct, GradientsOfEveryCombination) {
                                            {{2, 1, 2, 3}, {2, 3, 2}},
                                            {{2, 2, 2, 3}, {2, 1, 3, 2}}};
   for (const auto& [a, b] : cases) {
+    if (!thorough() && a.rank() + b.rank() != 5) continue;
     SCOPED_TRACE(to_string(a) + to_string(b));
     expect_gradients({numbers(a), numbers(b, -1, 1, DType::f32, 0.7)},
                      [](const auto& in) { return matmul(in[0], in[1]).square(); });
@@ -145,6 +149,7 @@ TEST(ConformanceProduct, DotOuterBmm) {
   const Array i = integers({6}, -3, 3, DType::i32), none = numbers({0});
   expect_result({i, i}, dots, multiplied(i, i), {});
   expect_result({none, none}, dots, Array({}, {0}), {});
+  if (!thorough()) return;
   const Array x = numbers({2, 3, 4}), y = numbers({2, 4, 2});
   expect_result({x, y}, bmms, multiplied(x, y), close_in(DType::f32));
   expect_gradients({a, b}, [&](const auto& in) { return dots(in).square(); });
@@ -247,7 +252,9 @@ const std::vector<Contraction>& contractions() {
 }
 
 TEST(ConformanceProduct, EinsumByItsDefinition) {
+  std::size_t number = 0;
   for (const auto& [equation, shapes] : contractions()) {
+    if (number++ % 6 != 0 && !thorough()) continue;
     SCOPED_TRACE(equation);
     std::vector<Array> inputs;
     for (const Shape& shape : shapes)
@@ -258,8 +265,9 @@ TEST(ConformanceProduct, EinsumByItsDefinition) {
 }
 
 TEST(ConformanceProduct, EinsumPassesGradientsOn) {
+  if (!thorough()) GTEST_SKIP() << "covered by matmul";
   for (const auto& [equation, shapes] : contractions()) {
-    if (shapes[0].numel() == 0 || (!thorough() && shapes[0].rank() > 2)) continue;
+    if (shapes[0].numel() == 0) continue;
     SCOPED_TRACE(equation);
     std::vector<Array> inputs;
     for (const Shape& shape : shapes)
@@ -269,6 +277,7 @@ TEST(ConformanceProduct, EinsumPassesGradientsOn) {
 }
 
 TEST(ConformanceProduct, EinsumWithEllipsesAndWithoutAnArrow) {
+  if (!thorough()) GTEST_SKIP() << "covered by matmul";
   const Array a = numbers({2, 3, 4}), b = numbers({4, 5}), c = numbers({3, 4, 2});
   const auto gives = [&](const char* equation, const std::vector<Array>& inputs,
                          const Array& expected) {
