@@ -50,14 +50,14 @@ std::vector<Example> examples() {
        "The rows in chunks side by side, a thread for each 4 columns of a chunk; then the chunks.",
        [](Device device) { return matrix(4096, 4096, device).sum(0); }},
       {true, "The gradient of an embedding",
-       "scatter_add(table, ids, rows)   // 5000 x 64, 2048 ids",
+       "index_add(table, 0, ids, rows)   // 5000 x 64, 2048 ids",
        "The ids are sorted first, by a template outside the kernel language. Whole chunks of equal "
        "ids are summed, then each row of the table adds its segment.",
        [](Device device) {
          std::vector<std::int64_t> ids(2048);
          for (std::size_t i = 0; i < ids.size(); ++i)
            ids[i] = static_cast<std::int64_t>(i * 2654435761u % 5000);
-         return scatter_add(matrix(5000, 64, device), from_vector(ids, {.device = device}),
+         return index_add(matrix(5000, 64, device), 0, from_vector(ids, {.device = device}),
                             matrix(2048, 64, device));
        }},
   };

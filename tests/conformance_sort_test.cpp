@@ -278,7 +278,7 @@ Array added(const Array& x, const Array& index, const Array& source) {
 }
 
 TEST(Conformance, ScatterAdd) {
-  const auto add = [](const auto& in) { return scatter_add(in[0], in[1], in[2]); };
+  const auto add = [](const auto& in) { return index_add(in[0], 0, in[1], in[2]); };
   struct Case {
     std::int64_t rows, ids, columns;
     int most;  // ids are 0 ... most
@@ -308,7 +308,7 @@ TEST(Conformance, ScatterAdd) {
 TEST(Conformance, ScatterAddGradient) {
   const Tensor few = upload(integers({6}, 0, 3, DType::i64));
   expect_gradients({numbers({4, 3}), numbers({6, 3})},
-                   [&](const auto& in) { return scatter_add(in[0], few, in[1]).square(); });
+                   [&](const auto& in) { return index_add(in[0], 0, few, in[1]).square(); });
 }
 
 TEST(Errors, OrderAndIndexing) {
@@ -322,12 +322,12 @@ TEST(Errors, OrderAndIndexing) {
                      "take_along_axis: indices [2, 2] do not fit [3, 4] along axis 1");
   expect<DTypeError>([&] { take_along_axis(x, x, 1); },
                      "take_along_axis: expected integer indices, got f32");
-  expect<ShapeError>([&] { scatter_add(x, ids, zeros({2, 3})); },
-                     "scatter_add: rows [2, 3] at indices [2] do not go into [3, 4]");
-  expect<DTypeError>([&] { scatter_add(x, ids, zeros({2, 4}, {.dtype = DType::f64})); },
-                     "scatter_add: input is f32, source is f64");
-  expect<ShapeError>([&] { scatter_add(zeros({0, 4}), ids, zeros({2, 4})); },
-                     "scatter_add: [0, 4] has no rows");
+  expect<ShapeError>([&] { index_add(x, 0, ids, zeros({2, 3})); },
+                     "index_add: [2, 3] at indices [2] does not go into [3, 4] along axis 0");
+  expect<DTypeError>([&] { index_add(x, 0, ids, zeros({2, 4}, {.dtype = DType::f64})); },
+                     "index_add: input is f32, source is f64");
+  expect<ShapeError>([&] { index_add(zeros({0, 4}), 0, ids, zeros({2, 4})); },
+                     "index_add: no elements along axis 0 of [0, 4]");
   expect<ArgumentError>([&] { sort(Tensor()); }, "sort: the input is not a tensor");
 }
 
@@ -339,7 +339,7 @@ TEST(Errors, IndicesOutOfRange) {
     std::vector<std::int64_t> at(600, 7);
     at[300] = 100;
     const Tensor ids = from_vector(at, {600}, {.device = test_device()});
-    const Tensor sum = scatter_add(x, ids, rows);
+    const Tensor sum = index_add(x, 0, ids, rows);
     EXPECT_THROW(sum.to_vector<float>(), IndexError);
     EXPECT_EQ((sum.sum() * 0).item(), 0);  // the device goes on
   }

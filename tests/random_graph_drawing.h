@@ -79,7 +79,7 @@ class Generator {
   bool draw_cumsum();
   bool draw_order();
   bool draw_take_along();
-  bool draw_scatter_add();
+  bool draw_index_add();
   bool draw_layer_norm();
   bool draw_dropout();
   bool draw_loss();

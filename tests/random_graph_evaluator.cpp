@@ -203,8 +203,8 @@ Ref Evaluator::network(const Statement& s) {
       return linear(x, input(s, 1), optional(2));
     case Op::embedding:
       return embedding(x, input(s, 1));
-    case Op::scatter_add:
-      return scatter_add(x, input(s, 1), input(s, 2));
+    case Op::index_add:
+      return index_add(x, input(s, 1), input(s, 2));
     case Op::take_along_axis:
       return take_along_axis(x, input(s, 1), axis_of(s, x->value));
     case Op::layer_norm:

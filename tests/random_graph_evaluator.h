@@ -144,6 +144,6 @@ Ref cumsum(const Ref& x, int axis);
 // The first `count` in order.
 Ordered sort(const Ref& x, int axis, std::int64_t count, bool descending);
 Ref take_along_axis(const Ref& x, const Ref& index, int axis);
-Ref scatter_add(const Ref& x, const Ref& index, const Ref& source);
+Ref index_add(const Ref& x, const Ref& index, const Ref& source);
 
 }  // namespace volta::random_graph

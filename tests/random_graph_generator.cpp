@@ -130,7 +130,7 @@ Program Generator::run() {
       {5, &Generator::draw_matmul},     {2, &Generator::draw_linear},
       {3, &Generator::draw_embedding},  {3, &Generator::draw_layer_norm},
       {3, &Generator::draw_cumsum},     {5, &Generator::draw_order},
-      {3, &Generator::draw_take_along}, {3, &Generator::draw_scatter_add},
+      {3, &Generator::draw_take_along}, {3, &Generator::draw_index_add},
       {2, &Generator::draw_dropout},    {3, &Generator::draw_loss},
       {9, &Generator::draw_in_place},   {6, &Generator::draw_backward},
       {3, &Generator::draw_gradient},   {3, &Generator::draw_update},

@@ -111,9 +111,9 @@ bool Generator::draw_take_along() {
 }
 
 // Now and then so many rows that they are added up in chunks.
-bool Generator::draw_scatter_add() {
+bool Generator::draw_index_add() {
   Statement s;
-  s.op = Op::scatter_add;
+  s.op = Op::index_add;
   const int x = some([](const Variable& v) {
     return v.value.rank() > 0 && v.value.dims[0] > 0 && v.value.dtype != DType::boolean;
   });

@@ -177,7 +177,7 @@ Ref take_along_axis(const Ref& x, const Ref& index, int axis) {
   });
 }
 
-Ref scatter_add(const Ref& x, const Ref& index, const Ref& source) {
+Ref index_add(const Ref& x, const Ref& index, const Ref& source) {
   require_ids(index);
   const Dims dims = x->value.dims, rows = source->value.dims;
   if (dims.empty() || dims[0] == 0 || index->value.rank() != 1) throw Invalid("rows do not fit");

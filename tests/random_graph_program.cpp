@@ -43,7 +43,7 @@ constexpr std::array kNames = {"data",        "full",
                                "sort",        "argsort",
                                "topk",        "matmul",
                                "linear",      "embedding",
-                               "scatter_add", "take_along_axis",
+                               "index_add", "take_along_axis",
                                "layer_norm",  "dropout",
                                "mse_loss",    "cross_entropy",
                                "+=",          "-=",
@@ -155,6 +155,8 @@ std::string expression(const Statement& s) {
     case Op::topk:
       return fmt::format("topk(t{}, {}, {}{}){}", s.in[0], s.dims[1], s.dims[0],
                          s.flag ? "" : ", {.largest = false}", s.second < 0 ? ".values" : "");
+    case Op::index_add:
+      return fmt::format("index_add(t{}, 0, t{}, t{})", s.in[0], s.in[1], s.in[2]);
     case Op::take_along_axis:
       return fmt::format("take_along_axis({}, {})", operands(s), s.dims[0]);
     case Op::layer_norm:

@@ -90,7 +90,7 @@ enum class Op : std::uint8_t {
   matmul,
   linear,
   embedding,
-  scatter_add,
+  index_add,
   take_along_axis,
   layer_norm,
   dropout,

@@ -123,8 +123,8 @@ Tensor OnDevice::network(const Statement& s) {
       return linear(x, in(s, 1), optional(2));
     case Op::embedding:
       return embedding(x, in(s, 1));
-    case Op::scatter_add:
-      return scatter_add(x, in(s, 1), in(s, 2));
+    case Op::index_add:
+      return index_add(x, 0, in(s, 1), in(s, 2));
     case Op::take_along_axis:
       return take_along_axis(x, in(s, 1), s.dims[0]);
     case Op::layer_norm: {

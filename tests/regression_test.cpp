@@ -353,8 +353,8 @@ TEST(Regression, AGradientHandleOfALeafSeesItGrow) {
 
 TEST(Regression, ScatteringBoolsSaysWhatIsTaken) {
   const Tensor bools = zeros({3, 2}, here(DType::boolean)), ids = tensor({0}, here(DType::i64));
-  errors::expect<DTypeError>([&] { scatter_add(bools, ids, zeros({1, 2}, here(DType::boolean))); },
-                             "scatter_add: expected a floating-point or integer tensor, got bool");
+  errors::expect<DTypeError>([&] { index_add(bools, 0, ids, zeros({1, 2}, here(DType::boolean))); },
+                             "index_add: expected a floating-point or integer tensor, got bool");
 }
 
 TEST(Regression, IndicesOfRowsWithoutElementsAreChecked) {
@@ -363,7 +363,7 @@ TEST(Regression, IndicesOfRowsWithoutElementsAreChecked) {
       const auto count = static_cast<std::int64_t>(ids.size());
       const auto scattered = [&](std::int64_t rows) {
         const Tensor index = from_vector(ids, here(dtype));
-        return scatter_add(zeros({rows, 0}, here()), index, zeros({count, 0}, here()));
+        return index_add(zeros({rows, 0}, here()), 0, index, zeros({count, 0}, here()));
       };
       const auto embedded = [&](std::int64_t rows) {
         return embedding(zeros({rows, 0}, here()), from_vector(ids, here(dtype)));

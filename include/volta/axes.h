@@ -17,6 +17,8 @@ class Axes {
  public:
   Axes() = default;                                                              // every axis
   Axes(std::int64_t axis) : Axes(std::span<const std::int64_t>(&axis, 1), 0) {}  // NOLINT: implicit
+  template <std::same_as<bool> Flag>
+  Axes(Flag) = delete;  // x.sum(true) would mean axis 1: write x.sum({}, true)
   Axes(std::initializer_list<std::int64_t> axes)
       : Axes(std::span<const std::int64_t>(axes.begin(), axes.size()), 0) {}
   template <class List>

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "volta/creation.h"
@@ -180,19 +181,62 @@ VOLTA_API Tensor cumsum(const Tensor& x, std::int64_t axis, Place place = Place:
 // ---- Products.
 // Vectors, matrices, batches with broadcasting, as torch.matmul.
 VOLTA_API Tensor matmul(const Tensor& a, const Tensor& b, Place place = Place::here());
+VOLTA_API Tensor bmm(const Tensor& a, const Tensor& b, Place place = Place::here());
+VOLTA_API Tensor dot(const Tensor& a, const Tensor& b, Place place = Place::here());
+VOLTA_API Tensor outer(const Tensor& a, const Tensor& b, Place place = Place::here());
+// Einstein summation as torch.einsum: "bhqd,bhkd->bhqk", with "..." and repeated labels (diagonals).
+// Operands are contracted pairwise from the left.
+VOLTA_API Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
+                        Place place = Place::here());
 // x [..., in] times weight [out, in] transposed, plus bias [out] if defined.
 VOLTA_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Place place = Place::here());
 
-// ---- Indexing. An index out of range throws IndexError at the next observation.
+// ---- Indexing; x[i], ranges and assignment are in indexing.h. An index out of range throws
+// IndexError at the next observation; negative ones are out of range here.
 // weight[ids]: rows of weight [n, d] for ids of any shape -> [..., d].
 VOLTA_API Tensor embedding(const Tensor& weight, const Tensor& ids, Place place = Place::here());
-// x with source[i] added to its row index[i] for every i of index [k]; a row may be named often.
-VOLTA_API Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& source,
-                             Place place = Place::here());
+// The parts of x along the axis that index [k] names.
+VOLTA_API Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index,
+                              Place place = Place::here());
+// x with the parts of source added along the axis at index [k]; a place may be named often.
+VOLTA_API Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index,
+                           const Tensor& source, Place place = Place::here());
+// Elements of x along the axis, in the shape of index, which has x's rank and in the other axes at
+// most its sizes.
+VOLTA_API Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index,
+                        Place place = Place::here());
 // Elements of x along the axis: index has x's sizes but for the axis, as the result.
 VOLTA_API Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis,
                                  Place place = Place::here());
+// x with elements of source, or a number, written where gather would read. Of several written to one
+// place the last in the order of index stays, on every device; only it gets the gradient.
+VOLTA_API Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index,
+                         const Operand& source);
+// x with elements of source added where gather would read, in the order of index.
+VOLTA_API Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index,
+                             const Tensor& source, Place place = Place::here());
+// x with a number, or a tensor of one element, where mask is true; both broadcast.
+VOLTA_API Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value);
+// Results whose size depends on values are evaluated at the call, unless the size is given: what is
+// too much is left out, what is missing is `fill`.
+struct FixedSize {
+  std::int64_t size;
+  Scalar fill = 0;
+};
+// The elements of x where mask is true, [n]; both broadcast.
+VOLTA_API Tensor masked_select(const Tensor& x, const Tensor& mask, Place place = Place::here());
+VOLTA_API Tensor masked_select(const Tensor& x, const Tensor& mask, FixedSize options,
+                               Place place = Place::here());
+// The indices of elements that are not 0, in order: [n, rank], i64.
+VOLTA_API Tensor nonzero(const Tensor& x, Place place = Place::here());
+VOLTA_API Tensor nonzero(const Tensor& x, FixedSize options, Place place = Place::here());
+// 1 at each index, 0 elsewhere, along a new last axis (i64). Classes -1: evaluates the largest.
+VOLTA_API Tensor one_hot(const Tensor& index, std::int64_t classes = -1,
+                         Place place = Place::here());
+// Matrices with what is above (below) a diagonal set to 0; those right of the main one are positive.
+VOLTA_API Tensor tril(const Tensor& x, std::int64_t diagonal = 0, Place place = Place::here());
+VOLTA_API Tensor triu(const Tensor& x, std::int64_t diagonal = 0, Place place = Place::here());
 
 // ---- Order. Equal elements keep theirs; NaN is greater than everything.
 struct Sorted {

@@ -27,6 +27,8 @@ namespace volta {
 
 class Tensor;
 class Operand;
+class Index;
+class Selection;
 
 namespace graph {
 struct GradientHook;
@@ -85,8 +87,11 @@ class VOLTA_API Tensor {
   Tensor() noexcept = default;  // no tensor: defined() is false
   Tensor(const Tensor& other) noexcept;
   Tensor(Tensor&& other) noexcept : variable_(other.variable_) { other.variable_ = nullptr; }
-  Tensor& operator=(const Tensor& other) noexcept;
-  Tensor& operator=(Tensor&& other) noexcept {
+  Tensor(Selection&& selection);  // NOLINT: implicit on purpose; the value is recorded here
+  // Only names can be assigned to: what x.narrow(...) gives is no part of x. For parts see
+  // indexing.h.
+  Tensor& operator=(const Tensor& other) & noexcept;
+  Tensor& operator=(Tensor&& other) & noexcept {
     if (this == &other) return *this;
     graph::Variable* previous = variable_;
     variable_ = other.variable_;
@@ -161,13 +166,22 @@ class VOLTA_API Tensor {
   // ---- In place: every handle of this variable sees the new value. Results of operations,
   // reshape() and narrow() among them, are variables of their own: writing to one does not change
   // its source.
-  Tensor& operator+=(const Operand& other);
-  Tensor& operator-=(const Operand& other);
-  Tensor& operator*=(const Operand& other);
-  Tensor& operator/=(const Operand& other);
-  Tensor& fill_(Scalar value, Place place = Place::here());
-  Tensor& zero_(Place place = Place::here()) { return fill_(0, place); }
-  Tensor& copy_(const Tensor& source, Place place = Place::here());
+  Tensor& operator+=(const Operand& other) &;
+  Tensor& operator-=(const Operand& other) &;
+  Tensor& operator*=(const Operand& other) &;
+  Tensor& operator/=(const Operand& other) &;
+  Tensor& fill_(Scalar value, Place place = Place::here()) &;
+  Tensor& zero_(Place place = Place::here()) & { return fill_(0, place); }
+  Tensor& copy_(const Tensor& source, Place place = Place::here()) &;
+
+  // ---- Parts, to be read or assigned to: see indexing.h.
+  Selection operator[](const Index& index) const;
+  Selection index(std::initializer_list<Index> entries, Place place = Place::here()) const;
+  Selection index(std::span<const Index> entries, Place place = Place::here()) const;
+  // start:stop:step along an axis, as Python means it; the step may be negative.
+  Selection slice(std::int64_t axis, std::optional<std::int64_t> start = {},
+                  std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
+                  Place place = Place::here()) const;
 
   // ---- Operations as methods; each is the free function of the same name in ops.h.
   Tensor neg(Place place = Place::here()) const;
@@ -262,10 +276,6 @@ class VOLTA_API Tensor {
                 Place place = Place::here()) const;
   Tensor shrink(std::span<const std::pair<std::int64_t, std::int64_t>> ranges,
                 Place place = Place::here()) const;
-  // start:stop:step along an axis, as Python means it; the step may be negative.
-  Tensor slice(std::int64_t axis, std::optional<std::int64_t> start = {},
-               std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
-               Place place = Place::here()) const;
   // Every step-th element, a step for each axis; negative ones begin at the end.
   Tensor stride(std::initializer_list<std::int64_t> steps, Place place = Place::here()) const;
   Tensor stride(std::span<const std::int64_t> steps, Place place = Place::here()) const;
@@ -411,3 +421,5 @@ std::span<const T> Tensor::span() const {
 }
 
 }  // namespace volta
+
+#include "volta/indexing.h"  // what the methods above return

@@ -11,6 +11,7 @@
 #include "volta/execution.h"
 #include "volta/function.h"
 #include "volta/generator.h"
+#include "volta/indexing.h"
 #include "volta/io.h"
 #include "volta/log.h"
 #include "volta/nn.h"

@@ -2,6 +2,7 @@
 #include "graph/apply.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -207,6 +208,13 @@ Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device) {
 
 Tensor number(Scalar value, DType dtype, Device device) {
   return filled(Shape{}, value, dtype, device);
+}
+
+Tensor argument(std::int64_t value, Device device) {
+  // Whether a number is a literal of the key is asked of it as a double: this is none.
+  constexpr double kNoLiteral = std::numeric_limits<double>::quiet_NaN();
+  return TensorAccess::make(
+      Held::adopt(make_constant(kNoLiteral, value, Shape{}, DType::i64, device_entry(device))));
 }
 
 Tensor reshape_to(const Tensor& x, const Shape& shape, Place place) {

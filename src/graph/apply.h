@@ -67,6 +67,13 @@ Tensor number(Scalar value, DType dtype, Device device);
 Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device);
 Tensor filled(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry);
 
+// An integer that is an argument of its plan whatever it is: one plan serves all.
+Tensor argument(std::int64_t value, Device device);
+// A new value for every handle of the variable. History comes along unless gradients are off.
+void replace_value(const Tensor& target, const Tensor& value, const char* op);
+// Throws DTypeError where a floating-point result would go into integers.
+void require_fits_in_place(const char* op, DType result, DType target);
+
 // Where the tensor lives.
 DeviceEntry& entry_of(const Tensor& tensor);
 
@@ -92,6 +99,9 @@ inline Tensor unary(OpId op, const Tensor& x, Place place) {
 bool& grad_mode();
 // A number after `after` and all earlier ones of this thread.
 std::uint64_t next_tape_sequence(std::uint64_t after);
+
+// A value that a leaf had, which may have changed since; its gradient is the leaf's.
+Tensor leaf_as_it_was(const Tensor& leaf, const Held& value, Place place);
 
 // The record of an operation, if gradients flow through it: edges to where its inputs' gradients
 // go, and what its row saves.

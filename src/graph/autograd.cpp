@@ -300,14 +300,17 @@ Tensor Vjp::historic(const Held& saved, const Edge* edge) {
   if (&saved == &tape_.output) return TensorAccess::make(saved, TapeRef(&tape_));
   if (edge == nullptr || (!edge->tape && !edge->leaf.defined())) return TensorAccess::make(saved);
   if (edge->tape) return TensorAccess::make(saved, edge->tape);
-  if (node_of(edge->leaf) == saved.get()) return edge->leaf;
-  // The leaf has changed since: its old value, whose gradient is the leaf's.
-  const Node& node = *saved.get();
-  TapeRef same = TapeRef::adopt(Slab<Tape>::make(OpId::expand, node.shape, node.dtype, place()));
+  return leaf_as_it_was(edge->leaf, saved, place());
+}
+
+Tensor leaf_as_it_was(const Tensor& leaf, const Held& value, Place place) {
+  if (node_of(leaf) == value.get()) return leaf;
+  const Node& node = *value.get();
+  TapeRef same = TapeRef::adopt(Slab<Tape>::make(OpId::expand, node.shape, node.dtype, place));
   same->sequence = next_tape_sequence(0);
-  same->edges.emplace_back(TapeRef(), edge->leaf, edge->shape, edge->dtype, edge->device);
+  same->edges.emplace_back(TapeRef(), leaf, node.shape, node.dtype, node.entry->device);
   same->saved.emplace_back();
-  return TensorAccess::make(saved, std::move(same));
+  return TensorAccess::make(value, std::move(same));
 }
 
 void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions options,

@@ -1,6 +1,8 @@
-// Scatter-add in primitives. Ids are sorted, stably, so that the rows of one id stand together and
-// in their order; each result then sums its segment. Nothing is added atomically: the order of
-// additions is a function of the ids alone.
+// Scattering rows in primitives. Ids are sorted, stably, so that the rows of one id stand together
+// and in their order; each result then sums its segment, or takes its last. Nothing is atomic: the
+// order of additions, and who writes last, are functions of the ids alone.
+#include "graph/expand_scatter.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -55,9 +57,9 @@ Expr compare_all(Lowering& l, Expr rows, Expr ids, std::int64_t n) {
 
 class Segments {
  public:
-  // rows [k, d], ids [k] in [0, n)
-  Segments(Lowering& l, Expr rows, Expr ids, std::int64_t n, int site)
-      : l_(l), rows_(rows), n_(n), k_(rows.shape()[0]), d_(rows.shape()[1]), site_(site) {
+  // ids [k] in [0, n)
+  Segments(Lowering& l, Expr ids, std::int64_t n, int site)
+      : l_(l), n_(n), k_(ids.shape()[0]), site_(site) {
     const DType key = n < INT32_MAX ? DType::i32 : DType::i64;
     const Expr keys = l.reshape(l.cast(ids, key), {1, k_});
     order_ = l.sort(keys, k_, false, DType::i32);
@@ -69,7 +71,18 @@ class Segments {
     end_ = l.search(sorted_, next_id_, 0, 1, k_);
   }
 
-  Expr sum() { return k_ < kChunkedIds ? sum_rows() : sum_chunks(); }
+  // rows [k, d]
+  Expr sum(Expr rows) {
+    rows_ = rows;
+    return k_ < kChunkedIds ? sum_rows() : sum_chunks();
+  }
+
+  // [n]: the last place of each id, -1 where it has none.
+  Expr last() {
+    const Expr one = l_.constant(1, DType::i32), zero = l_.constant(0, DType::i32);
+    const Expr end = l_.bounded(l_.binary(ScalarOp::maximum, end_ - one, zero), k_, site_);
+    return l_.where(below(l_, begin_, end_), l_.gather(order_, end), l_.constant(-1, DType::i32));
+  }
 
  private:
   // Halves are added up in f32.
@@ -136,13 +149,29 @@ class Segments {
   }
 
   Lowering& l_;
-  const Expr rows_;
-  const std::int64_t n_, k_, d_;
+  Expr rows_;
+  const std::int64_t n_, k_;
   const int site_;
   Expr order_, sorted_, id_, next_id_, begin_, end_;
 };
 
 }  // namespace
+
+Expr sum_rows_at(Lowering& l, Expr rows, Expr ids, std::int64_t n, int site) {
+  const std::int64_t k = rows.shape()[0], d = rows.shape()[1];
+  if (plan::scatter_compares_all(n, k, d)) return compare_all(l, rows, ids, n);
+  return Segments(l, ids, n, site).sum(rows);
+}
+
+Expr last_at(Lowering& l, Expr ids, std::int64_t n, int site) {
+  const std::int64_t k = ids.shape()[0], axis = 1;
+  if (!plan::scatter_compares_all(n, k, 1)) return Segments(l, ids, n, site).last();
+  const Expr hit = l.binary(ScalarOp::eq, l.iota({n, k}, 0),
+                            l.cast(l.reshape(ids, {1, k}), DType::i64));
+  const Expr place = l.where(hit, l.cast(l.iota({n, k}, 1), DType::i32), l.constant(-1, DType::i32));
+  if (k == 0) return l.expand(l.constant(-1, DType::i32), {n});
+  return l.reduce(ReduceOp::Max, place, {&axis, 1});
+}
 
 // rows [k, ...] added into zeros [n, ...] at ids [k]: each result sums the rows whose id it is, in
 // order.
@@ -154,9 +183,7 @@ void scatter_rows(Lowering& l) {
   const int site = l.next_site();
   const Expr inside = l.bounded(l.reshape(ids, {k}), n, site);
   if (d == 0 && k > 0) return l.out(l.checked_nothing(inside));
-  const Expr sum = plan::scatter_compares_all(n, k, d) ? compare_all(l, rows, inside, n)
-                                                       : Segments(l, rows, inside, n, site).sum();
-  l.out(l.reshape(sum, l.shape()));
+  l.out(l.reshape(sum_rows_at(l, rows, inside, n, site), l.shape()));
 }
 
 }  // namespace volta::graph::expand

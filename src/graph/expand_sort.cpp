@@ -1,4 +1,4 @@
-// Sorting, taking along an axis and running sums in primitives.
+// Sorting and running sums in primitives.
 #include "graph/rules.h"
 
 namespace volta::graph::expand {
@@ -16,19 +16,6 @@ Shape around(const Shape& shape, int axis) {
 }
 
 }  // namespace
-
-// x, indices; attrs: axis
-void take_along(Lowering& l) {
-  const Expr x = l.stored_in(0), index = l.in(1);
-  const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
-  const Shape shape = around(x.shape(), axis), taken = around(index.shape(), axis);
-  const Expr at = l.bounded(l.reshape(index, taken), shape[1], site);
-  const auto size = [&](std::int64_t number) { return l.size(number, DType::i64); };
-  const Expr row = l.iota(taken, 0) * size(shape[1]) + l.cast(at, DType::i64);
-  const Expr element = row * size(shape[2]) + l.iota(taken, 2);
-  const Expr flat = l.reshape(x, {shape.numel()});
-  l.out(l.reshape(l.gather(flat, l.bounded(element, shape.numel(), site)), l.shape()));
-}
 
 void cumsum(Lowering& l) { l.out(l.scan(l.in(0), l.attrs()[0], l.attrs()[1] != 0)); }
 

@@ -29,6 +29,7 @@ namespace volta::graph {
 
 struct Segment;
 struct GradientHooks;
+struct PendingRead;
 struct Tape;
 struct Variable;
 
@@ -204,6 +205,11 @@ class TapeRef {
   Tape* tape_ = nullptr;
 };
 
+// What a selection will read when somebody asks for its value (graph/selection.h).
+struct DropPendingRead {
+  void operator()(PendingRead* read) const;
+};
+
 // What handles share.
 struct Variable {
   std::atomic<std::uint32_t> refs{1};
@@ -214,6 +220,9 @@ struct Variable {
   TapeRef tape;
   Tensor grad;
   std::shared_ptr<GradientHooks> hooks;  // of a leaf; null where there are none
+  // Of a selection: until it is read, there is no node.
+  std::unique_ptr<PendingRead, DropPendingRead> read;
+  std::atomic<bool> unread{false};
 
   Variable(Held n, TapeRef t) : node(std::move(n)), tape(std::move(t)) {}
 };
@@ -266,10 +275,18 @@ struct Tape {
 
 inline void retain(Tape* tape) { tape->refs.fetch_add(1, std::memory_order_relaxed); }
 
+// Records what a selection reads.
+void record_read(Variable& variable);
+
 // The library's way into Tensor.
 struct TensorAccess {
-  static Variable* variable(const Tensor& tensor) { return tensor.variable_; }
-  static Node* node(const Tensor& tensor) { return tensor.variable_->node.get(); }
+  static Variable* variable(const Tensor& tensor) {
+    Variable* variable = tensor.variable_;
+    if (variable != nullptr && variable->unread.load(std::memory_order_acquire)) [[unlikely]]
+      record_read(*variable);
+    return variable;
+  }
+  static Node* node(const Tensor& tensor) { return variable(tensor)->node.get(); }
   static Tensor wrap(Variable* variable) { return Tensor(variable); }  // takes the reference
   // A variable of its own.
   static Tensor make(Held node, TapeRef tape = {}) {

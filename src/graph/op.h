@@ -78,7 +78,24 @@ enum class OpId : std::uint16_t {
   dropout,        // x, seed, offset, p
   normal,         // (sizes...) seed, offset
   scatter_rows,   // (rows): adds rows into zeros; the gradient of gather
-  take_along,     // (axis): elements along an axis at integer indices
+  // Indexing (expand_index.cpp). `which` axes of a shape: a bit each.
+  index,           // (which) x, integers...: elements at broadcast integers, negative ones too
+  index_sum,       // (which) adds into zeros there; the gradient of index
+  index_put,       // (which) x, value, integers...: x with the value there; whose value it is
+  take_along,      // (axis): elements along an axis at integer indices
+  gather_along,    // the same, of a part of the other axes
+  add_along,       // (axis): adds into zeros there; the gradient of both
+  put_along,       // (axis) x, source, index: x with the source there; whose value it is
+  select_rows,     // (axis): parts along an axis at integers [k]
+  select_at,       // (axis) x, position: one part, the axis kept as 1
+  put_slice,       // (whole, start, step, size...) x, value, positions...: x with a region written
+  tril,            // x, diagonal
+  triu,            // x, diagonal
+  one_hot,         // (classes)
+  true_positions,  // (count): where a mask is true
+  nonzero,         // (count, sizes...) mask, fill: where it is true, by axis
+  rows_at_true,    // (count) x, mask, fill: rows where a mask is true
+  rows_to_true,    // rows, mask: the inverse, and its gradient
   cumsum,         // (axis, reverse)
   fold,           // (axis, step): windows added up where they lay; the gradient of unfold
   sort,           // (count, descending) along the last axis: values, positions
@@ -89,8 +106,31 @@ enum class OpId : std::uint16_t {
 
 // Whether it may meet an index out of range: its place is kept for the message.
 inline bool checks_indices(OpId op) {
-  return op == OpId::gather || op == OpId::cross_entropy || op == OpId::scatter_rows ||
-         op == OpId::take_along;
+  switch (op) {
+    case OpId::gather:
+    case OpId::cross_entropy:
+    case OpId::scatter_rows:
+    case OpId::index:
+    case OpId::index_sum:
+    case OpId::index_put:
+    case OpId::take_along:
+    case OpId::gather_along:
+    case OpId::add_along:
+    case OpId::put_along:
+    case OpId::select_rows:
+    case OpId::select_at:
+    case OpId::put_slice:
+    case OpId::one_hot:
+    case OpId::rows_at_true:
+    case OpId::rows_to_true:
+      return true;
+    default:
+      return false;
+  }
+}
+// Whether negative indices count from the end.
+inline bool wraps_indices(OpId op) {
+  return op == OpId::index || op == OpId::index_sum || op == OpId::index_put;
 }
 
 inline bool is_scalar_op(OpId op) { return static_cast<int>(op) < kernel::kScalarOpCount; }

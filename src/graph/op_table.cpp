@@ -117,8 +117,27 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::dropout, "dropout", kSavesInput1 | kSavesInput2 | 1u << 3, vjp::dropout,
       expand::dropout);
   row(OpId::normal, "randn", kSavesNothing, nullptr, expand::normal);
-  row(OpId::scatter_rows, "scatter_add", kSavesInput1, vjp::scatter_rows, expand::scatter_rows);
+  row(OpId::scatter_rows, "index_add", kSavesInput1, vjp::scatter_rows, expand::scatter_rows);
+  // Indexing. Any number of index tensors follow the first inputs.
+  constexpr std::uint32_t after_first = 0x3FFFFFFEu, after_second = 0x3FFFFFFCu;
+  row(OpId::index, "index", after_first, vjp::index, expand::index);
+  row(OpId::index_sum, "index", after_first, vjp::index_sum, expand::index_sum);
+  row(OpId::index_put, "index", after_second | kSavesAuxiliary, vjp::index_put, expand::index_put);
   row(OpId::take_along, "take_along_axis", kSavesInput1, vjp::take_along, expand::take_along);
+  row(OpId::gather_along, "gather", kSavesInput1, vjp::take_along, expand::take_along);
+  row(OpId::add_along, "scatter_add", kSavesInput1, vjp::add_along, expand::add_along);
+  row(OpId::put_along, "scatter", kSavesInput2 | kSavesAuxiliary, vjp::put_along,
+      expand::put_along);
+  row(OpId::select_rows, "index_select", kSavesInput1, vjp::select_rows, expand::select_rows);
+  row(OpId::select_at, "index", kSavesInput1, vjp::select_at, expand::select_at);
+  row(OpId::put_slice, "index", after_second, vjp::put_slice, expand::put_slice);
+  row(OpId::tril, "tril", kSavesInput1, vjp::tril, expand::tril);
+  row(OpId::triu, "triu", kSavesInput1, vjp::triu, expand::triu);
+  row(OpId::one_hot, "one_hot", kSavesNothing, nullptr, expand::one_hot);
+  row(OpId::true_positions, "index", kSavesNothing, nullptr, expand::true_positions);
+  row(OpId::nonzero, "nonzero", kSavesNothing, nullptr, expand::nonzero);
+  row(OpId::rows_at_true, "masked_select", kSavesInput1, vjp::rows_at_true, expand::rows_at_true);
+  row(OpId::rows_to_true, "masked_select", kSavesInput1, vjp::rows_to_true, expand::rows_to_true);
   row(OpId::cumsum, "cumsum", kSavesNothing, vjp::cumsum, expand::cumsum);
   row(OpId::fold, "fold", kSavesNothing, vjp::fold, expand::fold);
   row(OpId::sort, "sort", kSavesAuxiliary, vjp::sort, expand::sort);

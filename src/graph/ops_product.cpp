@@ -67,19 +67,40 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
         fmt::format("matmul: inner dimensions differ: {} x {}", to_string(sa), to_string(sb)));
   }
   if (dtype == DType::boolean) graph::throw_dtype("matmul", dtype, "numbers");
-  const Shape batch =
-      broadcast_shapes("matmul", leading(a.shape(), ra - 2), leading(b.shape(), rb - 2));
+  const Shape batch_a = leading(a.shape(), ra - 2), batch_b = leading(b.shape(), rb - 2);
+  const Shape batch = broadcast_shapes("matmul", batch_a, batch_b);
+  // The last axes over which b is the same are rows of a's matrices, all of them if b is one matrix.
+  const auto size_of_b = [&](int from_end) {
+    return from_end < batch_b.rank() ? batch_b[batch_b.rank() - 1 - from_end] : 1;
+  };
+  int folded = 0;
+  while (folded < batch_a.rank() && size_of_b(folded) == 1) ++folded;
+  std::int64_t rows = m, matrices = 1;
+  for (int i = 0; i < batch.rank(); ++i) {
+    const bool fold = i >= batch.rank() - folded;
+    (fold ? rows : matrices) *= fold ? batch_a[batch_a.rank() - (batch.rank() - i)] : batch[i];
+  }
   Tensor result;
-  if (rb == 2) {  // the rows of all of a's matrices against one matrix
-    const Tensor rows =
-        graph::reshape_to(a, Shape{leading(a.shape(), ra - 2).numel() * m, k}, place);
-    result = graph::product(rows, b, false, false, tf32_now(), place);
+  if (batch_b.numel() == 1 && folded == batch.rank()) {
+    result = graph::product(graph::reshape_to(a, Shape{rows, k}, place),
+                            graph::reshape_to(b, Shape{k, n}, place), false, false, tf32_now(),
+                            place);
   } else {
-    a = graph::reshape_to(graph::expand_to(a, joined(batch, {m, k}), place),
-                          Shape{batch.numel(), m, k}, place);
-    b = graph::reshape_to(graph::expand_to(b, joined(batch, {k, n}), place),
-                          Shape{batch.numel(), k, n}, place);
-    result = graph::product(a, b, false, false, tf32_now(), place);
+    // One matrix for all is read with a stride of 0; what is repeated otherwise is laid out.
+    const auto spread = [&](const Tensor& x, std::int64_t height, std::int64_t width, int skipped) {
+      const Shape all{matrices, height, width};
+      if (x.numel() == height * width)
+        return graph::expand_to(graph::reshape_to(x, Shape{1, height, width}, place), all, place);
+      const Shape over = joined(leading(batch, batch.rank() - folded), {});
+      std::vector<std::int64_t> own(x.shape().begin(), x.shape().end() - 2 - skipped);
+      own.insert(own.end(), {height, width});
+      const Tensor whole = graph::reshape_to(x, Shape(own), place);
+      return graph::reshape_to(graph::expand_to(whole, joined(over, {height, width}), place), all,
+                               place);
+    };
+    result = graph::product(spread(a, rows, k, folded),
+                            spread(b, k, n, std::min(folded, batch_b.rank())), false, false,
+                            tf32_now(), place);
   }
   std::vector<std::int64_t> sizes(batch.begin(), batch.end());
   if (sa.rank() > 1) sizes.push_back(m);

@@ -75,29 +75,6 @@ Tensor Tensor::shrink(std::initializer_list<Range> ranges, Place place) const {
   return shrink(std::span(ranges.begin(), ranges.size()), place);
 }
 
-Tensor Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
-                     std::optional<std::int64_t> stop, std::int64_t step, Place place) const {
-  graph::require_defined("slice", *this);
-  const int at = normalize_axis("slice", axis, shape());
-  if (step == 0 || step == std::numeric_limits<std::int64_t>::min())
-    throw ArgumentError(fmt::format("slice: step {} along axis {}", step, axis));
-  // As Python's: from the end where negative, then clamped to where a walk can begin and end.
-  const std::int64_t size = shape()[at], low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-  const auto bound = [&](std::optional<std::int64_t> given, std::int64_t otherwise) {
-    if (!given) return otherwise;
-    return std::clamp(*given < 0 ? *given + size : *given, low, high);
-  };
-  const std::int64_t from = bound(start, step > 0 ? low : high),
-                     to = bound(stop, step > 0 ? high : low);
-  const std::int64_t distance = step > 0 ? to - from : from - to;
-  const std::int64_t count = distance <= 0 ? 0 : (distance - 1) / std::abs(step) + 1;
-  Numbers starts(rank_of(*this), 0), steps(rank_of(*this), 1);
-  starts[static_cast<std::size_t>(at)] = count == 0 ? 0 : from;
-  // A step is as good as any other where there is one element.
-  if (count > 1) steps[static_cast<std::size_t>(at)] = step;
-  return strided(*this, std::move(starts), steps, shape().with(at, count), place);
-}
-
 Tensor Tensor::stride(std::span<const std::int64_t> steps, Place place) const {
   graph::require_defined("stride", *this);
   if (steps.size() != rank_of(*this)) {

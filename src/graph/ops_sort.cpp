@@ -1,4 +1,4 @@
-// Indexing along axes, sorting, running sums: arguments checked, then one node each.
+// Sorting and running sums: arguments checked, then one node each.
 #include <fmt/format.h>
 
 #include <limits>
@@ -13,13 +13,6 @@ using graph::apply;
 using graph::OpId;
 
 namespace {
-
-Tensor integer_index(const char* op, const Tensor& index, Place place) {
-  graph::require_defined(op, index, "the index");
-  if (!is_integral(index.dtype()) || index.dtype() == DType::boolean)
-    graph::throw_dtype(op, index.dtype(), "integer indices");
-  return index.dtype() == DType::u8 ? index.to(DType::i64, place) : index;
-}
 
 // The first `count` elements along the axis in order.
 Sorted sorted(const char* op, const Tensor& x, std::int64_t count, std::int64_t axis,
@@ -49,50 +42,6 @@ Sorted sorted(const char* op, const Tensor& x, std::int64_t count, std::int64_t 
 }
 
 }  // namespace
-
-Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& source, Place place) {
-  graph::require_defined("scatter_add", x);
-  graph::require_defined("scatter_add", source, "the source");
-  Tensor inputs[3] = {source, integer_index("scatter_add", index, place), x};
-  if (x.rank() == 0) throw ShapeError("scatter_add: a scalar has no rows");
-  const Shape wanted = x.shape().with(0, index.numel());
-  if (index.rank() != 1 || source.shape() != wanted) {
-    throw ShapeError(fmt::format("scatter_add: rows {} at indices {} do not go into {}",
-                                 to_string(source.shape()), to_string(index.shape()),
-                                 to_string(x.shape())));
-  }
-  if (x.dtype() == DType::boolean)
-    graph::throw_dtype("scatter_add", x.dtype(), "a floating-point or integer tensor");
-  if (source.dtype() != x.dtype()) {
-    throw DTypeError(fmt::format("scatter_add: input is {}, source is {}", name_of(x.dtype()),
-                                 name_of(source.dtype())));
-  }
-  if (x.shape()[0] == 0 && index.numel() > 0)
-    throw ShapeError(fmt::format("scatter_add: {} has no rows", to_string(x.shape())));
-  graph::agree_on_device("scatter_add", inputs, place);
-  const std::int64_t rows = x.shape()[0];
-  const Tensor sums =
-      apply(OpId::scatter_rows, {inputs, 2}, {&rows, 1}, x.shape(), x.dtype(), place);
-  return graph::binary(OpId::add, {inputs[2], place}, {sums, place});
-}
-
-Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis, Place place) {
-  graph::require_defined("take_along_axis", x);
-  Tensor inputs[2] = {x, integer_index("take_along_axis", index, place)};
-  const std::int64_t at = normalize_axis("take_along_axis", axis, x.shape());
-  bool fits = index.rank() == x.rank();
-  for (int i = 0; fits && i < x.rank(); ++i) fits = i == at || index.shape()[i] == x.shape()[i];
-  if (!fits) {
-    throw ShapeError(fmt::format("take_along_axis: indices {} do not fit {} along axis {}",
-                                 to_string(index.shape()), to_string(x.shape()), at));
-  }
-  if (x.shape()[static_cast<int>(at)] == 0 && index.numel() > 0) {
-    throw ShapeError(
-        fmt::format("take_along_axis: no elements along axis {} of {}", at, to_string(x.shape())));
-  }
-  graph::agree_on_device("take_along_axis", inputs, place);
-  return apply(OpId::take_along, inputs, {&at, 1}, index.shape(), x.dtype(), place);
-}
 
 Tensor cumsum(const Tensor& x, std::int64_t axis, Place place) {
   graph::require_defined("cumsum", x);

@@ -1,4 +1,4 @@
-// The rules the operation table names: gradients (vjp.cpp) and expansions (expand.cpp).
+// The rules the operation table names: gradients (vjp*.cpp) and expansions (expand*.cpp).
 #pragma once
 
 #include "graph/vjp.h"
@@ -61,7 +61,20 @@ void cross_entropy(Vjp&);
 void layer_norm(Vjp&);
 void dropout(Vjp&);
 void scatter_rows(Vjp&);
+// Indexing (vjp_index.cpp).
 void take_along(Vjp&);
+void index(Vjp&);
+void index_sum(Vjp&);
+void index_put(Vjp&);
+void add_along(Vjp&);
+void put_along(Vjp&);
+void select_rows(Vjp&);
+void select_at(Vjp&);
+void put_slice(Vjp&);
+void tril(Vjp&);
+void triu(Vjp&);
+void rows_at_true(Vjp&);
+void rows_to_true(Vjp&);
 void cumsum(Vjp&);
 void sort(Vjp&);
 }  // namespace vjp
@@ -87,7 +100,23 @@ void layer_norm(plan::Lowering&);
 void dropout(plan::Lowering&);
 void normal(plan::Lowering&);
 void scatter_rows(plan::Lowering&);
+// Indexing (expand_index.cpp).
 void take_along(plan::Lowering&);
+void index(plan::Lowering&);
+void index_sum(plan::Lowering&);
+void index_put(plan::Lowering&);
+void add_along(plan::Lowering&);
+void put_along(plan::Lowering&);
+void select_rows(plan::Lowering&);
+void select_at(plan::Lowering&);
+void put_slice(plan::Lowering&);
+void tril(plan::Lowering&);
+void triu(plan::Lowering&);
+void rows_at_true(plan::Lowering&);
+void rows_to_true(plan::Lowering&);
+void one_hot(plan::Lowering&);
+void true_positions(plan::Lowering&);
+void nonzero(plan::Lowering&);
 void cumsum(plan::Lowering&);
 void fold(plan::Lowering&);
 void sort(plan::Lowering&);

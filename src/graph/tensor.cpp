@@ -29,19 +29,28 @@ using graph::OpId;
 using graph::TensorAccess;
 using graph::Variable;
 
-namespace {
+namespace graph {
 
-// A new value for every handle. History comes along unless gradients are off.
-void replace_value(Tensor& target, const Tensor& value, const char* op) {
+void replace_value(const Tensor& target, const Tensor& value, const char* op) {
   Variable* variable = TensorAccess::variable(target);
   Variable* source = TensorAccess::variable(value);
   if (variable->requires_grad && grad_enabled()) {
     throw ArgumentError(
         fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
   }
-  graph::assign_node(target, source->node);
-  graph::set_tape(*variable, grad_enabled() ? source->tape : graph::TapeRef());
+  assign_node(target, source->node);
+  set_tape(*variable, grad_enabled() ? source->tape : TapeRef());
 }
+
+void require_fits_in_place(const char* op, DType result, DType target) {
+  if (!is_floating(result) || is_floating(target)) return;
+  throw DTypeError(fmt::format("{}: the result is {} and does not fit into {} in place", op,
+                               name_of(result), name_of(target)));
+}
+
+}  // namespace graph
+
+namespace {
 
 void require_same_shape(const char* op, const Tensor& target, const Tensor& value) {
   if (target.shape() != value.shape()) {
@@ -54,11 +63,8 @@ void update(Tensor& target, OpId op, const char* name, const Operand& other) {
   graph::require_defined(name, target);
   const Tensor result = graph::binary(op, Operand(target, other.place()), other);
   require_same_shape(name, target, result);
-  if (is_floating(result.dtype()) && !is_floating(target.dtype())) {
-    throw DTypeError(fmt::format("{}: the result is {} and does not fit into {} in place", name,
-                                 name_of(result.dtype()), name_of(target.dtype())));
-  }
-  replace_value(target, result.to(target.dtype(), other.place()), name);
+  graph::require_fits_in_place(name, result.dtype(), target.dtype());
+  graph::replace_value(target, result.to(target.dtype(), other.place()), name);
 }
 
 }  // namespace
@@ -66,7 +72,7 @@ void update(Tensor& target, OpId op, const char* name, const Operand& other) {
 Tensor::Tensor(const Tensor& other) noexcept : variable_(other.variable_) {
   if (variable_ != nullptr) variable_->refs.fetch_add(1, std::memory_order_relaxed);
 }
-Tensor& Tensor::operator=(const Tensor& other) noexcept {
+Tensor& Tensor::operator=(const Tensor& other) & noexcept {
   Tensor copy(other);
   std::swap(variable_, copy.variable_);
   return *this;
@@ -246,33 +252,33 @@ Tensor Tensor::clone(Place place) const {
   return graph::apply(OpId::cast, {this, 1}, {}, shape(), dtype(), place);
 }
 
-Tensor& Tensor::operator+=(const Operand& other) {
+Tensor& Tensor::operator+=(const Operand& other) & {
   return update(*this, OpId::add, "+=", other), *this;
 }
-Tensor& Tensor::operator-=(const Operand& other) {
+Tensor& Tensor::operator-=(const Operand& other) & {
   return update(*this, OpId::sub, "-=", other), *this;
 }
-Tensor& Tensor::operator*=(const Operand& other) {
+Tensor& Tensor::operator*=(const Operand& other) & {
   return update(*this, OpId::mul, "*=", other), *this;
 }
-Tensor& Tensor::operator/=(const Operand& other) {
+Tensor& Tensor::operator/=(const Operand& other) & {
   return update(*this, OpId::div, "/=", other), *this;
 }
 
-Tensor& Tensor::fill_(Scalar value, Place) {
+Tensor& Tensor::fill_(Scalar value, Place) & {
   graph::require_defined("fill_", *this, "this");
   graph::require_fits("fill_", value, dtype());
-  replace_value(*this, graph::filled(shape(), value, dtype(), device()), "fill_");
+  graph::replace_value(*this, graph::filled(shape(), value, dtype(), device()), "fill_");
   return *this;
 }
 
-Tensor& Tensor::copy_(const Tensor& source, Place place) {
+Tensor& Tensor::copy_(const Tensor& source, Place place) & {
   graph::require_defined("copy_", *this, "this");
   graph::require_defined("copy_", source, "the source");
   require_same_shape("copy_", *this, source);
   const Tensor value = source.to(device(), place).to(dtype(), place);
   const bool leaf = TensorAccess::variable(value)->requires_grad && grad_enabled();
-  replace_value(*this, leaf ? value.clone(place) : value, "copy_");
+  graph::replace_value(*this, leaf ? value.clone(place) : value, "copy_");
   return *this;
 }
 

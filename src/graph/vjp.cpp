@@ -13,28 +13,6 @@
 namespace volta::graph::vjp {
 namespace {
 
-// Zeros of `shape` with the elements of g added along the axis at `index`.
-Tensor add_along(const Tensor& g, const Tensor& index, const Shape& shape, std::int64_t axis,
-                 DType dtype, Place place) {
-  std::int64_t before = 1, after = 1;
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (i < axis) before *= shape[i];
-    if (i > axis) after *= shape[i];
-  }
-  const std::int64_t extent = shape[static_cast<int>(axis)], count = shape.numel();
-  const std::int64_t taken = index.shape()[static_cast<int>(axis)];
-  const auto along = [&](std::int64_t n, const Shape& sizes) {
-    return reshape_to(arange(n, {.device = g.device()}, place), sizes, place);
-  };
-  const Tensor at = reshape_to(index.to(DType::i64, place), {before, taken, after}, place);
-  const Tensor element =
-      (along(before, {before, 1, 1}) * extent + at) * after + along(after, {1, 1, after});
-  const Tensor inputs[2] = {reshape_to(g, {index.numel()}, place),
-                            reshape_to(element, {index.numel()}, place)};
-  const Tensor sum = apply(OpId::scatter_rows, inputs, {&count, 1}, Shape{count}, dtype, place);
-  return reshape_to(sum, shape, place);
-}
-
 // factor * g / n for a mean, factor * g for a sum or no reduction.
 Tensor scaled(const Vjp& v, const Tensor& g, std::int64_t n, double factor = 1) {
   if (v.attr(0) == static_cast<std::int64_t>(Reduction::mean)) factor /= static_cast<double>(n);
@@ -113,9 +91,6 @@ void scatter_rows(Vjp& v) {
   const Tensor g = reshape_to(v.gradient(), {rows, columns}, v.place());
   v.give(0, reshape_to(embedding(g, v.input(1), v.place()), v.shape(0), v.place()));
 }
-void take_along(Vjp& v) {
-  v.give(0, add_along(v.gradient(), v.input(1), v.shape(0), v.attr(0), v.dtype(0), v.place()));
-}
 void cumsum(Vjp& v) {
   const std::int64_t attrs[] = {v.attr(0), v.attr(1) == 0};
   const Tensor& g = v.gradient();
@@ -128,7 +103,7 @@ void sort(Vjp& v) {
   if (v.attr(0) == v.shape(0)[last]) {
     v.give(0, take_along_axis(g, argsort(positions, last, {}, v.place()), last, v.place()));
   } else {
-    v.give(0, add_along(g, positions, v.shape(0), last, v.dtype(0), v.place()));
+    v.give(0, apply(OpId::add_along, {g, positions}, {last}, v.shape(0), v.dtype(0), v.place()));
   }
 }
 void matmul(Vjp& v) {

@@ -108,9 +108,11 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
     for (std::size_t k = 0; k < v.in.size(); ++k) {
       if (v.in[k] < 0) continue;
       const Value& operand = at(v.in[k]);
-      // Searches look at the whole of their table from every point alike.
+      // Searches look at the whole of their table from every point alike; even one element must be
+      // in memory by then.
       if (v.kind == ValueKind::Search && k == 0) {
-        found.push_back({reshape_base(values, v.in[k]), Linear(axes), true});
+        const int table = reshape_base(values, v.in[k]);
+        found.push_back({table, Linear(axes), at(table).shape.numel() > 1});
         continue;
       }
       const bool memory = v.is_step() || (v.kind == ValueKind::Gather && k == 0);

@@ -332,16 +332,21 @@ void check_device_error(DeviceEntry& entry) {
   if (!record) return;
   const auto& sites = plan::state_of(entry).sites;
   std::string where = "index";
+  std::int64_t index = record->index, low = 0;
   if (auto plan = sites.upper_bound(record->site); plan != sites.begin()) {
     --plan;
     const auto number = static_cast<std::size_t>(record->site - plan->first);
     if (number < plan->second.size()) {
       const Site& site = plan->second[number];
       where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file, site.place.line);
+      if (wraps_indices(site.op)) {
+        low = -record->high;
+        if (index < 0) index -= record->high;  // as it was before it was counted from the end
+      }
     }
   }
   throw IndexError(
-      fmt::format("{}: index {} is out of range [0, {})", where, record->index, record->high));
+      fmt::format("{}: index {} is out of range [{}, {})", where, index, low, record->high));
 }
 
 }  // namespace volta::graph

@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["elementwise", "movement", "network", "promotion", "reduce"]
+FAMILIES = ["elementwise", "indexing", "movement", "network", "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 

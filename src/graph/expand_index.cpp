@@ -1,0 +1,424 @@
+// Indexing in primitives: reading and writing at integer tensors, along an axis, in regions, where a
+// mask is true.
+#include "graph/expand_scatter.h"
+#include "graph/rules.h"
+#include "graph/selection.h"
+
+namespace volta::graph::expand {
+
+using kernel::ScalarOp;
+using plan::Expr;
+using plan::Lowering;
+
+namespace {
+
+Expr size(Lowering& l, std::int64_t number) { return l.size(number, DType::i64); }
+Expr zero(Lowering& l, DType dtype) { return l.constant(0, dtype); }
+Expr below(Lowering& l, Expr a, Expr b) { return l.binary(ScalarOp::lt, a, b); }
+
+std::vector<std::int64_t> strides_of(const Shape& shape) {
+  std::vector<std::int64_t> strides(static_cast<std::size_t>(shape.rank()));
+  std::int64_t stride = 1;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    strides[static_cast<std::size_t>(d)] = stride;
+    stride *= shape[d];
+  }
+  return strides;
+}
+
+Expr flat(Lowering& l, Expr x) { return l.reshape(x, {x.shape().numel()}); }
+
+// Elements of x, by number. What is known to be inside is Bounded for the language's sake.
+Expr elements_at(Lowering& l, Expr x, Expr numbers, int site) {
+  return l.gather(flat(l, x), l.bounded(numbers, x.shape().numel(), site));
+}
+
+// ---- Integer tensors.
+
+// The node's integer tensors, from input `first` on, laid over the axes of `source`.
+class Indices {
+ public:
+  Indices(Lowering& l, const Shape& source, int first)
+      : layout(source, l.attrs()[0], shapes(l, first)), site(l.next_site()), l_(l) {
+    for (std::size_t i = 0; i < layout.indexed.size(); ++i) {
+      const std::int64_t high = source[static_cast<int>(layout.indexed[i])];
+      const Expr index = l.cast(l.in(first + static_cast<int>(i)), DType::i64);
+      const Expr wrapped =
+          l.where(below(l, index, zero(l, DType::i64)), index + size(l, high), index);
+      each_.push_back(l.expand(l.bounded(wrapped, high, site), layout.at));
+    }
+  }
+
+  // Over the indexed axes alone: [count].
+  Expr rows(const Shape& source) const {
+    Expr number = each_[0];
+    for (std::size_t i = 1; i < each_.size(); ++i)
+      number = number * size(l_, source[static_cast<int>(layout.indexed[i])]) + each_[i];
+    number = l_.reshape(number, {layout.count});
+    return l_.bounded(number, layout.rows, site);
+  }
+
+  // Over all axes: [at..., kept...].
+  Expr elements(const Shape& source) const {
+    const std::vector<std::int64_t> strides = strides_of(source);
+    const auto stride = [&](std::int64_t axis) {
+      return size(l_, strides[static_cast<std::size_t>(axis)]);
+    };
+    Expr number = each_[0] * stride(layout.indexed[0]);
+    for (std::size_t i = 1; i < each_.size(); ++i)
+      number = number + each_[i] * stride(layout.indexed[i]);
+    std::vector<std::int64_t> sizes(layout.at.begin(), layout.at.end());
+    sizes.resize(static_cast<std::size_t>(layout.by_index.rank()), 1);
+    number = l_.reshape(number, Shape(sizes));
+    for (std::size_t i = 0; i < layout.kept.size(); ++i) {
+      const int axis = layout.at.rank() + static_cast<int>(i);
+      number = number + l_.iota(layout.by_index, axis) * stride(layout.kept[i]);
+    }
+    return l_.expand(number, layout.by_index);
+  }
+
+  // [at..., kept...] as the result has it, and back.
+  Expr to_result(Expr x) const { return l_.permute(x, layout.to_result); }
+  Expr from_result(Expr x) const { return l_.permute(x, inverse(layout.to_result)); }
+  // [indexed..., kept...] as the source has it, and back.
+  Expr to_source(Expr x) const { return l_.permute(x, inverse(layout.rows_first)); }
+  Expr from_source(Expr x) const { return l_.permute(x, layout.rows_first); }
+  bool rows_lead() const { return layout.indexed.back() + 1 == std::ssize(layout.indexed); }
+  // Where something is indexed but nothing comes of it, the indices are looked at all the same.
+  Expr looked_at(const Shape& source) const { return l_.checked_nothing(rows(source)); }
+
+  const IndexLayout layout;
+  const int site;
+
+ private:
+  static std::vector<Shape> shapes(Lowering& l, int first) {
+    std::vector<Shape> result;
+    for (int i = first; i < l.inputs(); ++i) result.push_back(l.in(i).shape());
+    return result;
+  }
+  static std::vector<std::int64_t> inverse(const std::vector<std::int64_t>& order) {
+    std::vector<std::int64_t> result(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+      result[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    return result;
+  }
+
+  Lowering& l_;
+  std::vector<Expr> each_;
+};
+
+}  // namespace
+
+// x, indices...; attrs: which axes
+void index(Lowering& l) {
+  const Expr x = l.stored_in(0);
+  const Shape source = x.shape();
+  const Indices at(l, source, 1);
+  const IndexLayout& layout = at.layout;
+  if (layout.columns == 0 && layout.count > 0) return l.out(at.looked_at(source));
+  if (at.rows_lead()) {  // whole rows
+    const Expr rows = l.reshape(x, {layout.rows, layout.columns});
+    const Expr found = l.gather(rows, at.rows(source));
+    return l.out(at.to_result(l.reshape(found, layout.by_index)));
+  }
+  l.out(at.to_result(elements_at(l, x, at.elements(source), at.site)));
+}
+
+// g, indices...: added into zeros
+void index_sum(Lowering& l) {
+  const Shape source = l.shape();
+  const Indices at(l, source, 1);
+  const IndexLayout& layout = at.layout;
+  if (layout.columns == 0 && layout.count > 0) return l.out(at.looked_at(source));
+  const Expr rows =
+      l.reshape(at.from_result(l.stored_in(0)), {layout.count, layout.columns});
+  const Expr sum = sum_rows_at(l, rows, at.rows(source), layout.rows, at.site);
+  l.out(at.to_source(l.reshape(sum, layout.by_row)));
+}
+
+// x, value, indices...: x with the value there; and whose value each row has, -1: its own
+void index_put(Lowering& l) {
+  const Expr x = l.stored_in(0), value = l.stored_in(1);
+  const Shape source = x.shape();
+  const Indices at(l, source, 2);
+  const IndexLayout& layout = at.layout;
+  const Expr last = last_at(l, at.rows(source), layout.rows, at.site);
+  std::vector<std::int64_t> sizes(layout.by_row.begin(),
+                                  layout.by_row.begin() + std::ssize(layout.indexed));
+  sizes.resize(static_cast<std::size_t>(layout.by_row.rank()), 1);
+  const Expr hit = l.binary(ScalarOp::le, zero(l, DType::i32), last);
+  Expr put = value;
+  if (value.shape().numel() == 1) {
+    put = l.reshape(value, {});
+  } else if (layout.count > 0) {
+    const Expr rows = l.reshape(at.from_result(l.expand(value, layout.result)),
+                                {layout.count, layout.columns});
+    const Expr place = l.binary(ScalarOp::maximum, last, zero(l, DType::i32));
+    put = l.reshape(l.gather(rows, l.bounded(place, layout.count, at.site)), layout.by_row);
+  } else {
+    put = zero(l, x.dtype());
+  }
+  const Expr chosen = l.where(l.reshape(hit, Shape(sizes)), put, at.from_source(x));
+  l.out(0, at.to_source(chosen));
+  l.out(1, last);
+}
+
+// ---- Along an axis.
+
+namespace {
+
+// A shape as [before, extent, after] around an axis.
+Shape around(const Shape& shape, int axis) {
+  std::int64_t sizes[] = {1, 1, 1};
+  for (int i = 0; i < shape.rank(); ++i) sizes[i < axis ? 0 : i == axis ? 1 : 2] *= shape[i];
+  return {sizes[0], sizes[1], sizes[2]};
+}
+
+// The elements of `source` that indices (Bounded) along an axis name, by number, in the shape of the
+// indices or another one with as many elements.
+Expr numbers_along(Lowering& l, Expr index, Shape source, int axis) {
+  Shape shape = index.shape();
+  bool same = true;
+  for (int d = 0; d < shape.rank(); ++d) same = same && (d == axis || shape[d] == source[d]);
+  if (same) {
+    shape = around(shape, axis);
+    source = around(source, axis);
+    axis = 1;
+    index = l.reshape(index, shape);
+  }
+  Expr number = l.cast(index, DType::i64);
+  const std::vector<std::int64_t> strides = strides_of(source);
+  number = number * size(l, strides[static_cast<std::size_t>(axis)]);
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (d != axis && shape[d] != 1)
+      number = number + l.iota(shape, d) * size(l, strides[static_cast<std::size_t>(d)]);
+  }
+  return number;
+}
+
+}  // namespace
+
+// x, indices; attrs: axis
+void take_along(Lowering& l) {
+  const Expr x = l.stored_in(0);
+  const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
+  const Expr index = l.bounded(l.in(1), x.shape()[axis], site);
+  l.out(l.reshape(elements_at(l, x, numbers_along(l, index, x.shape(), axis), site), l.shape()));
+}
+
+// g, indices; attrs: axis. Added into zeros
+void add_along(Lowering& l) {
+  const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
+  const std::int64_t n = l.shape().numel(), k = l.in(1).shape().numel();
+  const Expr index = l.bounded(l.in(1), l.shape()[axis], site);
+  const Expr ids = l.bounded(flat(l, numbers_along(l, index, l.shape(), axis)), n, site);
+  const Expr sum = sum_rows_at(l, l.reshape(l.stored_in(0), {k, 1}), ids, n, site);
+  l.out(l.reshape(sum, l.shape()));
+}
+
+// x, source, indices; attrs: axis. And whose value each element has, -1: its own
+void put_along(Lowering& l) {
+  const Expr x = l.stored_in(0), source = l.stored_in(1);
+  const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
+  const std::int64_t n = x.shape().numel(), k = l.in(2).shape().numel();
+  if (k == 0) {
+    l.out(0, x);
+    return l.out(1, l.expand(l.constant(-1, DType::i32), {n}));
+  }
+  const Expr index = l.bounded(l.in(2), x.shape()[axis], site);
+  const Expr ids = l.bounded(flat(l, numbers_along(l, index, x.shape(), axis)), n, site);
+  const Expr last = last_at(l, ids, n, site);
+  const Expr hit = l.reshape(l.binary(ScalarOp::le, zero(l, DType::i32), last), x.shape());
+  Expr put = l.reshape(source, source.shape().numel() == 1 ? Shape{} : Shape{k});
+  if (put.shape().rank() > 0) {
+    const Expr place = l.binary(ScalarOp::maximum, last, zero(l, DType::i32));
+    put = l.reshape(l.gather(put, l.bounded(place, k, site)), x.shape());
+  }
+  l.out(0, l.where(hit, put, x));
+  l.out(1, last);
+}
+
+// x, indices [k]; attrs: axis
+void select_rows(Lowering& l) {
+  const Expr x = l.stored_in(0);
+  const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
+  const Shape source = around(x.shape(), axis);
+  const Expr index = l.bounded(l.in(1), source[1], site);
+  const std::int64_t k = index.shape().numel();
+  if (l.shape().numel() == 0 && k > 0) return l.out(l.checked_nothing(index));
+  if (source[0] == 1) {
+    const Expr rows = l.gather(l.reshape(x, {source[1], source[2]}), index);
+    return l.out(l.reshape(rows, l.shape()));
+  }
+  const Expr wide = l.expand(l.reshape(l.cast(index, DType::i64), {1, k, 1}),
+                             {source[0], k, source[2]});
+  l.out(l.reshape(elements_at(l, x, numbers_along(l, wide, source, 1), site), l.shape()));
+}
+
+// x, position; attrs: axis. The axis is kept as 1
+void select_at(Lowering& l) {
+  const Expr x = l.stored_in(0);
+  const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
+  const Shape source = around(x.shape(), axis);
+  const Expr at = l.bounded(l.in(1), source[1], site);
+  if (source[0] == 1) {
+    const Expr row = l.gather(l.reshape(x, {source[1], source[2]}), at);
+    return l.out(l.reshape(row, l.shape()));
+  }
+  const Expr wide = l.expand(l.reshape(at, {1, 1, 1}), {source[0], 1, source[2]});
+  l.out(l.reshape(elements_at(l, x, numbers_along(l, wide, source, 1), site), l.shape()));
+}
+
+// ---- Regions.
+
+// x, value, positions...; attrs: whether the value lies over all of x, then per axis start (-1: a
+// position), step, size
+void put_slice(Lowering& l) {
+  const Expr x = l.stored_in(0), value = l.stored_in(1);
+  const auto attrs = l.attrs();
+  const Shape shape = x.shape();
+  const int rank = shape.rank(), site = l.next_site();
+  const bool one = value.shape().numel() == 1;
+  Expr inside;  // of the region
+  const auto both = [&](Expr condition) {
+    inside = inside.id < 0 ? condition : l.binary(ScalarOp::logical_and, inside, condition);
+  };
+  std::vector<std::int64_t> before(static_cast<std::size_t>(rank), 0), sizes, wide;
+  bool padded = false, stepped = false;
+  int position = 2;
+  Expr number;  // of the value's elements, where steps lead there
+  const std::vector<std::int64_t> strides = strides_of(value.shape());
+  for (int axis = 0; axis < rank; ++axis) {
+    const std::size_t at = static_cast<std::size_t>(axis);
+    const std::int64_t start = attrs[1 + 3 * at], step = attrs[2 + 3 * at],
+                       count = attrs[3 + 3 * at];
+    sizes.push_back(shape[axis]);
+    Expr along = l.iota(shape, axis);
+    if (start < 0) {
+      both(l.binary(ScalarOp::eq, along, l.in(position++)));
+    } else if (step == 1) {
+      if (count != shape[axis]) {
+        before[at] = start;
+        sizes[at] = count;
+        padded = true;
+      }
+      along = along - size(l, start);
+    } else {
+      stepped = true;
+      const Expr from = along - size(l, start), steps = size(l, step);
+      both(l.binary(ScalarOp::eq, l.binary(ScalarOp::fmod, from, steps), zero(l, DType::i64)));
+      along = from / steps;
+      both(l.binary(ScalarOp::le, zero(l, DType::i64), along));
+      both(below(l, along, size(l, count)));
+    }
+    if (value.shape()[axis] == 1) continue;
+    const Expr term = along * size(l, strides[at]);
+    number = number.id < 0 ? term : number + term;
+  }
+  if (padded) {
+    const Expr region = l.expand(l.constant(1, DType::boolean), Shape(sizes));
+    both(l.pad(region, before, shape, 0));
+  }
+  Expr laid;
+  if (one || attrs[0] != 0) {
+    laid = l.expand(one ? l.reshape(value, {}) : value, shape);
+  } else if (stepped) {
+    laid = elements_at(l, value, l.where(inside, number, zero(l, DType::i64)), site);
+  } else {
+    laid = l.pad(l.expand(value, Shape(sizes)), before, shape, 0);
+  }
+  l.out(inside.id < 0 ? laid : l.where(inside, laid, x));
+}
+
+// x, diagonal
+void tril(Lowering& l) {
+  const Expr x = l.stored_in(0);
+  const Shape shape = x.shape();
+  const Expr off = l.iota(shape, shape.rank() - 1) - l.iota(shape, shape.rank() - 2);
+  l.out(l.where(l.binary(ScalarOp::le, off, l.in(1)), x, zero(l, x.dtype())));
+}
+void triu(Lowering& l) {
+  const Expr x = l.stored_in(0);
+  const Shape shape = x.shape();
+  const Expr off = l.iota(shape, shape.rank() - 1) - l.iota(shape, shape.rank() - 2);
+  l.out(l.where(l.binary(ScalarOp::le, l.in(1), off), x, zero(l, x.dtype())));
+}
+
+// indices; attrs: classes
+void one_hot(Lowering& l) {
+  const std::int64_t classes = l.attrs()[0];
+  const Expr index = l.bounded(l.cast(l.in(0), DType::i64), classes, l.next_site());
+  const Shape shape = index.shape().inserted(index.shape().rank(), 1);
+  const Expr hot = l.binary(ScalarOp::eq, l.iota(l.shape(), l.shape().rank() - 1),
+                            l.reshape(index, shape));
+  l.out(l.cast(hot, DType::i64));
+}
+
+// ---- Masks.
+
+namespace {
+
+// How many of mask [n] are true up to each element, itself included.
+Expr running_count(Lowering& l, Expr mask) {
+  return l.scan(l.cast(mask, mask.shape()[0] < INT32_MAX ? DType::i32 : DType::i64), 0, false);
+}
+
+// Where the first `count` true elements of mask [n] stand, n for those there are not: [count].
+Expr positions(Lowering& l, Expr mask, std::int64_t count) {
+  const std::int64_t n = mask.shape()[0];
+  if (n == 0) return l.expand(zero(l, DType::i32), {count});
+  const Expr running = running_count(l, mask);
+  const Expr wanted = l.cast(l.iota({count}, 0), running.dtype()) + l.constant(1, running.dtype());
+  return l.search(running, wanted, 0, 1, n);
+}
+
+}  // namespace
+
+// mask [n]; attrs: count
+void true_positions(Lowering& l) { l.out(positions(l, l.in(0), l.attrs()[0])); }
+
+// mask [n], fill; attrs: count, the sizes of the shape that n counts
+void nonzero(Lowering& l) {
+  const Shape shape(l.attrs().subspan(1));
+  const std::int64_t count = l.attrs()[0], n = shape.numel();
+  const Expr at = l.cast(l.reshape(positions(l, l.in(0), count), {count, 1}), DType::i64);
+  const Expr inside = below(l, at, size(l, n));
+  const std::vector<std::int64_t> strides = strides_of(shape);
+  Expr result = l.in(1);
+  for (int axis = 0; n > 0 && axis < shape.rank(); ++axis) {
+    const std::size_t d = static_cast<std::size_t>(axis);
+    const Expr along = l.binary(ScalarOp::fmod, at / size(l, strides[d]), size(l, shape[axis]));
+    const Expr here = l.binary(ScalarOp::eq, l.iota(l.shape(), 1), l.size(axis, DType::i64));
+    result = l.where(l.binary(ScalarOp::logical_and, here, inside), along, result);
+  }
+  l.out(l.expand(result, l.shape()));
+}
+
+// x [n, d], mask [n], fill; attrs: count
+void rows_at_true(Lowering& l) {
+  const Expr x = l.stored_in(0), fill = l.stored_in(2);
+  const int site = l.next_site();
+  const std::int64_t n = x.shape()[0], count = l.attrs()[0];
+  if (x.shape().numel() == 0 || count == 0) return l.out(l.expand(fill, l.shape()));
+  const Expr at = positions(l, l.in(1), count), end = l.size(n, DType::i32);
+  const Expr inside = below(l, at, end);
+  const Expr row = l.where(inside, at, zero(l, DType::i32));
+  const Expr rows = l.gather(x, l.bounded(row, n, site));
+  l.out(l.where(l.reshape(inside, {count, 1}), rows, fill));
+}
+
+// rows [k, d], mask [n]
+void rows_to_true(Lowering& l) {
+  const Expr rows = l.stored_in(0), mask = l.in(1);
+  const int site = l.next_site();
+  const std::int64_t k = rows.shape()[0], n = mask.shape()[0];
+  if (rows.shape().numel() == 0) return l.out(l.expand(zero(l, l.dtype()), l.shape()));
+  const Expr count = running_count(l, mask);
+  const Expr at = count - l.constant(1, count.dtype());
+  const Expr inside =
+      l.binary(ScalarOp::logical_and, mask, below(l, at, l.size(k, count.dtype())));
+  const Expr row = l.bounded(l.where(inside, at, zero(l, count.dtype())), k, site);
+  l.out(l.where(l.reshape(inside, {n, 1}), l.gather(rows, row), zero(l, rows.dtype())));
+}
+
+}  // namespace volta::graph::expand
