@@ -194,19 +194,23 @@ Row softmax_row(std::int64_t rows, std::int64_t columns) {
                    [](const Inputs& in) { return softmax(in[0], 1); })};
 }
 
-Row layer_norm_row(std::int64_t rows, std::int64_t columns) {
-  const double bytes = 8.0 * static_cast<double>(rows * columns + columns);
+// `weighted`: with a weight and a bias, which every row reads again.
+Row layer_norm_row(std::int64_t rows, std::int64_t columns, bool weighted = true) {
+  const double bytes = 8.0 * static_cast<double>(rows * columns + (weighted ? columns : 0));
   const auto make = [=](Device device) {
-    return Inputs{normal({rows, columns}, device), normal({columns}, device),
-                  normal({columns}, device)};
+    Inputs inputs{normal({rows, columns}, device)};
+    for (int i = 0; weighted && i < 2; ++i) inputs.push_back(normal({columns}, device));
+    return inputs;
   };
-  return {"layer norm " + by(rows, columns),
+  return {(weighted ? "layer norm " : "plain layer norm ") + by(rows, columns),
           bytes,
           0,
           Limit::copy,
           0,
-          rotating(bytes, make,
-                   [=](const Inputs& in) { return layer_norm(in[0], {columns}, in[1], in[2]); })};
+          rotating(bytes, make, [=](const Inputs& in) {
+            return weighted ? layer_norm(in[0], {columns}, in[1], in[2])
+                            : layer_norm(in[0], {columns});
+          })};
 }
 
 Row column_sum_row(std::int64_t n) {
@@ -339,6 +343,7 @@ std::vector<Row> gpu_rows(Device device) {
   }
   for (const auto& [height, width] : {std::pair{8192, 8192}, {8192, 1024}, {1024, 50257}}) {
     rows.push_back(layer_norm_row(height, width));
+    rows.push_back(layer_norm_row(height, width, false));
   }
   rows.push_back(column_sum_row(8192));
   rows.push_back(transpose_row(8192));

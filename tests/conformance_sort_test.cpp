@@ -128,6 +128,25 @@ TEST(Conformance, CumulativeSumOfExpressions) {
                 folded(running_sum(x, 1), {1}, false, total), {1e-5, 1e-4});
   expect_result({x}, [](const auto& in) { return in[0].t().cumsum(0).t(); }, running_sum(x, 1),
                 {1e-5, 1e-5});
+  // Rows that a kernel goes over several times scan several times.
+  for (const std::int64_t length : {5, 50, 300}) {
+    const Array row = numbers({3, length}, -0.1, 0.1);
+    const Array sums = running_sum(row, 1);
+    const double n = static_cast<double>(length);
+    const Array centred = combined(sums, folded(sums, {1}, true, total),
+                                   [n](double v, double t) { return v - t / n; });
+    expect_result({row},
+                  [](const auto& in) {
+                    const Tensor c = in[0].cumsum(1);
+                    return c - c.mean(1, true);
+                  },
+                  centred, {1e-5, 1e-5});
+    const Array powers = mapped(sums, [](double v) { return std::exp(v); });
+    expect_result({row}, [](const auto& in) { return in[0].cumsum(1).softmax(1); },
+                  combined(powers, folded(powers, {1}, true, total),
+                           [](double v, double t) { return v / t; }),
+                  {1e-5, 1e-5});
+  }
   // An infinity stays where it is and does not spoil what comes before.
   Array infinite = numbers({1, 16384}, 0, 1);
   infinite.values[9000] = kInf;

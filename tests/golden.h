@@ -43,4 +43,20 @@ void check(const std::string& family, const Operation& operation);
 // Each operation of the file is in the table, at least six times in the file, and vice versa.
 void expect_complete(const std::string& family, std::span<const Operation> operations);
 
+// ---- All families, for the test of these tests.
+struct Family {
+  std::string name;
+  const std::vector<Operation>& (*operations)();
+};
+std::vector<Family>& families();
+// At the start of the program: static const Registration registration({"elementwise", operations});
+struct Registration {
+  explicit Registration(Family family) { families().push_back(std::move(family)); }
+};
+int case_count(const Family& family, const Operation& operation);
+// Whether the case is run on the test device.
+bool is_wanted(const Family& family, const Operation& operation, int number);
+// What is wrong with a case; nothing: it agrees.
+std::vector<std::string> problems_of(const Family& family, const Operation& operation, int number);
+
 }  // namespace volta::golden

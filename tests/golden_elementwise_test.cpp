@@ -113,6 +113,8 @@ const std::vector<Operation>& operations() {
   return all;
 }
 
+const Registration registration({"elementwise", operations});
+
 class GoldenElementwise : public ::testing::TestWithParam<Operation> {};
 TEST_P(GoldenElementwise, AsPyTorch) { check("elementwise", GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Ops, GoldenElementwise, ::testing::ValuesIn(operations()),

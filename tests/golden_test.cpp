@@ -5,6 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "conformance.h"
 #include "io/json.h"
 #include "kernel_reference.h"
@@ -129,22 +131,30 @@ bool agree(double actual, double expected, Tolerance tolerance, bool signed_zero
              tolerance.relative * std::fabs(expected) + tolerance.absolute;
 }
 
+using Problems = std::vector<std::string>;
+
 void compare(const std::string& what, const Tensor& tensor, const SafetensorsFile& file,
-             const TensorEntry& entry, Tolerance tolerance, bool signed_zeros) {
-  EXPECT_EQ(tensor.dtype(), entry.dtype) << what;
-  ASSERT_EQ(tensor.shape(), entry.shape) << what;
+             const TensorEntry& entry, Tolerance tolerance, bool signed_zeros, Problems& problems) {
+  if (tensor.dtype() != entry.dtype || tensor.shape() != entry.shape) {
+    problems.push_back(fmt::format("{} is {} {}, PyTorch's {} {}", what, name_of(tensor.dtype()),
+                                   to_string(tensor.shape()), name_of(entry.dtype),
+                                   to_string(entry.shape)));
+    return;
+  }
   const std::vector<std::byte> bytes = bytes_of(file, entry);
   const std::vector<double> actual = tensor.to_vector<double>();
   for (std::size_t i = 0; i < actual.size(); ++i) {
     const testing::Value value =
         testing::read_element(bytes.data(), static_cast<std::int64_t>(i), entry.dtype);
     const double expected = is_floating(entry.dtype) ? value.f : static_cast<double>(value.i);
-    EXPECT_TRUE(agree(actual[i], expected, tolerance, signed_zeros))
-        << what << "[" << i << "] is " << actual[i] << ", PyTorch's " << expected;
+    if (agree(actual[i], expected, tolerance, signed_zeros)) continue;
+    problems.push_back(
+        fmt::format("{}[{}] is {:.9g}, PyTorch's {:.9g}", what, i, actual[i], expected));
   }
 }
 
-void check_case(const SafetensorsFile& file, const Operation& operation, const Case& c) {
+Problems check_case(const SafetensorsFile& file, const Operation& operation, const Case& c) {
+  Problems problems;
   const TensorEntry* g = file.find(c.name + "/g");
   std::vector<Tensor> leaves, inputs;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
@@ -155,15 +165,19 @@ void check_case(const SafetensorsFile& file, const Operation& operation, const C
   if (g != nullptr) result.backward(upload(file, *g));
   const TensorEntry& out = *file.find(c.name + "/out");
   const Tolerance tolerance = tolerance_of(out.dtype, operation.precision);
-  compare(c.name, result, file, out, tolerance, operation.precision == Precision::exact);
+  compare(c.name, result, file, out, tolerance, operation.precision == Precision::exact, problems);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const std::string what = c.name + "/grad" + std::to_string(i);
     const TensorEntry* gradient = file.find(what);
     if (gradient == nullptr) continue;
-    ASSERT_TRUE(leaves[i].grad().defined()) << what;
+    if (!leaves[i].grad().defined()) {
+      problems.push_back(what + " is not there");
+      continue;
+    }
     compare(what, leaves[i].grad(), file, *gradient,
-            tolerance_of(gradient->dtype, Precision::close), false);
+            tolerance_of(gradient->dtype, Precision::close), false, problems);
   }
+  return problems;
 }
 
 }  // namespace
@@ -172,9 +186,30 @@ void check(const std::string& family, const Operation& operation) {
   const SafetensorsFile& file = file_of(family);
   const std::uint64_t fallbacks = counters().fallbacks;
   for (const Case& c : cases_of(file, operation.name)) {
-    if (is_wanted(operation, c)) check_case(file, operation, c);
+    if (!is_wanted(operation, c)) continue;
+    for (const std::string& problem : check_case(file, operation, c)) ADD_FAILURE() << problem;
   }
   EXPECT_EQ(counters().fallbacks, fallbacks);
+}
+
+std::vector<Family>& families() {
+  static std::vector<Family> all;
+  return all;
+}
+
+int case_count(const Family& family, const Operation& operation) {
+  return static_cast<int>(cases_of(file_of(family.name), operation.name).size());
+}
+
+bool is_wanted(const Family& family, const Operation& operation, int number) {
+  const std::vector<Case> cases = cases_of(file_of(family.name), operation.name);
+  return is_wanted(operation, cases.at(static_cast<std::size_t>(number)));
+}
+
+Problems problems_of(const Family& family, const Operation& operation, int number) {
+  const SafetensorsFile& file = file_of(family.name);
+  return check_case(file, operation,
+                    cases_of(file, operation.name).at(static_cast<std::size_t>(number)));
 }
 
 void expect_complete(const std::string& family, std::span<const Operation> operations) {

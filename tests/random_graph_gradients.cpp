@@ -150,14 +150,24 @@ Ref recorded(Array value, const std::vector<Ref>& inputs, Pull pull) {
   return result;
 }
 
+namespace {
+
+// A gradient that grows loses a history that somebody gave it.
+void accumulate(Variable& leaf, const Array& part) {
+  if (!leaf.grad) {
+    leaf.grad = constant(part);
+    return;
+  }
+  leaf.grad->value = add(leaf.grad->value, part);
+  leaf.grad->tape.reset();
+}
+
+}  // namespace
+
 void run_backward(const Ref& root, const Array& gradient, bool retain_graph) {
   if (!root->tape) {
     if (!root->requires_grad) throw Invalid("backward without history");
-    if (root->grad) {
-      root->grad->value = add(root->grad->value, gradient);
-    } else {
-      root->grad = constant(gradient);
-    }
+    accumulate(*root, gradient);
     return;
   }
   std::vector<TapeRef> found{root->tape};
@@ -183,10 +193,8 @@ void run_backward(const Ref& root, const Array& gradient, bool retain_graph) {
         const Array part = fitted(*pulled[i], edge);
         if (edge.tape) {
           edge.tape->gradient = edge.tape->gradient ? add(*edge.tape->gradient, part) : part;
-        } else if (edge.leaf->grad) {
-          edge.leaf->grad->value = add(edge.leaf->grad->value, part);
         } else {
-          edge.leaf->grad = constant(part);
+          accumulate(*edge.leaf, part);
         }
       }
       tape->gradient.reset();

@@ -74,6 +74,11 @@ def layer_norm_row(rows, columns):
                bytes=8 * (rows * columns + columns))
 
 
+def plain_layer_norm_row(rows, columns):
+    return Row(f"plain layer norm {rows}x{columns}", normals(1, rows, columns),
+               lambda x: functional.layer_norm(x, (columns,)), bytes=8 * rows * columns)
+
+
 def column_sum_row(n):
     return Row(f"column sum {n}x{n}", normals(1, n, n), lambda x: x.sum(0), bytes=4 * (n * n + n))
 
@@ -121,6 +126,7 @@ def gpu_rows():
             chain_row(MILLION, rotate=False), sum_row(100 * MILLION), sum_row(10 * MILLION),
             *(softmax_row(*shape) for shape in shapes),
             *(layer_norm_row(*shape) for shape in shapes),
+            *(plain_layer_norm_row(*shape) for shape in shapes),
             column_sum_row(8192), transpose_row(8192),
             *(matmul_row("f32", n) for n in (1024, 4096, 8192)), matmul_row("tf32", 4096),
             *(matmul_row("bf16", n) for n in (4096, 8192)), TINY,

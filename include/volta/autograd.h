@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,7 +69,8 @@ class VOLTA_API AnomalyMode {
   AnomalyMode& operator=(const AnomalyMode&) = delete;
 
  private:
-  bool previous_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 struct CheckOptions {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -92,12 +93,85 @@ VOLTA_API Tensor mish(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor hardswish(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor logical_not(const Tensor& x, Place place = Place::here());
 
-// ---- Movement: new views of the same values.
+// ---- Movement (what has one operand is a method of Tensor as well).
+// Elements before and after each axis, first axis first.
 VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
                      std::span<const std::int64_t> after, Scalar value = 0,
                      Place place = Place::here());
+VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
+                     std::span<const std::int64_t> after, PadOptions options,
+                     Place place = Place::here());
+// One after the other along an axis; dtypes promote.
+VOLTA_API Tensor concat(std::span<const Tensor> tensors, std::int64_t axis = 0,
+                        Place place = Place::here());
+VOLTA_API Tensor concat(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
+                        Place place = Place::here());
+VOLTA_API Tensor cat(std::span<const Tensor> tensors, std::int64_t axis = 0,
+                     Place place = Place::here());  // concat
+VOLTA_API Tensor cat(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
+                     Place place = Place::here());
+// Along a new axis.
+VOLTA_API Tensor stack(std::span<const Tensor> tensors, std::int64_t axis = 0,
+                       Place place = Place::here());
+VOLTA_API Tensor stack(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
+                       Place place = Place::here());
+VOLTA_API Tensor reshape(const Tensor& x, const Shape& shape, Place place = Place::here());
+VOLTA_API Tensor flatten(const Tensor& x, std::int64_t first = 0, std::int64_t last = -1,
+                         Place place = Place::here());
+VOLTA_API Tensor permute(const Tensor& x, std::span<const std::int64_t> order,
+                         Place place = Place::here());
+VOLTA_API Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b,
+                           Place place = Place::here());
+VOLTA_API Tensor squeeze(const Tensor& x, std::int64_t axis, Place place = Place::here());
+VOLTA_API Tensor unsqueeze(const Tensor& x, std::int64_t axis, Place place = Place::here());
+VOLTA_API Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t length,
+                        Place place = Place::here());
+VOLTA_API Tensor flip(const Tensor& x, std::span<const std::int64_t> axes,
+                      Place place = Place::here());
+VOLTA_API Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis,
+                      Place place = Place::here());
+VOLTA_API Tensor tile(const Tensor& x, std::span<const std::int64_t> counts,
+                      Place place = Place::here());
+VOLTA_API std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t axis = 0,
+                                    Place place = Place::here());
+VOLTA_API std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t axis = 0,
+                                    Place place = Place::here());
 
-// ---- Reductions (the others are methods of Tensor).
+// ---- Reductions, over all axes, one or several.
+// Integers add and multiply up in i64. Of no elements: 0, 1, NaN, false, true; no max or min.
+VOLTA_API Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+VOLTA_API Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                      Place place = Place::here());
+VOLTA_API Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                      Place place = Place::here());
+// NaN if one is. The gradient goes to the first of equal elements along one axis; over several or
+// all axes they share it.
+VOLTA_API Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+VOLTA_API Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+// Whether some element, or every one, is not zero.
+VOLTA_API Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+VOLTA_API Tensor all(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                     Place place = Place::here());
+VOLTA_API Tensor var(const Tensor& x, const Axes& axes = {}, VarOptions options = {},
+                     Place place = Place::here());
+VOLTA_API Tensor std(const Tensor& x, const Axes& axes = {}, VarOptions options = {},
+                     Place place = Place::here());
+// (sum |x|^p)^(1/p); p may be infinite (the largest |x|), -infinite (the smallest) or 0 (how many
+// are not zero).
+VOLTA_API Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keepdim = false,
+                      Place place = Place::here());
+// log of the sum of exponentials, which do not overflow.
+VOLTA_API Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
+                           Place place = Place::here());
+// The position of the first largest (smallest) element, i64; NaN is larger and smaller than all.
+VOLTA_API Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis = {},
+                        bool keepdim = false, Place place = Place::here());
+VOLTA_API Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis = {},
+                        bool keepdim = false, Place place = Place::here());
 VOLTA_API Tensor softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
 VOLTA_API Tensor log_softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
 // Running sum along an axis; integers add up in i64.
@@ -109,8 +183,8 @@ VOLTA_API Tensor matmul(const Tensor& a, const Tensor& b, Place place = Place::h
 VOLTA_API Tensor bmm(const Tensor& a, const Tensor& b, Place place = Place::here());
 VOLTA_API Tensor dot(const Tensor& a, const Tensor& b, Place place = Place::here());
 VOLTA_API Tensor outer(const Tensor& a, const Tensor& b, Place place = Place::here());
-// Einstein summation as torch.einsum: "bhqd,bhkd->bhqk", with "..." and repeated labels (diagonals).
-// Operands are contracted pairwise from the left.
+// Einstein summation as torch.einsum: "bhqd,bhkd->bhqk", with "..." and repeated labels
+// (diagonals). Operands are contracted pairwise from the left.
 VOLTA_API Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
                         Place place = Place::here());
 // x [..., in] times weight [out, in] transposed, plus bias [out] if defined.
@@ -134,8 +208,8 @@ VOLTA_API Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index,
 // Elements of x along the axis: index has x's sizes but for the axis, as the result.
 VOLTA_API Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis,
                                  Place place = Place::here());
-// x with elements of source, or a number, written where gather would read. Of several written to one
-// place the last in the order of index stays, on every device; only it gets the gradient.
+// x with elements of source, or a number, written where gather would read. Of several written to
+// one place the last in the order of index stays, on every device; only it gets the gradient.
 VOLTA_API Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index,
                          const Operand& source);
 // x with elements of source added where gather would read, in the order of index.
@@ -159,7 +233,8 @@ VOLTA_API Tensor nonzero(const Tensor& x, FixedSize options, Place place = Place
 // 1 at each index, 0 elsewhere, along a new last axis (i64). Classes -1: evaluates the largest.
 VOLTA_API Tensor one_hot(const Tensor& index, std::int64_t classes = -1,
                          Place place = Place::here());
-// Matrices with what is above (below) a diagonal set to 0; those right of the main one are positive.
+// Matrices with what is above (below) a diagonal set to 0; those right of the main one are
+// positive.
 VOLTA_API Tensor tril(const Tensor& x, std::int64_t diagonal = 0, Place place = Place::here());
 VOLTA_API Tensor triu(const Tensor& x, std::int64_t diagonal = 0, Place place = Place::here());
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "volta/axes.h"
 #include "volta/device.h"
 #include "volta/dtype.h"
 #include "volta/export.h"
@@ -58,6 +59,21 @@ class VOLTA_API HookHandle {
  private:
   friend class Tensor;
   std::weak_ptr<graph::GradientHook> hook_;
+};
+
+struct VarOptions {
+  double correction = 1;  // the sum of squares is divided by the count less this
+  bool keepdim = false;
+};
+
+enum class PadMode : std::uint8_t {
+  constant,
+  reflect,    // mirrored at the border, which is not repeated
+  replicate,  // the border repeated
+};
+struct PadOptions {
+  PadMode mode = PadMode::constant;
+  Scalar value = 0;  // of a constant border
 };
 
 struct GeluOptions {
@@ -228,12 +244,22 @@ class VOLTA_API Tensor {
   Tensor reshape(const Shape& shape, Place place = Place::here()) const;
   // One size may be -1: what is left.
   Tensor reshape(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
+  Tensor view(const Shape& shape, Place place = Place::here()) const;  // reshape
+  Tensor view(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
   Tensor flatten(std::int64_t first = 0, std::int64_t last = -1, Place place = Place::here()) const;
+  // One axis as several; one size may be -1.
+  Tensor unflatten(std::int64_t axis, std::initializer_list<std::int64_t> sizes,
+                   Place place = Place::here()) const;
+  Tensor unflatten(std::int64_t axis, std::span<const std::int64_t> sizes,
+                   Place place = Place::here()) const;
   Tensor permute(std::initializer_list<std::int64_t> order, Place place = Place::here()) const;
   Tensor permute(std::span<const std::int64_t> order, Place place = Place::here()) const;
   Tensor transpose(std::int64_t a, std::int64_t b, Place place = Place::here()) const;
   Tensor t(Place place = Place::here()) const;  // transpose of a matrix
   Tensor expand(const Shape& shape, Place place = Place::here()) const;
+  // -1: the size the axis has.
+  Tensor expand(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
+  Tensor squeeze(Place place = Place::here()) const;  // every axis of size 1
   Tensor squeeze(std::int64_t axis, Place place = Place::here()) const;
   Tensor unsqueeze(std::int64_t axis, Place place = Place::here()) const;
   Tensor narrow(std::int64_t axis, std::int64_t start, std::int64_t length,
@@ -252,19 +278,54 @@ class VOLTA_API Tensor {
   // Windows of `size` elements along an axis, `step` apart: their elements are a new last axis.
   Tensor unfold(std::int64_t axis, std::int64_t size, std::int64_t step,
                 Place place = Place::here()) const;
+  // What leaves an axis at one end comes in at the other; without axes: of all elements in order.
+  Tensor roll(std::int64_t shift, Place place = Place::here()) const;
+  Tensor roll(std::int64_t shift, std::int64_t axis, Place place = Place::here()) const;
+  Tensor roll(std::span<const std::int64_t> shifts, std::span<const std::int64_t> axes,
+              Place place = Place::here()) const;
+  Tensor roll(std::initializer_list<std::int64_t> shifts, std::initializer_list<std::int64_t> axes,
+              Place place = Place::here()) const;
+  // The whole tensor, so often along each axis; more counts than axes add leading ones.
+  Tensor repeat(std::initializer_list<std::int64_t> counts, Place place = Place::here()) const;
+  Tensor repeat(std::span<const std::int64_t> counts, Place place = Place::here()) const;
+  // The same with any number of counts, for the last axes.
+  Tensor tile(std::initializer_list<std::int64_t> counts, Place place = Place::here()) const;
+  Tensor tile(std::span<const std::int64_t> counts, Place place = Place::here()) const;
+  // Every element `count` times in a row; without an axis: of the flattened tensor.
+  Tensor repeat_interleave(std::int64_t count, std::optional<std::int64_t> axis = {},
+                           Place place = Place::here()) const;
+  // Elements before and after each axis, first axis first (torch's pad starts with the last).
+  Tensor pad(std::initializer_list<std::int64_t> before, std::initializer_list<std::int64_t> after,
+             PadOptions options = {}, Place place = Place::here()) const;
+  // Parts of `size` along an axis, the last one what is left; or of the sizes given.
+  std::vector<Tensor> split(std::int64_t size, std::int64_t axis = 0,
+                            Place place = Place::here()) const;
+  std::vector<Tensor> split(std::initializer_list<std::int64_t> sizes, std::int64_t axis = 0,
+                            Place place = Place::here()) const;
+  std::vector<Tensor> split(std::span<const std::int64_t> sizes, std::int64_t axis = 0,
+                            Place place = Place::here()) const;
+  // At most `count` parts, all but the last equally long.
+  std::vector<Tensor> chunk(std::int64_t count, std::int64_t axis = 0,
+                            Place place = Place::here()) const;
 
-  Tensor sum(Place place = Place::here()) const;
-  Tensor sum(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
-  Tensor sum(std::span<const std::int64_t> axes, bool keepdim = false,
-             Place place = Place::here()) const;
-  Tensor sum(std::initializer_list<std::int64_t> axes, bool keepdim = false,
-             Place place = Place::here()) const;
-  Tensor mean(Place place = Place::here()) const;
-  Tensor mean(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
-  Tensor max(Place place = Place::here()) const;
-  Tensor max(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
-  Tensor argmax(Place place = Place::here()) const;
-  Tensor argmax(std::int64_t axis, bool keepdim = false, Place place = Place::here()) const;
+  // Over all axes, one or several; what is reduced stays as size 1 with keepdim.
+  Tensor sum(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
+  Tensor mean(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
+  Tensor prod(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
+  Tensor max(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
+  Tensor min(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
+  Tensor any(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
+  Tensor all(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
+  Tensor var(const Axes& axes = {}, VarOptions options = {}, Place place = Place::here()) const;
+  Tensor std(const Axes& axes = {}, VarOptions options = {}, Place place = Place::here()) const;
+  Tensor norm(double p = 2, const Axes& axes = {}, bool keepdim = false,
+              Place place = Place::here()) const;
+  Tensor logsumexp(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
+  // Along one axis, or of all elements in row-major order.
+  Tensor argmax(std::optional<std::int64_t> axis = {}, bool keepdim = false,
+                Place place = Place::here()) const;
+  Tensor argmin(std::optional<std::int64_t> axis = {}, bool keepdim = false,
+                Place place = Place::here()) const;
   Tensor softmax(std::int64_t axis, Place place = Place::here()) const;
   Tensor log_softmax(std::int64_t axis, Place place = Place::here()) const;
   Tensor cumsum(std::int64_t axis, Place place = Place::here()) const;

@@ -1,7 +1,7 @@
 // Finding the first NaN: every operation is evaluated at its call and looked at.
 #include <fmt/format.h>
 
-#include "graph/tape_extras.h"
+#include "graph/observer.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -10,16 +10,16 @@ namespace volta {
 namespace graph {
 namespace {
 
-// Its own operations are not looked at.
+// The observer's own operations are not looked at.
 class Aside {
  public:
-  Aside() : before_(std::exchange(anomaly_mode(), false)) {}
-  ~Aside() { anomaly_mode() = before_; }
+  Aside() : before_(std::exchange(recording_observer(), nullptr)) {}
+  ~Aside() { recording_observer() = before_; }
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
  private:
-  bool before_;
+  RecordingObserver* before_;
   NoGrad no_grad_;
 };
 
@@ -28,38 +28,53 @@ std::int64_t nan_count(const Tensor& value) {
   return value.ne(value).sum().item<std::int64_t>();
 }
 
+class NanFinder final : public RecordingObserver {
+ public:
+  void recorded(OpId op, std::span<const Borrowed> inputs, Tensor& result, Place place) override {
+    const Aside aside;
+    const std::int64_t count = nan_count(result);
+    if (count == 0) return;
+    for (const Borrowed& input : inputs) {
+      if (nan_count(input.tensor()) > 0) return;
+    }
+    throw NanError(fmt::format("{} ({}:{}) made the first NaN: {} of {} elements of {}",
+                               op_info(op).name, place.file, place.line, count, result.numel(),
+                               to_string(result.shape())));
+  }
+
+  void differentiated(const Tape& tape, std::size_t input, Tensor& gradient) override {
+    const Aside aside;
+    const std::int64_t count = nan_count(gradient);
+    if (count == 0) return;
+    throw NanError(fmt::format(
+        "the gradient of {} ({}:{}) made the first NaN: {} of {} elements of input {}'s gradient "
+        "{}",
+        op_info(tape.op).name, tape.place.file, tape.place.line, count, gradient.numel(), input,
+        to_string(gradient.shape())));
+  }
+};
+
 }  // namespace
 
-bool& anomaly_mode() {
-  static constinit thread_local bool on = false;
-  return on;
+RecordingObserver*& recording_observer() {
+  static constinit thread_local RecordingObserver* observer = nullptr;
+  return observer;
 }
 
-void look_for_nan(OpId op, std::span<const Borrowed> inputs, const Tensor& result, Place place) {
-  const Aside aside;
-  const std::int64_t count = nan_count(result);
-  if (count == 0) return;
-  for (const Borrowed& input : inputs) {
-    if (nan_count(input.tensor()) > 0) return;
-  }
-  throw NanError(fmt::format("{} ({}:{}) made the first NaN: {} of {} elements of {}",
-                             op_info(op).name, place.file, place.line, count, result.numel(),
-                             to_string(result.shape())));
-}
-
-void look_for_nan(const Tape& tape, std::size_t input, const Tensor& gradient) {
-  const Aside aside;
-  const std::int64_t count = nan_count(gradient);
-  if (count == 0) return;
-  throw NanError(fmt::format(
-      "the gradient of {} ({}:{}) made the first NaN: {} of {} elements of input {}'s gradient {}",
-      op_info(tape.op).name, tape.place.file, tape.place.line, count, gradient.numel(), input,
-      to_string(gradient.shape())));
+void exchange_result(Tensor& result, const Tensor& value) {
+  TensorAccess::variable(result)->node = TensorAccess::variable(value)->node;
 }
 
 }  // namespace graph
 
-AnomalyMode::AnomalyMode() : previous_(std::exchange(graph::anomaly_mode(), true)) {}
-AnomalyMode::~AnomalyMode() { graph::anomaly_mode() = previous_; }
+struct AnomalyMode::State {
+  graph::NanFinder finder;
+  graph::RecordingObserver* previous;
+};
+
+AnomalyMode::AnomalyMode() : state_(std::make_unique<State>()) {
+  state_->previous = std::exchange(graph::recording_observer(), &state_->finder);
+}
+AnomalyMode::~AnomalyMode() { graph::recording_observer() = state_->previous; }
 
 }  // namespace volta

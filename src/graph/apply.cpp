@@ -8,6 +8,7 @@
 
 #include "core/log_once.h"
 #include "core/registry.h"
+#include "graph/observer.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "volta/autograd.h"
@@ -158,8 +159,8 @@ Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int
   Node* output = node.get();
   TapeRef tape = grad_mode() ? make_tape(op, inputs, attrs, {&output, 1}, place) : TapeRef();
   Tensor result = TensorAccess::make(std::move(node), std::move(tape));
-  if (anomaly_mode()) [[unlikely]]
-    look_for_nan(op, inputs, result, place);
+  if (RecordingObserver* observer = recording_observer()) [[unlikely]]
+    observer->recorded(op, inputs, result, place);
   return result;
 }
 
@@ -189,6 +190,8 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     results.push_back(TensorAccess::make(Held::adopt(outputs[i]), i == 0 ? tape : TapeRef{}));
   }
+  if (RecordingObserver* observer = recording_observer()) [[unlikely]]
+    observer->recorded(op, views.span(), results[0], place);
   return results;
 }
 

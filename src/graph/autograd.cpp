@@ -3,8 +3,8 @@
 #include "graph/autograd.h"
 
 #include <algorithm>
-#include <atomic>
-#include <map>
+#include <array>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -13,9 +13,9 @@
 
 #include "core/counting.h"
 #include "core/registry.h"
-#include "core/thread_owned.h"
 #include "graph/apply.h"
 #include "graph/host.h"
+#include "graph/observer.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "graph/vjp.h"
@@ -27,25 +27,10 @@
 namespace volta::graph {
 namespace {
 
-std::atomic<std::uint32_t> pass_number{0};
-
-// Keeps its memory from pass to pass.
-struct ReachedTapes {
-  std::vector<Tape*> tapes;
-};
-
-// All records the found ones depend on, last recorded first.
-void find_reachable(std::vector<Tape*>& found, std::uint32_t pass) {
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    for (const Edge& edge : found[i]->edges) {
-      Tape* next = edge.tape.get();
-      if (next == nullptr || next->visit == pass) continue;
-      next->visit = pass;
-      found.push_back(next);
-    }
-  }
-  std::sort(found.begin(), found.end(),
-            [](const Tape* a, const Tape* b) { return a->sequence > b->sequence; });
+// Threads may give one leaf its gradients at a time.
+std::mutex& lock_of(const Variable& leaf) {
+  static std::array<std::mutex, 32> locks;
+  return locks[std::hash<const Variable*>()(&leaf) / sizeof(Variable) % locks.size()];
 }
 
 bool expands(const Shape& from, const Shape& to) {
@@ -90,10 +75,7 @@ class BackwardPass {
   BackwardPass(BackwardOptions options, const std::vector<Tensor>* inputs)
       : retain_(options.retain_graph || options.create_graph),
         history_(options.create_graph),
-        collects_(inputs != nullptr),
-        pass_(pass_number.fetch_add(1, std::memory_order_relaxed) + 1),
-        tapes_(std::move(ThreadOwned<ReachedTapes>::get().tapes)) {
-    tapes_.clear();
+        collects_(inputs != nullptr) {
     if (inputs == nullptr) return;
     results.resize(inputs->size());
     for (std::size_t i = 0; i < inputs->size(); ++i) {
@@ -105,17 +87,6 @@ class BackwardPass {
       }
     }
   }
-  // Gradients in flight go when the pass ends, also by an exception.
-  ~BackwardPass() {
-    for (Tape* tape : tapes_) {
-      tape->gradient = Tensor();
-      if (tape->extras && tape->extras->custom) {
-        for (Tensor& gradient : tape->extras->custom->gradients) gradient = Tensor();
-      }
-    }
-    tapes_.clear();
-    ThreadOwned<ReachedTapes>::get().tapes = std::move(tapes_);
-  }
   BackwardPass(const BackwardPass&) = delete;
   BackwardPass& operator=(const BackwardPass&) = delete;
 
@@ -123,14 +94,10 @@ class BackwardPass {
 
   void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, const char* what,
            Place place) {
-    for (const Tensor& root : roots) {
-      Tape* tape = TensorAccess::variable(root)->tape.get();
-      if (tape == nullptr || tape->visit == pass_) continue;
-      tape->visit = pass_;
-      tapes_.push_back(tape);
-    }
-    find_reachable(tapes_, pass_);
-    for (const Tape* tape : tapes_) {
+    place_ = place;
+    for (const Tensor& root : roots) records_.add_root(TensorAccess::variable(root)->tape.get());
+    records_.reach();
+    for (const auto& [tape, gradient, outputs] : records_.all()) {
       if (!tape->consumed) continue;
       throw ArgumentError(fmt::format(
           "{}: the history of {} ({}:{}) was used by an earlier backward(); pass {{.retain_graph = "
@@ -140,8 +107,8 @@ class BackwardPass {
     if (collects_) find_leading();
     // In their forward's precision whatever the scopes say now; with a history if that is wanted.
     const Restore restore{std::exchange(grad_mode(), history_),
-                          std::exchange(anomaly_mode(), false)};
-    anomaly_ = restore.anomaly;  // a rule's operations are not looked at one by one
+                          std::exchange(recording_observer(), nullptr)};
+    observer_ = restore.observer;  // it does not see a rule's operations one by one
     const ExecutionContext plain({});
     for (std::size_t i = 0; i < roots.size(); ++i) {
       Variable* variable = TensorAccess::variable(roots[i]);
@@ -149,19 +116,14 @@ class BackwardPass {
       Tensor start =
           history_ || !gradients[i].requires_grad() ? gradients[i] : gradients[i].detach();
       if (variable->tape) {
-        add_to(variable->tape->gradient, std::move(start), place);
+        add_to(records_.of(variable->tape.get()).gradient, std::move(start), place);
       } else {
         give_leaf(*variable, roots[i], std::move(start), place);
       }
     }
-    for (Tape* tape : tapes_) step(*tape);
+    for (PassRecords::Record& record : records_.all()) step(record);
     run_leaf_hooks();
-    // A consumed record keeps nothing alive below it. Oldest first: a record that goes is done
-    // with.
-    if (!retain_) {
-      for (auto tape = tapes_.rbegin(); tape != tapes_.rend(); ++tape) (*tape)->edges.clear();
-      tapes_.clear();  // gone, most of them
-    }
+    if (!retain_) records_.cut_off();
     // Micro-batches repeat a plan instead of unrolling into one.
     std::sort(accumulated_.begin(), accumulated_.end());
     accumulated_.erase(std::unique(accumulated_.begin(), accumulated_.end()), accumulated_.end());
@@ -170,20 +132,21 @@ class BackwardPass {
 
  private:
   struct Restore {
-    bool grad, anomaly;
+    bool grad;
+    RecordingObserver* observer;
     ~Restore() {
       grad_mode() = grad;
-      anomaly_mode() = anomaly;
+      recording_observer() = observer;
     }
   };
 
   // Records on the way to an input: the others need no gradient.
   void find_leading() {
-    for (auto tape = tapes_.rbegin(); tape != tapes_.rend(); ++tape) {
-      const auto& edges = (*tape)->edges;
+    for (auto record = records_.all().rbegin(); record != records_.all().rend(); ++record) {
+      const auto& edges = record->tape->edges;
       if (std::any_of(edges.begin(), edges.end(),
                       [&](const Edge& edge) { return is_wanted(edge); })) {
-        leading_.insert(*tape);
+        leading_.insert(record->tape);
       }
     }
   }
@@ -193,8 +156,9 @@ class BackwardPass {
     return edge.leaf.defined() && wanted_leaves_.contains(TensorAccess::variable(edge.leaf));
   }
 
-  void step(Tape& tape) {
-    Tensor g = std::move(tape.gradient);
+  void step(PassRecords::Record& record) {
+    Tape& tape = *record.tape;
+    Tensor g = std::move(record.gradient);
     if (!g.defined()) {
       if (!retain_) forget(tape);
       return;
@@ -211,17 +175,17 @@ class BackwardPass {
     }
     if (tape.extras && tape.extras->recompute) recompute(tape);
     tape.consumed = !retain_;  // from here on, also if the rule throws
-    Vjp vjp(tape, std::move(g), tape.consumed, collects_ ? &wants_ : nullptr);
+    Vjp vjp(tape, std::move(g), records_, tape.consumed, collects_ ? &wants_ : nullptr);
     op_info(tape.op).vjp(vjp);
     for (auto& [input, part] : vjp.results()) {
       const Edge& edge = tape.edges[input];
       if (!edge.tape && !edge.leaf.defined()) continue;
       if (collects_ && !is_wanted(edge)) continue;
       fit(part, edge, tape.place);
-      if (anomaly_) [[unlikely]]
-        look_for_nan(tape, input, part);
+      if (observer_ != nullptr) [[unlikely]]
+        observer_->differentiated(tape, input, part);
       if (edge.tape) {
-        add_to(edge.tape->gradient, std::move(part), tape.place);
+        add_to(records_.of(edge.tape.get()).gradient, std::move(part), tape.place);
       } else {
         give_leaf(*TensorAccess::variable(edge.leaf), edge.leaf, std::move(part), tape.place);
       }
@@ -242,57 +206,64 @@ class BackwardPass {
   void give_leaf(Variable& leaf, const Tensor& handle, Tensor part, Place place) {
     if (collects_) {
       if (const auto found = wanted_leaves_.find(&leaf); found != wanted_leaves_.end()) {
-        if (leaf.hooks) return add_to(hooked_[&leaf].gradient, std::move(part), place);
+        if (leaf.hooks) return add_to(hooked(leaf, handle).gradient, std::move(part), place);
         for (const std::size_t i : found->second) add_to(results[i], part, place);
       }
       return;
     }
-    if (leaf.hooks) {  // they want the whole gradient of the pass
-      Hooked& hooked = hooked_[&leaf];
-      hooked.leaf = handle;
-      return add_to(hooked.gradient, std::move(part), place);
-    }
+    // Hooks want the whole gradient of the pass.
+    if (leaf.hooks) return add_to(hooked(leaf, handle).gradient, std::move(part), place);
     accumulate(leaf, std::move(part), place);
   }
 
+  struct Hooked {
+    Tensor leaf;
+    Tensor gradient;
+  };
+  // Of a leaf with hooks; in the order in which the pass comes to them.
+  Hooked& hooked(const Variable& leaf, const Tensor& handle) {
+    for (Hooked& known : hooked_) {
+      if (TensorAccess::variable(known.leaf) == &leaf) return known;
+    }
+    return hooked_.emplace_back(handle, Tensor());
+  }
+
   void accumulate(Variable& leaf, Tensor part, Place place) {
+    const std::lock_guard guard(lock_of(leaf));
     if (leaf.grad.defined()) {
       const Tensor sum = added(leaf.grad, part, place);
       // In place: a handle to the gradient sees it grow.
       assign_node(leaf.grad, TensorAccess::variable(sum)->node);
-      TensorAccess::variable(leaf.grad)->tape = TensorAccess::variable(sum)->tape;
-      if (leaf.grad_pass != pass_) accumulated_.push_back(leaf.node->entry);
+      set_tape(*TensorAccess::variable(leaf.grad), TensorAccess::variable(sum)->tape);
+      if (leaf.grad_pass != records_.pass()) accumulated_.push_back(leaf.node->entry);
       return;
     }
     // A gradient that something else has as well becomes a variable of its own.
     const Variable* own = TensorAccess::variable(part);
     const bool shared = own->refs.load(std::memory_order_acquire) > 1;
     leaf.grad = shared ? TensorAccess::make(own->node, own->tape) : std::move(part);
-    leaf.grad_pass = pass_;
+    leaf.grad_pass = records_.pass();
   }
 
   void run_leaf_hooks() {
-    for (auto& [leaf, hooked] : hooked_) {
+    for (auto& [handle, gradient] : hooked_) {
+      Variable* leaf = TensorAccess::variable(handle);
       const Node& node = *leaf->node.get();
-      Tensor g = leaf->hooks->run(std::move(hooked.gradient), node.shape, node.dtype);
+      Tensor g = leaf->hooks->run(std::move(gradient), node.shape, node.dtype);
       if (collects_) {
         for (const std::size_t i : wanted_leaves_[leaf]) results[i] = g;
       } else {
-        accumulate(*leaf, std::move(g), Place::here());
+        accumulate(*leaf, std::move(g), place_);
       }
     }
   }
 
   const bool retain_, history_, collects_;
-  bool anomaly_ = false;
-  const std::uint32_t pass_;
-  std::vector<Tape*> tapes_;
+  RecordingObserver* observer_ = nullptr;
+  PassRecords records_;
+  Place place_;
   std::vector<DeviceEntry*> accumulated_;  // devices where an earlier gradient was added to
-  struct Hooked {
-    Tensor leaf;  // keeps it
-    Tensor gradient;
-  };
-  std::map<Variable*, Hooked> hooked_;  // leaves with hooks
+  std::vector<Hooked> hooked_;             // leaves with hooks
   // grad() only.
   std::unordered_map<const Tape*, std::vector<std::size_t>> wanted_tapes_;
   std::unordered_map<const Variable*, std::vector<std::size_t>> wanted_leaves_;
@@ -302,10 +273,18 @@ class BackwardPass {
 
 }  // namespace
 
+void GradientHooks::add(std::shared_ptr<GradientHook> hook) {
+  std::erase_if(hooks, [](const auto& registered) { return !registered->call; });
+  hooks.push_back(std::move(hook));
+}
+
 Tensor GradientHooks::run(Tensor gradient, const Shape& shape, DType dtype) const {
-  for (const auto& hook : hooks) {
-    if (!hook->call) continue;
-    const Tensor replaced = hook->call(gradient);
+  // A hook may remove hooks, itself too, and add some.
+  const std::vector<std::shared_ptr<GradientHook>> registered = hooks;
+  for (const auto& hook : registered) {
+    const auto call = hook->call;
+    if (!call) continue;
+    const Tensor replaced = (*call)(gradient);
     if (!replaced.defined()) continue;
     if (replaced.shape() != shape || replaced.dtype() != dtype) {
       throw ArgumentError(fmt::format("hook: a gradient {} {} was returned for one of {} {}",

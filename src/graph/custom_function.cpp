@@ -56,7 +56,8 @@ std::vector<Tensor> CustomCall::forward(const std::vector<Tensor>& inputs) {
   return outputs;
 }
 
-std::vector<Tensor> CustomCall::backward(Tape& tape, bool with_history) {
+std::vector<Tensor> CustomCall::backward(Tape& tape, const std::vector<Tensor>& gradients,
+                                         bool with_history) {
   FunctionContext context;
   context.needs_ = needs;
   for (const Saved& kept : saved) {
@@ -86,7 +87,8 @@ std::vector<Tensor> CustomCall::backward(Tape& tape, bool with_history) {
 
 void vjp::function(Vjp& v) {
   CustomCall& call = *v.tape().extras->custom;
-  const std::vector<Tensor> results = call.backward(v.tape(), grad_mode());
+  const std::vector<Tensor> results =
+      call.backward(v.tape(), v.records().of(&v.tape()).outputs, grad_mode());
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].defined() && v.needs(static_cast<int>(i)))
       v.give(static_cast<int>(i), results[i].to(v.device(static_cast<int>(i)), v.place()));
@@ -96,7 +98,9 @@ void vjp::function(Vjp& v) {
 // The call's own gradient only says that there is one.
 void vjp::function_output(Vjp& v) {
   Tape& call = *v.tape().edges[0].tape.get();
-  Tensor& sum = call.extras->custom->gradients[static_cast<std::size_t>(v.attr(0))];
+  std::vector<Tensor>& outputs = v.records().of(&call).outputs;
+  outputs.resize(call.extras->custom->outputs);
+  Tensor& sum = outputs[static_cast<std::size_t>(v.attr(0))];
   sum = sum.defined() ? sum + v.gradient() : v.gradient();
   v.give(0, v.gradient());
 }
@@ -112,7 +116,7 @@ Function::Function(FunctionOptions options) {
 std::vector<Tensor> Function::operator()(const std::vector<Tensor>& inputs, Place place) const {
   using namespace graph;
   for (const Tensor& input : inputs) require_defined(options_->name.c_str(), input, "an input");
-  auto call = std::make_unique<CustomCall>(options_, 0);
+  auto call = std::make_unique<CustomCall>(options_);
   bool any = false;
   for (const Tensor& input : inputs) {
     const bool needs = grad_enabled() && is_floating(input.dtype()) && input.requires_grad();
@@ -121,7 +125,7 @@ std::vector<Tensor> Function::operator()(const std::vector<Tensor>& inputs, Plac
   }
   std::vector<Tensor> outputs = call->forward(inputs);
   if (!any) return outputs;
-  call->gradients.resize(outputs.size());
+  call->outputs = outputs.size();
   std::vector<Borrowed> borrowed(inputs.begin(), inputs.end());
   std::vector<Node*> nodes;
   for (const Tensor& output : outputs) nodes.push_back(node_of(output));

@@ -2,6 +2,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "graph/expand.h"
 #include "graph/rules.h"
 #include "volta/ops.h"
 
@@ -23,12 +24,6 @@ std::vector<std::int64_t> all_axes(const Shape& shape) {
 // A fixed number of the formula, in the dtype of x.
 Expr literal(Lowering& l, double number, Expr x) { return l.constant(number, x.dtype()); }
 
-Expr mean_over(Lowering& l, Expr x, std::span<const std::int64_t> axes, bool keepdim) {
-  std::int64_t count = 1;
-  for (const std::int64_t axis : axes) count *= x.shape()[static_cast<int>(axis)];
-  return l.reduce(ReduceOp::Sum, x, axes, keepdim) / l.size(count, x.dtype());
-}
-
 Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
   switch (static_cast<Reduction>(reduction)) {
     case Reduction::none:
@@ -41,16 +36,7 @@ Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
   return mean_over(l, losses, all_axes(losses.shape()), false);
 }
 
-// log of the sum of exponentials along an axis, kept as 1; the largest is taken out first.
-Expr log_sum_exp(Lowering& l, Expr x, std::int64_t axis) {
-  const Expr largest = l.reduce(ReduceOp::Max, x, {&axis, 1}, true);
-  const Expr sum = l.reduce(ReduceOp::Sum, l.unary(ScalarOp::exp, x - largest), {&axis, 1}, true);
-  return l.unary(ScalarOp::log, sum) + largest;
-}
-
 }  // namespace
-
-void mean(Lowering& l) { l.out(mean_over(l, l.in(0), l.attrs(), false)); }
 
 // Sums over the axes that broadcasting added or stretched.
 void sum_to(Lowering& l) {
@@ -64,20 +50,6 @@ void sum_to(Lowering& l) {
   l.out(l.reshape(l.reduce(ReduceOp::Sum, x, axes), to));
 }
 
-void softmax(Lowering& l) {
-  const Expr x = l.in(0);
-  const auto axis = l.attrs();
-  const Expr e = l.unary(ScalarOp::exp, x - l.reduce(ReduceOp::Max, x, axis, true));
-  // One division a row: the sum is between 1 and the length of the row.
-  l.out(e * (literal(l, 1, x) / l.reduce(ReduceOp::Sum, e, axis, true)));
-}
-void log_softmax(Lowering& l) {
-  const Expr x = l.in(0);
-  const Expr shifted = x - l.reduce(ReduceOp::Max, x, l.attrs(), true);
-  const Expr sum = l.reduce(ReduceOp::Sum, l.unary(ScalarOp::exp, shifted), l.attrs(), true);
-  l.out(shifted - l.unary(ScalarOp::log, sum));
-}
-
 void linear(Lowering& l) {
   Expr y = l.matmul(l.in(0), l.in(1), false, true, l.attrs()[0] != 0);
   if (l.inputs() > 2) y = y + l.in(2);
@@ -89,17 +61,21 @@ void mse_loss(Lowering& l) {
   l.out(reduced(l, d * d, l.attrs()[0]));
 }
 
-// Per row: log sum exp minus the label's logit.
+// Per row: log sum exp minus the label's logit. Results: the loss, the largest logits, the
+// logarithms of the sums of exponentials without them.
 void cross_entropy(Lowering& l) {
   const Expr x = l.in(0);
   const std::int64_t n = x.shape()[0], classes = x.shape()[1], axis = 1;
   const Expr label = l.reshape(l.bounded(l.in(1), classes, l.next_site()), {n, 1});
-  const Expr log_sum = log_sum_exp(l, x, axis);
+  const Expr largest = l.reduce(ReduceOp::Max, x, {&axis, 1}, true);
+  const Expr sum = l.reduce(ReduceOp::Sum, l.unary(ScalarOp::exp, x - largest), {&axis, 1});
   const Expr hot = l.binary(ScalarOp::eq, l.iota({n, classes}, 1), label);
   const Expr picked = l.reduce(ReduceOp::Sum, l.where(hot, x, literal(l, 0, x)), {&axis, 1});
-  const Expr row = l.reshape(log_sum, {n});
-  l.out(0, reduced(l, row - picked, l.attrs()[0]));
-  l.out(1, row);
+  // The two are not added up: among large logits the logarithm would be lost.
+  const Expr top = l.reshape(largest, {n}), log_sum = l.unary(ScalarOp::log, sum);
+  l.out(0, reduced(l, (top - picked) + log_sum, l.attrs()[0]));
+  l.out(1, top);
+  l.out(2, log_sum);
 }
 
 // x, eps, weight, bias

@@ -1,9 +1,12 @@
 // Movement that adds up or chooses, in primitives; used when a plan is built.
+#include <algorithm>
+
 #include "graph/rules.h"
 
 namespace volta::graph::expand {
 
 using kernel::ReduceOp;
+using kernel::ScalarOp;
 using plan::Expr;
 using plan::Lowering;
 
@@ -30,6 +33,29 @@ void fold(Lowering& l) {
   x = l.shrink(x, {none, 3}, {outer, within, inner});
   x = l.pad(x, {none, 3}, {outer, whole, inner}, 0);
   l.out(l.reshape(x, to));
+}
+
+// Each operand padded to the whole, and chosen by position: a sum of them would lose -0 and NaN.
+void concat(Lowering& l) {
+  const int axis = static_cast<int>(l.attrs()[0]);
+  const Shape whole = l.shape();
+  const bool half = l.dtype() == DType::f16 || l.dtype() == DType::bf16;
+  const DType dtype = half ? DType::f32 : l.dtype();
+  const Expr position = l.iota(whole, axis);
+  std::vector<std::int64_t> before(static_cast<std::size_t>(whole.rank()), 0);
+  std::int64_t& start = before[static_cast<std::size_t>(axis)];
+  Expr result;
+  for (int i = 0; i < l.inputs(); ++i) {
+    const Expr part = l.stored_in(i);
+    const std::int64_t size = part.shape()[axis];
+    if (size == 0 && !(i + 1 == l.inputs() && start == 0)) continue;
+    const Expr padded = l.cast(l.pad(part, before, whole, 0), dtype);
+    result = start == 0 ? padded
+                        : l.where(l.binary(ScalarOp::lt, position, l.size(start, DType::i64)),
+                                  result, padded);
+    start += size;
+  }
+  l.out(result);
 }
 
 }  // namespace volta::graph::expand

@@ -138,8 +138,15 @@ class FormulaParser {
     }
   }
 
-  int choice() {
+  // Deep texts must not overflow the stack.
+  int nested(int (FormulaParser::*part)()) {
     if (++depth_ > kMaxDepth) fail("formulas are nested too deeply");
+    const int result = (this->*part)();
+    --depth_;
+    return result;
+  }
+  int choice() { return nested(&FormulaParser::chosen); }
+  int chosen() {
     const int condition = either();
     int result = condition;
     if (take("?")) {
@@ -147,7 +154,6 @@ class FormulaParser {
       expect(":");
       result = op(ScalarOp::where, {condition, a, choice()});
     }
-    --depth_;
     return result;
   }
   int either() {
@@ -199,9 +205,10 @@ class FormulaParser {
     }
   }
   int prefix() {
-    if (take("-")) return op(ScalarOp::neg, prefix());
+    if (take("-")) return op(ScalarOp::neg, nested(&FormulaParser::prefix));
     peek();
-    if (text_.substr(at_, 2) != "!=" && take("!")) return op(ScalarOp::logical_not, prefix());
+    if (text_.substr(at_, 2) != "!=" && take("!"))
+      return op(ScalarOp::logical_not, nested(&FormulaParser::prefix));
     return primary();
   }
   int primary() {

@@ -79,12 +79,14 @@ HookHandle Tensor::add_hook(std::function<Tensor(const Tensor&)> hook) const {
   graph::Variable* variable = TensorAccess::variable(*this);
   if (!requires_grad())
     throw ArgumentError("register_hook: the tensor does not require a gradient");
-  auto made = std::make_shared<graph::GradientHook>(graph::GradientHook{std::move(hook)});
+  using Call = std::function<Tensor(const Tensor&)>;
+  auto made = std::make_shared<graph::GradientHook>(
+      graph::GradientHook{std::make_shared<const Call>(std::move(hook))});
   if (variable->tape) {
-    graph::extras_of(*variable->tape.get()).hooks.hooks.push_back(made);
+    graph::extras_of(*variable->tape.get()).hooks.add(made);
   } else {
     if (!variable->hooks) variable->hooks = std::make_shared<graph::GradientHooks>();
-    variable->hooks->hooks.push_back(made);
+    variable->hooks->add(made);
   }
   HookHandle handle;
   handle.hook_ = made;

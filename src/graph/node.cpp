@@ -85,21 +85,25 @@ bool was_last(Tape& tape) {
 }
 }  // namespace
 
-// Chains of records are as long as programs: freed by a list, not by recursion.
+// Chains of records are as long as programs, and lead through edges, saved tensors and what hooks
+// hold: freed by a list, not by recursion.
 void release(Tape* tape) noexcept {
+  static constinit thread_local Tape* dead = nullptr;  // linked through `next_dead`
+  static constinit thread_local bool frees = false;
   if (!was_last(*tape)) return;
-  Tape* dead = tape;  // linked through `next_dead`
-  tape->next_dead = nullptr;
-  while (dead != nullptr) {
-    Tape* last = std::exchange(dead, dead->next_dead);
-    for (Edge& edge : last->edges) {
-      Tape* next = edge.tape.take();
-      if (next == nullptr || !was_last(*next)) continue;
-      next->next_dead = dead;
-      dead = next;
-    }
-    Slab<Tape>::destroy(last);
-  }
+  tape->next_dead = dead;
+  dead = tape;
+  if (frees) return;
+  frees = true;
+  while (dead != nullptr) Slab<Tape>::destroy(std::exchange(dead, dead->next_dead));
+  frees = false;
+}
+
+void set_tape(Variable& variable, TapeRef tape) {
+  const TapeRef before = std::exchange(variable.tape, std::move(tape));
+  if (!before || !before->extras || before->extras->retains != &variable) return;
+  before->extras->retains = nullptr;
+  if (variable.tape) extras_of(*variable.tape.get()).retains = &variable;
 }
 
 }  // namespace volta::graph

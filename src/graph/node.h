@@ -198,11 +198,6 @@ class TapeRef {
     ref.tape_ = tape;
     return ref;
   }
-  Tape* take() {
-    Tape* tape = tape_;
-    tape_ = nullptr;
-    return tape;
-  }
   explicit operator bool() const { return tape_ != nullptr; }
 
  private:
@@ -231,6 +226,8 @@ struct Variable {
   Variable(Held n, TapeRef t) : node(std::move(n)), tape(std::move(t)) {}
 };
 void destroy(Variable* variable) noexcept;  // nobody refers to it
+// Another history for the value of a variable. A gradient that is kept is the new value's.
+void set_tape(Variable& variable, TapeRef tape);
 inline void release(Variable* variable) noexcept {
   // The only reference is the caller's: nobody can take another, so no exchange is needed.
   if (variable->refs.load(std::memory_order_acquire) == 1 ||
@@ -259,8 +256,8 @@ struct Tape {
   std::atomic<std::uint32_t> refs{1};
   OpId op = OpId::constant;
   bool consumed = false;
-  std::uint32_t visit = 0;     // the backward pass that reached it last
-  std::uint64_t sequence = 0;  // recording order: inputs have smaller numbers
+  std::uint32_t visit = 0, slot = 0;  // the backward pass that marked it last, and where it has it
+  std::uint64_t sequence = 0;         // recording order: inputs have smaller numbers
   Place place;
   Shape shape;
   DType dtype = DType::f32;
@@ -269,7 +266,6 @@ struct Tape {
   Held output;
   InlineVector<Held, 2> auxiliary;
   InlineVector<std::int64_t, 4> attrs;
-  Tensor gradient;                                 // during a backward pass
   Tape* next_dead = nullptr;                       // while a chain of records is freed
   std::unique_ptr<TapeExtras, DropExtras> extras;  // what few records have
 

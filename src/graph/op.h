@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernel/program.h"
+#include "volta/export.h"
 #include "volta/shape.h"
 
 namespace volta::plan {
@@ -41,8 +42,11 @@ enum class OpId : std::uint16_t {
   stride,    // (start..., step..., size...): steps may be negative
   unfold,    // (axis, size, step): windows along an axis, their elements a new last axis
   sum,       // (axes...): axes removed
+  prod,      // (axes...)
   max,       // (axes...)
+  min,       // (axes...)
   argmax,    // (axes...)
+  argmin,    // (axes...)
   gather,    // rows of [n, ...] at integer indices of any shape
   matmul,    // (transpose_a, transpose_b, tf32): rank 2, or rank 3 with equal batches
   output,    // (number): one result of an operation with several
@@ -58,11 +62,18 @@ enum class OpId : std::uint16_t {
   formula_grad,   // (operation, which of its tensors): gradient, then what the formula uses
   mean,           // (axes...)
   sum_to,         // sums a broadcast gradient back to the node's shape
+  max_along,      // (axis): largest element, position of the first one
+  min_along,      // (axis)
+  var,            // (bits of the correction, axes...)
+  std,            // (bits of the correction, axes...)
+  norm,           // (bits of p, axes...) x; p where it is neither 0, 1, 2 nor infinite
+  logsumexp,      // (axes...)
+  concat,         // (axis): one operand after the other
   softmax,        // (axis)
   log_softmax,    // (axis)
   linear,         // (tf32)
   mse_loss,       // (reduction)
-  cross_entropy,  // (reduction): loss, log of the sum of exponentials
+  cross_entropy,  // (reduction): loss, largest logit, log of the sum of exponentials without it
   layer_norm,     // (axes): output, mean, reciprocal deviation
   dropout,        // x, seed, offset, p
   normal,         // (sizes...) seed, offset
@@ -85,12 +96,12 @@ enum class OpId : std::uint16_t {
   nonzero,         // (count, sizes...) mask, fill: where it is true, by axis
   rows_at_true,    // (count) x, mask, fill: rows where a mask is true
   rows_to_true,    // rows, mask: the inverse, and its gradient
-  cumsum,         // (axis, reverse)
-  fold,           // (axis, step): windows added up where they lay; the gradient of unfold
-  sort,           // (count, descending) along the last axis: values, positions
-  sgd,            // (parameters, momentum, nesterov, decay, first step)
-  adam,           // (parameters, decay)
-  kCount,         // of the table; operations that users add follow
+  cumsum,          // (axis, reverse)
+  fold,            // (axis, step): windows added up where they lay; the gradient of unfold
+  sort,            // (count, descending) along the last axis: values, positions
+  sgd,             // (parameters, momentum, nesterov, decay, first step)
+  adam,            // (parameters, decay)
+  kCount,          // of the table; operations that users add follow
 };
 
 // Whether it may meet an index out of range: its place is kept for the message.
@@ -146,7 +157,7 @@ struct Op {
   const FormulaText* formula = nullptr;      // value and gradient as texts, where it has them
 };
 inline constexpr std::size_t kOps = static_cast<std::size_t>(OpId::kCount);
-extern const std::array<Op, kOps> op_table;
+VOLTA_BACKEND_API extern const std::array<Op, kOps> op_table;
 // A user's operation (op_registry.cpp).
 const Op& registered_op(OpId id);
 inline const Op& op_info(OpId id) {

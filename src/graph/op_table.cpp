@@ -74,8 +74,11 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::stride, "slice", kSavesNothing, vjp::stride);
   row(OpId::unfold, "unfold", kSavesNothing, vjp::unfold);
   row(OpId::sum, "sum", kSavesNothing, vjp::sum);
-  row(OpId::max, "max", kSavesInput0 | kSavesOutput, vjp::max);
+  row(OpId::prod, "prod", kSavesInput0, vjp::prod);
+  row(OpId::max, "max", kSavesInput0 | kSavesOutput, vjp::extremum);
+  row(OpId::min, "min", kSavesInput0 | kSavesOutput, vjp::extremum);
   row(OpId::argmax, "argmax", kSavesNothing, nullptr);
+  row(OpId::argmin, "argmin", kSavesNothing, nullptr);
   row(OpId::gather, "embedding", kSavesInput1, vjp::gather);
   row(OpId::matmul, "matmul", both, vjp::matmul);
   row(OpId::output, "output", kSavesNothing, nullptr);
@@ -96,6 +99,13 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::formula_grad, "gradient", kSavesNothing, nullptr, expand::formula_grad);
   row(OpId::mean, "mean", kSavesNothing, vjp::mean, expand::mean);
   row(OpId::sum_to, "sum_to", kSavesNothing, vjp::sum_to, expand::sum_to);
+  row(OpId::max_along, "max", kSavesAuxiliary, vjp::extremum_along, expand::max_along);
+  row(OpId::min_along, "min", kSavesAuxiliary, vjp::extremum_along, expand::min_along);
+  row(OpId::var, "var", kSavesInput0, vjp::var, expand::var);
+  row(OpId::std, "std", kSavesInput0 | kSavesOutput, vjp::std, expand::std);
+  row(OpId::norm, "norm", kSavesInput0 | kSavesOutput, vjp::norm, expand::norm);
+  row(OpId::logsumexp, "logsumexp", kSavesInput0 | kSavesOutput, vjp::logsumexp, expand::logsumexp);
+  row(OpId::concat, "concat", kSavesNothing, vjp::concat, expand::concat);
   row(OpId::softmax, "softmax", kSavesOutput, vjp::softmax, expand::softmax);
   row(OpId::log_softmax, "log_softmax", kSavesOutput, vjp::log_softmax, expand::log_softmax);
   row(OpId::linear, "linear", both, vjp::linear, expand::linear);

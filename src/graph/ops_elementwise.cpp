@@ -94,6 +94,8 @@ void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
       for (int i = 0; i < 2; ++i) sides.replace(i, std::move(both[i]));
     }
     dtype = promote(node_of(*sides.side[0])->dtype, node_of(*sides.side[1])->dtype);
+  } else if (a.is_scalar() && b.is_scalar()) {
+    throw ArgumentError(fmt::format("{}: no operand is a tensor", name));
   } else {
     const Tensor& tensor = a.is_scalar() ? b.tensor() : a.tensor();
     const Scalar scalar = a.is_scalar() ? a.scalar() : b.scalar();
@@ -223,6 +225,8 @@ Tensor exchanged(const char* name, OpId op, const Operand& a, const Operand& b) 
   if (!b.is_scalar()) graph::require_defined(name, b.tensor(), "the right operand");
   if (!a.is_scalar() && !b.is_scalar())
     broadcast_shapes(name, a.tensor().shape(), b.tensor().shape());
+  if (a.is_scalar() && b.is_scalar())
+    throw ArgumentError(fmt::format("{}: no operand is a tensor", name));
   return graph::binary(op, b, a);
 }
 }  // namespace

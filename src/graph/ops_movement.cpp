@@ -1,5 +1,6 @@
 // Movement: no kernels of their own, they rewrite index expressions.
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -15,6 +16,29 @@ namespace volta {
 using graph::apply;
 using graph::OpId;
 
+namespace {
+
+// The sizes with what is left of `count` elements in place of a -1.
+std::vector<std::int64_t> completed(const char* op, std::span<const std::int64_t> sizes,
+                                    std::int64_t count, const std::string& what) {
+  std::vector<std::int64_t> result(sizes.begin(), sizes.end());
+  const auto unknown = std::find(result.begin(), result.end(), -1);
+  if (unknown == result.end()) return result;
+  *unknown = 1;
+  if (std::find(result.begin(), result.end(), -1) != result.end()) {
+    throw ShapeError(
+        fmt::format("{}: more than one size of [{}] is -1", op, fmt::join(sizes, ", ")));
+  }
+  const std::int64_t known = Shape(result).numel();
+  if (known == 0 || count % known != 0) {
+    throw ShapeError(fmt::format("{}: {} does not fit [{}]", op, what, fmt::join(sizes, ", ")));
+  }
+  *unknown = count / known;
+  return result;
+}
+
+}  // namespace
+
 Tensor Tensor::reshape(const Shape& shape, Place place) const {
   graph::require_defined("reshape", *this);
   if (shape.numel() != numel()) {
@@ -27,22 +51,31 @@ Tensor Tensor::reshape(const Shape& shape, Place place) const {
 
 Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes, Place place) const {
   graph::require_defined("reshape", *this);
-  std::vector<std::int64_t> result(sizes);
-  const auto unknown = std::find(result.begin(), result.end(), -1);
-  if (unknown != result.end()) {
-    *unknown = 1;
-    if (std::find(result.begin(), result.end(), -1) != result.end()) {
-      throw ShapeError(
-          fmt::format("reshape: more than one size of [{}] is -1", fmt::join(sizes, ", ")));
-    }
-    const std::int64_t known = Shape(result).numel();
-    if (known == 0 || numel() % known != 0) {
-      throw ShapeError(
-          fmt::format("reshape: {} does not fit [{}]", to_string(shape()), fmt::join(sizes, ", ")));
-    }
-    *unknown = numel() / known;
+  const std::span wanted(sizes.begin(), sizes.size());
+  return reshape(Shape(completed("reshape", wanted, numel(), to_string(shape()))), place);
+}
+Tensor Tensor::view(const Shape& shape, Place place) const { return reshape(shape, place); }
+Tensor Tensor::view(std::initializer_list<std::int64_t> sizes, Place place) const {
+  return reshape(sizes, place);
+}
+
+Tensor Tensor::unflatten(std::int64_t axis, std::span<const std::int64_t> sizes,
+                         Place place) const {
+  graph::require_defined("unflatten", *this);
+  const int at = normalize_axis("unflatten", axis, shape());
+  const std::string what = fmt::format("axis {} of {}", axis, to_string(shape()));
+  const Shape parts(completed("unflatten", sizes, shape()[at], what));
+  if (parts.numel() != shape()[at]) {
+    throw ShapeError(fmt::format("unflatten: {} does not fit {}", what, to_string(parts)));
   }
+  std::vector<std::int64_t> result(shape().begin(), shape().begin() + at);
+  result.insert(result.end(), parts.begin(), parts.end());
+  result.insert(result.end(), shape().begin() + at + 1, shape().end());
   return reshape(Shape(result), place);
+}
+Tensor Tensor::unflatten(std::int64_t axis, std::initializer_list<std::int64_t> sizes,
+                         Place place) const {
+  return unflatten(axis, std::span(sizes.begin(), sizes.size()), place);
 }
 
 Tensor Tensor::flatten(std::int64_t first, std::int64_t last, Place place) const {
@@ -113,6 +146,28 @@ Tensor Tensor::expand(const Shape& target, Place place) const {
   return graph::expand_to(*this, target, place);
 }
 
+Tensor Tensor::expand(std::initializer_list<std::int64_t> sizes, Place place) const {
+  graph::require_defined("expand", *this);
+  std::vector<std::int64_t> target(sizes);
+  const int added = static_cast<int>(target.size()) - rank();
+  for (int i = std::max(added, 0); i < static_cast<int>(target.size()); ++i) {
+    std::int64_t& size = target[static_cast<std::size_t>(i)];
+    if (size == -1 && added >= 0) size = shape()[i - added];
+  }
+  if (std::any_of(target.begin(), target.end(), [](std::int64_t size) { return size < 0; })) {
+    throw ShapeError(fmt::format("expand: {} does not expand to [{}]", to_string(shape()),
+                                 fmt::join(sizes, ", ")));
+  }
+  return expand(Shape(target), place);
+}
+
+Tensor Tensor::squeeze(Place place) const {
+  graph::require_defined("squeeze", *this);
+  std::vector<std::int64_t> sizes;
+  std::copy_if(shape().begin(), shape().end(), std::back_inserter(sizes),
+               [](std::int64_t size) { return size != 1; });
+  return reshape(Shape(sizes), place);
+}
 Tensor Tensor::squeeze(std::int64_t axis, Place place) const {
   graph::require_defined("squeeze", *this);
   const int at = normalize_axis("squeeze", axis, shape());
@@ -129,33 +184,19 @@ Tensor Tensor::unsqueeze(std::int64_t axis, Place place) const {
   return graph::reshape_to(*this, shape().inserted(static_cast<int>(at), 1), place);
 }
 
-Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
-           std::span<const std::int64_t> after, Scalar value, Place place) {
-  graph::require_defined("pad", x);
-  const std::size_t rank = static_cast<std::size_t>(x.rank());
-  if (before.size() != rank || after.size() != rank) {
-    throw ShapeError(fmt::format("pad: {} and {} amounts for {}", before.size(), after.size(),
-                                 to_string(x.shape())));
-  }
-  std::vector<std::int64_t> sizes, attrs(before.begin(), before.end());
-  for (std::size_t i = 0; i < rank; ++i) {
-    if (before[i] < 0 || after[i] < 0) {
-      throw ShapeError(
-          fmt::format("pad: negative amount on axis {} of {}", i, to_string(x.shape())));
-    }
-    std::int64_t size = x.shape()[static_cast<int>(i)];
-    if (__builtin_add_overflow(size, before[i], &size) ||
-        __builtin_add_overflow(size, after[i], &size)) {
-      throw ShapeError(
-          fmt::format("pad: axis {} of {} grows past 2^63 - 1", i, to_string(x.shape())));
-    }
-    sizes.push_back(size);
-  }
-  const Shape shape(sizes);
-  attrs.insert(attrs.end(), shape.begin(), shape.end());
-  graph::require_fits("pad", value, x.dtype());
-  const Tensor inputs[2] = {x, graph::number(value, x.dtype(), x.device())};
-  return apply(OpId::pad, inputs, attrs, shape, x.dtype(), place);
+Tensor reshape(const Tensor& x, const Shape& shape, Place place) { return x.reshape(shape, place); }
+Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last, Place place) {
+  return x.flatten(first, last, place);
+}
+Tensor permute(const Tensor& x, std::span<const std::int64_t> order, Place place) {
+  return x.permute(order, place);
+}
+Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b, Place place) {
+  return x.transpose(a, b, place);
+}
+Tensor squeeze(const Tensor& x, std::int64_t axis, Place place) { return x.squeeze(axis, place); }
+Tensor unsqueeze(const Tensor& x, std::int64_t axis, Place place) {
+  return x.unsqueeze(axis, place);
 }
 
 }  // namespace volta

@@ -120,8 +120,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions opt
   graph::agree_on_device("cross_entropy", inputs, place);
   const std::int64_t n = logits.shape()[0];
   const auto reduction = static_cast<std::int64_t>(options.reduction);
-  const Shape shapes[2] = {options.reduction == Reduction::none ? Shape{n} : Shape{}, Shape{n}};
-  const DType dtypes[2] = {logits.dtype(), logits.dtype() == DType::f64 ? DType::f64 : DType::f32};
+  const Shape shapes[3] = {options.reduction == Reduction::none ? Shape{n} : Shape{}, Shape{n},
+                           Shape{n}};
+  const DType inner = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType dtypes[3] = {logits.dtype(), inner, inner};
   return apply_multi(OpId::cross_entropy, inputs, {&reduction, 1}, shapes, dtypes, place)[0];
 }
 

@@ -1,5 +1,7 @@
 // Reductions and what is composed of them.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -16,20 +18,20 @@ using graph::OpId;
 
 namespace {
 
-std::vector<std::int64_t> every_axis(const Tensor& x) {
-  std::vector<std::int64_t> axes(static_cast<std::size_t>(x.rank()));
-  std::iota(axes.begin(), axes.end(), 0);
-  return axes;
-}
+using AxisList = std::vector<std::int64_t>;
 
-std::vector<std::int64_t> normalized(const char* op, std::span<const std::int64_t> axes,
-                                     const Tensor& x) {
-  std::vector<std::int64_t> result;
-  for (const std::int64_t axis : axes) result.push_back(normalize_axis(op, axis, x.shape()));
+AxisList normalized(const char* op, const Axes& axes, const Tensor& x) {
+  AxisList result;
+  if (axes.every()) {
+    result.resize(static_cast<std::size_t>(x.rank()));
+    std::iota(result.begin(), result.end(), 0);
+    return result;
+  }
+  for (const std::int64_t axis : axes.list()) result.push_back(normalize_axis(op, axis, x.shape()));
   std::sort(result.begin(), result.end());
   if (std::adjacent_find(result.begin(), result.end()) != result.end()) {
     throw ShapeError(fmt::format("{}: an axis of {} appears twice in [{}]", op,
-                                 to_string(x.shape()), fmt::join(axes, ", ")));
+                                 to_string(x.shape()), fmt::join(axes.list(), ", ")));
   }
   return result;
 }
@@ -43,13 +45,27 @@ Shape without(const Shape& shape, std::span<const std::int64_t> axes, bool keepd
   return Shape(sizes);
 }
 
-Tensor reduce(OpId op, const Tensor& x, std::span<const std::int64_t> axes, bool keepdim,
-              DType dtype, Place place) {
-  const Tensor result = apply(op, {&x, 1}, axes, without(x.shape(), axes, false), dtype, place);
+Tensor kept(const Tensor& result, const Tensor& x, const AxisList& axes, bool keepdim,
+            Place place) {
   return keepdim ? graph::reshape_to(result, without(x.shape(), axes, true), place) : result;
 }
 
-void require_elements(const char* op, const Tensor& x, std::span<const std::int64_t> axes) {
+Tensor reduce(OpId op, const Tensor& x, const AxisList& axes, bool keepdim, DType dtype,
+              Place place) {
+  return kept(apply(op, {&x, 1}, axes, without(x.shape(), axes, false), dtype, place), x, axes,
+              keepdim, place);
+}
+
+// A reduction with a number among its attributes, before the axes.
+Tensor reduce_with(OpId op, std::span<const graph::Borrowed> inputs, double number, const Tensor& x,
+                   const AxisList& axes, bool keepdim, Place place) {
+  AxisList attrs{std::bit_cast<std::int64_t>(number)};
+  attrs.insert(attrs.end(), axes.begin(), axes.end());
+  return kept(apply(op, inputs, attrs, without(x.shape(), axes, false), x.dtype(), place), x, axes,
+              keepdim, place);
+}
+
+void require_elements(const char* op, const Tensor& x, const AxisList& axes) {
   for (const std::int64_t axis : axes) {
     if (x.shape()[static_cast<int>(axis)] == 0) {
       throw ShapeError(
@@ -58,56 +74,143 @@ void require_elements(const char* op, const Tensor& x, std::span<const std::int6
   }
 }
 
+// Along one axis the first of equal elements counts, and its position is kept for the gradient;
+// over several they all do.
+Tensor extremum(const char* op, OpId over, OpId along, const Tensor& x, const Axes& given,
+                bool keepdim, Place place) {
+  graph::require_defined(op, x);
+  const AxisList axes = normalized(op, given, x);
+  require_elements(op, x, axes);
+  if (given.every() || axes.size() != 1) return reduce(over, x, axes, keepdim, x.dtype(), place);
+  const Shape shape = without(x.shape(), axes, false), shapes[] = {shape, shape};
+  const DType dtypes[] = {x.dtype(), DType::i64};
+  return kept(graph::apply_multi(along, {&x, 1}, axes, shapes, dtypes, place)[0], x, axes, keepdim,
+              place);
+}
+
+Tensor position(const char* op, OpId id, const Tensor& x, std::optional<std::int64_t> axis,
+                bool keepdim, Place place) {
+  graph::require_defined(op, x);
+  const AxisList axes = normalized(op, axis ? Axes(*axis) : Axes(), x);
+  require_elements(op, x, axes);
+  return reduce(id, x, axes, keepdim, DType::i64, place);
+}
+
+// Of booleans the largest tells of any, the smallest of all.
+Tensor truth(const char* op, OpId id, const Tensor& x, const Axes& axes, bool keepdim,
+             Place place) {
+  graph::require_defined(op, x);
+  const Tensor truths = x.dtype() == DType::boolean ? x : x.ne({0, place});
+  return reduce(id, truths, normalized(op, axes, x), keepdim, DType::boolean, place);
+}
+
 }  // namespace
 
-Tensor Tensor::sum(Place place) const {
-  graph::require_defined("sum", *this);
-  return graph::sum_axes(*this, every_axis(*this), false, place);
-}
-Tensor Tensor::sum(std::int64_t axis, bool keepdim, Place place) const {
-  return sum({&axis, 1}, keepdim, place);
-}
-Tensor Tensor::sum(std::initializer_list<std::int64_t> axes, bool keepdim, Place place) const {
-  return sum(std::span(axes.begin(), axes.size()), keepdim, place);
-}
-Tensor Tensor::sum(std::span<const std::int64_t> axes, bool keepdim, Place place) const {
+Tensor Tensor::sum(const Axes& axes, bool keepdim, Place place) const {
   graph::require_defined("sum", *this);
   return graph::sum_axes(*this, normalized("sum", axes, *this), keepdim, place);
 }
 
-Tensor Tensor::mean(Place place) const {
+Tensor Tensor::mean(const Axes& axes, bool keepdim, Place place) const {
   graph::require_floating("mean", *this);
-  return reduce(OpId::mean, *this, every_axis(*this), false, dtype(), place);
-}
-Tensor Tensor::mean(std::int64_t axis, bool keepdim, Place place) const {
-  graph::require_floating("mean", *this);
-  return reduce(OpId::mean, *this, normalized("mean", {&axis, 1}, *this), keepdim, dtype(), place);
+  return reduce(OpId::mean, *this, normalized("mean", axes, *this), keepdim, dtype(), place);
 }
 
-Tensor Tensor::max(Place place) const {
-  graph::require_defined("max", *this);
-  const auto axes = every_axis(*this);
-  require_elements("max", *this, axes);
-  return reduce(OpId::max, *this, axes, false, dtype(), place);
-}
-Tensor Tensor::max(std::int64_t axis, bool keepdim, Place place) const {
-  graph::require_defined("max", *this);
-  const auto axes = normalized("max", {&axis, 1}, *this);
-  require_elements("max", *this, axes);
-  return reduce(OpId::max, *this, axes, keepdim, dtype(), place);
+Tensor Tensor::prod(const Axes& axes, bool keepdim, Place place) const {
+  graph::require_defined("prod", *this);
+  const Tensor source = is_floating(dtype()) ? *this : to(DType::i64, place);
+  return reduce(OpId::prod, source, normalized("prod", axes, *this), keepdim, source.dtype(),
+                place);
 }
 
-Tensor Tensor::argmax(Place place) const {
-  graph::require_defined("argmax", *this);
-  require_elements("argmax", *this, every_axis(*this));
-  const Tensor flat = graph::reshape_to(*this, Shape{numel()}, place);
-  return flat.argmax(0, false, place);
+Tensor Tensor::max(const Axes& axes, bool keepdim, Place place) const {
+  return extremum("max", OpId::max, OpId::max_along, *this, axes, keepdim, place);
 }
-Tensor Tensor::argmax(std::int64_t axis, bool keepdim, Place place) const {
-  graph::require_defined("argmax", *this);
-  const auto axes = normalized("argmax", {&axis, 1}, *this);
-  require_elements("argmax", *this, axes);
-  return reduce(OpId::argmax, *this, axes, keepdim, DType::i64, place);
+Tensor Tensor::min(const Axes& axes, bool keepdim, Place place) const {
+  return extremum("min", OpId::min, OpId::min_along, *this, axes, keepdim, place);
+}
+Tensor Tensor::argmax(std::optional<std::int64_t> axis, bool keepdim, Place place) const {
+  return position("argmax", OpId::argmax, *this, axis, keepdim, place);
+}
+Tensor Tensor::argmin(std::optional<std::int64_t> axis, bool keepdim, Place place) const {
+  return position("argmin", OpId::argmin, *this, axis, keepdim, place);
+}
+
+Tensor Tensor::any(const Axes& axes, bool keepdim, Place place) const {
+  return truth("any", OpId::max, *this, axes, keepdim, place);
+}
+Tensor Tensor::all(const Axes& axes, bool keepdim, Place place) const {
+  return truth("all", OpId::min, *this, axes, keepdim, place);
+}
+
+Tensor Tensor::var(const Axes& axes, VarOptions options, Place place) const {
+  graph::require_floating("var", *this);
+  return reduce_with(OpId::var, {{*this}}, options.correction, *this,
+                     normalized("var", axes, *this), options.keepdim, place);
+}
+Tensor Tensor::std(const Axes& axes, VarOptions options, Place place) const {
+  graph::require_floating("std", *this);
+  return reduce_with(OpId::std, {{*this}}, options.correction, *this,
+                     normalized("std", axes, *this), options.keepdim, place);
+}
+
+Tensor Tensor::norm(double p, const Axes& given, bool keepdim, Place place) const {
+  graph::require_floating("norm", *this);
+  if (std::isnan(p)) throw ArgumentError("norm: p is not a number");
+  const AxisList axes = normalized("norm", given, *this);
+  // The smallest of no elements would be infinite, as would a sum of no negative powers.
+  if (p < 0 || std::isinf(p)) require_elements("norm", *this, axes);
+  if (p == 0 || p == 1 || p == 2 || std::isinf(p))
+    return reduce_with(OpId::norm, {{*this}}, p, *this, axes, keepdim, place);
+  const DType inner = dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Tensor power = graph::number(p, inner, device());
+  return reduce_with(OpId::norm, {{*this, power}}, p, *this, axes, keepdim, place);
+}
+
+Tensor Tensor::logsumexp(const Axes& axes, bool keepdim, Place place) const {
+  graph::require_floating("logsumexp", *this);
+  return reduce(OpId::logsumexp, *this, normalized("logsumexp", axes, *this), keepdim, dtype(),
+                place);
+}
+
+Tensor sum(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
+  return x.sum(axes, keepdim, place);
+}
+Tensor mean(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
+  return x.mean(axes, keepdim, place);
+}
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
+  return x.prod(axes, keepdim, place);
+}
+Tensor max(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
+  return x.max(axes, keepdim, place);
+}
+Tensor min(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
+  return x.min(axes, keepdim, place);
+}
+Tensor any(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
+  return x.any(axes, keepdim, place);
+}
+Tensor all(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
+  return x.all(axes, keepdim, place);
+}
+Tensor var(const Tensor& x, const Axes& axes, VarOptions options, Place place) {
+  return x.var(axes, options, place);
+}
+Tensor std(const Tensor& x, const Axes& axes, VarOptions options, Place place) {
+  return x.std(axes, options, place);
+}
+Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdim, Place place) {
+  return x.norm(p, axes, keepdim, place);
+}
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
+  return x.logsumexp(axes, keepdim, place);
+}
+Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis, bool keepdim, Place place) {
+  return x.argmax(axis, keepdim, place);
+}
+Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis, bool keepdim, Place place) {
+  return x.argmin(axis, keepdim, place);
 }
 
 Tensor softmax(const Tensor& x, std::int64_t axis, Place place) {

@@ -126,4 +126,12 @@ Tensor Tensor::unfold(std::int64_t axis, std::int64_t size, std::int64_t step, P
                place);
 }
 
+Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t length,
+              Place place) {
+  return x.narrow(axis, start, length, place);
+}
+Tensor flip(const Tensor& x, std::span<const std::int64_t> axes, Place place) {
+  return x.flip(axes, place);
+}
+
 }  // namespace volta

@@ -16,19 +16,20 @@ namespace volta {
 namespace graph {
 
 struct GradientHook {
-  std::function<Tensor(const Tensor&)> call;  // empty: removed
+  // Null: removed. A hook that is running stays until it returns.
+  std::shared_ptr<const std::function<Tensor(const Tensor&)>> call;
 };
 
 struct GradientHooks {
   std::vector<std::shared_ptr<GradientHook>> hooks;
+  void add(std::shared_ptr<GradientHook> hook);
   // The gradient after all hooks, in the order of their registration.
   Tensor run(Tensor gradient, const Shape& shape, DType dtype) const;
 };
 
 // One call of a Function.
 struct CustomCall {
-  CustomCall(std::shared_ptr<const FunctionOptions> f, std::size_t outputs)
-      : function(std::move(f)), gradients(outputs) {}
+  explicit CustomCall(std::shared_ptr<const FunctionOptions> f) : function(std::move(f)) {}
 
   std::shared_ptr<const FunctionOptions> function;
   // Saved outputs are kept as nodes: as tensors they would hold the record that holds them.
@@ -39,11 +40,11 @@ struct CustomCall {
   };
   std::vector<Saved> saved;
   std::vector<bool> needs;
-  std::vector<Tensor> gradients;  // of the outputs, during a backward pass
+  std::size_t outputs = 0;
 
   std::vector<Tensor> forward(const std::vector<Tensor>& inputs);
-  // `tape` is the call's record.
-  std::vector<Tensor> backward(Tape& tape, bool with_history);
+  // `tape` is the call's record, `gradients` are its outputs'.
+  std::vector<Tensor> backward(Tape& tape, const std::vector<Tensor>& gradients, bool with_history);
 };
 
 // A stretch of the program whose saved values are dropped and computed again when first needed.
@@ -81,13 +82,6 @@ class TapeCollector {
 
 // The number that nodes recorded now carry (Node::epoch).
 std::uint32_t& recording_epoch();
-
-// ---- Anomalies.
-bool& anomaly_mode();
-// Throws NanError if the operation made a NaN of inputs without one.
-void look_for_nan(OpId op, std::span<const Borrowed> inputs, const Tensor& result, Place place);
-// The same for the gradient of an operation's input.
-void look_for_nan(const Tape& tape, std::size_t input, const Tensor& gradient);
 
 }  // namespace graph
 }  // namespace volta

@@ -39,12 +39,7 @@ void replace_value(const Tensor& target, const Tensor& value, const char* op) {
         fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
   }
   assign_node(target, source->node);
-  TapeRef before = std::exchange(variable->tape, grad_enabled() ? source->tape : TapeRef());
-  // A gradient that is kept is the new value's.
-  if (before && before->extras && before->extras->retains == variable) {
-    before->extras->retains = nullptr;
-    if (variable->tape) extras_of(*variable->tape.get()).retains = variable;
-  }
+  set_tape(*variable, grad_enabled() ? source->tape : TapeRef());
 }
 
 void require_fits_in_place(const char* op, DType result, DType target) {
@@ -279,7 +274,7 @@ void assign(Tensor& variable, const Tensor& value) {
   graph::require_defined("assign", value, "the value");
   require_same_shape("assign", variable, value);
   graph::assign_node(variable, TensorAccess::variable(value)->node);
-  TensorAccess::variable(variable)->tape = {};
+  graph::set_tape(*TensorAccess::variable(variable), {});
 }
 
 #define VOLTA_METHOD(name) \

@@ -1,5 +1,6 @@
-// All gradients, in tensor operations: a gradient runs wherever its tensor lives. `g` is the
-// gradient of the output; results may have the broadcast shape and are summed back by the engine.
+// Gradients in tensor operations: a gradient runs wherever its tensor lives. `g` is the gradient of
+// the output; results may have the broadcast shape and are summed back by the engine. Reductions
+// are in vjp_reduce.cpp, movement in vjp_movement.cpp.
 #include "graph/vjp.h"
 
 #include <numbers>
@@ -11,24 +12,6 @@
 
 namespace volta::graph::vjp {
 namespace {
-
-// The shape with the reduced axes kept as 1.
-Shape with_ones(const Shape& shape, std::span<const std::int64_t> axes) {
-  Shape result = shape;
-  for (const std::int64_t axis : axes) result = result.with(static_cast<int>(axis), 1);
-  return result;
-}
-
-// A reduced value spread over the input's shape again.
-Tensor spread(const Vjp& v, const Tensor& reduced) {
-  const Tensor kept = reshape_to(reduced, with_ones(v.shape(0), v.attrs()), v.place());
-  return expand_to(kept, v.shape(0), v.place());
-}
-
-double reduced_count(const Vjp& v) {
-  return static_cast<double>(v.shape(0).numel()) /
-         static_cast<double>(std::max<std::int64_t>(v.output_shape().numel(), 1));
-}
 
 // factor * g / n for a mean, factor * g for a sum or no reduction.
 Tensor scaled(const Vjp& v, const Tensor& g, std::int64_t n, double factor = 1) {
@@ -97,34 +80,6 @@ void where(Vjp& v) {
   if (v.needs(2)) v.give(2, volta::where(condition, 0, v.gradient()));
 }
 void cast(Vjp& v) { v.give(0, v.gradient()); }
-void reshape(Vjp& v) { v.give(0, reshape_to(v.gradient(), v.shape(0), v.place())); }
-void permute(Vjp& v) {
-  std::vector<std::int64_t> inverse(v.attrs().size());
-  for (std::size_t i = 0; i < inverse.size(); ++i)
-    inverse[static_cast<std::size_t>(v.attrs()[i])] = static_cast<std::int64_t>(i);
-  v.give(0, v.gradient().permute(inverse, v.place()));
-}
-void shrink(Vjp& v) {
-  const Shape &whole = v.shape(0), &part = v.output_shape();
-  std::vector<std::int64_t> before, after;
-  for (int i = 0; i < whole.rank(); ++i) {
-    before.push_back(v.attr(i));
-    after.push_back(whole[i] - v.attr(i) - part[i]);
-  }
-  v.give(0, volta::pad(v.gradient(), before, after, 0, v.place()));
-}
-void pad(Vjp& v) {
-  Tensor g = v.gradient();
-  for (int i = 0; i < v.shape(0).rank(); ++i) g = g.narrow(i, v.attr(i), v.shape(0)[i], v.place());
-  v.give(0, g);
-}
-void sum(Vjp& v) { v.give(0, spread(v, v.gradient())); }
-// Several maxima share the gradient.
-void max(Vjp& v) {
-  const Tensor chosen = v.input(0).eq(spread(v, v.output())).to(v.dtype(0));
-  const Tensor count = sum_axes(chosen, v.attrs(), false, v.place());
-  v.give(0, chosen * spread(v, v.gradient() / count));
-}
 void gather(Vjp& v) {
   const Tensor inputs[2] = {v.gradient(), v.input(1)};
   const std::int64_t rows = v.shape(0)[0];
@@ -165,17 +120,7 @@ void matmul(Vjp& v) {
 }
 void to_device(Vjp& v) { v.give(0, v.gradient().to(v.device(0), v.place())); }
 
-void mean(Vjp& v) { v.give(0, spread(v, v.gradient() / reduced_count(v))); }
 void sum_to(Vjp& v) { v.give(0, expand_to(v.gradient(), v.shape(0), v.place())); }
-void softmax(Vjp& v) {
-  const Tensor& y = v.output();
-  const Tensor gy = v.gradient() * y;
-  v.give(0, gy - y * sum_axes(gy, v.attrs(), true, v.place()));
-}
-void log_softmax(Vjp& v) {
-  const Tensor& g = v.gradient();
-  v.give(0, g - v.output().exp() * sum_axes(g, v.attrs(), true, v.place()));
-}
 // y [n, out] = x [n, in] w^T [in, out] + b
 void linear(Vjp& v) {
   const Tensor& g = v.gradient();
@@ -185,25 +130,29 @@ void linear(Vjp& v) {
   if (v.inputs() > 2 && v.needs(2)) v.give(2, g);
 }
 void mse_loss(Vjp& v) {
+  v.widen();
   const Tensor d = (v.input(0) - v.input(1)) * scaled(v, v.gradient(), v.shape(0).numel(), 2);
   if (v.needs(0)) v.give(0, d);
   if (v.needs(1)) v.give(1, -d);
 }
 // (softmax - one hot) times the gradient of each row's loss
 void cross_entropy(Vjp& v) {
+  v.widen();
   const Tensor &logits = v.input(0), &labels = v.input(1);
   const std::int64_t n = v.shape(0)[0], classes = v.shape(0)[1];
   Tensor g = scaled(v, v.gradient(), n);
   if (g.rank() == 1) g = reshape_to(g, {n, 1}, v.place());
-  const Tensor p = v.with_history()
-                       ? volta::softmax(logits, 1, v.place())
-                       : (logits - reshape_to(v.auxiliary(0), {n, 1}, v.place())).exp();
+  const Tensor p = v.with_history() ? volta::softmax(logits, 1, v.place())
+                                    : (logits - reshape_to(v.auxiliary(0), {n, 1}, v.place()) -
+                                       reshape_to(v.auxiliary(1), {n, 1}, v.place()))
+                                          .exp();
   const Tensor column = arange(classes, {.device = logits.device()}, v.place());
   const Tensor hot = column.eq(reshape_to(labels, {n, 1}, v.place()));
   v.give(0, volta::where(hot, p - 1, p) * g);
 }
 // x, eps, weight, bias; auxiliary: mean, reciprocal deviation r; h = (x - mean) r
 void layer_norm(Vjp& v) {
+  v.widen();
   const Tensor &g = v.gradient(), &x = v.input(0);
   const int axes = static_cast<int>(v.attr(0)), first = x.rank() - axes;
   std::vector<std::int64_t> rows(static_cast<std::size_t>(axes));

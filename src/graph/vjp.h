@@ -9,6 +9,7 @@
 
 #include "graph/apply.h"
 #include "graph/node.h"
+#include "graph/pass_records.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
@@ -19,9 +20,20 @@ class Vjp {
  public:
   // `consumes`: the record will not be asked again, so what it saved is taken from it. `wants`
   // tells of an edge whether a gradient is wanted there; null: wherever one flows.
-  Vjp(Tape& tape, Tensor gradient, bool consumes, const WantsEdge* wants = nullptr)
-      : tape_(tape), gradient_(std::move(gradient)), consumes_(consumes), wants_(wants) {
+  Vjp(Tape& tape, Tensor gradient, PassRecords& records, bool consumes, const WantsEdge* wants)
+      : tape_(tape),
+        gradient_(std::move(gradient)),
+        records_(records),
+        consumes_(consumes),
+        wants_(wants) {
     handles_.reserve(tape.edges.size() + 1 + tape.auxiliary.size());  // none of them moves
+  }
+
+  // From here on halves are f32: a rule of several steps rounds once, at its end, as its operation
+  // does.
+  void widen() {
+    wide_ = true;
+    gradient_ = widened(std::move(gradient_));
   }
 
   OpId op() const { return tape_.op; }
@@ -41,6 +53,7 @@ class Vjp {
   }
   bool with_history() const { return grad_mode(); }
   Tape& tape() { return tape_; }
+  PassRecords& records() { return records_; }
   const Shape& shape(int input) const { return tape_.edges[static_cast<std::size_t>(input)].shape; }
   DType dtype(int input) const { return tape_.edges[static_cast<std::size_t>(input)].dtype; }
   Device device(int input) const { return tape_.edges[static_cast<std::size_t>(input)].device; }
@@ -73,16 +86,23 @@ class Vjp {
     for (const Handle& made : handles_) {
       if (made.saved == &saved) return made.tensor;
     }
-    if (grad_mode()) return handles_.emplace_back(&saved, historic(saved, edge)).tensor;
-    return handles_.emplace_back(&saved, TensorAccess::make(consumes_ ? std::move(saved) : saved))
-        .tensor;
+    Tensor made = grad_mode() ? historic(saved, edge)
+                              : TensorAccess::make(consumes_ ? std::move(saved) : saved);
+    return handles_.emplace_back(&saved, wide_ ? widened(std::move(made)) : std::move(made)).tensor;
+  }
+  Tensor widened(Tensor value) const {
+    const DType dtype = node_of(value)->dtype;
+    const bool half = dtype == DType::f16 || dtype == DType::bf16;
+    return half ? value.to(DType::f32, place()) : value;
   }
   // A saved value as what it was: the result of the record, or what its edge leads to.
   Tensor historic(const Held& saved, const Edge* edge);
 
   Tape& tape_;
   Tensor gradient_;
+  PassRecords& records_;
   bool consumes_;
+  bool wide_ = false;
   const WantsEdge* wants_;
   InlineVector<Result, 4> results_;
   InlineVector<Handle, 8> handles_;

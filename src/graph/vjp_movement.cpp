@@ -31,6 +31,28 @@ Tensor spaced(const Tensor& x, int axis, std::int64_t start, std::int64_t step, 
 
 }  // namespace
 
+void reshape(Vjp& v) { v.give(0, reshape_to(v.gradient(), v.shape(0), v.place())); }
+void permute(Vjp& v) {
+  std::vector<std::int64_t> inverse(v.attrs().size());
+  for (std::size_t i = 0; i < inverse.size(); ++i)
+    inverse[static_cast<std::size_t>(v.attrs()[i])] = static_cast<std::int64_t>(i);
+  v.give(0, v.gradient().permute(inverse, v.place()));
+}
+void shrink(Vjp& v) {
+  const Shape &whole = v.shape(0), &part = v.output_shape();
+  std::vector<std::int64_t> before, after;
+  for (int i = 0; i < whole.rank(); ++i) {
+    before.push_back(v.attr(i));
+    after.push_back(whole[i] - v.attr(i) - part[i]);
+  }
+  v.give(0, volta::pad(v.gradient(), before, after, 0, v.place()));
+}
+void pad(Vjp& v) {
+  Tensor g = v.gradient();
+  for (int i = 0; i < v.shape(0).rank(); ++i) g = g.narrow(i, v.attr(i), v.shape(0)[i], v.place());
+  v.give(0, g);
+}
+
 void stride(Vjp& v) {
   const Shape &whole = v.shape(0), &part = v.output_shape();
   if (part.numel() == 0) return zero(v);
@@ -56,6 +78,16 @@ void unfold(Vjp& v) {
 void fold(Vjp& v) {
   const Shape& windows = v.shape(0);
   v.give(0, v.gradient().unfold(v.attr(0), windows[windows.rank() - 1], v.attr(1), v.place()));
+}
+
+void concat(Vjp& v) {
+  const std::int64_t axis = v.attr(0);
+  std::int64_t start = 0;
+  for (int i = 0; i < v.inputs(); ++i) {
+    const std::int64_t size = v.shape(i)[static_cast<int>(axis)];
+    if (v.needs(i)) v.give(i, v.gradient().narrow(axis, start, size, v.place()));
+    start += size;
+  }
 }
 
 }  // namespace volta::graph::vjp

@@ -214,16 +214,26 @@ class RowPrinter {
       reductions_.print_accumulator(n, columns() && varies(n) ? vec_ : 0);
     if (plan.compute.empty() && plan.loads.empty()) return;
     for (const int n : plan.compute) out_.name_value(n, fmt::format("v{}", n));
-    for (const int n : plan.scans) print_scan_start(out_, n);
+    if (!plan.scans.empty()) return print_scans(plan);
     if (lanes_ == 1) {
       print_serial_loops(plan);
-    } else if (!plan.scans.empty()) {
-      print_scan_loop(plan);
     } else if (items_ > 0) {
       print_items(plan);
     } else {
       print_shared_loop(plan);
     }
+  }
+
+  // Each phase that goes over the row scans anew.
+  void print_scans(const RowPhase& plan) {
+    out_.open("");
+    for (const int n : plan.scans) print_scan_start(out_, n);
+    if (lanes_ == 1) {
+      print_serial_loops(plan);
+    } else {
+      print_scan_loop(plan);
+    }
+    out_.close();
   }
 
   std::string unroll(const RowPhase& plan) const {

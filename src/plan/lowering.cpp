@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/registry.h"
 #include "plan/ir.h"
@@ -55,6 +56,27 @@ const Value& through_expand(const std::vector<Value>& values, int id) {
     v = &values[static_cast<std::size_t>(v->in[0])];
   }
   return *v;
+}
+
+// What changes no result of the reduction, as a number that kernels can be given.
+std::optional<double> identity(ReduceOp op, DType dtype) {
+  if (op == ReduceOp::Sum) return 0;
+  if (op == ReduceOp::Prod) return 1;
+  const bool max = op == ReduceOp::Max;
+  switch (dtype) {
+    case DType::boolean:
+      return max ? 0 : 1;
+    case DType::u8:
+      return max ? 0 : 255;
+    case DType::i32:
+      return max ? std::numeric_limits<std::int32_t>::min()
+                 : std::numeric_limits<std::int32_t>::max();
+    case DType::i64:
+      return std::nullopt;  // beyond 2^53
+    default:
+      return max ? -std::numeric_limits<double>::infinity()
+                 : std::numeric_limits<double>::infinity();
+  }
 }
 
 // The largest number of chunks in (wanted / 2, wanted] that are all equally long, multiples of
@@ -229,10 +251,16 @@ void Lowering::lower_node(Node& node) {
     }
     case OpId::sum:
       return out(reduce(ReduceOp::Sum, in(0), attrs));
+    case OpId::prod:
+      return out(reduce(ReduceOp::Prod, in(0), attrs));
     case OpId::max:
       return out(reduce(ReduceOp::Max, in(0), attrs));
+    case OpId::min:
+      return out(reduce(ReduceOp::Min, in(0), attrs));
     case OpId::argmax:
       return out(reduce(ReduceOp::ArgMax, in(0), attrs));
+    case OpId::argmin:
+      return out(reduce(ReduceOp::ArgMin, in(0), attrs));
     case OpId::gather: {
       const Expr source = in(0);
       const Expr index = bounded(in(1), source.shape()[0], next_site());
@@ -445,15 +473,10 @@ Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduce
   }
   Expr x = reshape(a, {before, extent, after});
   const std::int64_t none[] = {0, 0, 0};
-  const bool floating = is_floating(a.dtype());
-  const double identity = op == ReduceOp::Sum    ? 0
-                          : op == ReduceOp::Prod ? 1
-                          : !floating            ? 0
-                          : op == ReduceOp::Max  ? -std::numeric_limits<double>::infinity()
-                                                 : std::numeric_limits<double>::infinity();
   if (length * chunks != extent) {
-    if (!floating && op != ReduceOp::Sum && op != ReduceOp::Prod) return {};
-    x = pad(x, none, {before, length * chunks, after}, identity);
+    const std::optional<double> filler = identity(op, a.dtype());
+    if (!filler) return {};
+    x = pad(x, none, {before, length * chunks, after}, *filler);
   }
   x = reshape(x, {before, chunks, length, after});
   const auto insert_reduce = [&](Expr value, std::int64_t axis) {

@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["elementwise", "indexing", "product"]
+FAMILIES = ["elementwise", "indexing", "movement", "network", "product", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 

@@ -1,0 +1,43 @@
+// The axes an operation works along, written where it is called: x.sum(0), x.sum({0, -1}), and
+// x.sum({}, true) for all of them.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+#include "volta/shape.h"
+
+namespace volta {
+
+class Axes {
+ public:
+  Axes() = default;                                                              // every axis
+  Axes(std::int64_t axis) : Axes(std::span<const std::int64_t>(&axis, 1), 0) {}  // NOLINT: implicit
+  Axes(std::initializer_list<std::int64_t> axes)
+      : Axes(std::span<const std::int64_t>(axes.begin(), axes.size()), 0) {}
+  template <class List>
+    requires std::convertible_to<const List&, std::span<const std::int64_t>>
+  Axes(const List& axes) : Axes(std::span<const std::int64_t>(axes), 0) {}  // NOLINT: implicit
+
+  bool every() const { return every_; }
+  // Not those that every() stands for.
+  std::span<const std::int64_t> list() const { return {axes_, count_}; }
+
+ private:
+  // More than fit cannot be axes of one shape: what is kept of them is still wrong.
+  static constexpr std::size_t kRoom = kMaxRank + 1;
+  Axes(std::span<const std::int64_t> axes, int)
+      : count_(std::min(axes.size(), kRoom)), every_(false) {
+    std::copy_n(axes.begin(), count_, axes_);
+  }
+
+  std::int64_t axes_[kRoom] = {};
+  std::size_t count_ = 0;
+  bool every_ = true;
+};
+
+}  // namespace volta

@@ -1,0 +1,97 @@
+// Padding: a constant border is a primitive, mirrored and repeated borders are put together of
+// parts.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "graph/apply.h"
+#include "graph/host.h"
+#include "volta/error.h"
+#include "volta/ops.h"
+
+namespace volta {
+namespace {
+
+void require_amounts(const Tensor& x, std::span<const std::int64_t> before,
+                     std::span<const std::int64_t> after) {
+  graph::require_defined("pad", x);
+  const std::size_t rank = static_cast<std::size_t>(x.rank());
+  if (before.size() != rank || after.size() != rank) {
+    throw ShapeError(fmt::format("pad: {} and {} amounts for {}", before.size(), after.size(),
+                                 to_string(x.shape())));
+  }
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (before[i] < 0 || after[i] < 0) {
+      throw ShapeError(
+          fmt::format("pad: negative amount on axis {} of {}", i, to_string(x.shape())));
+    }
+  }
+}
+
+// `count` elements along the axis beside its first or last one.
+Tensor border(const Tensor& x, int axis, std::int64_t count, bool last, PadMode mode, Place place) {
+  const std::int64_t size = x.shape()[axis];
+  if (mode == PadMode::replicate) {
+    const Tensor edge = x.narrow(axis, last ? size - 1 : 0, 1, place);
+    return edge.expand(x.shape().with(axis, count), place);
+  }
+  return x.narrow(axis, last ? size - 1 - count : 1, count, place).flip(axis, place);
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
+           std::span<const std::int64_t> after, Scalar value, Place place) {
+  require_amounts(x, before, after);
+  const std::size_t rank = static_cast<std::size_t>(x.rank());
+  std::vector<std::int64_t> sizes, attrs(before.begin(), before.end());
+  for (std::size_t i = 0; i < rank; ++i) {
+    std::int64_t size = x.shape()[static_cast<int>(i)];
+    if (__builtin_add_overflow(size, before[i], &size) ||
+        __builtin_add_overflow(size, after[i], &size)) {
+      throw ShapeError(
+          fmt::format("pad: axis {} of {} grows past 2^63 - 1", i, to_string(x.shape())));
+    }
+    sizes.push_back(size);
+  }
+  const Shape shape(sizes);
+  attrs.insert(attrs.end(), shape.begin(), shape.end());
+  graph::require_fits("pad", value, x.dtype());
+  const Tensor inputs[2] = {x, graph::number(value, x.dtype(), x.device())};
+  return graph::apply(graph::OpId::pad, inputs, attrs, shape, x.dtype(), place);
+}
+
+Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
+           std::span<const std::int64_t> after, PadOptions options, Place place) {
+  if (options.mode == PadMode::constant) return pad(x, before, after, options.value, place);
+  require_amounts(x, before, after);
+  const bool mirrored = options.mode == PadMode::reflect;
+  Tensor result = x;
+  for (int i = 0; i < x.rank(); ++i) {
+    const std::int64_t first = before[static_cast<std::size_t>(i)],
+                       last = after[static_cast<std::size_t>(i)], size = x.shape()[i];
+    if (first == 0 && last == 0) continue;
+    const std::int64_t most = mirrored ? size - 1 : size == 0 ? 0 : std::max(first, last);
+    if (std::max(first, last) > most) {
+      throw ShapeError(fmt::format("pad: {} elements beside axis {} of {} cannot be {}",
+                                   std::max(first, last), i, to_string(x.shape()),
+                                   mirrored ? "mirrored" : "repeated"));
+    }
+    Tensor parts[3];
+    std::size_t count = 0;
+    if (first > 0) parts[count++] = border(result, i, first, false, options.mode, place);
+    parts[count++] = result;
+    if (last > 0) parts[count++] = border(result, i, last, true, options.mode, place);
+    result = concat({parts, count}, i, place);
+  }
+  return result.numel() == x.numel() ? result.clone(place) : result;
+}
+
+Tensor Tensor::pad(std::initializer_list<std::int64_t> before,
+                   std::initializer_list<std::int64_t> after, PadOptions options,
+                   Place place) const {
+  return volta::pad(*this, std::span(before.begin(), before.size()),
+                    std::span(after.begin(), after.size()), options, place);
+}
+
+}  // namespace volta

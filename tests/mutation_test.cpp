@@ -1,0 +1,141 @@
+// The test of the tests: each operation's result, and each gradient rule, is made wrong by one part
+// in a hundred, and the golden values must notice, for that operation and for no other.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "golden.h"
+#include "graph/node.h"
+#include "graph/observer.h"
+#include "graph/op.h"
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta::golden {
+namespace {
+
+using graph::OpId;
+using Ops = std::set<OpId>;
+
+enum class Part { result, gradient };
+
+// Their gradient is zero everywhere.
+const Ops kSteps{OpId::sign, OpId::floor, OpId::ceil, OpId::round, OpId::floor_div};
+
+// Spoils one operation of the thread, and notes which it sees.
+class Spoiler final : public graph::RecordingObserver {
+ public:
+  Spoiler(Part part, OpId op) : part_(part), op_(op), before_(graph::recording_observer()) {
+    graph::recording_observer() = this;
+  }
+  ~Spoiler() override { graph::recording_observer() = before_; }
+
+  void recorded(OpId op, std::span<const graph::Borrowed>, Tensor& result, Place) override {
+    recorded_ops.insert(op);
+    if (part_ != Part::result || op != op_) return;
+    graph::recording_observer() = before_;
+    const NoGrad no_grad;
+    const DType dtype = result.dtype();
+    const Tensor wrong = dtype == DType::boolean ? logical_not(result)
+                         : is_floating(dtype)    ? result * 1.01
+                                                 : result + 1;
+    graph::exchange_result(result, wrong);
+    graph::recording_observer() = this;
+  }
+  void differentiated(const graph::Tape& tape, std::size_t, Tensor& gradient) override {
+    differentiated_ops.insert(tape.op);
+    if (part_ != Part::gradient || tape.op != op_) return;
+    gradient = kSteps.count(op_) != 0 ? gradient + 0.01 : gradient * 1.01;
+  }
+
+  Ops recorded_ops, differentiated_ops;
+
+ private:
+  Part part_;
+  OpId op_;
+  graph::RecordingObserver* before_;
+};
+constexpr OpId kNone = OpId::kCount;
+
+struct GoldenCase {
+  const Family* family;
+  const Operation* operation;
+  int number;
+  Ops recorded, differentiated;
+  std::string name() const {
+    return family->name + "/" + operation->name + "/" + std::to_string(number);
+  }
+  const Ops& ops(Part part) const { return part == Part::result ? recorded : differentiated; }
+};
+
+// Every case, with the operations it records.
+const std::vector<GoldenCase>& all_cases() {
+  static const std::vector<GoldenCase> all = [] {
+    std::vector<GoldenCase> cases;
+    for (const Family& family : families()) {
+      for (const Operation& operation : family.operations()) {
+        for (int number = 0; number < case_count(family, operation); ++number) {
+          if (!is_wanted(family, operation, number)) continue;
+          Spoiler nothing(Part::result, kNone);
+          problems_of(family, operation, number);
+          cases.push_back(
+              {&family, &operation, number, nothing.recorded_ops, nothing.differentiated_ops});
+        }
+      }
+    }
+    return cases;
+  }();
+  return all;
+}
+
+bool notices(const GoldenCase& c, Part part, OpId op) {
+  const Spoiler spoiler(part, op);
+  try {
+    return !problems_of(*c.family, *c.operation, c.number).empty();
+  } catch (const IndexError&) {
+    return true;  // a wrong index
+  }
+}
+
+Ops ops_of_cases(Part part) {
+  Ops ops;
+  for (const GoldenCase& c : all_cases()) ops.insert(c.ops(part).begin(), c.ops(part).end());
+  return ops;
+}
+
+class Mutation : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test_device().is_cpu()) GTEST_SKIP() << "what the tests notice does not depend on devices";
+  }
+
+  static void expect_noticed(Part part) {
+    for (const OpId op : ops_of_cases(part)) {
+      const std::string name = graph::op_table[static_cast<std::size_t>(op)].name;
+      std::map<std::string, bool> noticed;  // by the operation that was called
+      int others = 0;
+      for (const GoldenCase& c : all_cases()) {
+        bool& seen = noticed.try_emplace(c.operation->name, false).first->second;
+        if (c.ops(part).count(op) != 0) {
+          seen = seen || notices(c, part, op);
+        } else if (c.number == 0 && ++others % 16 == 0) {
+          EXPECT_FALSE(notices(c, part, op)) << c.name() << " fails with " << name << " wrong";
+        }
+      }
+      bool any = false;
+      for (const auto& [operation, seen] : noticed) any = any || seen;
+      EXPECT_TRUE(any) << name << " can be wrong and nobody notices";
+      const bool by_itself = noticed.count(name) == 0 || noticed[name];
+      EXPECT_TRUE(by_itself) << "the cases of " << name << " do not notice";
+    }
+  }
+};
+
+TEST_F(Mutation, AWrongResultIsNoticedByItsOperationsCases) { expect_noticed(Part::result); }
+TEST_F(Mutation, AWrongGradientIsNoticedByItsOperationsCases) { expect_noticed(Part::gradient); }
+
+}  // namespace
+}  // namespace volta::golden
