@@ -307,6 +307,13 @@ DType promoted(DType a, DType b) {
   return rank(a) > rank(b) ? a : b;
 }
 
+DType promoted(const Array& a, const Array& b) {
+  const auto kind = [](DType t) { return is_floating(t) ? 2 : t == DType::boolean ? 0 : 1; };
+  if ((a.rank() == 0) == (b.rank() == 0)) return promoted(a.dtype, b.dtype);
+  const Array &array = a.rank() == 0 ? b : a, &point = a.rank() == 0 ? a : b;
+  return kind(point.dtype) > kind(array.dtype) ? point.dtype : array.dtype;
+}
+
 Array filled(const Dims& dims, double value, DType dtype) {
   Array result(dims, dtype);
   double v = value;

@@ -45,6 +45,8 @@ double unit_of(DType dtype);
 // u8 wraps, larger integers must not overflow.
 Num settled(Num n, DType dtype, double ulps);
 DType promoted(DType a, DType b);
+// A number without axes counts only where it is of a higher kind.
+DType promoted(const Array& a, const Array& b);
 // The dtype composed operations are computed in.
 constexpr DType inner_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 

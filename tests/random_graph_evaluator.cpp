@@ -133,9 +133,15 @@ Ref Evaluator::created(const Statement& s) {
       for (std::size_t i = 0; i < value.at.size(); ++i)
         value.at[i].v = rounded_to(static_cast<double>(i), s.dtype);
       break;
-    case Op::rand:
-      value = cast(philox_uniform(seed_, take_random(n), s.dims, inner), s.dtype);
+    case Op::rand: {
+      Array u = philox_uniform(seed_, take_random(n), s.dims, inner);
+      if (s.dtype == DType::f16 || s.dtype == DType::bf16) {  // only the bits that a half has
+        const Array bits = filled({}, s.dtype == DType::f16 ? 0x1p11 : 0x1p8, inner);
+        u = binary(Op::div, unary(Op::floor, binary(Op::mul, u, bits)), bits);
+      }
+      value = cast(u, s.dtype);
       break;
+    }
     case Op::uniform: {
       const double low = s.number.in_round(round_);
       const Array u = philox_uniform(seed_, take_random(n), s.dims, inner);

@@ -220,7 +220,7 @@ Ref clone(const Ref& x) {
 }
 
 Ref binary(Op op, const Ref& left, const Ref& right) {
-  DType dtype = promoted(left->value.dtype, right->value.dtype);
+  DType dtype = promoted(left->value, right->value);
   if (op == Op::div && !is_floating(dtype)) dtype = DType::f32;
   if (op == Op::pow && !is_floating(dtype)) throw Invalid("a power of integers may wrap");
   const Ref x = cast(left, dtype), y = cast(right, dtype);
@@ -253,7 +253,7 @@ Ref binary(Op op, const Ref& left, const Ref& right) {
 }
 
 Ref where(const Ref& condition, const Ref& left, const Ref& right) {
-  const DType dtype = promoted(left->value.dtype, right->value.dtype);
+  const DType dtype = promoted(left->value, right->value);
   const Ref a = cast(left, dtype), b = cast(right, dtype);
   return recorded(where(condition->value, a->value, b->value), {condition, a, b},
                   [c = condition->value](const Array& g) {

@@ -74,17 +74,19 @@ class VOLTA_API AnomalyMode {
 };
 
 struct CheckOptions {
-  double eps = 0;  // step of the differences; 0: 1e-2 for f32, 1e-6 for f64
-  double tol = 0;  // largest error, relative to max(1, |gradient|); 0: 1e-3 for f32, 1e-7 for f64
+  // Step of the differences; 0: 1e-2 for f32, 1e-6 for f64, 1/8 for halves.
+  double eps = 0;
+  // Largest error, relative to max(1, |gradient|); 0: 1e-3 for f32, 1e-7 for f64, 0.1 for halves.
+  double tol = 0;
 };
 struct CheckReport {
   bool passed = false;
-  double worst = 0;     // the largest relative error
+  double worst = 0;     // the largest relative error; NaN where a gradient or a difference is
   std::string message;  // names the worst element: input, position, both values
 };
 
 // Compares the gradients of fn, reduced to a scalar with fixed random weights, with central
-// differences.
+// differences. Defaults are those of the least precise input.
 VOLTA_API CheckReport check_gradients(const std::function<Tensor(const Tensor&)>& fn,
                                       const Tensor& input, CheckOptions options = {});
 VOLTA_API CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& fn,

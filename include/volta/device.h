@@ -16,6 +16,16 @@ namespace volta {
 
 enum class DeviceType : std::uint8_t { cpu, cuda, opencl };
 
+// What a device can do.
+struct DeviceCapabilities {
+  bool gpu = false;            // a GPU: an OpenCL device may be a CPU
+  bool f64 = false;            // has doubles
+  bool half_products = false;  // multiplies matrices of f16 and bf16 without converting them first
+  // At best, by its driver; 0: not known.
+  double bytes_per_second = 0;
+  double operations_per_second = 0;  // of f32
+};
+
 class VOLTA_API Device {
  public:
   Device() = default;  // the CPU
@@ -35,11 +45,12 @@ class VOLTA_API Device {
   DeviceType type() const { return type_; }
   int index() const { return index_; }
   bool is_cpu() const { return type_ == DeviceType::cpu; }
-  bool is_gpu() const { return type_ != DeviceType::cpu; }
+  bool is_gpu() const { return type_ != DeviceType::cpu; }  // of a GPU family
 
   std::string name() const;            // what the hardware calls itself
   std::uint64_t total_memory() const;  // bytes
   bool supports(DType dtype) const;
+  DeviceCapabilities capabilities() const;
 
   friend bool operator==(Device a, Device b) { return a.type_ == b.type_ && a.index_ == b.index_; }
 

@@ -4,6 +4,7 @@
 #include "volta/nn/activation.h"
 #include "volta/nn/dropout.h"
 #include "volta/nn/embedding.h"
+#include "volta/nn/init.h"
 #include "volta/nn/layer_norm.h"
 #include "volta/nn/linear.h"
 #include "volta/nn/module.h"

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "volta/creation.h"
 #include "volta/tensor.h"
 
 namespace volta {
@@ -263,6 +264,8 @@ VOLTA_API Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tens
                             Place place = Place::here());
 // Zeroes each element with probability p and scales the rest by 1 / (1 - p).
 VOLTA_API Tensor dropout(const Tensor& x, double p, bool training = true,
+                         Place place = Place::here());
+VOLTA_API Tensor dropout(const Tensor& x, double p, bool training, const Generator& generator,
                          Place place = Place::here());
 
 // ---- Losses.

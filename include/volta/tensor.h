@@ -18,6 +18,7 @@
 #include "volta/device.h"
 #include "volta/dtype.h"
 #include "volta/export.h"
+#include "volta/generator.h"
 #include "volta/place.h"
 #include "volta/scalar.h"
 #include "volta/shape.h"
@@ -40,6 +41,7 @@ struct TensorOptions {
   std::optional<DType> dtype = std::nullopt;
   std::optional<Device> device = std::nullopt;
   bool requires_grad = false;
+  Generator generator = {};  // of random tensors
 };
 
 struct BackwardOptions {
@@ -118,7 +120,12 @@ class VOLTA_API Tensor {
   template <class T>
   std::vector<T> to_vector() const;  // T must hold every value of the dtype
   const Tensor& eval() const;        // computes without copying to the host
-  bool is_pending() const;           // recorded but not computed
+  // The values of a CPU tensor where they are, row by row, without a copy: valid, and unchanged,
+  // while this tensor lives and is not changed in place. T is the dtype's type exactly, or
+  // std::byte: the bytes of any dtype. Only to be read: other tensors may have their values there.
+  template <class T>
+  std::span<const T> span() const;
+  bool is_pending() const;  // recorded but not computed
 
   // ---- Gradients.
   bool requires_grad() const;
@@ -339,6 +346,7 @@ class VOLTA_API Tensor {
   HookHandle add_hook(std::function<Tensor(const Tensor&)> hook) const;
   void item_into(DType dtype, void* value) const;
   void values_into(DType dtype, void* values) const;
+  const void* values_of(std::optional<DType> dtype) const;
 
   graph::Variable* variable_ = nullptr;
 };
@@ -382,42 +390,6 @@ VOLTA_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 // may not; requires_grad and the gradient stay, no history is recorded.
 VOLTA_API void assign(Tensor& variable, const Tensor& value);
 
-// ---- Creation.
-// Braced numbers become f32 unless options say otherwise. Without a shape: one axis.
-VOLTA_API Tensor tensor(std::initializer_list<double> values, TensorOptions options = {},
-                        Place place = Place::here());
-VOLTA_API Tensor tensor(std::initializer_list<double> values, const Shape& shape,
-                        TensorOptions options = {}, Place place = Place::here());
-VOLTA_API Tensor scalar(Scalar value, TensorOptions options = {}, Place place = Place::here());
-VOLTA_API Tensor full(const Shape& shape, Scalar value, TensorOptions options = {},
-                      Place place = Place::here());
-VOLTA_API Tensor zeros(const Shape& shape, TensorOptions options = {}, Place place = Place::here());
-VOLTA_API Tensor ones(const Shape& shape, TensorOptions options = {}, Place place = Place::here());
-VOLTA_API Tensor zeros_like(const Tensor& other, Place place = Place::here());
-VOLTA_API Tensor ones_like(const Tensor& other, Place place = Place::here());
-// 0, 1, ..., n - 1: i64 unless options say otherwise.
-VOLTA_API Tensor arange(std::int64_t n, TensorOptions options = {}, Place place = Place::here());
-
-namespace detail {
-VOLTA_API Tensor from_values(const void* values, std::size_t count, DType dtype, const Shape& shape,
-                             const TensorOptions& options, Place place);
-}  // namespace detail
-
-// A copy of the values; the dtype is T's unless options say otherwise.
-template <class T>
-Tensor from_vector(const std::vector<T>& values, const Shape& shape, TensorOptions options = {},
-                   Place place = Place::here()) {
-  static_assert(!std::is_same_v<T, bool>,
-                "use std::vector<std::uint8_t> with {.dtype = DType::boolean}");
-  return detail::from_values(values.data(), values.size(), dtype_of<T>::value, shape, options,
-                             place);
-}
-template <class T>
-Tensor from_vector(const std::vector<T>& values, TensorOptions options = {},
-                   Place place = Place::here()) {
-  return from_vector(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);
-}
-
 template <class T>
 T Tensor::item() const {
   T value;
@@ -434,6 +406,17 @@ std::vector<T> Tensor::to_vector() const {
     std::vector<T> values(static_cast<std::size_t>(numel()));
     values_into(dtype_of<T>::value, values.data());
     return values;
+  }
+}
+
+template <class T>
+std::span<const T> Tensor::span() const {
+  if constexpr (std::is_same_v<T, std::byte>) {
+    const void* values = values_of(std::nullopt);
+    return {static_cast<const T*>(values), static_cast<std::size_t>(numel()) * size_of(dtype())};
+  } else {
+    const void* values = values_of(dtype_of<T>::value);
+    return {static_cast<const T*>(values), static_cast<std::size_t>(numel())};
   }
 }
 

@@ -99,6 +99,16 @@ bool Device::supports(DType dtype) const {
   return entry.backend.supports(entry.index, dtype);
 }
 
+DeviceCapabilities Device::capabilities() const {
+  const DeviceEntry& entry = device_entry(*this);
+  const DeviceFigures figures = entry.backend.figures(entry.index);
+  return {.gpu = entry.backend.device_is_gpu(entry.index),
+          .f64 = entry.backend.supports(entry.index, DType::f64),
+          .half_products = entry.backend.multiplies_halves(entry.index),
+          .bytes_per_second = figures.bytes_per_second,
+          .operations_per_second = figures.operations_per_second};
+}
+
 std::string to_string(Device device) {
   std::string text(family_name(device.type()));
   if (!device.is_cpu()) text += ":" + std::to_string(device.index());

@@ -83,8 +83,9 @@ Tensor expand_to(const Tensor& x, const Shape& shape, Place place);
 Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdim, Place place);
 Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, bool tf32,
                Place place);
-// The dtype of a number beside a tensor: the tensor's, unless the number is of a higher kind.
-DType dtype_beside(DType tensor, Scalar number);
+// The dtype of operands together (docs/dtypes.md): that of the tensors with axes, unless those
+// without, and then numbers, are of a higher kind.
+DType result_dtype(std::span<const Operand> operands);
 Tensor binary(OpId op, const Operand& a, const Operand& b);
 // An operation that is a formula: arguments broadcast and promote.
 Tensor apply_formula(OpId op, std::span<const Operand> arguments);
@@ -93,13 +94,6 @@ inline Tensor unary(OpId op, const Tensor& x, Place place) {
   return apply(op, {&x, 1}, {}, x.shape(), op == OpId::logical_not ? DType::boolean : x.dtype(),
                place);
 }
-
-// The next random offset of this thread, advanced by the words that `count` elements take.
-struct RandomState {
-  std::uint64_t seed, offset;
-};
-RandomState take_random(std::int64_t words);
-RandomState& random_state();  // of this thread
 
 // Whether this thread records history.
 bool& grad_mode();

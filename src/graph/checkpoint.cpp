@@ -6,6 +6,7 @@
 #include <atomic>
 #include <utility>
 
+#include "graph/generator.h"
 #include "graph/tape_extras.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -17,7 +18,7 @@ namespace graph {
 class Recompute {
  public:
   using Fn = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
-  Recompute(Fn fn, std::vector<Tensor> inputs, RandomState random)
+  Recompute(Fn fn, std::vector<Tensor> inputs, GeneratorState random)
       : fn_(std::move(fn)),
         inputs_(std::move(inputs)),
         random_(random),
@@ -40,28 +41,29 @@ class Recompute {
     }
   }
 
+  // Generators that the function drew from, and where they stood.
+  void set_drawn(std::vector<StreamPosition> drawn) { drawn_ = std::move(drawn); }
+
   void forget(std::size_t number) { tapes_[number] = nullptr; }
 
   void run() {
     static std::atomic<std::uint32_t> epochs{0};
     const std::uint32_t outer = std::exchange(
         recording_epoch(), epochs.fetch_add(1, std::memory_order_relaxed) % 0xFFFFFFFEu + 1);
-    const RandomState random = std::exchange(random_state(), random_);
     const Fn fn = std::move(fn_);
     std::vector<TapeRef> again;
     try {
       const EnableGrad enable;
+      const Repositioned same_numbers(random_, drawn_);
       const ExecutionContext scope(options_);
       TapeCollector collector;
       fn(inputs_);
       again = std::move(collector.tapes);
     } catch (...) {
       recording_epoch() = outer;
-      random_state() = random;
       throw;
     }
     recording_epoch() = outer;
-    random_state() = random;
     bool same = again.size() == tapes_.size();
     for (std::size_t i = 0; same && i < again.size(); ++i)
       same = tapes_[i] == nullptr || tapes_[i]->op == again[i]->op;
@@ -85,7 +87,8 @@ class Recompute {
  private:
   Fn fn_;
   std::vector<Tensor> inputs_;
-  RandomState random_;
+  GeneratorState random_;
+  std::vector<StreamPosition> drawn_;
   ExecutionOptions options_;
   std::vector<Tape*> tapes_;  // null: gone, or keeps its values itself
 };
@@ -132,7 +135,9 @@ std::vector<Tensor> checkpoint(
   }
   const auto stretch = std::make_shared<Recompute>(fn, std::move(kept), random_state());
   TapeCollector collector;
+  DrawnFrom drawn;
   std::vector<Tensor> outputs = fn(inputs);
+  stretch->set_drawn(std::move(drawn.streams));
   Recompute::take(stretch, collector.tapes);
   return outputs;
 }

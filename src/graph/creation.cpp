@@ -1,6 +1,8 @@
-// New tensors: from host values, constants (which take no memory until they must), random numbers.
+// New tensors: from host values, constants (which take no memory until they must), sequences.
+#include "graph/creation.h"
+
 #include <algorithm>
-#include <atomic>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -8,20 +10,46 @@
 #include <fmt/format.h>
 
 #include "core/counting.h"
-#include "core/registry.h"
 #include "core/slab.h"
 #include "graph/apply.h"
 #include "graph/host.h"
 #include "graph/segment.h"
+#include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/ops.h"
-#include "volta/random.h"
 
 namespace volta {
 
 using graph::OpId;
 
 namespace graph {
+
+Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural) {
+  const Device device = options.device.value_or(Device::cpu());
+  const DType dtype = options.dtype.value_or(natural);
+  require_supported(op, dtype, device);
+  require_countable(op, shape, dtype);
+  return {device_entry(device), dtype};
+}
+
+TensorOptions options_like(const char* op, const Tensor& other, TensorOptions options) {
+  require_defined(op, other);
+  if (!options.dtype) options.dtype = other.dtype();
+  if (!options.device) options.device = other.device();
+  return options;
+}
+
+Tensor finish(Tensor tensor, bool requires_grad) {
+  if (requires_grad) tensor.set_requires_grad();
+  return tensor;
+}
+
+Tensor in_buffer(Buffer* buffer, const Shape& shape, DType dtype) {
+  Node* node = new_node(OpId::constant, shape, dtype, buffer->entry);
+  node->buffer = buffer;
+  node->state.store(NodeState::Computed, std::memory_order_release);
+  return TensorAccess::from_node(node);
+}
 
 Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device) {
   DeviceEntry& entry = device_entry(device);
@@ -40,10 +68,7 @@ Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device)
       count(live_counters().bytes_to_device, size);
     }
   }
-  Node* node = new_node(OpId::constant, shape, dtype, &entry);
-  node->buffer = buffer;
-  node->state.store(NodeState::Computed, std::memory_order_release);
-  return TensorAccess::from_node(node);
+  return in_buffer(buffer, shape, dtype);
 }
 
 Tensor pinned(const Tensor& x) {
@@ -60,48 +85,95 @@ Tensor pinned(const Tensor& x) {
   buffer->bytes = bytes.size();
   buffer->pool_owned = false;
   buffer->deleter = [&entry, memory] { entry.backend.release_pinned(entry.index, memory); };
-  Node* node = new_node(OpId::constant, x.shape(), x.dtype(), buffer->entry);
-  node->buffer = buffer;
-  node->state.store(NodeState::Computed, std::memory_order_release);
-  return TensorAccess::from_node(node);
-}
-
-RandomState& random_state() {
-  // Threads draw different numbers; the first one always the same.
-  static std::atomic<std::uint64_t> threads{0};
-  thread_local RandomState state{0x5EED + 0x9E3779B97F4A7C15u * threads.fetch_add(1), 0};
-  return state;
+  return in_buffer(buffer, x.shape(), x.dtype());
 }
 
 namespace {
 
-Tensor finish(Tensor tensor, const TensorOptions& options) {
-  if (options.requires_grad) tensor.set_requires_grad();
-  return tensor;
+Tensor constant(const char* op, const Shape& shape, Scalar value, const TensorOptions& options,
+                DType natural) {
+  const Making made = making(op, shape, options, natural);
+  require_fits(op, value, made.dtype);
+  return finish(filled(shape, value, made.dtype, made.entry), options.requires_grad);
 }
 
-// A random operation: seed and offset are arguments, so that a step that draws again replays.
-Tensor draw(OpId op, const Shape& shape, DType dtype, Device device, std::int64_t words,
-            Place place) {
-  require_supported(op_info(op).name, dtype, device);
-  const RandomState random = take_random(words);
-  const Tensor inputs[2] = {number(static_cast<std::int64_t>(random.seed), DType::i64, device),
-                            number(static_cast<std::int64_t>(random.offset), DType::i64, device)};
-  return apply(op, inputs, shape.sizes(), shape, dtype, place);
+// The index along an axis.
+Tensor iota(const Shape& shape, std::int64_t axis, DType dtype, DeviceEntry& entry, Place place) {
+  std::int64_t attrs[kMaxRank + 1] = {axis};
+  std::copy(shape.begin(), shape.end(), attrs + 1);
+  const std::span<const std::int64_t> used(attrs, static_cast<std::size_t>(shape.rank()) + 1);
+  return TensorAccess::make(
+      Held::adopt(record({OpId::iota, dtype, {}, used, shape, place}, entry)));
+}
+
+// What sequences of floats are computed in.
+DType precise(const DeviceEntry& entry) {
+  return entry.backend.supports(entry.index, DType::f64) ? DType::f64 : DType::f32;
+}
+
+Operand at(const Tensor& tensor, Place place) { return {tensor, place}; }
+Operand at(Scalar number, Place place) { return {number, place}; }
+
+std::string written(Scalar number) {
+  const bool exact = !number.is_floating() && number.fits_integer();
+  return exact ? fmt::to_string(number.integer()) : fmt::to_string(number.value());
+}
+
+// How many steps of a sequence come before its end.
+std::int64_t steps_between(Scalar start, Scalar stop, Scalar step) {
+  const auto refuse = [&](const char* why) {
+    throw ArgumentError(fmt::format("arange: from {} to {} by {}: {}", written(start),
+                                    written(stop), written(step), why));
+  };
+  for (const Scalar number : {start, stop, step})
+    if (!std::isfinite(number.value())) refuse("not finite");
+  if (step.value() == 0) refuse("the step is 0");
+  const bool rises = step.value() > 0;
+  if (rises ? stop.value() < start.value() : stop.value() > start.value())
+    refuse("the steps lead away from the end");
+  if (!start.is_floating() && !stop.is_floating() && !step.is_floating()) {
+    for (const Scalar number : {start, stop, step})
+      if (!number.fits_integer()) refuse("a number is past 2^63 - 1");
+    if (rises ? stop.integer() < start.integer() : stop.integer() > start.integer())
+      refuse("the steps lead away from the end");
+    // Distances are below 2^64 and steps at least 1.
+    const auto a = static_cast<std::uint64_t>(start.integer()),
+               b = static_cast<std::uint64_t>(stop.integer()),
+               by = static_cast<std::uint64_t>(step.integer());
+    const std::uint64_t distance = rises ? b - a : a - b, stride = rises ? by : 0 - by;
+    const std::uint64_t steps = distance / stride + (distance % stride != 0 ? 1 : 0);
+    if (steps >> 63 != 0) refuse("more than 2^63 - 1 numbers");
+    return static_cast<std::int64_t>(steps);
+  }
+  const double steps = std::ceil((stop.value() - start.value()) / step.value());
+  if (!(steps < 0x1p63)) refuse("more than 2^63 - 1 numbers");
+  return static_cast<std::int64_t>(steps);
+}
+
+Tensor sequence(Scalar start, Scalar stop, Scalar step, const TensorOptions& options, Place place) {
+  const bool integers = !start.is_floating() && !stop.is_floating() && !step.is_floating();
+  const Shape shape{steps_between(start, stop, step)};
+  const Making made = making("arange", shape, options, integers ? DType::i64 : DType::f32);
+  const std::int64_t last = shape.numel() - 1;
+  if (shape.numel() > 0) {
+    require_fits("arange", start, made.dtype);
+    require_fits("arange",
+                 integers ? Scalar(start.integer() + last * step.integer())
+                          : Scalar(start.value() + static_cast<double>(last) * step.value()),
+                 made.dtype);
+  }
+  const bool from_zero = start.value() == 0 && !std::signbit(start.value());
+  if (from_zero && step.value() == 1 && last < std::int64_t{1} << 24)
+    return iota(shape, 0, made.dtype, made.entry, place);
+  const DType inner = integers ? DType::i64 : precise(made.entry);
+  Tensor x = iota(shape, 0, inner, made.entry, place);
+  if (step.value() != 1) x = binary(OpId::mul, at(x, place), at(step, place));
+  if (!from_zero) x = binary(OpId::add, at(x, place), at(start, place));
+  return x.to(made.dtype, place);
 }
 
 }  // namespace
-
-RandomState take_random(std::int64_t words) {
-  RandomState& state = random_state();
-  const RandomState taken = state;
-  state.offset += static_cast<std::uint64_t>((words + 3) / 4);
-  return taken;
-}
-
 }  // namespace graph
-
-void manual_seed(std::uint64_t seed) { graph::random_state() = {seed, 0}; }
 
 namespace detail {
 
@@ -111,13 +183,14 @@ Tensor from_values(const void* values, std::size_t count, DType dtype, const Sha
     throw ShapeError(fmt::format("tensor: {} values do not fill {} ({} elements)", count,
                                  to_string(shape), shape.numel()));
   }
-  const Device device = options.device.value_or(Device::cpu());
-  const DType wanted = options.dtype.value_or(dtype);
-  graph::require_supported("tensor", wanted, device);
-  if (wanted == dtype) return graph::finish(graph::upload(values, shape, dtype, device), options);
-  std::vector<std::byte> converted(count * size_of(wanted));
-  graph::convert_fitting("tensor", values, dtype, converted.data(), wanted, count);
-  return graph::finish(graph::upload(converted.data(), shape, wanted, device), options);
+  const graph::Making made = graph::making("tensor", shape, options, dtype);
+  const Device device = made.entry.device;
+  if (made.dtype == dtype)
+    return graph::finish(graph::upload(values, shape, dtype, device), options.requires_grad);
+  std::vector<std::byte> converted(count * size_of(made.dtype));
+  graph::convert_fitting("tensor", values, dtype, converted.data(), made.dtype, count);
+  return graph::finish(graph::upload(converted.data(), shape, made.dtype, device),
+                       options.requires_grad);
 }
 
 }  // namespace detail
@@ -128,104 +201,93 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, TensorOp
   return detail::from_values(values.begin(), values.size(), DType::f64, shape, options, place);
 }
 Tensor tensor(std::initializer_list<double> values, TensorOptions options, Place place) {
-  return tensor(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);
+  return tensor(values, Shape{static_cast<std::int64_t>(values.size())}, std::move(options), place);
 }
 
 Tensor full(const Shape& shape, Scalar value, TensorOptions options, Place) {
-  const Device device = options.device.value_or(Device::cpu());
   const DType natural = value.is_floating()  ? DType::f32
                         : value.is_boolean() ? DType::boolean
                                              : DType::i64;
-  const DType dtype = options.dtype.value_or(natural);
-  graph::require_supported("full", dtype, device);
-  graph::require_fits("full", value, dtype);
-  return graph::finish(graph::filled(shape, value, dtype, device), options);
+  return graph::constant("full", shape, value, options, natural);
 }
-Tensor scalar(Scalar value, TensorOptions options, Place place) {
-  options.dtype = options.dtype.value_or(DType::f32);
-  return full(Shape{}, value, options, place);
+Tensor scalar(Scalar value, TensorOptions options, Place) {
+  return graph::constant("scalar", Shape{}, value, options, DType::f32);
 }
-Tensor zeros(const Shape& shape, TensorOptions options, Place place) {
-  options.dtype = options.dtype.value_or(DType::f32);
-  return full(shape, 0, options, place);
+Tensor zeros(const Shape& shape, TensorOptions options, Place) {
+  return graph::constant("zeros", shape, 0, options, DType::f32);
 }
-Tensor ones(const Shape& shape, TensorOptions options, Place place) {
-  options.dtype = options.dtype.value_or(DType::f32);
-  return full(shape, 1, options, place);
+Tensor ones(const Shape& shape, TensorOptions options, Place) {
+  return graph::constant("ones", shape, 1, options, DType::f32);
 }
-Tensor zeros_like(const Tensor& other, Place place) {
-  graph::require_defined("zeros_like", other);
-  return zeros(other.shape(), {.dtype = other.dtype(), .device = other.device()}, place);
-}
-Tensor ones_like(const Tensor& other, Place place) {
-  graph::require_defined("ones_like", other);
-  return ones(other.shape(), {.dtype = other.dtype(), .device = other.device()}, place);
-}
-
-Tensor arange(std::int64_t n, TensorOptions options, Place place) {
-  if (n < 0) throw ArgumentError(fmt::format("arange: {} is negative", n));
-  const Device device = options.device.value_or(Device::cpu());
-  const DType dtype = options.dtype.value_or(DType::i64);
-  graph::require_supported("arange", dtype, device);
-  const std::int64_t attrs[2] = {0, n};
-  graph::Node* node =
-      graph::record({OpId::iota, dtype, {}, attrs, Shape{n}, place}, device_entry(device));
-  const graph::Held held = graph::Held::adopt(node);
-  return graph::finish(graph::TensorAccess::from_node(node), options);
+// A constant takes less memory than none that is there to be read.
+Tensor empty(const Shape& shape, TensorOptions options, Place) {
+  return graph::constant("empty", shape, 0, options, DType::f32);
 }
 
 namespace {
-DType floating_option(const char* op, const TensorOptions& options) {
-  const DType dtype = options.dtype.value_or(DType::f32);
-  if (!is_floating(dtype)) graph::throw_dtype(op, dtype, "a floating-point dtype");
-  return dtype;
+Tensor constant_like(const char* op, const Tensor& other, Scalar value, TensorOptions options) {
+  options = graph::options_like(op, other, std::move(options));
+  return graph::constant(op, other.shape(), value, options, *options.dtype);
 }
-DType uniform_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 }  // namespace
-
-Tensor rand(const Shape& shape, TensorOptions options, Place place) {
-  const DType dtype = floating_option("rand", options);
-  const Device device = options.device.value_or(Device::cpu());
-  const Tensor u =
-      graph::draw(OpId::philox, shape, uniform_dtype(dtype), device, shape.numel(), place);
-  return graph::finish(u.to(dtype, place), options);
+Tensor full_like(const Tensor& other, Scalar value, TensorOptions options, Place) {
+  return constant_like("full_like", other, value, std::move(options));
+}
+Tensor zeros_like(const Tensor& other, TensorOptions options, Place) {
+  return constant_like("zeros_like", other, 0, std::move(options));
+}
+Tensor ones_like(const Tensor& other, TensorOptions options, Place) {
+  return constant_like("ones_like", other, 1, std::move(options));
+}
+Tensor empty_like(const Tensor& other, TensorOptions options, Place) {
+  return constant_like("empty_like", other, 0, std::move(options));
 }
 
-Tensor randn(const Shape& shape, TensorOptions options, Place place) {
-  const DType dtype = floating_option("randn", options);
-  const Device device = options.device.value_or(Device::cpu());
-  return graph::finish(graph::draw(OpId::normal, shape, dtype, device, 2 * shape.numel(), place),
-                       options);
+Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Place place) {
+  return graph::finish(graph::sequence(start, stop, step, options, place), options.requires_grad);
+}
+Tensor arange(Scalar start, Scalar stop, TensorOptions options, Place place) {
+  return arange(start, stop, 1, std::move(options), place);
+}
+Tensor arange(Scalar stop, TensorOptions options, Place place) {
+  return arange(0, stop, 1, std::move(options), place);
 }
 
-Tensor uniform(const Shape& shape, double low, double high, TensorOptions options, Place place) {
-  const DType dtype = floating_option("uniform", options);
-  const Device device = options.device.value_or(Device::cpu());
-  if (!(low <= high))
-    throw ArgumentError(fmt::format("uniform: low {} is not at most high {}", low, high));
-  const Tensor u =
-      graph::draw(OpId::philox, shape, uniform_dtype(dtype), device, shape.numel(), place);
-  const Tensor scaled = graph::binary(
-      OpId::add, graph::binary(OpId::mul, {u, place}, {high - low, place}), {low, place});
-  return graph::finish(scaled.to(dtype, place), options);
+// The second half is counted from the end, so that the end is met exactly.
+Tensor linspace(double start, double end, std::int64_t count, TensorOptions options, Place place) {
+  if (count < 0) throw ArgumentError(fmt::format("linspace: a count of {} is negative", count));
+  if (!std::isfinite(start) || !std::isfinite(end))
+    throw ArgumentError(fmt::format("linspace: from {} to {}: not finite", start, end));
+  const Shape shape{count};
+  const graph::Making made = graph::making("linspace", shape, options, DType::f32);
+  for (const double bound : {start, end}) graph::require_fits("linspace", bound, made.dtype);
+  const auto at = [&](const auto& x) { return graph::at(x, place); };
+  const auto binary = [&](OpId op, const auto& a, const auto& b) {
+    return graph::binary(op, at(a), at(b));
+  };
+  const DType inner = graph::precise(made.entry);
+  const double step = count > 1 ? (end - start) / static_cast<double>(count - 1) : 0;
+  const Tensor index = graph::iota(shape, 0, inner, made.entry, place);
+  const Tensor rising = binary(OpId::add, binary(OpId::mul, index, step), start);
+  const Tensor left = binary(OpId::sub, Scalar(static_cast<double>(count - 1)), index);
+  const Tensor falling = binary(OpId::sub, Scalar(end), binary(OpId::mul, left, step));
+  const Tensor first_half = binary(OpId::lt, index, static_cast<double>((count + 1) / 2));
+  const Tensor x = where(first_half, at(rising), at(falling));
+  return graph::finish(x.to(made.dtype, place), options.requires_grad);
 }
 
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options,
-               Place place) {
-  const std::uint64_t length = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
-  if (low >= high || length > std::uint64_t{1} << 32) {
-    throw ArgumentError(fmt::format("randint: [{}, {}) is empty or longer than 2^32", low, high));
-  }
-  const Device device = options.device.value_or(Device::cpu());
-  const DType dtype = options.dtype.value_or(DType::i64);
-  // floor(u n): exact products of 24-bit (f32) or 32-bit (f64) uniforms, so the same integers
-  // everywhere.
-  const DType uniform = high - low <= std::int64_t{1} << 24 ? DType::f32 : DType::f64;
-  const Tensor u = graph::draw(OpId::philox, shape, uniform, device, shape.numel(), place);
-  const Tensor scaled = graph::binary(OpId::mul, {u, place}, {high - low, place}).floor(place);
-  const Tensor shifted =
-      graph::binary(OpId::add, {scaled.to(DType::i64, place), place}, {low, place});
-  return graph::finish(shifted.to(dtype, place), options);
+Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options, Place place) {
+  if (n < 0 || m < 0) throw ArgumentError(fmt::format("eye: a size of [{}, {}] is negative", n, m));
+  const Shape shape{n, m};
+  const graph::Making made = graph::making("eye", shape, options, DType::f32);
+  const auto index = [&](const Shape& line, std::int64_t axis) {
+    return graph::iota(line, axis, DType::i64, made.entry, place);
+  };
+  const Tensor x = graph::binary(OpId::eq, {index({n, 1}, 0), place}, {index({1, m}, 1), place});
+  return graph::finish(x.to(made.dtype, place), options.requires_grad);
+}
+Tensor eye(std::int64_t n, TensorOptions options, Place place) {
+  return eye(n, n, std::move(options), place);
 }
 
 }  // namespace volta

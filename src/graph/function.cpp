@@ -25,10 +25,7 @@ Tensor apply_formula(OpId op, std::span<const Operand> arguments) {
   }
   if (first == nullptr) throw ArgumentError(fmt::format("{}: no argument is a tensor", row.name));
   const Place place = first->place();
-  DType dtype = first->tensor().dtype();
-  for (const Operand& argument : arguments)
-    dtype = argument.is_scalar() ? dtype_beside(dtype, argument.scalar())
-                                 : promote(dtype, argument.tensor().dtype());
+  DType dtype = result_dtype(arguments);
   if (!is_floating(dtype) && formula.value.needs_floats()) dtype = DType::f32;
 
   std::vector<Tensor> inputs(arguments.size());

@@ -40,6 +40,7 @@ struct Buffer {
   Address address;
   std::size_t bytes = 0;
   bool pool_owned = true;
+  bool foreign = false;  // of the user's: may change when what reads it is evaluated
   bool kept =
       false;  // one reference is a plan's, which uses the memory again when nobody else does
   std::function<void()> deleter;  // of foreign memory

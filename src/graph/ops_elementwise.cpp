@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 
 #include "core/registry.h"
 #include "graph/apply.h"
@@ -16,11 +17,41 @@ using graph::apply;
 using graph::OpId;
 
 namespace graph {
+namespace {
+
+// Truth values, integers, floats.
+int kind_of(DType dtype) { return is_floating(dtype) ? 2 : dtype == DType::boolean ? 0 : 1; }
+DType unless_higher(DType dtype, DType other) {
+  return kind_of(other) > kind_of(dtype) ? other : dtype;
+}
+DType natural_dtype(Scalar number) {
+  return number.is_floating() ? DType::f32 : number.is_boolean() ? DType::boolean : DType::i64;
+}
 DType dtype_beside(DType tensor, Scalar number) {
-  if (is_floating(tensor)) return tensor;
-  if (number.is_floating()) return DType::f32;
-  if (tensor == DType::boolean && !number.is_boolean()) return DType::i64;
-  return tensor;
+  return unless_higher(tensor, natural_dtype(number));
+}
+DType dtype_together(const Node& a, const Node& b) {
+  if (a.dtype == b.dtype) return a.dtype;
+  if ((a.shape.rank() == 0) == (b.shape.rank() == 0)) return promote(a.dtype, b.dtype);
+  return a.shape.rank() == 0 ? unless_higher(b.dtype, a.dtype) : unless_higher(a.dtype, b.dtype);
+}
+
+}  // namespace
+
+DType result_dtype(std::span<const Operand> operands) {
+  std::optional<DType> arrays, points, numbers;
+  for (const Operand& operand : operands) {
+    const bool array = !operand.is_scalar() && operand.tensor().rank() > 0;
+    std::optional<DType>& group = operand.is_scalar() ? numbers : array ? arrays : points;
+    const DType dtype =
+        operand.is_scalar() ? natural_dtype(operand.scalar()) : operand.tensor().dtype();
+    group = group ? promote(*group, dtype) : dtype;
+  }
+  std::optional<DType> together = arrays;
+  for (const std::optional<DType>& group : {points, numbers}) {
+    if (group) together = together ? unless_higher(*together, *group) : *group;
+  }
+  return together.value_or(DType::f32);
 }
 
 namespace {
@@ -93,7 +124,7 @@ void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
       agree_on_device(name, both, a.place());
       for (int i = 0; i < 2; ++i) sides.replace(i, std::move(both[i]));
     }
-    dtype = promote(node_of(*sides.side[0])->dtype, node_of(*sides.side[1])->dtype);
+    dtype = dtype_together(*node_of(*sides.side[0]), *node_of(*sides.side[1]));
   } else if (a.is_scalar() && b.is_scalar()) {
     throw ArgumentError(fmt::format("{}: no operand is a tensor", name));
   } else {
@@ -252,16 +283,7 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   if (!a.is_scalar()) graph::require_defined("where", a.tensor(), "the first choice");
   if (!b.is_scalar()) graph::require_defined("where", b.tensor(), "the second choice");
   const Place place = a.place();
-  DType dtype = DType::f32;
-  if (!a.is_scalar() && !b.is_scalar()) {
-    dtype = promote(a.tensor().dtype(), b.tensor().dtype());
-  } else if (!a.is_scalar()) {
-    dtype = graph::dtype_beside(a.tensor().dtype(), b.scalar());
-  } else if (!b.is_scalar()) {
-    dtype = graph::dtype_beside(b.tensor().dtype(), a.scalar());
-  } else if (!a.scalar().is_floating() && !b.scalar().is_floating()) {
-    dtype = DType::i64;
-  }
+  const DType dtype = graph::result_dtype({{a, b}});
   const auto side = [&](const Operand& operand) {
     if (operand.is_scalar()) return graph::number(operand.scalar(), dtype, condition.device());
     return operand.tensor().dtype() == dtype ? operand.tensor() : operand.tensor().to(dtype, place);

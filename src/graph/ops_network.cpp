@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "graph/apply.h"
+#include "graph/generator.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -71,11 +72,15 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight
 }
 
 Tensor dropout(const Tensor& x, double p, bool training, Place place) {
+  return dropout(x, p, training, Generator(), place);
+}
+
+Tensor dropout(const Tensor& x, double p, bool training, const Generator& generator, Place place) {
   graph::require_floating("dropout", x);
   if (!(p >= 0 && p <= 1)) throw ArgumentError(fmt::format("dropout: p = {} is not in [0, 1]", p));
   if (!training || p == 0) return x;
   if (p == 1) return x * graph::filled(x.shape(), 0, x.dtype(), x.device());
-  const graph::RandomState random = graph::take_random(x.numel());
+  const GeneratorState random = graph::take_random(x.numel(), generator);
   const auto word = [&](std::uint64_t value) {
     return graph::number(static_cast<std::int64_t>(value), DType::i64, x.device());
   };

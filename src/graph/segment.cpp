@@ -315,16 +315,18 @@ bool is_key_literal(double value) {
                     : value == 1 || value == -1 || value == 2 || value == 0.5;
 }
 
-namespace {
-// Bytes are counted in 64 bits, with room for rounding up.
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
-[[gnu::noinline]] void require_countable_bytes(OpId op, const Shape& shape, DType dtype) {
+void require_countable(const char* op, const Shape& shape, DType dtype) {
+  // Bytes are counted in 64 bits, with room for rounding up.
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
   if (shape.numel() <= kMaxBytes / static_cast<std::int64_t>(size_of(dtype))) return;
-  throw ShapeError(std::string(op_info(op).name) + ": " + to_string(shape) + " of " +
+  throw ShapeError(std::string(op) + ": " + to_string(shape) + " of " +
                    std::string(name_of(dtype)) + " takes more than 2^62 bytes");
 }
+
+namespace {
 inline void require_countable(OpId op, const Shape& shape, DType dtype) {
-  if (shape.numel() > kMaxBytes / 8) require_countable_bytes(op, shape, dtype);
+  if (shape.numel() >= std::int64_t{1} << 59) [[unlikely]]
+    graph::require_countable(op_info(op).name, shape, dtype);
 }
 }  // namespace
 

@@ -117,6 +117,9 @@ inline std::uint64_t live_word(std::uint32_t index) {
   return x ^ (x >> 32);
 }
 
+// Throws ShapeError where the bytes of a tensor are too many to count.
+void require_countable(const char* op, const Shape& shape, DType dtype);
+
 // Literals that are part of the key; every other number is an argument.
 bool is_key_literal(double value);
 

@@ -128,6 +128,19 @@ void Tensor::values_into(DType dtype, void* values) const {
   graph::convert(bytes.data(), this->dtype(), values, dtype, static_cast<std::size_t>(numel()));
 }
 
+const void* Tensor::values_of(std::optional<DType> dtype) const {
+  graph::require_defined("span", *this, "this");
+  if (!device().is_cpu()) {
+    throw DeviceError(fmt::format("span: the tensor is on {}; copy it with to(Device::cpu())",
+                                  to_string(device())));
+  }
+  if (dtype && *dtype != this->dtype()) {
+    throw DTypeError(fmt::format("span: the tensor is {}, not {}; convert it with to()",
+                                 name_of(this->dtype()), name_of(*dtype)));
+  }
+  return graph::observe(node_of(*this)).data();
+}
+
 const Tensor& Tensor::eval() const {
   graph::require_defined("eval", *this, "this");
   graph::ensure_computed(node_of(*this));

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/io.h"
 #include "volta/safetensors.h"

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "volta/autograd.h"
+#include "volta/creation.h"
 #include "volta/error.h"
 
 namespace volta::optim {

@@ -60,7 +60,7 @@ struct DeviceState {
   // Reused between runs: a steady-state step allocates nothing.
   std::vector<Address> leaves, outputs;
   std::vector<std::uint64_t> args;
-  std::vector<Buffer*> buffers;
+  std::vector<Buffer*> buffers, shared;
   std::vector<bool> donatable;
 };
 
@@ -125,6 +125,23 @@ Buffer* output_buffer(DeviceEntry& entry, Plan& plan, std::size_t output) {
   return fresh;
 }
 
+// The buffer of a result that is a leaf's value as it is. A user's memory may change from now on:
+// the result gets a copy.
+Buffer* shared_or_copied(DeviceEntry& entry, Buffer* leaf) {
+  if (!leaf->foreign || leaf->bytes == 0) {
+    leaf->refs.fetch_add(1, std::memory_order_relaxed);
+    return leaf;
+  }
+  Buffer* copy = graph::allocate_buffer(entry, leaf->bytes);
+  try {
+    entry.backend.copy(entry.index, copy->address, leaf->address, leaf->bytes);
+  } catch (...) {
+    graph::release(copy);
+    throw;
+  }
+  return copy;
+}
+
 // Memory first, then the launches: if memory runs out nothing has happened.
 void execute(DeviceState& state, Plan& plan, Batch& batch) {
   ensure_arena(state, plan.steps.arena_bytes);
@@ -132,6 +149,7 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
   for (const graph::Leaf& leaf : batch.leaves) state.leaves.push_back(leaf.node->buffer->address);
   state.outputs.clear();
   state.buffers.clear();
+  state.shared.clear();
   try {
     for (std::size_t i = 0; i < plan.donor.size(); ++i) {
       Buffer* buffer = nullptr;
@@ -144,20 +162,29 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
       state.buffers.push_back(buffer);
       state.outputs.push_back(buffer->address);
     }
+    for (const Result& result : plan.results) {
+      if (result.kind == Result::Kind::Output) continue;
+      state.shared.push_back(
+          shared_or_copied(state.entry, batch.leaves[result.number].node->buffer));
+    }
     state.args.clear();
     for (const std::uint32_t arg : plan.arg_map) state.args.push_back(batch.args[arg]);
     plan.executable->run(state.leaves, state.outputs,
                          state.arena ? state.arena->address : Address{}, state.args);
   } catch (...) {
     for (Buffer* buffer : state.buffers) graph::release(buffer);
+    for (Buffer* buffer : state.shared) graph::release(buffer);
     throw;
   }
+  auto shared = state.shared.begin();
   for (const Result& result : plan.results) {
     Node* node = batch.nodes[result.node];
-    Buffer* buffer = result.kind == Result::Kind::Output ? state.buffers[result.number]
-                                                         : batch.leaves[result.number].node->buffer;
-    buffer->refs.fetch_add(1, std::memory_order_relaxed);
-    node->buffer = buffer;
+    if (result.kind == Result::Kind::Output) {
+      node->buffer = state.buffers[result.number];
+      node->buffer->refs.fetch_add(1, std::memory_order_relaxed);
+    } else {
+      node->buffer = *shared++;
+    }
     node->inputs = nullptr;
     node->inputs_count = 0;
     node->state.store(NodeState::Computed, std::memory_order_release);

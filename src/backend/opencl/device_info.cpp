@@ -64,7 +64,8 @@ DeviceInfo describe(cl_platform_id platform, cl_device_id device) {
                               text(device, CL_DRIVER_VERSION), text(platform, CL_PLATFORM_VERSION));
   info.memory = number<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE);
   info.max_work_group = number<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-  info.has_f64 = contains_ignoring_case(text(device, CL_DEVICE_EXTENSIONS), "cl_khr_fp64");
+  info.has_f64 = contains_ignoring_case(text(device, CL_DEVICE_EXTENSIONS), "cl_khr_fp64") &&
+                 platform::environment("VOLTA_OPENCL_F64") != "off";
   info.rounds_division = (number<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG) &
                           CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   return info;

@@ -1,0 +1,73 @@
+// How parameters start: PyTorch's torch.nn.init. Each function makes a tensor where the options say
+// (nothing is computed elsewhere and copied); the one with a trailing underscore gives a tensor, a
+// parameter of a module for instance, new values in place. No history is recorded.
+#pragma once
+
+#include "volta/generator.h"
+#include "volta/tensor.h"
+
+namespace volta::nn::init {
+
+enum class Fan { in, out };
+enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
+
+// What keeps the variance through a nonlinearity; `slope` is leaky_relu's.
+VOLTA_API double gain(Nonlinearity nonlinearity, double slope = 0.01);
+
+// Connections into and out of a unit of a weight [out, in, window...].
+struct Fans {
+  double in, out;
+};
+VOLTA_API Fans fans(const Shape& shape);
+
+struct XavierOptions {
+  double gain = 1;
+};
+struct KaimingOptions {
+  double a = 0;  // slope of leaky_relu
+  Fan mode = Fan::in;
+  Nonlinearity nonlinearity = Nonlinearity::leaky_relu;
+};
+struct OrthogonalOptions {
+  double gain = 1;
+};
+
+VOLTA_API Tensor constant(const Shape& shape, double value, TensorOptions options = {});
+VOLTA_API Tensor uniform(const Shape& shape, double low = 0, double high = 1,
+                         TensorOptions options = {});
+VOLTA_API Tensor normal(const Shape& shape, double mean = 0, double deviation = 1,
+                        TensorOptions options = {});
+// Deviation gain sqrt(2 / (fan in + fan out)).
+VOLTA_API Tensor xavier_uniform(const Shape& shape, XavierOptions xavier = {},
+                                TensorOptions options = {});
+VOLTA_API Tensor xavier_normal(const Shape& shape, XavierOptions xavier = {},
+                               TensorOptions options = {});
+// Deviation gain(nonlinearity, a) / sqrt(fan of the mode). Also named after He.
+VOLTA_API Tensor kaiming_uniform(const Shape& shape, KaimingOptions kaiming = {},
+                                 TensorOptions options = {});
+VOLTA_API Tensor kaiming_normal(const Shape& shape, KaimingOptions kaiming = {},
+                                TensorOptions options = {});
+// Rows (columns, if they are fewer) of length gain, each orthogonal to the others; all axes but the
+// first count as one. Every such matrix is as likely as any other: it is the orthogonal factor of
+// a matrix of normal numbers, computed on the device by products of matrices. Orthogonal to 1e-5
+// in f32, 1e-12 in f64.
+VOLTA_API Tensor orthogonal(const Shape& shape, OrthogonalOptions orthogonal = {},
+                            TensorOptions options = {});
+
+VOLTA_API void constant_(const Tensor& tensor, double value);
+VOLTA_API void uniform_(const Tensor& tensor, double low = 0, double high = 1,
+                        const Generator& generator = {});
+VOLTA_API void normal_(const Tensor& tensor, double mean = 0, double deviation = 1,
+                       const Generator& generator = {});
+VOLTA_API void xavier_uniform_(const Tensor& tensor, XavierOptions xavier = {},
+                               const Generator& generator = {});
+VOLTA_API void xavier_normal_(const Tensor& tensor, XavierOptions xavier = {},
+                              const Generator& generator = {});
+VOLTA_API void kaiming_uniform_(const Tensor& tensor, KaimingOptions kaiming = {},
+                                const Generator& generator = {});
+VOLTA_API void kaiming_normal_(const Tensor& tensor, KaimingOptions kaiming = {},
+                               const Generator& generator = {});
+VOLTA_API void orthogonal_(const Tensor& tensor, OrthogonalOptions orthogonal = {},
+                           const Generator& generator = {});
+
+}  // namespace volta::nn::init

@@ -1,0 +1,25 @@
+// What the functions that make tensors share: their options, checked.
+#pragma once
+
+#include "core/registry.h"
+#include "graph/node.h"
+#include "volta/tensor.h"
+
+namespace volta::graph {
+
+// Where and as what a tensor is made.
+struct Making {
+  DeviceEntry& entry;
+  DType dtype;
+};
+// Throws where the device is absent or has no such dtype, or the bytes cannot be counted.
+Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural);
+// As `options`, but like the other tensor where they say nothing.
+TensorOptions options_like(const char* op, const Tensor& other, TensorOptions options);
+// The last touch: requires_grad.
+Tensor finish(Tensor tensor, bool requires_grad);
+
+// A computed tensor in this memory.
+Tensor in_buffer(Buffer* buffer, const Shape& shape, DType dtype);
+
+}  // namespace volta::graph

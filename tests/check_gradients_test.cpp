@@ -1,0 +1,109 @@
+// check_gradients: its defaults, what it finds, and how it says so.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "conformance.h"
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+TensorOptions here(DType dtype = DType::f32) { return {.dtype = dtype, .device = test_device()}; }
+
+// x², with a gradient that is off by a factor, or by an amount at one element.
+Tensor wrong_square(const Tensor& x, double factor, double at_fourth = 0) {
+  const Function square(
+      {.name = "square",
+       .forward =
+           [](FunctionContext& context, const std::vector<Tensor>& in) {
+             context.save({in[0]});
+             return std::vector<Tensor>{in[0] * in[0]};
+           },
+       .backward =
+           [=](FunctionContext& context, const std::vector<Tensor>& g) {
+             const Tensor& x = context.saved()[0];
+             const Tensor hot =
+                 arange(x.numel(), {.device = x.device()}).reshape(x.shape()).eq(4).to(x.dtype());
+             return std::vector<Tensor>{g[0] * x * (2 * factor) + hot * at_fourth};
+           }});
+  return square(x);
+}
+
+TEST(CheckGradients, PassesWhatIsRight) {
+  const Tensor x = tensor({0.5, -1, 2, 1.5, -0.25, 3}, {2, 3}, here());
+  const CheckReport report = check_gradients([](const Tensor& in) { return in.exp() * in; }, x);
+  EXPECT_TRUE(report.passed) << report.message;
+  EXPECT_NE(report.message.find("(tolerance 0.001)"), std::string::npos) << report.message;
+}
+
+TEST(CheckGradients, NamesTheWorstElement) {
+  const Tensor x = tensor({1, 1, 1, 1, 1, 1}, {2, 3}, here());
+  const CheckReport report =
+      check_gradients([](const Tensor& in) { return wrong_square(in, 1, 0.25); }, x);
+  EXPECT_FALSE(report.passed);
+  // Element 4 is in the second row and column; its gradient, twice its weight, is 1/4 too large.
+  EXPECT_EQ(report.message.substr(0, 34), "input 0 element [1, 1]: gradient 2") << report.message;
+  EXPECT_NE(report.message.find(", differences "), std::string::npos) << report.message;
+  EXPECT_NE(report.message.find(", relative error "), std::string::npos) << report.message;
+  EXPECT_GT(report.worst, 0.08);
+  EXPECT_LT(report.worst, 0.3);
+  // In the second of two inputs.
+  const CheckReport second = check_gradients(
+      [](const std::vector<Tensor>& in) { return in[0] + wrong_square(in[1], 1, 0.25); },
+      {x, x.clone()});
+  EXPECT_EQ(second.message.substr(0, 22), "input 1 element [1, 1]") << second.message;
+}
+
+TEST(CheckGradients, DefaultsTellAPercentApart) {
+  const Tensor x = tensor({1, 2, 3}, here());
+  const auto scaled = [](double factor) {
+    return [factor](const Tensor& in) { return wrong_square(in, factor); };
+  };
+  EXPECT_TRUE(check_gradients(scaled(1), x).passed);
+  EXPECT_FALSE(check_gradients(scaled(1.01), x).passed);
+  EXPECT_FALSE(check_gradients(scaled(1.002), x).passed);
+  EXPECT_TRUE(check_gradients(scaled(1.01), x, {.tol = 0.1}).passed);
+  if (!test_device().supports(DType::f64)) return;
+  const Tensor wide = tensor({1, 2, 3}, here(DType::f64));
+  EXPECT_TRUE(check_gradients(scaled(1), wide).passed);
+  EXPECT_FALSE(check_gradients(scaled(1 + 1e-6), wide).passed);
+  EXPECT_NE(check_gradients(scaled(1), wide).message.find("(tolerance 1e-07)"), std::string::npos);
+  // Of two inputs the less precise sets the defaults.
+  const CheckReport mixed =
+      check_gradients([](const std::vector<Tensor>& in) { return in[0] * in[1]; }, {wide, x});
+  EXPECT_TRUE(mixed.passed) << mixed.message;
+  EXPECT_NE(mixed.message.find("(tolerance 0.001)"), std::string::npos) << mixed.message;
+}
+
+TEST(CheckGradients, HalvesAreCheckedCoarsely) {
+  if (!conformance::thorough()) GTEST_SKIP() << "kernels of halves are others";
+  const Tensor x = tensor({1, 2, 3}, here(DType::f16));
+  EXPECT_TRUE(check_gradients([](const Tensor& in) { return wrong_square(in, 1); }, x).passed);
+  EXPECT_FALSE(check_gradients([](const Tensor& in) { return wrong_square(in, 1.25); }, x).passed);
+}
+
+TEST(CheckGradients, NanIsTheWorst) {
+  const Tensor x = tensor({4, 0, 9}, here()), y = tensor({1, 2, 3}, here());
+  const CheckReport report =
+      check_gradients([](const std::vector<Tensor>& in) { return in[0].sqrt() + in[1]; }, {x, y});
+  EXPECT_FALSE(report.passed);
+  EXPECT_TRUE(std::isnan(report.worst));
+  EXPECT_EQ(report.message.substr(0, 19), "input 0 element [1]") << report.message;
+}
+
+TEST(CheckGradients, AnInputThatDoesNotMatterHasNone) {
+  const Tensor x = tensor({1, 2}, here());
+  EXPECT_TRUE(
+      check_gradients([](const std::vector<Tensor>& in) { return in[0] * 2; }, {x, x.clone()})
+          .passed);
+  EXPECT_TRUE(check_gradients([](const Tensor& in) { return in * 3; }, scalar(2, here())).passed);
+  EXPECT_TRUE(
+      check_gradients([](const Tensor& in) { return in * 3; }, zeros({0, 2}, here())).passed);
+}
+
+}  // namespace
+}  // namespace volta
