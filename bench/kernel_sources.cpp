@@ -58,7 +58,7 @@ std::vector<Example> examples() {
          for (std::size_t i = 0; i < ids.size(); ++i)
            ids[i] = static_cast<std::int64_t>(i * 2654435761u % 5000);
          return index_add(matrix(5000, 64, device), 0, from_vector(ids, {.device = device}),
-                            matrix(2048, 64, device));
+                          matrix(2048, 64, device));
        }},
   };
 }

@@ -63,18 +63,17 @@ TEST(ConformanceIndexing, NumbersAndRanges) {
     expect_result({x}, [&](const auto& in) { return layout(in)[-1]; }, row, {});
     const Array corner = narrowed(narrowed(seen, 1, 1, 2), 2, 0, 3);
     expect_result(
-        {x}, [&](const auto& in) { return layout(in).index({ellipsis, Slice{1, 3}, Slice{{}, 3}}); },
+        {x},
+        [&](const auto& in) { return layout(in).index({ellipsis, Slice{1, 3}, Slice{{}, 3}}); },
         corner, {});
   });
   expect_result({x}, [](const auto& in) { return in[0][1][2][3]; },
                 Array({}, {at(x, Index{1, 2, 3})}), {});
   const Array picked = made({1, 4, 3}, DType::f32,
                             [&](const Index& i) { return at(x, Index{i[1], 5, 4 - 2 * i[2]}); });
-  expect_result({x},
-                [](const auto& in) {
-                  return in[0].index({newaxis, Slice{}, -1, Slice{.step = -2}});
-                },
-                picked, {});
+  expect_result(
+      {x}, [](const auto& in) { return in[0].index({newaxis, Slice{}, -1, Slice{.step = -2}}); },
+      picked, {});
   expect_result({x}, [](const auto& in) { return in[0].slice(1, 9, 12); }, numbers({4, 0, 5}), {});
 }
 
@@ -97,24 +96,25 @@ TEST(ConformanceIndexing, IntegersInEveryPlace) {
     Index full(3);
     const std::size_t first = static_cast<std::size_t>(axes[0]),
                       second = static_cast<std::size_t>(axes[1]);
-    full[first] = wrapped(a.values[static_cast<std::size_t>(i[one])], x.shape[static_cast<int>(first)]);
+    full[first] =
+        wrapped(a.values[static_cast<std::size_t>(i[one])], x.shape[static_cast<int>(first)]);
     full[second] =
         wrapped(b.values[static_cast<std::size_t>(i[two])], x.shape[static_cast<int>(second)]);
     full[3 - first - second] = kept;
     return at(x, full);
   };
-  expect_result({x, a, b}, [](const auto& in) { return in[0].index({in[1], in[2]}); },
-                made({2, 3, 5}, DType::f32,
-                     [&](const Index& i) { return element({0, 1}, i, i[2], 0, 1); }),
-                {});
-  expect_result({x, a, b}, [](const auto& in) { return in[0].index({Slice{}, in[1], in[2]}); },
-                made({3, 2, 3}, DType::f32,
-                     [&](const Index& i) { return element({1, 2}, i, i[0], 1, 2); }),
-                {});
-  expect_result({x, a, b}, [](const auto& in) { return in[0].index({in[1], Slice{}, in[2]}); },
-                made({2, 3, 4}, DType::f32,
-                     [&](const Index& i) { return element({0, 2}, i, i[2], 0, 1); }),
-                {});
+  expect_result(
+      {x, a, b}, [](const auto& in) { return in[0].index({in[1], in[2]}); },
+      made({2, 3, 5}, DType::f32, [&](const Index& i) { return element({0, 1}, i, i[2], 0, 1); }),
+      {});
+  expect_result(
+      {x, a, b}, [](const auto& in) { return in[0].index({Slice{}, in[1], in[2]}); },
+      made({3, 2, 3}, DType::f32, [&](const Index& i) { return element({1, 2}, i, i[0], 1, 2); }),
+      {});
+  expect_result(
+      {x, a, b}, [](const auto& in) { return in[0].index({in[1], Slice{}, in[2]}); },
+      made({2, 3, 4}, DType::f32, [&](const Index& i) { return element({0, 2}, i, i[2], 0, 1); }),
+      {});
   if (!thorough()) return;
   // A new axis parts them, a number does not.
   expect_result({x, a, b},
@@ -125,8 +125,8 @@ TEST(ConformanceIndexing, IntegersInEveryPlace) {
   expect_result({x, b}, [](const auto& in) { return in[0].index({1, Slice{}, in[1]}); },
                 made({4, 3}, DType::f32,
                      [&](const Index& i) {
-                       return at(x, Index{1, i[0],
-                                          wrapped(b.values[static_cast<std::size_t>(i[1])], 5)});
+                       return at(
+                           x, Index{1, i[0], wrapped(b.values[static_cast<std::size_t>(i[1])], 5)});
                      }),
                 {});
 }
@@ -140,8 +140,8 @@ TEST(ConformanceIndexing, IntegersOfEveryLayoutAndDType) {
     });
   };
   for_layouts(numbers({3, 5}), [&](const Function& layout, const Array& seen) {
-    expect_result({numbers({3, 5}), index},
-                  [&](const auto& in) { return layout(in)[in[1]]; }, rows(seen), {});
+    expect_result({numbers({3, 5}), index}, [&](const auto& in) { return layout(in)[in[1]]; },
+                  rows(seen), {});
   });
   for_dtypes([&](DType dtype) {
     const Array x = sample({3, 5}, dtype);
@@ -223,9 +223,8 @@ TEST(ConformanceIndexing, MasksPassGradientsOn) {
   expect_gradients({numbers({2, 3})},
                    [&](const auto& in) { return masked_fill(in[0], mask, 3).square(); });
   if (!thorough()) return;
-  expect_gradients({numbers({2, 3}), numbers({})}, [&](const auto& in) {
-    return masked_fill(in[0], mask, in[1]).square();
-  });
+  expect_gradients({numbers({2, 3}), numbers({})},
+                   [&](const auto& in) { return masked_fill(in[0], mask, in[1]).square(); });
   // These look at the mask.
   const auto check = [](const Shape& shape, const Function& function) {
     const CheckReport report = check_gradients(function, {upload(numbers(shape).as(widest()))});
@@ -260,16 +259,14 @@ TEST(ConformanceIndexing, NonzeroTellsWhere) {
 TEST(ConformanceIndexing, MaskedFillBroadcasts) {
   for_dtypes([&](DType dtype) {
     const Array x = sample({3, 4}, dtype), mask({4}, {1, 0, 0, 1}, DType::boolean);
-    expect_result({x, mask}, [](const auto& in) { return masked_fill(in[0], in[1], 1); },
-                  made({3, 4}, dtype,
-                       [&](const Index& i) { return at(mask, i) != 0 ? 1 : at(x, i); }),
-                  {});
+    expect_result(
+        {x, mask}, [](const auto& in) { return masked_fill(in[0], in[1], 1); },
+        made({3, 4}, dtype, [&](const Index& i) { return at(mask, i) != 0 ? 1 : at(x, i); }), {});
   });
   const Array row = numbers({4}), wide({2, 1}, {1, 0}, DType::boolean);
-  expect_result({row, wide}, [](const auto& in) { return masked_fill(in[0], in[1], -kInf); },
-                made({2, 4}, DType::f32,
-                     [&](const Index& i) { return i[0] == 0 ? -kInf : at(row, i); }),
-                {});
+  expect_result(
+      {row, wide}, [](const auto& in) { return masked_fill(in[0], in[1], -kInf); },
+      made({2, 4}, DType::f32, [&](const Index& i) { return i[0] == 0 ? -kInf : at(row, i); }), {});
 }
 
 // ---- Along an axis.
@@ -312,9 +309,9 @@ TEST(ConformanceIndexing, GatherAndScatterAlongEachAxis) {
     expect_result({x, index, source},
                   [&](const auto& in) { return scatter(in[0], axis, in[1], in[2]); },
                   scattered(x, axis, index, source, false), {});
-    expect_result({x, index, source},
-                  [&](const auto& in) { return scatter_add(in[0], axis, in[1], in[2]); },
-                  scattered(x, axis, index, source, true), close_in(DType::f32));
+    expect_result(
+        {x, index, source}, [&](const auto& in) { return scatter_add(in[0], axis, in[1], in[2]); },
+        scattered(x, axis, index, source, true), close_in(DType::f32));
     expect_result({x, index}, [&](const auto& in) { return scatter(in[0], axis, in[1], 7); },
                   scattered(x, axis, index, mapped(source, [](double) { return 7; }), false), {});
     const Array few = integers({3}, 0, high, DType::i32, axis);
@@ -323,8 +320,8 @@ TEST(ConformanceIndexing, GatherAndScatterAlongEachAxis) {
                   made(taken, DType::f32,
                        [&](Index i) {
                          auto& along = i[static_cast<std::size_t>(axis)];
-                         along = static_cast<std::int64_t>(
-                             few.values[static_cast<std::size_t>(along)]);
+                         along =
+                             static_cast<std::int64_t>(few.values[static_cast<std::size_t>(along)]);
                          return at(x, i);
                        }),
                   {});
@@ -332,9 +329,9 @@ TEST(ConformanceIndexing, GatherAndScatterAlongEachAxis) {
     const Array wide = made(taken, DType::i64, [&](const Index& i) {
       return few.values[static_cast<std::size_t>(i[static_cast<std::size_t>(axis)])];
     });
-    expect_result({x, few, rows},
-                  [&](const auto& in) { return index_add(in[0], axis, in[1], in[2]); },
-                  scattered(x, axis, wide, rows, true), close_in(DType::f32));
+    expect_result(
+        {x, few, rows}, [&](const auto& in) { return index_add(in[0], axis, in[1], in[2]); },
+        scattered(x, axis, wide, rows, true), close_in(DType::f32));
   }
 }
 
@@ -349,21 +346,20 @@ TEST(ConformanceIndexing, GatherAndScatterOfEveryDType) {
                   [](const auto& in) { return scatter(in[0], 0, in[1], in[2]); },
                   scattered(x, 0, index, source, false), {});
     if (dtype == DType::boolean || dtype == DType::u8) return;
-    expect_result({x, index, source},
-                  [](const auto& in) { return scatter_add(in[0], 0, in[1], in[2]); },
-                  scattered(x, 0, index, source, true), close_in(dtype, 4));
+    expect_result(
+        {x, index, source}, [](const auto& in) { return scatter_add(in[0], 0, in[1], in[2]); },
+        scattered(x, 0, index, source, true), close_in(dtype, 4));
   });
 }
 
 TEST(ConformanceIndexing, ManyElementsAreSorted) {
   const Array x = numbers({50, 40}), source = numbers({30, 40}, -1, 1, DType::f32, 0.2);
   const Array index = integers({30, 40}, 0, 49, DType::i64);
-  expect_result({x, index, source},
-                [](const auto& in) { return scatter(in[0], 0, in[1], in[2]); },
+  expect_result({x, index, source}, [](const auto& in) { return scatter(in[0], 0, in[1], in[2]); },
                 scattered(x, 0, index, source, false), {});
-  expect_result({x, index, source},
-                [](const auto& in) { return scatter_add(in[0], 0, in[1], in[2]); },
-                scattered(x, 0, index, source, true), close_in(DType::f32, 4));
+  expect_result(
+      {x, index, source}, [](const auto& in) { return scatter_add(in[0], 0, in[1], in[2]); },
+      scattered(x, 0, index, source, true), close_in(DType::f32, 4));
 }
 
 TEST(ConformanceIndexing, EmptyAndScalar) {
@@ -451,8 +447,7 @@ TEST(ConformanceIndexing, SortAndTopKAtTheirEdges) {
   using Places = std::vector<std::int64_t>;
   EXPECT_EQ(up.indices.to_vector<std::int64_t>(), (Places{4, 2, 0, 3, 1, 0, 1, 4, 2, 3}));
   EXPECT_EQ(down.indices.to_vector<std::int64_t>(), (Places{1, 0, 3, 2, 4, 3, 2, 0, 1, 4}));
-  EXPECT_EQ(topk(t, 5).indices.to_vector<std::int64_t>(),
-            down.indices.to_vector<std::int64_t>());
+  EXPECT_EQ(topk(t, 5).indices.to_vector<std::int64_t>(), down.indices.to_vector<std::int64_t>());
   EXPECT_EQ(topk(t, 0).values.shape(), (Shape{2, 0}));
   EXPECT_EQ(topk(t, 1, 0).values.shape(), (Shape{1, 5}));
   const Tensor none = zeros({3, 0}, {.device = test_device()});

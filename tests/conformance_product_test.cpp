@@ -1,5 +1,5 @@
-// Conformance of products: every combination of vectors, matrices and batches, einsum, and what they
-// cost: one product each, nothing copied that lies in memory already.
+// Conformance of products: every combination of vectors, matrices and batches, einsum, and what
+// they cost: one product each, nothing copied that lies in memory already.
 #include <map>
 
 #include "conformance.h"
@@ -83,8 +83,8 @@ TEST(ConformanceProduct, EveryCombinationOfRanks) {
 }
 
 TEST(ConformanceProduct, DTypesAndSizesPastTheFusedOnes) {
-  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64,
-                            DType::u8}) {
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8}) {
     if (!has(dtype) || (!thorough() && dtype != DType::bf16 && dtype != DType::i32)) continue;
     SCOPED_TRACE(name_of(dtype));
     const Array a = some({2, 3, 4}, dtype, 0.1), b = some({4, 5}, dtype, 0.8);
@@ -99,33 +99,37 @@ TEST(ConformanceProduct, DTypesAndSizesPastTheFusedOnes) {
 TEST(ConformanceProduct, OperandsThroughViews) {
   if (!thorough()) GTEST_SKIP() << "views, covered by slicing";
   const Array a = numbers({4, 3, 5}), b = numbers({4, 6, 5}, -1, 1, DType::f32, 0.6);
-  expect_result({a, b}, [](const auto& in) { return matmul(in[0], in[1].transpose(1, 2)); },
-                multiplied(a, permuted(b, {0, 2, 1})), close_in(DType::f32));
-  expect_result({a, b},
-                [](const auto& in) {
-                  return matmul(in[0].permute({1, 0, 2}), in[1].permute({1, 2, 0}).narrow(0, 1, 3));
-                },
-                multiplied(permuted(a, {1, 0, 2}),
-                           narrowed(permuted(b, {1, 2, 0}), 0, 1, 3)),
-                close_in(DType::f32));
-  expect_result({a, b},
-                [](const auto& in) {
-                  return matmul(in[0].narrow(0, 0, 1).expand({4, 3, 5}),
-                                in[1].slice(1, {}, {}, -2).transpose(1, 2));
-                },
-                multiplied(expanded(narrowed(a, 0, 0, 1), {4, 3, 5}),
-                           permuted(made({4, 3, 5}, DType::f32,
-                                         [&](const Index& i) {
-                                           return at(b, Index{i[0], 5 - 2 * i[1], i[2]});
-                                         }),
-                                    {0, 2, 1})),
-                close_in(DType::f32));
+  expect_result(
+      {a, b}, [](const auto& in) { return matmul(in[0], in[1].transpose(1, 2)); },
+      multiplied(a, permuted(b, {0, 2, 1})), close_in(DType::f32));
+  expect_result(
+      {a, b},
+      [](const auto& in) {
+        return matmul(in[0].permute({1, 0, 2}), in[1].permute({1, 2, 0}).narrow(0, 1, 3));
+      },
+      multiplied(permuted(a, {1, 0, 2}), narrowed(permuted(b, {1, 2, 0}), 0, 1, 3)),
+      close_in(DType::f32));
+  expect_result(
+      {a, b},
+      [](const auto& in) {
+        return matmul(in[0].narrow(0, 0, 1).expand({4, 3, 5}),
+                      in[1].slice(1, {}, {}, -2).transpose(1, 2));
+      },
+      multiplied(
+          expanded(narrowed(a, 0, 0, 1), {4, 3, 5}),
+          permuted(made({4, 3, 5}, DType::f32,
+                        [&](const Index& i) { return at(b, Index{i[0], 5 - 2 * i[1], i[2]}); }),
+                   {0, 2, 1})),
+      close_in(DType::f32));
 }
 
 TEST(ConformanceProduct, GradientsOfEveryCombination) {
-  const std::pair<Shape, Shape> cases[] = {{{3}, {3}},          {{2, 3}, {3}},
-                                           {{3}, {3, 2}},       {{2, 3}, {3, 2}},
-                                           {{2, 2, 3}, {3, 2}}, {{2, 3}, {2, 3, 2}},
+  const std::pair<Shape, Shape> cases[] = {{{3}, {3}},
+                                           {{2, 3}, {3}},
+                                           {{3}, {3, 2}},
+                                           {{2, 3}, {3, 2}},
+                                           {{2, 2, 3}, {3, 2}},
+                                           {{2, 3}, {2, 3, 2}},
                                            {{2, 1, 2, 3}, {2, 3, 2}},
                                            {{2, 2, 2, 3}, {2, 1, 3, 2}}};
   for (const auto& [a, b] : cases) {
@@ -259,8 +263,9 @@ TEST(ConformanceProduct, EinsumByItsDefinition) {
     std::vector<Array> inputs;
     for (const Shape& shape : shapes)
       inputs.push_back(numbers(shape, -1, 1, DType::f32, 0.1 + 0.2 * double(inputs.size())));
-    expect_result(inputs, [&](const auto& in) { return einsum(equation, in); },
-                  summed(equation, inputs), close_in(DType::f32, 2));
+    expect_result(
+        inputs, [&](const auto& in) { return einsum(equation, in); }, summed(equation, inputs),
+        close_in(DType::f32, 2));
   }
 }
 
@@ -282,8 +287,9 @@ TEST(ConformanceProduct, EinsumWithEllipsesAndWithoutAnArrow) {
   const auto gives = [&](const char* equation, const std::vector<Array>& inputs,
                          const Array& expected) {
     SCOPED_TRACE(equation);
-    expect_result(inputs, [&](const auto& in) { return einsum(equation, in); }, expected,
-                  close_in(DType::f32, 2));
+    expect_result(
+        inputs, [&](const auto& in) { return einsum(equation, in); }, expected,
+        close_in(DType::f32, 2));
   };
   gives("...ij,jk->...ik", {a, b}, summed("bij,jk->bik", {a, b}));
   gives("...j,jk", {a, b}, summed("bij,jk->bik", {a, b}));
@@ -296,7 +302,8 @@ TEST(ConformanceProduct, EinsumWithEllipsesAndWithoutAnArrow) {
   gives("ij , jk", {Array({6, 4}, numbers({24}).values), b},
         summed("ij,jk->ik", {Array({6, 4}, numbers({24}).values), b}));
   gives("ii", {numbers({3, 3})}, summed("ii->", {numbers({3, 3})}));
-  const Array whole = integers({3, 4}, -3, 3, DType::i64), other = integers({4, 2}, -3, 3, DType::i64);
+  const Array whole = integers({3, 4}, -3, 3, DType::i64),
+              other = integers({4, 2}, -3, 3, DType::i64);
   gives("ij,jk->ik", {whole, other}, summed("ij,jk->ik", {whole, other}));
 }
 
@@ -306,7 +313,8 @@ Tensor stored(const Shape& shape) { return upload(numbers(shape)).eval(); }
 
 TEST(ConformanceProduct, OneProductAndNoCopy) {
   const Tensor q = stored({2, 4, 40, 32}), k = stored({2, 4, 48, 32}), x = stored({64, 64}),
-               many = stored({2, 3, 4, 40, 32}), one = stored({32, 48}), few = stored({2, 3, 48, 32});
+               many = stored({2, 3, 4, 40, 32}), one = stored({32, 48}),
+               few = stored({2, 3, 48, 32});
   const auto expect_one = [](const char* what, const std::function<Tensor()>& call) {
     const Explanation explained = explain(call());
     EXPECT_EQ(explained.library_calls(), 1) << what;
@@ -323,9 +331,8 @@ TEST(ConformanceProduct, OneProductAndNoCopy) {
   expect_one("one matrix for all", [&] { return matmul(many, one); });
   expect_one("one matrix, turned, for all", [&] { return matmul(one.t(), many.transpose(3, 4)); });
   expect_one("one matrix with axes of 1", [&] { return matmul(q, one.reshape({1, 1, 32, 48})); });
-  expect_one("heads that share keys", [&] {
-    return matmul(many, few.reshape({2, 3, 1, 48, 32}).transpose(3, 4));
-  });
+  expect_one("heads that share keys",
+             [&] { return matmul(many, few.reshape({2, 3, 1, 48, 32}).transpose(3, 4)); });
   expect_one("turned on the left", [&] { return matmul(q.transpose(2, 3), q); });
 }
 

@@ -49,7 +49,8 @@ TEST(ErrorsProduct, Shapes) {
                      "dot: expected two vectors of one length, got [2, 1] and [2]");
   expect<ShapeError>([] { outer(f32({2, 1}), f32({2})); },
                      "outer: expected two vectors, got [2, 1] and [2]");
-  expect<ShapeError>([] { outer(f32({2}), f32({})); }, "outer: expected two vectors, got [2] and []");
+  expect<ShapeError>([] { outer(f32({2}), f32({})); },
+                     "outer: expected two vectors, got [2] and []");
 }
 
 TEST(ErrorsProduct, DTypes) {
@@ -78,8 +79,7 @@ TEST(ErrorsProduct, Equations) {
                         "einsum: more than one ellipsis in '......'");
   expect<ArgumentError>([&] { einsum("ij->ik", {x}); },
                         "einsum: label 'k' of the output is in no operand");
-  expect<ArgumentError>([&] { einsum("ij->ii", {x}); },
-                        "einsum: label 'i' is in the output twice");
+  expect<ArgumentError>([&] { einsum("ij->ii", {x}); }, "einsum: label 'i' is in the output twice");
   expect<ShapeError>([&] { einsum("ijk->i", {x}); },
                      "einsum: operand 0 is [2, 3], 'ijk->i' names 3 axes");
   expect<ShapeError>([&] { einsum("ij,j->i", {x, square}); },

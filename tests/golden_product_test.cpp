@@ -10,10 +10,9 @@ namespace {
 using Inputs = std::vector<Tensor>;
 
 // In the order of tests/golden/product.py.
-constexpr const char* kEquations[] = {"ij,jk->ik", "ij,kj->ki",       "bhqd,bhkd->bhqk",
-                                      "ba,cb",     "ii",              "iji->ji",
-                                      "...ij,jk->...ik", "ij,jk,k->i", "i,j->ji",
-                                      "ijk->j"};
+constexpr const char* kEquations[] = {"ij,jk->ik", "ij,kj->ki", "bhqd,bhkd->bhqk", "ba,cb",
+                                      "ii",        "iji->ji",   "...ij,jk->...ik", "ij,jk,k->i",
+                                      "i,j->ji",   "ijk->j"};
 
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = {

@@ -1,5 +1,5 @@
-// Assigning to parts of tensors: who sees the new value, what is on the right, gradients, and what a
-// loop that writes one row a step costs.
+// Assigning to parts of tensors: who sees the new value, what is on the right, gradients, and what
+// a loop that writes one row a step costs.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -89,7 +89,7 @@ TEST(IndexAssign, APartOfAPartWritesIntoTheWhole) {
   x[1][2] = 0;
   x[0].slice(0, 1, 3)[0][1] = -1;
   x.index({Slice{0, 1}, newaxis})[0][0][0] = tensor({50, 60}, here());  // through a new axis
-  x[tensor({1}, here(DType::i64))][0][0] = 100;                           // through integers
+  x[tensor({1}, here(DType::i64))][0][0] = 100;                         // through integers
   EXPECT_EQ(values(x), (Floats{50, 60, 2, -1, 4, 5, 100, 100, 8, 9, 0, 0}));
 }
 
@@ -132,7 +132,8 @@ TEST(IndexAssign, ValuesBroadcastAndTakeTheDTypeAndDeviceWrittenTo) {
   EXPECT_EQ(x.dtype(), DType::i32);
   EXPECT_EQ(x.to_vector<std::int32_t>(),
             (std::vector<std::int32_t>{0, 0, 1, -1, 1, -1, 0, 0, 1, -1, 1, -1}));
-  x[0] = tensor({1, 2, 3}, {1, 3, 1}, {.dtype = DType::i64});  // from the CPU, with an axis too many
+  x[0] =
+      tensor({1, 2, 3}, {1, 3, 1}, {.dtype = DType::i64});  // from the CPU, with an axis too many
   EXPECT_EQ(x[0].to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, 1, 2, 2, 3, 3}));
   Tensor flags = zeros({4}, here(DType::boolean));
   flags.slice(0, 1, 3) = 5;
@@ -187,7 +188,9 @@ TEST(IndexAssign, IntegersThatNameAnElementOftenWriteTheLast) {
 // ---- Gradients.
 
 TEST(IndexAssign, ARegionGivesItsGradientToWhatWasWritten) {
-  const auto check = [](std::vector<Array> inputs, const Function& f) { expect_gradients(inputs, f); };
+  const auto check = [](std::vector<Array> inputs, const Function& f) {
+    expect_gradients(inputs, f);
+  };
   check({numbers({3, 4}), numbers({4})}, [](const auto& in) {
     Tensor x = in[0].square();
     x[1] = in[1].square();
@@ -242,7 +245,8 @@ TEST(IndexAssign, IntegersAndMasksGiveTheirGradients) {
 }
 
 TEST(IndexAssign, AnyOrderOfGradients) {
-  const Tensor x = upload(numbers({3, 2}).as(widest()), true), v = upload(numbers({2}).as(widest()), true);
+  const Tensor x = upload(numbers({3, 2}).as(widest()), true),
+               v = upload(numbers({2}).as(widest()), true);
   const auto second = [&](const Tensor& t, const Tensor& w) {
     Tensor y = t * t * t;
     y[1] = w * w * w;

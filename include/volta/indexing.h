@@ -1,5 +1,5 @@
-// Indexing: x[i], x.slice(...), x.index({...}) read a part of a tensor, and assigned to they write it.
-// Entries are numbers, ranges, `ellipsis`, `newaxis`, integer tensors and bool tensors, with
+// Indexing: x[i], x.slice(...), x.index({...}) read a part of a tensor, and assigned to they write
+// it. Entries are numbers, ranges, `ellipsis`, `newaxis`, integer tensors and bool tensors, with
 // PyTorch's rules; numbers, ranges and integer tensors may count from the end.
 #pragma once
 
@@ -23,7 +23,8 @@ struct Target;
 struct SelectionAccess;
 }  // namespace graph
 
-// start:stop:step as Python means it: bounds outside the axis are cut off, the step may be negative.
+// start:stop:step as Python means it: bounds outside the axis are cut off, the step may be
+// negative.
 struct Slice {
   std::optional<std::int64_t> start = std::nullopt;
   std::optional<std::int64_t> stop = std::nullopt;
@@ -44,10 +45,10 @@ class Index {
     requires(!std::same_as<T, bool>)
   Index(T number, Place place = Place::here())  // NOLINT: implicit on purpose, as all of them
       : entry_(static_cast<std::int64_t>(number)), place_(place) {}
-  Index(Slice range, Place place = Place::here()) : entry_(range), place_(place) {}        // NOLINT
-  Index(Ellipsis rest, Place place = Place::here()) : entry_(rest), place_(place) {}       // NOLINT
-  Index(NewAxis axis, Place place = Place::here()) : entry_(axis), place_(place) {}        // NOLINT
-  Index(const Tensor& at, Place place = Place::here()) : entry_(at), place_(place) {}      // NOLINT
+  Index(Slice range, Place place = Place::here()) : entry_(range), place_(place) {}    // NOLINT
+  Index(Ellipsis rest, Place place = Place::here()) : entry_(rest), place_(place) {}   // NOLINT
+  Index(NewAxis axis, Place place = Place::here()) : entry_(axis), place_(place) {}    // NOLINT
+  Index(const Tensor& at, Place place = Place::here()) : entry_(at), place_(place) {}  // NOLINT
 
   const Entry& entry() const { return entry_; }
   Place place() const { return place_; }
@@ -60,8 +61,8 @@ class Index {
 // What indexing gives: a tensor of its own, recorded when somebody first asks for its value, that
 // has the source's value of the moment it was selected. Assigned to as it stands (`x[i] = v`), it
 // writes into the variable it was selected from: every handle of that sees the new value, and
-// gradients go to v where it was written, to the old value elsewhere. A name given to it is a tensor
-// like others: assigning to the name rebinds it.
+// gradients go to v where it was written, to the old value elsewhere. A name given to it is a
+// tensor like others: assigning to the name rebinds it.
 //
 // v is a tensor that broadcasts to the selection, or a number, converted to the dtype written to.
 // Where integer tensors name an element more than once, the last one is written, on every device.

@@ -184,8 +184,8 @@ VOLTA_API Tensor matmul(const Tensor& a, const Tensor& b, Place place = Place::h
 VOLTA_API Tensor bmm(const Tensor& a, const Tensor& b, Place place = Place::here());
 VOLTA_API Tensor dot(const Tensor& a, const Tensor& b, Place place = Place::here());
 VOLTA_API Tensor outer(const Tensor& a, const Tensor& b, Place place = Place::here());
-// Einstein summation as torch.einsum: "bhqd,bhkd->bhqk", with "..." and repeated labels (diagonals).
-// Operands are contracted pairwise from the left.
+// Einstein summation as torch.einsum: "bhqd,bhkd->bhqk", with "..." and repeated labels
+// (diagonals). Operands are contracted pairwise from the left.
 VOLTA_API Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
                         Place place = Place::here());
 // x [..., in] times weight [out, in] transposed, plus bias [out] if defined.
@@ -209,8 +209,8 @@ VOLTA_API Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index,
 // Elements of x along the axis: index has x's sizes but for the axis, as the result.
 VOLTA_API Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis,
                                  Place place = Place::here());
-// x with elements of source, or a number, written where gather would read. Of several written to one
-// place the last in the order of index stays, on every device; only it gets the gradient.
+// x with elements of source, or a number, written where gather would read. Of several written to
+// one place the last in the order of index stays, on every device; only it gets the gradient.
 VOLTA_API Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index,
                          const Operand& source);
 // x with elements of source added where gather would read, in the order of index.
@@ -234,7 +234,8 @@ VOLTA_API Tensor nonzero(const Tensor& x, FixedSize options, Place place = Place
 // 1 at each index, 0 elsewhere, along a new last axis (i64). Classes -1: evaluates the largest.
 VOLTA_API Tensor one_hot(const Tensor& index, std::int64_t classes = -1,
                          Place place = Place::here());
-// Matrices with what is above (below) a diagonal set to 0; those right of the main one are positive.
+// Matrices with what is above (below) a diagonal set to 0; those right of the main one are
+// positive.
 VOLTA_API Tensor tril(const Tensor& x, std::int64_t diagonal = 0, Place place = Place::here());
 VOLTA_API Tensor triu(const Tensor& x, std::int64_t diagonal = 0, Place place = Place::here());
 

@@ -1,5 +1,5 @@
-// Indexing in primitives: reading and writing at integer tensors, along an axis, in regions, where a
-// mask is true.
+// Indexing in primitives: reading and writing at integer tensors, along an axis, in regions, where
+// a mask is true.
 #include "graph/expand_scatter.h"
 #include "graph/rules.h"
 #include "graph/selection.h"
@@ -130,8 +130,7 @@ void index_sum(Lowering& l) {
   const Indices at(l, source, 1);
   const IndexLayout& layout = at.layout;
   if (layout.columns == 0 && layout.count > 0) return l.out(at.looked_at(source));
-  const Expr rows =
-      l.reshape(at.from_result(l.stored_in(0)), {layout.count, layout.columns});
+  const Expr rows = l.reshape(at.from_result(l.stored_in(0)), {layout.count, layout.columns});
   const Expr sum = sum_rows_at(l, rows, at.rows(source), layout.rows, at.site);
   l.out(at.to_source(l.reshape(sum, layout.by_row)));
 }
@@ -151,8 +150,8 @@ void index_put(Lowering& l) {
   if (value.shape().numel() == 1) {
     put = l.reshape(value, {});
   } else if (layout.count > 0) {
-    const Expr rows = l.reshape(at.from_result(l.expand(value, layout.result)),
-                                {layout.count, layout.columns});
+    const Expr rows =
+        l.reshape(at.from_result(l.expand(value, layout.result)), {layout.count, layout.columns});
     const Expr place = l.binary(ScalarOp::maximum, last, zero(l, DType::i32));
     put = l.reshape(l.gather(rows, l.bounded(place, layout.count, at.site)), layout.by_row);
   } else {
@@ -174,8 +173,8 @@ Shape around(const Shape& shape, int axis) {
   return {sizes[0], sizes[1], sizes[2]};
 }
 
-// The elements of `source` that indices (Bounded) along an axis name, by number, in the shape of the
-// indices or another one with as many elements.
+// The elements of `source` that indices (Bounded) along an axis name, by number, in the shape of
+// the indices or another one with as many elements.
 Expr numbers_along(Lowering& l, Expr index, Shape source, int axis) {
   Shape shape = index.shape();
   bool same = true;
@@ -250,8 +249,8 @@ void select_rows(Lowering& l) {
     const Expr rows = l.gather(l.reshape(x, {source[1], source[2]}), index);
     return l.out(l.reshape(rows, l.shape()));
   }
-  const Expr wide = l.expand(l.reshape(l.cast(index, DType::i64), {1, k, 1}),
-                             {source[0], k, source[2]});
+  const Expr wide =
+      l.expand(l.reshape(l.cast(index, DType::i64), {1, k, 1}), {source[0], k, source[2]});
   l.out(l.reshape(elements_at(l, x, numbers_along(l, wide, source, 1), site), l.shape()));
 }
 
@@ -349,8 +348,8 @@ void one_hot(Lowering& l) {
   const std::int64_t classes = l.attrs()[0];
   const Expr index = l.bounded(l.cast(l.in(0), DType::i64), classes, l.next_site());
   const Shape shape = index.shape().inserted(index.shape().rank(), 1);
-  const Expr hot = l.binary(ScalarOp::eq, l.iota(l.shape(), l.shape().rank() - 1),
-                            l.reshape(index, shape));
+  const Expr hot =
+      l.binary(ScalarOp::eq, l.iota(l.shape(), l.shape().rank() - 1), l.reshape(index, shape));
   l.out(l.cast(hot, DType::i64));
 }
 
@@ -415,8 +414,7 @@ void rows_to_true(Lowering& l) {
   if (rows.shape().numel() == 0) return l.out(l.expand(zero(l, l.dtype()), l.shape()));
   const Expr count = running_count(l, mask);
   const Expr at = count - l.constant(1, count.dtype());
-  const Expr inside =
-      l.binary(ScalarOp::logical_and, mask, below(l, at, l.size(k, count.dtype())));
+  const Expr inside = l.binary(ScalarOp::logical_and, mask, below(l, at, l.size(k, count.dtype())));
   const Expr row = l.bounded(l.where(inside, at, zero(l, count.dtype())), k, site);
   l.out(l.where(l.reshape(inside, {n, 1}), l.gather(rows, row), zero(l, rows.dtype())));
 }

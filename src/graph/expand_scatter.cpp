@@ -166,9 +166,10 @@ Expr sum_rows_at(Lowering& l, Expr rows, Expr ids, std::int64_t n, int site) {
 Expr last_at(Lowering& l, Expr ids, std::int64_t n, int site) {
   const std::int64_t k = ids.shape()[0], axis = 1;
   if (!plan::scatter_compares_all(n, k, 1)) return Segments(l, ids, n, site).last();
-  const Expr hit = l.binary(ScalarOp::eq, l.iota({n, k}, 0),
-                            l.cast(l.reshape(ids, {1, k}), DType::i64));
-  const Expr place = l.where(hit, l.cast(l.iota({n, k}, 1), DType::i32), l.constant(-1, DType::i32));
+  const Expr hit =
+      l.binary(ScalarOp::eq, l.iota({n, k}, 0), l.cast(l.reshape(ids, {1, k}), DType::i64));
+  const Expr place =
+      l.where(hit, l.cast(l.iota({n, k}, 1), DType::i32), l.constant(-1, DType::i32));
   if (k == 0) return l.expand(l.constant(-1, DType::i32), {n});
   return l.reduce(ReduceOp::Max, place, {&axis, 1});
 }

@@ -96,12 +96,12 @@ enum class OpId : std::uint16_t {
   nonzero,         // (count, sizes...) mask, fill: where it is true, by axis
   rows_at_true,    // (count) x, mask, fill: rows where a mask is true
   rows_to_true,    // rows, mask: the inverse, and its gradient
-  cumsum,         // (axis, reverse)
-  fold,           // (axis, step): windows added up where they lay; the gradient of unfold
-  sort,           // (count, descending) along the last axis: values, positions
-  sgd,            // (parameters, momentum, nesterov, decay, first step)
-  adam,           // (parameters, decay)
-  kCount,         // of the table; operations that users add follow
+  cumsum,          // (axis, reverse)
+  fold,            // (axis, step): windows added up where they lay; the gradient of unfold
+  sort,            // (count, descending) along the last axis: values, positions
+  sgd,             // (parameters, momentum, nesterov, decay, first step)
+  adam,            // (parameters, decay)
+  kCount,          // of the table; operations that users add follow
 };
 
 // Whether it may meet an index out of range: its place is kept for the message.

@@ -1,5 +1,6 @@
-// Einstein summation: parsed, then contracted pairwise from the left. A pair is one batched product of
-// operands that are reshaped and turned as little as may be, or one fused multiplication and sum.
+// Einstein summation: parsed, then contracted pairwise from the left. A pair is one batched product
+// of operands that are reshaped and turned as little as may be, or one fused multiplication and
+// sum.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,8 +89,7 @@ class Equation {
 // The labels with those of an ellipsis of `axes` axes.
 Labels with_ellipsis(const Subscripts& subscripts, int axes) {
   Labels labels = subscripts.labels;
-  for (int i = 0; i < axes; ++i)
-    labels.insert(labels.begin() + subscripts.ellipsis, kEllipsis + i);
+  for (int i = 0; i < axes; ++i) labels.insert(labels.begin() + subscripts.ellipsis, kEllipsis + i);
   return labels;
 }
 
@@ -161,7 +161,8 @@ void drop_broadcast(Term& term, const Term& other, Place place) {
   for (std::size_t i = term.labels.size(); i-- > 0;) {
     const Label label = term.labels[i];
     if (!has(other.labels, label) || term.size(label) != 1 || other.size(label) == 1) continue;
-    term.value = graph::reshape_to(term.value, term.value.shape().removed(static_cast<int>(i)), place);
+    term.value =
+        graph::reshape_to(term.value, term.value.shape().removed(static_cast<int>(i)), place);
     term.labels.erase(term.labels.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
@@ -185,7 +186,8 @@ Side as_matrices(const Term& term, const Labels& batch, const Labels& rows, cons
     return first;
   };
   Side side;
-  side.turned = term.labels == joined(batch, columns, rows) && term.labels != joined(batch, rows, columns);
+  side.turned =
+      term.labels == joined(batch, columns, rows) && term.labels != joined(batch, rows, columns);
   const Labels &outer = side.turned ? columns : rows, &inner = side.turned ? rows : columns;
   const Tensor ordered = reordered(term, joined(batch, outer, inner), place);
   const std::int64_t o = extent(term, outer), i = extent(term, inner);
@@ -224,14 +226,14 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
       }
       return graph::reshape_to(reordered(term, present, place), Shape(sizes), place);
     };
-    const Tensor product =
-        graph::binary(graph::OpId::mul, {spread(a), place}, {spread(b), place});
+    const Tensor product = graph::binary(graph::OpId::mul, {spread(a), place}, {spread(b), place});
     return summed({product, all}, kept, place);
   }
   // The operand whose own labels are wanted first is the left one.
   const auto first_wanted = [&](const Labels& labels) {
     auto first = kept.end();
-    for (const Label label : labels) first = std::min(first, std::find(kept.begin(), kept.end(), label));
+    for (const Label label : labels)
+      first = std::min(first, std::find(kept.begin(), kept.end(), label));
     return first;
   };
   if (!only_b.empty() && !only_a.empty() && first_wanted(only_b) < first_wanted(only_a)) {
@@ -271,9 +273,8 @@ Labels implicit_output(const std::vector<Subscripts>& inputs, int ellipsis_axes)
 
 void require_output(const Labels& output, const std::vector<Term>& terms) {
   for (std::size_t i = 0; i < output.size(); ++i) {
-    const bool known = std::any_of(terms.begin(), terms.end(), [&](const Term& term) {
-      return has(term.labels, output[i]);
-    });
+    const bool known = std::any_of(terms.begin(), terms.end(),
+                                   [&](const Term& term) { return has(term.labels, output[i]); });
     if (!known) {
       throw ArgumentError(
           fmt::format("einsum: {} of the output is in no operand", name_of_label(output[i])));
@@ -325,8 +326,8 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Pl
                                    to_string(values[i].shape()), equation, named));
     }
     ellipsis_axes = std::max(ellipsis_axes, axes);
-    terms.push_back(without_repeats(
-        {values[i].to(dtype, place), with_ellipsis(subscripts, axes)}, i, place));
+    terms.push_back(
+        without_repeats({values[i].to(dtype, place), with_ellipsis(subscripts, axes)}, i, place));
   }
   require_sizes(terms);
   Labels output;
@@ -347,8 +348,8 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Pl
   for (std::size_t i = 1; i < terms.size(); ++i)
     result = contracted(std::move(result), terms[i], needed_after(i + 1), place);
   const Tensor ordered = reordered(result, output, place);
-  const bool given = graph::TensorAccess::variable(ordered) ==
-                     graph::TensorAccess::variable(operands[0]);
+  const bool given =
+      graph::TensorAccess::variable(ordered) == graph::TensorAccess::variable(operands[0]);
   return given ? ordered.clone(place) : ordered;  // a variable of its own
 }
 
@@ -384,11 +385,11 @@ Tensor outer(const Tensor& a, const Tensor& b, Place place) {
   graph::require_defined("outer", a, "the left operand");
   graph::require_defined("outer", b, "the right operand");
   if (a.rank() != 1 || b.rank() != 1) {
-    throw ShapeError(fmt::format("outer: expected two vectors, got {} and {}",
-                                 to_string(a.shape()), to_string(b.shape())));
+    throw ShapeError(fmt::format("outer: expected two vectors, got {} and {}", to_string(a.shape()),
+                                 to_string(b.shape())));
   }
-  return graph::binary(graph::OpId::mul,
-                       {graph::reshape_to(a, Shape{a.numel(), 1}, place), place}, {b, place});
+  return graph::binary(graph::OpId::mul, {graph::reshape_to(a, Shape{a.numel(), 1}, place), place},
+                       {b, place});
 }
 
 }  // namespace volta

@@ -215,8 +215,7 @@ Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, cons
   Tensor inputs[3] = {beside("scatter_add", at_axis, with_axis(source, place), place), at_axis,
                       into};
   graph::agree_on_device("scatter_add", inputs, place);
-  const Tensor sums =
-      apply(OpId::add_along, {inputs, 2}, {&at, 1}, into.shape(), x.dtype(), place);
+  const Tensor sums = apply(OpId::add_along, {inputs, 2}, {&at, 1}, into.shape(), x.dtype(), place);
   const Tensor result = graph::binary(OpId::add, {inputs[2], place}, {sums, place});
   return graph::reshape_to(result, x.shape(), place);
 }
@@ -268,7 +267,8 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, FixedSize options, Pla
 Tensor masked_select(const Tensor& x, const Tensor& mask, Place place) {
   const auto [values, flags] = flattened(x, mask, place);
   const std::int64_t count = graph::count_true(flags, place);
-  return graph::reshape_to(graph::rows_at_true(values, flags, count, 0, place), Shape{count}, place);
+  return graph::reshape_to(graph::rows_at_true(values, flags, count, 0, place), Shape{count},
+                           place);
 }
 
 namespace {

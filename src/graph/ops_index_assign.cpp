@@ -145,8 +145,7 @@ Tensor with_indexed(const char* op, const IndexedView& at, const Tensor& value, 
 // The source with the value in its selected part. The value has the source's dtype and device.
 Tensor written(const Target& target, const Tensor& value, Place place) {
   const Tensor& source = target.source;
-  if (!has_tensors(target.picks))
-    return with_region(target.op, source, target.picks, value, place);
+  if (!has_tensors(target.picks)) return with_region(target.op, source, target.picks, value, place);
   // Tensors pick from what the rest picks.
   Picks rest, tensors = target.picks;
   int axis = 0;
@@ -193,8 +192,8 @@ Tensor converted(const Target& target, const Operand& value) {
   return value.tensor().to(device, value.place()).to(dtype, value.place());
 }
 
-// x[i] op= v. Where numbers and ranges pick, every element of the source is computed at its own place,
-// so that it may be updated in place: beside v lies what changes nothing.
+// x[i] op= v. Where numbers and ranges pick, every element of the source is computed at its own
+// place, so that it may be updated in place: beside v lies what changes nothing.
 void update(const Target& target, const Tensor& selection, OpId op, const char* name,
             const Operand& value) {
   const Tensor& source = target.source;
@@ -283,13 +282,13 @@ Selection&& Selection::operator=(Selection&& value) && {
   return std::move(*this) = Operand(value, place);
 }
 
-#define VOLTA_UPDATE(symbol, op)                                              \
-  Selection&& Selection::operator symbol(const Operand& value)&& {            \
-    require_target(#symbol, target_);                                         \
-    graph::update(*target_, *this, graph::OpId::op, #symbol, value);          \
-    Selection& self = *this;                                                  \
-    self = graph::SelectionAccess::make(target_);                             \
-    return std::move(*this);                                                  \
+#define VOLTA_UPDATE(symbol, op)                                     \
+  Selection&& Selection::operator symbol(const Operand & value)&& {  \
+    require_target(#symbol, target_);                                \
+    graph::update(*target_, *this, graph::OpId::op, #symbol, value); \
+    Selection& self = *this;                                         \
+    self = graph::SelectionAccess::make(target_);                    \
+    return std::move(*this);                                         \
   }
 VOLTA_UPDATE(+=, add)
 VOLTA_UPDATE(-=, sub)

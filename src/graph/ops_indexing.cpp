@@ -42,8 +42,7 @@ Pick pick_range(const char* op, const Shape& shape, int axis, const Slice& range
   const std::int64_t step = range.step.value_or(1);
   if (step == 0 || step == std::numeric_limits<std::int64_t>::min())
     throw ArgumentError(fmt::format("{}: step {} along axis {}", op, step, axis));
-  const std::int64_t size = shape[axis], low = step > 0 ? 0 : -1,
-                     high = step > 0 ? size : size - 1;
+  const std::int64_t size = shape[axis], low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
   const auto bound = [&](std::optional<std::int64_t> given, std::int64_t otherwise) {
     if (!given) return otherwise;
     return std::clamp(*given < 0 ? *given + size : *given, low, high);
@@ -220,8 +219,7 @@ IndexLayout::IndexLayout(const Shape& source, std::int64_t bits, std::span<const
   std::rotate(to_result.begin(), to_result.begin() + at.rank(),
               to_result.begin() + at.rank() + before);
   std::vector<std::int64_t> final_sizes;
-  for (const std::int64_t axis : to_result)
-    final_sizes.push_back(by_index[static_cast<int>(axis)]);
+  for (const std::int64_t axis : to_result) final_sizes.push_back(by_index[static_cast<int>(axis)]);
   result = Shape(final_sizes);
 }
 
@@ -387,15 +385,15 @@ Selection select(const char* op, const Tensor& source, std::span<const Index> en
 
 // Of a selection that is itself to be written to.
 Selection select_within(const char* op, const Selection& part,
-                        const std::shared_ptr<const Target>& target,
-                        std::span<const Index> entries, Place place) {
+                        const std::shared_ptr<const Target>& target, std::span<const Index> entries,
+                        Place place) {
   if (target == nullptr) return select(op, part, entries, place);
   const Shape& whole = target->source.shape();
   if (!has_tensors(target->picks)) {
     Picks inner = parse_picks(op, view_shape(whole, target->picks), entries);
     if (auto picks = compose(whole, target->picks, inner)) {
-      return SelectionAccess::make(std::make_shared<const Target>(
-          op, target->source, target->outer, std::move(*picks), place));
+      return SelectionAccess::make(std::make_shared<const Target>(op, target->source, target->outer,
+                                                                  std::move(*picks), place));
     }
   }
   const Tensor& source = part;
@@ -444,8 +442,7 @@ Selection Selection::slice(std::int64_t axis, std::optional<std::int64_t> start,
                            std::optional<std::int64_t> stop, std::int64_t step, Place place) && {
   // Known without reading it, as a rule.
   const bool known = target_ != nullptr && !graph::has_tensors(target_->picks);
-  const Shape whole =
-      known ? graph::view_shape(target_->source.shape(), target_->picks) : shape();
+  const Shape whole = known ? graph::view_shape(target_->source.shape(), target_->picks) : shape();
   const auto entries = graph::slice_entries(whole, axis, start, stop, step);
   return graph::select_within("slice", *this, target_, entries, place);
 }

@@ -69,7 +69,8 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
   if (dtype == DType::boolean) graph::throw_dtype("matmul", dtype, "numbers");
   const Shape batch_a = leading(a.shape(), ra - 2), batch_b = leading(b.shape(), rb - 2);
   const Shape batch = broadcast_shapes("matmul", batch_a, batch_b);
-  // The last axes over which b is the same are rows of a's matrices, all of them if b is one matrix.
+  // The last axes over which b is the same are rows of a's matrices, all of them if b is one
+  // matrix.
   const auto size_of_b = [&](int from_end) {
     return from_end < batch_b.rank() ? batch_b[batch_b.rank() - 1 - from_end] : 1;
   };
@@ -82,9 +83,9 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
   }
   Tensor result;
   if (batch_b.numel() == 1 && folded == batch.rank()) {
-    result = graph::product(graph::reshape_to(a, Shape{rows, k}, place),
-                            graph::reshape_to(b, Shape{k, n}, place), false, false, tf32_now(),
-                            place);
+    result =
+        graph::product(graph::reshape_to(a, Shape{rows, k}, place),
+                       graph::reshape_to(b, Shape{k, n}, place), false, false, tf32_now(), place);
   } else {
     // One matrix for all is read with a stride of 0; what is repeated otherwise is laid out.
     const auto spread = [&](const Tensor& x, std::int64_t height, std::int64_t width, int skipped) {

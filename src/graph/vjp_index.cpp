@@ -1,4 +1,5 @@
-// Gradients of indexing: what was read gets its gradient where it lay, what was written where it is.
+// Gradients of indexing: what was read gets its gradient where it lay, what was written where it
+// is.
 #include <numeric>
 
 #include "graph/apply.h"
@@ -53,8 +54,7 @@ void index_put(Vjp& v) {
   }
   if (!v.needs(1)) return;
   const auto indices = with_inputs(v, {g}, 2);
-  const Tensor taken =
-      apply(OpId::index, indices, v.attrs(), layout.result, g.dtype(), v.place());
+  const Tensor taken = apply(OpId::index, indices, v.attrs(), layout.result, g.dtype(), v.place());
   // Of an element named more than once, the last value.
   const auto of_last = with_inputs(v, {reshape_to(last, Shape(rows), v.place())}, 2);
   const std::int64_t all = (std::int64_t{1} << rows.size()) - 1;
@@ -62,9 +62,8 @@ void index_put(Vjp& v) {
   const Tensor counts = written.eq(numbered(layout.at, g.device(), v.place()));
   std::vector<std::int64_t> sizes(layout.at.begin(), layout.at.end());
   const auto first = std::find(layout.to_result.begin(), layout.to_result.end(), 0);
-  const std::int64_t behind = layout.at.rank() == 0
-                                  ? 0
-                                  : layout.to_result.end() - first - layout.at.rank();
+  const std::int64_t behind =
+      layout.at.rank() == 0 ? 0 : layout.to_result.end() - first - layout.at.rank();
   sizes.insert(sizes.end(), static_cast<std::size_t>(behind), 1);
   v.give(1, volta::where(reshape_to(counts, Shape(sizes), v.place()), taken, 0));
 }
@@ -105,8 +104,8 @@ void select_rows(Vjp& v) {
                             v.input(1)};
   std::vector<std::int64_t> sizes;
   for (const std::int64_t from : order) sizes.push_back(shape[static_cast<int>(from)]);
-  const Tensor sum = apply(OpId::scatter_rows, inputs, {&sizes[0], 1}, Shape(sizes), v.dtype(0),
-                           v.place());
+  const Tensor sum =
+      apply(OpId::scatter_rows, inputs, {&sizes[0], 1}, Shape(sizes), v.dtype(0), v.place());
   v.give(0, axis == 0 ? sum : sum.permute(back, v.place()));
 }
 
@@ -143,8 +142,8 @@ void put_slice(Vjp& v) {
     const std::int64_t start = v.attr(1 + 3 * axis);
     Pick range{Pick::Kind::range, start, v.attr(2 + 3 * axis), v.attr(3 + 3 * axis)};
     if (start < 0) {
-      part = apply(OpId::select_at, {part, v.input(position++)}, {axis},
-                   part.shape().with(axis, 1), g.dtype(), v.place());
+      part = apply(OpId::select_at, {part, v.input(position++)}, {axis}, part.shape().with(axis, 1),
+                   g.dtype(), v.place());
       range.start = 0;
     }
     ranges.push_back(range);

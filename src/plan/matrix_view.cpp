@@ -6,8 +6,8 @@
 namespace volta::plan {
 namespace {
 
-// Views followed down to memory. Dimensions of the matrix are cut into axes where a reshape asks for
-// it, and put together again where memory is walked with one stride all the same.
+// Views followed down to memory. Dimensions of the matrix are cut into axes where a reshape asks
+// for it, and put together again where memory is walked with one stride all the same.
 class Walk {
  public:
   Walk(const std::vector<Value>& values, const std::vector<bool>& stored, const Shape& shape)
