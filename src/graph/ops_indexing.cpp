@@ -377,7 +377,7 @@ namespace {
 
 Selection select(const char* op, const Tensor& source, std::span<const Index> entries,
                  Place place) {
-  require_defined(op, source, "this");
+  require_defined(op, source, "the input");
   Picks picks = parse_picks(op, source.shape(), entries);
   return SelectionAccess::make(
       std::make_shared<const Target>(op, source, nullptr, std::move(picks), place));
@@ -424,7 +424,7 @@ Selection Tensor::index(std::span<const Index> entries, Place place) const {
 }
 Selection Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
                         std::optional<std::int64_t> stop, std::int64_t step, Place place) const {
-  graph::require_defined("slice", *this, "this");
+  graph::require_defined("slice", *this);
   return graph::select("slice", *this, graph::slice_entries(shape(), axis, start, stop, step),
                        place);
 }
