@@ -281,6 +281,19 @@ TEST(Conformance, ArgMaxAndArgMin) {
   for (const Pattern& p : fewer_patterns()) {
     if (p.axes.size() == 1) check(numbers(p.shape), p.axes[0]);
   }
+  // Rows that are cut: the first chunk of the best, and what fills the last one is not found.
+  Array rows = numbers({3, 20'011}, 1, 2);
+  for (const std::size_t i : {12'345u, 19'000u, 20'010u}) rows.values[i] = 5;
+  rows.values[20'011 + 17'000] = kNan;
+  rows.values[20'011 + 19'000] = kNan;
+  for (std::size_t i = 2 * 20'011; i < rows.values.size(); ++i) rows.values[i] = -kInf;
+  check(rows, 1);
+  if (thorough()) {
+    check(mapped(rows, [](double v) { return -v; }), 1);
+    check(integers({30'011}, -2000, 2000, DType::i32), 0);
+    check(integers({30'011}, 0, 200, DType::i64), 0);
+    check(numbers({9000, 3}), 0);
+  }
   // The first of several, and NaN before everything.
   check(integers({7, 200}, 0, 3, DType::f32), 1);
   check(integers({200, 7}, 0, 3, DType::f32), 0);
