@@ -43,7 +43,7 @@ Index wide(const std::vector<int>& axes) { return Index(axes.begin(), axes.end()
 
 TEST(Conformance, VarAndStd) {
   for (const auto& [shape, axes] : patterns()) {
-    if (!thorough() && shape.rank() == 3) continue;
+    if (!thorough() && shape != Shape{5, 13} && shape != Shape{20'011}) continue;
     const Array x = numbers(shape, -1, 4);
     for (const double correction : {1.0, 0.0}) {
       if (correction == 0 && !thorough()) continue;
@@ -92,8 +92,9 @@ TEST(Conformance, VarAndStd) {
 TEST(Conformance, Norm) {
   for (const double p : {2.0, 1.0, 0.0, kInf, -kInf, 3.0, 0.5, -1.0}) {
     SCOPED_TRACE(p);
+    if (!thorough() && (p == 3 || p == -1)) continue;
     for (const auto& [shape, axes] : patterns()) {
-      if (!thorough() && shape.rank() != (p == 3 ? 1 : 2)) continue;
+      if (!thorough() && (shape != Shape{5, 13} || axes[0] != 1)) continue;
       Array x = numbers(shape, -2, 2);
       if (p == 0) x.values[1] = 0;
       expect_result(
