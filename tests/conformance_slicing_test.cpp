@@ -71,7 +71,7 @@ TEST(Conformance, Flip) {
                [](double a, double b) { return a + b; }),
       exact_in(DType::f32));
   for (const DType dtype : {DType::boolean, DType::u8, DType::i64, DType::f16}) {
-    if (!has(dtype)) continue;
+    if (!has(dtype) || (!thorough() && dtype != DType::f16)) continue;
     const Array i = integers({4, 9}, 0, 1, dtype);
     expect_result({i}, [](const auto& in) { return in[0].flip(1); }, sliced(i, 1, 8, -1, 9), {});
   }
@@ -158,16 +158,17 @@ TEST(Conformance, SlicingGradients) {
   const auto check = [&](const auto& view) {
     expect_gradients({x}, [&](const auto& in) { return view(in[0]).square() * 0.5; });
   };
+  check([](const Tensor& t) { return t.stride({-2, 3}); });
+  check([](const Tensor& t) { return t.unfold(0, 3, 2); });
+  check([](const Tensor& t) { return t.unfold(1, 3, 1); });
+  if (!thorough()) return;
   check([](const Tensor& t) { return t.slice(1, {}, {}, 2); });
   check([](const Tensor& t) { return t.slice(1, 1, {}, -1); });
   check([](const Tensor& t) { return t.slice(0, 1, {}, 3); });
   check([](const Tensor& t) { return t.slice(0, 4, {}, -3); });
   check([](const Tensor& t) { return t.flip({0, 1}); });
-  check([](const Tensor& t) { return t.stride({-2, 3}); });
   check([](const Tensor& t) { return t.shrink({{1, 4}, {2, 6}}); });
-  check([](const Tensor& t) { return t.unfold(1, 3, 1); });
   check([](const Tensor& t) { return t.unfold(1, 2, 3); });
-  check([](const Tensor& t) { return t.unfold(0, 3, 2); });
   expect_gradients({numbers({2, 9, 2})},
                    [](const auto& in) { return in[0].unfold(1, 5, 2).square(); });
 }
@@ -182,8 +183,9 @@ TEST(Conformance, SecondGradientsOfSlicing) {
       return grad((part.square() * part).sum(), x, {.create_graph = true});
     });
   };
-  check([](const Tensor& t) { return t.unfold(1, 3, 1); });
   check([](const Tensor& t) { return t.unfold(1, 3, 2); });
+  if (!thorough()) return;
+  check([](const Tensor& t) { return t.unfold(1, 3, 1); });
   check([](const Tensor& t) { return t.slice(1, {}, {}, -2); });
 }
 

@@ -31,9 +31,9 @@ const Tensor none;
 
 TEST(ErrorsIndexing, Undefined) {
   const Tensor x = f32({2, 3}), i = ids({0});
-  expect<ArgumentError>([] { none[0]; }, "index: this is not a tensor");
-  expect<ArgumentError>([] { none.index({0}); }, "index: this is not a tensor");
-  expect<ArgumentError>([] { none.slice(0); }, "slice: this is not a tensor");
+  expect<ArgumentError>([] { none[0]; }, "index: the input is not a tensor");
+  expect<ArgumentError>([] { none.index({0}); }, "index: the input is not a tensor");
+  expect<ArgumentError>([] { none.slice(0); }, "slice: the input is not a tensor");
   expect<ArgumentError>([&] { x[none]; }, "index: an index is not a tensor");
   expect<ArgumentError>([&] { x[0] = none; }, "index: the value is not a tensor");
   expect<ArgumentError>([&] { x[0] += none; }, "+=: the value is not a tensor");

@@ -126,6 +126,25 @@ std::vector<Minimum> minima() {
        [](Inputs& in) -> Outputs { return {in.v.reshape({R, 1}) * in.w}; }},
       {"residual add", "x is read once for both uses", 1, 0, f32(2 * N), f32(N),
        [](Inputs& in) -> Outputs { return {in.x + in.y.gelu() + in.x}; }},
+      {"concatenated", "every operand is read once", 1, 0, f32(3 * N), f32(3 * N),
+       [](Inputs& in) -> Outputs { return {concat({in.x, in.y, in.g}, 1)}; }},
+      {"concatenated rows, computed first", "as any other view", 1, 0, f32(3 * N), f32(3 * N),
+       [](Inputs& in) -> Outputs { return {concat({in.x.exp(), in.y * in.x, in.z.t()}, 0)}; }},
+      {"heads stacked", "a new axis costs nothing", 1, 0, f32(4 * N), f32(4 * N),
+       [](Inputs& in) -> Outputs { return {stack({in.x, in.y, in.g, in.m}, 1)}; }},
+      {"mirrored border", "views of one operand", 1, 0, f32(N), f32((R + 4) * (C + 4)),
+       [](Inputs& in) -> Outputs {
+         return {in.x.pad({2, 2}, {2, 2}, {.mode = PadMode::reflect})};
+       }},
+      {"every other element turned", "steps are index expressions", 1, 0, f32(N / 2), f32(N / 2),
+       [](Inputs& in) -> Outputs { return {in.x.slice(1, {}, {}, -2).exp()}; }},
+      {"windows, forward and backward", "a gradient is a sum along diagonals", 2, 0,
+       f32(N) + f32(R * (C - 2)), f32(R * (C - 2)) + f32(N),
+       [](Inputs& in) -> Outputs {
+         const Tensor x = leaf(in.x), y = x.unfold(1, 3, 1).sum(2);
+         y.square().sum().backward();
+         return {y, x.grad()};
+       }},
       {"select", "a condition is arithmetic", 1, 0, f32(2 * N), f32(N),
        [](Inputs& in) -> Outputs { return {where(in.x.gt(0), in.x, in.y * 0.1)}; }},
       {"three outputs of one input", "one space, three stores", 1, 0, f32(N), f32(3 * N),
@@ -228,6 +247,35 @@ std::vector<Minimum> minima() {
       // ---- Rows.
       {"softmax", "max, sum and store in one row", 1, 0, f32(N), f32(N),
        [](Inputs& in) -> Outputs { return {in.x.softmax(1)}; }},
+      {"log_softmax", "max, sum and store in one row", 1, 0, f32(N), f32(N),
+       [](Inputs& in) -> Outputs { return {in.x.log_softmax(1)}; }},
+      {"softmax of halves", "converted where they are read and written", 1, 0, 2 * N, 2 * N,
+       [](Inputs& in) -> Outputs { return {in.half.softmax(1)}; }},
+      {"variance", "mean and squares of one row", 1, 0, f32(N), f32(R),
+       [](Inputs& in) -> Outputs { return {in.x.var(1)}; }},
+      {"deviation over two axes", "rows of the same space", 1, 0, f32(8 * 8 * C), f32(8),
+       [](Inputs& in) -> Outputs { return {in.cube.std({1, 2})}; }},
+      {"log of a sum of exponentials", "max and sum of one row", 1, 0, f32(N), f32(R),
+       [](Inputs& in) -> Outputs { return {in.x.logsumexp(1)}; }},
+      {"log of a sum of exponentials, forward and backward", "one row", 1, 0, f32(N), f32(N + R),
+       [](Inputs& in) -> Outputs {
+         const Tensor x = leaf(in.x), y = x.logsumexp(1);
+         y.sum().backward();
+         return {y, x.grad()};
+       }},
+      {"norms", "two sums and an extremum of one row", 1, 0, f32(N), f32(3 * R),
+       [](Inputs& in) -> Outputs {
+         return {in.x.norm(2, 1), in.x.norm(1, 1), in.x.norm(HUGE_VAL, 1)};
+       }},
+      {"scaled to unit norm", "the sum and the rows in one", 1, 0, f32(N), f32(N),
+       [](Inputs& in) -> Outputs { return {in.x / in.x.norm(2, 1, true)}; }},
+      {"largest with its gradient", "the position is found beside the value", 1, 0, f32(N),
+       f32(R + N),
+       [](Inputs& in) -> Outputs {
+         const Tensor x = leaf(in.x), y = x.max(1);
+         y.sum().backward();
+         return {y, x.grad()};
+       }},
       {"softmax of columns", "max, sum and store in one column", 1, 0, f32(N), f32(N),
        [](Inputs& in) -> Outputs { return {in.x.softmax(0)}; }},
       {"masked softmax", "the mask is an index comparison", 1, 0, f32(R * R), f32(R * R),
@@ -473,6 +521,38 @@ TEST(PlanMinima, SixtyExpressions) {
   EXPECT_GE(total, 60);
   EXPECT_GE(reached * 6, total * 5);
   std::printf("%d of %d expressions at their minimum\n", reached, total);
+}
+
+// What has one pass to make makes one, whatever is joined or reduced.
+TEST(PlanMinima, OneKernelEach) {
+  Inputs in;
+  submit(test_device());
+  const auto expect_one = [](const char* name, const Tensor& y, std::int64_t read,
+                             std::int64_t written) {
+    const Explanation plan = explain({y});
+    ASSERT_EQ(plan.steps.size(), 1u) << name;
+    EXPECT_EQ(static_cast<std::int64_t>(plan.steps[0].bytes_read), read) << name;
+    EXPECT_EQ(static_cast<std::int64_t>(plan.steps[0].bytes_written), written) << name;
+  };
+  expect_one("softmax", in.x.softmax(1), f32(N), f32(N));
+  expect_one("log_softmax", in.x.log_softmax(0), f32(N), f32(N));
+  expect_one("var", in.x.var(1), f32(N), f32(R));
+  expect_one("std", in.x.std({0, 1}), f32(N), f32(1));
+  expect_one("logsumexp", in.x.logsumexp(1), f32(N), f32(R));
+  expect_one("norm", in.x.norm(2, 0), f32(N), f32(C));
+  expect_one("norm of any power", in.x.norm(2.5, 1), f32(N), f32(R));
+  expect_one("prod", in.x.prod(1), f32(N), f32(R));
+  expect_one("max", in.x.max(1), f32(N), f32(R));
+  expect_one("all", in.x.all(1), f32(N), R);
+  expect_one("roll", in.x.roll({3, 5}, {0, 1}), f32(N), f32(N));
+  expect_one("repeat", in.x.repeat({2, 3}), f32(N), f32(6 * N));
+  std::vector<Tensor> parts;
+  for (int i = 0; i < 23; ++i) {
+    parts.push_back(randn({R, C}, here()));
+    parts.back().eval();
+    if (i < 1) continue;
+    expect_one("concat", concat(parts, i % 2), f32((i + 1) * N), f32((i + 1) * N));
+  }
 }
 
 // Each output planned alone, in other groups than together with the rest.

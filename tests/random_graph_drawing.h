@@ -72,6 +72,7 @@ class Generator {
   bool draw_copy();
   bool draw_view();
   bool draw_reduction();
+  bool draw_concat();
   bool draw_softmax();
   bool draw_matmul();
   bool draw_linear();

@@ -1,6 +1,7 @@
 // Statements of a random program, one after the other on variables of the reference.
 #include "random_graph_evaluator.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -199,6 +200,11 @@ Ref Evaluator::network(const Statement& s) {
   switch (s.op) {
     case Op::matmul:
       return matmul(x, input(s, 1));
+    case Op::concat: {
+      std::vector<Ref> parts;
+      for (std::size_t i = 0; i < s.in.size(); ++i) parts.push_back(input(s, i));
+      return concat(parts, static_cast<int>(s.dims.at(0)));
+    }
     case Op::linear:
       return linear(x, input(s, 1), optional(2));
     case Op::embedding:
@@ -279,17 +285,26 @@ Ref Evaluator::made(const Statement& s) {
       return pad(x, {s.dims.begin(), s.dims.begin() + half}, {s.dims.begin() + half, s.dims.end()},
                  s.number.in_round(round_));
     }
+    case Op::stride:
+      return stride(x, s.dims);
     case Op::sum:
     case Op::mean:
-    case Op::max: {
+    case Op::prod:
+    case Op::max:
+    case Op::min: {
       check_axes(s, value);
       const Dims axes = s.dims.empty() ? all_axes(value) : s.dims;
       if (s.op == Op::sum) return sum(x, axes, s.flag);
-      return s.op == Op::mean ? mean(x, axes, s.flag) : max(x, axes, s.flag);
+      if (s.op == Op::mean) return mean(x, axes, s.flag);
+      if (s.op == Op::prod) return prod(x, axes, s.flag);
+      return extremum(x, axes, s.flag, s.op == Op::max, s.dims.size() == 1);
     }
     case Op::argmax:
-      if (s.dims.empty()) return constant(argmax(reshape(value, {value.numel()}), 0, false));
-      return constant(argmax(value, axis_of(s, value), s.flag));
+    case Op::argmin: {
+      const Array rows = s.dims.empty() ? reshape(value, {value.numel()}) : value;
+      const int axis = s.dims.empty() ? 0 : axis_of(s, value);
+      return constant(s.op == Op::argmax ? argmax(rows, axis, s.flag) : argmin(rows, axis, s.flag));
+    }
     case Op::softmax:
       return softmax(x, axis_of(s, value));
     case Op::log_softmax:
@@ -331,6 +346,9 @@ void Evaluator::assign_in_place(const Statement& s) {
     value = cast(result, dtype);
   }
   if (value->value.dims != target->value.dims) throw Invalid("shapes differ in place");
+  const bool is_gradient = std::any_of(tensors_.begin(), tensors_.end(),
+                                       [&](const Ref& t) { return t && t->grad == target; });
+  if (is_gradient && value->tape) throw Invalid("a gradient with a history is added to");
   target->value = value->value;
   target->tape = GradMode::enabled() && s.op != Op::assign ? value->tape : TapeRef();
 }

@@ -36,7 +36,8 @@ struct Edge {
 };
 
 // Gradients of the inputs for the gradient of the output; an empty one for what has none.
-using Pull = std::function<std::vector<std::optional<Array>>(const Array& gradient)>;
+using Pulled = std::vector<std::optional<Array>>;
+using Pull = std::function<Pulled(const Array&)>;
 
 struct Tape {
   std::uint64_t sequence = 0;
@@ -128,7 +129,6 @@ Ref narrow(const Ref& x, int axis, std::int64_t start, std::int64_t length);
 Ref pad(const Ref& x, const Dims& before, const Dims& after, double value);
 Ref sum(const Ref& x, const Dims& axes, bool keepdim);
 Ref mean(const Ref& x, const Dims& axes, bool keepdim);
-Ref max(const Ref& x, const Dims& axes, bool keepdim);
 Ref softmax(const Ref& x, int axis);
 Ref log_softmax(const Ref& x, int axis);
 Ref matmul(const Ref& a, const Ref& b);
@@ -138,6 +138,14 @@ Ref layer_norm(const Ref& x, int axes, const Ref& weight, const Ref& bias, doubl
 Ref dropout(const Ref& x, const Array& uniform, double p);
 Ref mse_loss(const Ref& input, const Ref& target, int reduction);
 Ref cross_entropy(const Ref& logits, const Ref& labels, int reduction);
+
+// ---- The same in random_graph_reductions.cpp.
+// `first`: along one axis, the first of equal elements has the gradient; else they share it.
+Ref extremum(const Ref& x, const Dims& axes, bool keepdim, bool largest, bool first);
+Ref prod(const Ref& x, const Dims& axes, bool keepdim);
+Ref stride(const Ref& x, const Dims& steps);
+Ref concat(const std::vector<Ref>& parts, int axis);
+Array argmin(const Array& x, int axis, bool keepdim);
 
 // ---- The same along an axis (random_graph_order.cpp).
 Ref cumsum(const Ref& x, int axis);

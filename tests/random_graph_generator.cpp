@@ -132,9 +132,10 @@ Program Generator::run() {
       {3, &Generator::draw_cumsum},     {5, &Generator::draw_order},
       {3, &Generator::draw_take_along}, {3, &Generator::draw_index_add},
       {2, &Generator::draw_dropout},    {3, &Generator::draw_loss},
-      {9, &Generator::draw_in_place},   {6, &Generator::draw_backward},
-      {3, &Generator::draw_gradient},   {3, &Generator::draw_update},
-      {7, &Generator::draw_drop},       {6, &Generator::draw_look}};
+      {4, &Generator::draw_concat},     {9, &Generator::draw_in_place},
+      {6, &Generator::draw_backward},   {3, &Generator::draw_gradient},
+      {3, &Generator::draw_update},     {7, &Generator::draw_drop},
+      {6, &Generator::draw_look}};
   int total = 0;
   for (const Kind& kind : kinds) total += kind.weight;
 

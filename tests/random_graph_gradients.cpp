@@ -10,7 +10,6 @@ namespace volta::random_graph {
 namespace {
 
 bool grad_enabled = true;
-using Pulled = std::vector<std::optional<Array>>;
 
 bool wants_gradient(const Ref& x) { return x && (x->requires_grad || x->tape); }
 
@@ -75,20 +74,6 @@ Array unary_gradient(Op op, const Array& g, const Array& x, const Array& y) {
     default:  // steps
       return filled(x.dims, 0, x.dtype);
   }
-}
-
-// Which elements are the largest of their row; several exact ones share.
-Array is_largest(const Array& x, const Dims& axes) {
-  const Array top = expand(max(x, axes, true), x.dims);
-  Array near(x.dims, x.dtype);
-  for (std::size_t i = 0; i < x.at.size(); ++i)
-    near.at[i].v = top.at[i].v - x.at[i].v <= top.at[i].e + x.at[i].e ? 1 : 0;
-  const Array count = expand(sum(near, axes, true), x.dims);
-  for (std::size_t i = 0; i < x.at.size(); ++i) {
-    const bool sure = count.at[i].v == 1 || top.at[i].e == 0 || near.at[i].v == 0;
-    if (!sure) near.at[i].e = kUnknown;
-  }
-  return near;
 }
 
 Dims kept_dims(const Array& x, const Dims& axes) {
@@ -313,14 +298,6 @@ Ref mean(const Ref& x, const Dims& axes, bool keepdim) {
     std::int64_t count = 1;
     for (const std::int64_t axis : axes) count *= x.dims[static_cast<std::size_t>(axis)];
     return Pulled{spread(div(g, number(static_cast<double>(count), g)), x, axes)};
-  });
-}
-
-Ref max(const Ref& x, const Dims& axes, bool keepdim) {
-  return recorded(max(x->value, axes, keepdim), {x}, [x = x->value, axes](const Array& g) {
-    const Array chosen = is_largest(x, axes);
-    const Array count = reshape(sum(chosen, axes, true), g.dims);
-    return Pulled{mul(chosen, spread(div(g, count), x, axes))};
   });
 }
 

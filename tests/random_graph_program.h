@@ -74,11 +74,15 @@ enum class Op : std::uint8_t {
   unsqueeze,
   narrow,
   pad,
+  stride,
   // Reductions; no axes means all of them.
   sum,
   mean,
   max,
+  min,
+  prod,
   argmax,
+  argmin,
   softmax,
   log_softmax,
   // Along an axis: running sums, order.
@@ -88,6 +92,7 @@ enum class Op : std::uint8_t {
   topk,
   // Products, indexing, networks.
   matmul,
+  concat,
   linear,
   embedding,
   index_add,

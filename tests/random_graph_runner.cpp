@@ -119,6 +119,11 @@ Tensor OnDevice::network(const Statement& s) {
   switch (s.op) {
     case Op::matmul:
       return matmul(x, in(s, 1));
+    case Op::concat: {
+      std::vector<Tensor> parts;
+      for (std::size_t i = 0; i < s.in.size(); ++i) parts.push_back(in(s, i));
+      return concat(parts, s.dims[0]);
+    }
     case Op::linear:
       return linear(x, in(s, 1), optional(2));
     case Op::embedding:
@@ -171,11 +176,19 @@ Tensor OnDevice::view_or_reduction(const Statement& s) {
     case Op::sum:
       return s.dims.empty() && !s.flag ? x.sum() : x.sum(s.dims, s.flag);
     case Op::mean:
-      return s.dims.empty() ? x.mean() : x.mean(axis, s.flag);
+      return s.dims.empty() ? x.mean() : x.mean(s.dims, s.flag);
     case Op::max:
-      return s.dims.empty() ? x.max() : x.max(axis, s.flag);
+      return s.dims.empty() ? x.max() : x.max(s.dims, s.flag);
+    case Op::min:
+      return s.dims.empty() ? x.min() : x.min(s.dims, s.flag);
+    case Op::prod:
+      return s.dims.empty() ? x.prod() : x.prod(s.dims, s.flag);
     case Op::argmax:
       return s.dims.empty() ? x.argmax() : x.argmax(axis, s.flag);
+    case Op::argmin:
+      return s.dims.empty() ? x.argmin() : x.argmin(axis, s.flag);
+    case Op::stride:
+      return x.stride(s.dims);
     case Op::softmax:
       return x.softmax(axis);
     case Op::log_softmax:

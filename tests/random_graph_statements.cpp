@@ -132,7 +132,7 @@ bool Generator::draw_view() {
   if (s.in[0] < 0) return false;
   const Array& x = value_of(s.in[0]);
   const int rank = x.rank();
-  switch (random_.below(8)) {
+  switch (random_.below(9)) {
     case 0:
     case 1: {  // axes joined or split
       s.op = Op::reshape;
@@ -191,6 +191,13 @@ bool Generator::draw_view() {
       if (s.dims[2] == 0 && random_.chance(95)) return false;
       return emit(s);
     }
+    case 7: {
+      if (rank == 0) return false;
+      s.op = Op::stride;
+      for (int i = 0; i < rank; ++i)
+        s.dims.push_back(random_.chance(50) ? 1 : random_.pick(Dims{-1, -1, 2, 3, -2}));
+      return emit(s);
+    }
     default: {
       if (rank == 0) return false;
       s.op = Op::pad;
@@ -205,18 +212,41 @@ bool Generator::draw_view() {
 
 bool Generator::draw_reduction() {
   Statement s;
-  s.op = random_.pick(std::vector{Op::sum, Op::sum, Op::mean, Op::max, Op::argmax});
+  s.op = random_.pick(std::vector{Op::sum, Op::sum, Op::sum, Op::mean, Op::mean, Op::max, Op::max,
+                                  Op::min, Op::prod, Op::argmax, Op::argmin});
   s.in = {s.op == Op::mean || random_.chance(80) ? some_floating() : some_tensor()};
   if (s.in[0] < 0) return false;
   const Array& x = value_of(s.in[0]);
   if (x.rank() > 0 && random_.chance(80)) {
     s.flag = random_.chance(40);
     s.dims = {some_axis(x)};
-    if (s.op == Op::sum && x.rank() > 1 && random_.chance(35)) {
+    const bool along_one = s.op == Op::argmax || s.op == Op::argmin;
+    if (!along_one && x.rank() > 1 && random_.chance(35)) {
       const std::int64_t other = some_axis(x);
       if (other != s.dims[0]) s.dims.push_back(other);
       std::sort(s.dims.begin(), s.dims.end());
     }
+  }
+  return emit(s);
+}
+
+bool Generator::draw_concat() {
+  const int first = some([](const Variable& v) { return v.value.rank() > 0; });
+  if (first < 0) return false;
+  Statement s;
+  s.op = Op::concat;
+  const std::int64_t axis = some_axis(value_of(first));
+  s.dims = {axis};
+  s.in = {first};
+  const Dims& dims = value_of(first).dims;
+  for (std::int64_t more = 1 + random_.below(3); more > 0; --more) {
+    s.in.push_back(some([&](const Variable& v) {
+      Dims other = v.value.dims;
+      if (other.size() != dims.size()) return false;
+      other[static_cast<std::size_t>(axis)] = dims[static_cast<std::size_t>(axis)];
+      return other == dims && 3 * v.value.numel() <= most_elements_;
+    }));
+    if (s.in.back() < 0) s.in.back() = first;
   }
   return emit(s);
 }

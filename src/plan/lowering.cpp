@@ -58,11 +58,14 @@ const Value& through_expand(const std::vector<Value>& values, int id) {
   return *v;
 }
 
-// What changes no result of the reduction, as a number that kernels can be given.
+bool is_arg(ReduceOp op) { return op == ReduceOp::ArgMax || op == ReduceOp::ArgMin; }
+
+// What changes no result of the reduction where it comes last, as a number that kernels can be
+// given.
 std::optional<double> identity(ReduceOp op, DType dtype) {
   if (op == ReduceOp::Sum) return 0;
   if (op == ReduceOp::Prod) return 1;
-  const bool max = op == ReduceOp::Max;
+  const bool max = op == ReduceOp::Max || op == ReduceOp::ArgMax;
   switch (dtype) {
     case DType::boolean:
       return max ? 0 : 1;
@@ -429,16 +432,13 @@ Expr Lowering::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axes, b
     with_ones.push_back(gone ? 1 : full[i]);
   }
   const Shape result = keepdim ? Shape(with_ones) : Shape(kept);
-  const bool arg = op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
+  const bool arg = is_arg(op);
   if (is_half(a.dtype())) {
     return in_f32(reduce(op, cast(a, DType::f32), axes, keepdim), arg ? DType::i64 : a.dtype());
   }
   // Over axes of size 1 (or none) there is nothing to reduce.
   if (unit) return arg ? expand(constant(0, DType::i64), result) : reshape(a, result);
-  if (!arg) {
-    if (const Expr split = split_reduce(op, a, reduced); split.id >= 0)
-      return reshape(split, result);
-  }
+  if (const Expr split = split_reduce(op, a, reduced); split.id >= 0) return reshape(split, result);
   Value value{
       .kind = ValueKind::Reduce, .dtype = arg ? DType::i64 : a.dtype(), .shape = Shape(kept)};
   value.reduce = op;
@@ -479,16 +479,24 @@ Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduce
     x = pad(x, none, {before, length * chunks, after}, *filler);
   }
   x = reshape(x, {before, chunks, length, after});
-  const auto insert_reduce = [&](Expr value, std::int64_t axis) {
+  const auto insert_reduce = [&](ReduceOp of, Expr value, std::int64_t axis) {
     Value v{.kind = ValueKind::Reduce,
-            .dtype = value.dtype(),
+            .dtype = is_arg(of) ? DType::i64 : value.dtype(),
             .shape = value.shape().removed(static_cast<int>(axis))};
-    v.reduce = op;
+    v.reduce = of;
     v.in[0] = value.id;
     v.attrs = {axis};
     return insert(std::move(v));
   };
-  return insert_reduce(insert_reduce(x, 2), 1);
+  if (!is_arg(op)) return insert_reduce(op, insert_reduce(op, x, 2), 1);
+  // The first best chunk, and the position within it.
+  const Expr values = insert_reduce(op == ReduceOp::ArgMax ? ReduceOp::Max : ReduceOp::Min, x, 2);
+  const Expr within = insert_reduce(op, x, 2), best = insert_reduce(op, values, 1);
+  const Expr chosen =
+      binary(ScalarOp::eq, iota(values.shape(), 1), reshape(best, {before, 1, after}));
+  const Expr position =
+      insert_reduce(ReduceOp::Sum, where(chosen, within, constant(0, DType::i64)), 1);
+  return best * size(length, DType::i64) + position;
 }
 
 Expr Lowering::reduce_segments(ReduceOp op, Expr a, std::int64_t axis, Expr bound) {
