@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/registry.h"
 #include "errors.h"
 #include "test_device.h"
 #include "volta/dlpack_abi.h"
@@ -266,6 +267,8 @@ TEST_F(DlpackErrors, AreClearAndDeleteWhatWasGiven) {
   tensor.device = {dlpack::kOpenCl, 0};
   refused<DeviceError>(
       "from_dlpack: OpenCL memory belongs to a context of its owner's; copy it to the CPU first");
+  tensor.device = {dlpack::kCuda, 77};
+  refused<DeviceError>("from_dlpack: " + why_unusable(DeviceType::cuda, 77));
   tensor.device = {8, 0};
   refused<DeviceError>("from_dlpack: memory of device type 8; expected the CPU (1, 3) or CUDA (2)");
   tensor.device = {dlpack::kCpu, 0};

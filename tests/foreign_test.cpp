@@ -155,6 +155,10 @@ TEST(FromBlob, StridesOfExchangedAxesNeedNoCopy) {
   const Tensor plain = from_blob(memory.data(), {2, 3, 4}).permute({2, 0, 1});
   EXPECT_EQ(x.to_vector<float>(), plain.to_vector<float>());
   EXPECT_EQ(x.shape(), Shape({4, 1, 2, 3}));
+  // Row by row but for axes of one element, which no stride walks.
+  const Tensor rows = from_blob(memory.data(), {2, 1, 12}, {.strides = {12, 7, 1}});
+  EXPECT_FALSE(rows.is_pending());
+  EXPECT_EQ(rows.span<float>().data(), memory.data());
 }
 
 TEST(FromBlob, OtherStridesAreCopiedAtTheCall) {

@@ -17,11 +17,12 @@ namespace volta {
 
 // ---- Copies of values.
 // Braced numbers become f32 unless options say otherwise. Without a shape: one axis.
-VOLTA_API Tensor tensor(std::initializer_list<double> values, TensorOptions options = {},
+VOLTA_API Tensor tensor(std::initializer_list<double> values, const TensorOptions& options = {},
                         Place place = Place::here());
 VOLTA_API Tensor tensor(std::initializer_list<double> values, const Shape& shape,
-                        TensorOptions options = {}, Place place = Place::here());
-VOLTA_API Tensor scalar(Scalar value, TensorOptions options = {}, Place place = Place::here());
+                        const TensorOptions& options = {}, Place place = Place::here());
+VOLTA_API Tensor scalar(Scalar value, const TensorOptions& options = {},
+                        Place place = Place::here());
 
 namespace detail {
 VOLTA_API Tensor from_values(const void* values, std::size_t count, DType dtype, const Shape& shape,
@@ -30,15 +31,15 @@ VOLTA_API Tensor from_values(const void* values, std::size_t count, DType dtype,
 
 // A copy of the values; the dtype is T's unless options say otherwise.
 template <class T>
-Tensor from_vector(const std::vector<T>& values, const Shape& shape, TensorOptions options = {},
-                   Place place = Place::here()) {
+Tensor from_vector(const std::vector<T>& values, const Shape& shape,
+                   const TensorOptions& options = {}, Place place = Place::here()) {
   static_assert(!std::is_same_v<T, bool>,
                 "use std::vector<std::uint8_t> with {.dtype = DType::boolean}");
   return detail::from_values(values.data(), values.size(), dtype_of<T>::value, shape, options,
                              place);
 }
 template <class T>
-Tensor from_vector(const std::vector<T>& values, TensorOptions options = {},
+Tensor from_vector(const std::vector<T>& values, const TensorOptions& options = {},
                    Place place = Place::here()) {
   return from_vector(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);
 }
@@ -71,37 +72,42 @@ Tensor from_blob(const T* data, const Shape& shape, BlobOptions options = {},
 
 // ---- Constants: they take no memory until they must.
 // f32, i64 or bool by the value unless options say otherwise.
-VOLTA_API Tensor full(const Shape& shape, Scalar value, TensorOptions options = {},
+VOLTA_API Tensor full(const Shape& shape, Scalar value, const TensorOptions& options = {},
                       Place place = Place::here());
-VOLTA_API Tensor zeros(const Shape& shape, TensorOptions options = {}, Place place = Place::here());
-VOLTA_API Tensor ones(const Shape& shape, TensorOptions options = {}, Place place = Place::here());
+VOLTA_API Tensor zeros(const Shape& shape, const TensorOptions& options = {},
+                       Place place = Place::here());
+VOLTA_API Tensor ones(const Shape& shape, const TensorOptions& options = {},
+                      Place place = Place::here());
 // Values are not specified. Takes no memory: what is written to it by copy_ or fill_ does.
-VOLTA_API Tensor empty(const Shape& shape, TensorOptions options = {}, Place place = Place::here());
+VOLTA_API Tensor empty(const Shape& shape, const TensorOptions& options = {},
+                       Place place = Place::here());
 // The shape of another tensor; its dtype and device unless options say otherwise.
-VOLTA_API Tensor full_like(const Tensor& other, Scalar value, TensorOptions options = {},
+VOLTA_API Tensor full_like(const Tensor& other, Scalar value, const TensorOptions& options = {},
                            Place place = Place::here());
-VOLTA_API Tensor zeros_like(const Tensor& other, TensorOptions options = {},
+VOLTA_API Tensor zeros_like(const Tensor& other, const TensorOptions& options = {},
                             Place place = Place::here());
-VOLTA_API Tensor ones_like(const Tensor& other, TensorOptions options = {},
+VOLTA_API Tensor ones_like(const Tensor& other, const TensorOptions& options = {},
                            Place place = Place::here());
-VOLTA_API Tensor empty_like(const Tensor& other, TensorOptions options = {},
+VOLTA_API Tensor empty_like(const Tensor& other, const TensorOptions& options = {},
                             Place place = Place::here());
 
 // ---- Sequences. Floats are computed in f64 where the device has it and rounded once.
 // start, start + step, ... before stop; from 0 by 1 unless said. i64 if all three are integers,
 // else f32, unless options say otherwise.
-VOLTA_API Tensor arange(Scalar stop, TensorOptions options = {}, Place place = Place::here());
-VOLTA_API Tensor arange(Scalar start, Scalar stop, TensorOptions options = {},
+VOLTA_API Tensor arange(Scalar stop, const TensorOptions& options = {},
                         Place place = Place::here());
-VOLTA_API Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options = {},
+VOLTA_API Tensor arange(Scalar start, Scalar stop, const TensorOptions& options = {},
+                        Place place = Place::here());
+VOLTA_API Tensor arange(Scalar start, Scalar stop, Scalar step, const TensorOptions& options = {},
                         Place place = Place::here());
 // `count` numbers at equal distances from start to end, both included; f32 unless options say
 // otherwise. Integers are what truncation makes of them.
-VOLTA_API Tensor linspace(double start, double end, std::int64_t count, TensorOptions options = {},
-                          Place place = Place::here());
+VOLTA_API Tensor linspace(double start, double end, std::int64_t count,
+                          const TensorOptions& options = {}, Place place = Place::here());
 // 1 on the diagonal, 0 elsewhere: [n, n] or [n, m], f32 unless options say otherwise.
-VOLTA_API Tensor eye(std::int64_t n, TensorOptions options = {}, Place place = Place::here());
-VOLTA_API Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options = {},
+VOLTA_API Tensor eye(std::int64_t n, const TensorOptions& options = {},
+                     Place place = Place::here());
+VOLTA_API Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options = {},
                      Place place = Place::here());
 
 }  // namespace volta

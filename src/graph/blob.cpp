@@ -7,6 +7,7 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,18 +36,21 @@ std::optional<std::vector<std::int64_t>> dense_order(const Shape& shape,
   if (strides.empty()) return order;
   const auto stride = [&](std::int64_t axis) { return strides[static_cast<std::size_t>(axis)]; };
   const auto size = [&](std::int64_t axis) { return shape[static_cast<int>(axis)]; };
-  // Axes of one element are walked by no stride: they come first.
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    if ((size(a) == 1) != (size(b) == 1)) return size(a) == 1;
-    return size(a) != 1 && stride(a) > stride(b);
+  const auto is_dense = [&] {
+    std::int64_t expected = 1;
+    for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+      if (size(*axis) == 1) continue;  // walked by no stride
+      if (stride(*axis) != expected) return false;
+      expected *= size(*axis);
+    }
+    return true;
+  };
+  if (is_dense()) return order;
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::pair(-stride(a), a) < std::pair(-stride(b), b);
   });
-  std::int64_t expected = 1;
-  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-    if (size(*axis) == 1) break;
-    if (stride(*axis) != expected) return std::nullopt;
-    expected *= size(*axis);
-  }
-  return order;
+  if (is_dense()) return order;
+  return std::nullopt;
 }
 
 // Elements in the order of the tensor, bytes by bytes: the source need not be aligned.

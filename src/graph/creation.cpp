@@ -32,11 +32,12 @@ Making making(const char* op, const Shape& shape, const TensorOptions& options, 
   return {device_entry(device), dtype};
 }
 
-TensorOptions options_like(const char* op, const Tensor& other, TensorOptions options) {
+TensorOptions options_like(const char* op, const Tensor& other, const TensorOptions& options) {
   require_defined(op, other);
-  if (!options.dtype) options.dtype = other.dtype();
-  if (!options.device) options.device = other.device();
-  return options;
+  return {.dtype = options.dtype.value_or(other.dtype()),
+          .device = options.device.value_or(other.device()),
+          .requires_grad = options.requires_grad,
+          .generator = options.generator};
 }
 
 Tensor finish(Tensor tensor, bool requires_grad) {
@@ -195,66 +196,69 @@ Tensor from_values(const void* values, std::size_t count, DType dtype, const Sha
 
 }  // namespace detail
 
-Tensor tensor(std::initializer_list<double> values, const Shape& shape, TensorOptions options,
-              Place place) {
-  options.dtype = options.dtype.value_or(DType::f32);
-  return detail::from_values(values.begin(), values.size(), DType::f64, shape, options, place);
+Tensor tensor(std::initializer_list<double> values, const Shape& shape,
+              const TensorOptions& options, Place place) {
+  TensorOptions made = options;
+  made.dtype = options.dtype.value_or(DType::f32);
+  return detail::from_values(values.begin(), values.size(), DType::f64, shape, made, place);
 }
-Tensor tensor(std::initializer_list<double> values, TensorOptions options, Place place) {
-  return tensor(values, Shape{static_cast<std::int64_t>(values.size())}, std::move(options), place);
+Tensor tensor(std::initializer_list<double> values, const TensorOptions& options, Place place) {
+  return tensor(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);
 }
 
-Tensor full(const Shape& shape, Scalar value, TensorOptions options, Place) {
+Tensor full(const Shape& shape, Scalar value, const TensorOptions& options, Place) {
   const DType natural = value.is_floating()  ? DType::f32
                         : value.is_boolean() ? DType::boolean
                                              : DType::i64;
   return graph::constant("full", shape, value, options, natural);
 }
-Tensor scalar(Scalar value, TensorOptions options, Place) {
+Tensor scalar(Scalar value, const TensorOptions& options, Place) {
   return graph::constant("scalar", Shape{}, value, options, DType::f32);
 }
-Tensor zeros(const Shape& shape, TensorOptions options, Place) {
+Tensor zeros(const Shape& shape, const TensorOptions& options, Place) {
   return graph::constant("zeros", shape, 0, options, DType::f32);
 }
-Tensor ones(const Shape& shape, TensorOptions options, Place) {
+Tensor ones(const Shape& shape, const TensorOptions& options, Place) {
   return graph::constant("ones", shape, 1, options, DType::f32);
 }
 // A constant takes less memory than none that is there to be read.
-Tensor empty(const Shape& shape, TensorOptions options, Place) {
+Tensor empty(const Shape& shape, const TensorOptions& options, Place) {
   return graph::constant("empty", shape, 0, options, DType::f32);
 }
 
 namespace {
-Tensor constant_like(const char* op, const Tensor& other, Scalar value, TensorOptions options) {
-  options = graph::options_like(op, other, std::move(options));
-  return graph::constant(op, other.shape(), value, options, *options.dtype);
+Tensor constant_like(const char* op, const Tensor& other, Scalar value,
+                     const TensorOptions& options) {
+  const TensorOptions made = graph::options_like(op, other, options);
+  return graph::constant(op, other.shape(), value, made, *made.dtype);
 }
 }  // namespace
-Tensor full_like(const Tensor& other, Scalar value, TensorOptions options, Place) {
-  return constant_like("full_like", other, value, std::move(options));
+Tensor full_like(const Tensor& other, Scalar value, const TensorOptions& options, Place) {
+  return constant_like("full_like", other, value, options);
 }
-Tensor zeros_like(const Tensor& other, TensorOptions options, Place) {
-  return constant_like("zeros_like", other, 0, std::move(options));
+Tensor zeros_like(const Tensor& other, const TensorOptions& options, Place) {
+  return constant_like("zeros_like", other, 0, options);
 }
-Tensor ones_like(const Tensor& other, TensorOptions options, Place) {
-  return constant_like("ones_like", other, 1, std::move(options));
+Tensor ones_like(const Tensor& other, const TensorOptions& options, Place) {
+  return constant_like("ones_like", other, 1, options);
 }
-Tensor empty_like(const Tensor& other, TensorOptions options, Place) {
-  return constant_like("empty_like", other, 0, std::move(options));
+Tensor empty_like(const Tensor& other, const TensorOptions& options, Place) {
+  return constant_like("empty_like", other, 0, options);
 }
 
-Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Place place) {
+Tensor arange(Scalar start, Scalar stop, Scalar step, const TensorOptions& options, Place place) {
   return graph::finish(graph::sequence(start, stop, step, options, place), options.requires_grad);
 }
-Tensor arange(Scalar start, Scalar stop, TensorOptions options, Place place) {
-  return arange(start, stop, 1, std::move(options), place);
+Tensor arange(Scalar start, Scalar stop, const TensorOptions& options, Place place) {
+  return arange(start, stop, 1, options, place);
 }
-Tensor arange(Scalar stop, TensorOptions options, Place place) {
-  return arange(0, stop, 1, std::move(options), place);
+Tensor arange(Scalar stop, const TensorOptions& options, Place place) {
+  return arange(0, stop, 1, options, place);
 }
 
 // The second half is counted from the end, so that the end is met exactly.
-Tensor linspace(double start, double end, std::int64_t count, TensorOptions options, Place place) {
+Tensor linspace(double start, double end, std::int64_t count, const TensorOptions& options,
+                Place place) {
   if (count < 0) throw ArgumentError(fmt::format("linspace: a count of {} is negative", count));
   if (!std::isfinite(start) || !std::isfinite(end))
     throw ArgumentError(fmt::format("linspace: from {} to {}: not finite", start, end));
@@ -271,12 +275,13 @@ Tensor linspace(double start, double end, std::int64_t count, TensorOptions opti
   const Tensor rising = binary(OpId::add, binary(OpId::mul, index, step), start);
   const Tensor left = binary(OpId::sub, Scalar(static_cast<double>(count - 1)), index);
   const Tensor falling = binary(OpId::sub, Scalar(end), binary(OpId::mul, left, step));
-  const Tensor first_half = binary(OpId::lt, index, static_cast<double>((count + 1) / 2));
+  const std::int64_t half = (count + 1) / 2;
+  const Tensor first_half = binary(OpId::lt, index, static_cast<double>(half));
   const Tensor x = where(first_half, at(rising), at(falling));
   return graph::finish(x.to(made.dtype, place), options.requires_grad);
 }
 
-Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options, Place place) {
+Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options, Place place) {
   if (n < 0 || m < 0) throw ArgumentError(fmt::format("eye: a size of [{}, {}] is negative", n, m));
   const Shape shape{n, m};
   const graph::Making made = graph::making("eye", shape, options, DType::f32);
@@ -286,8 +291,8 @@ Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options, Place place) {
   const Tensor x = graph::binary(OpId::eq, {index({n, 1}, 0), place}, {index({1, m}, 1), place});
   return graph::finish(x.to(made.dtype, place), options.requires_grad);
 }
-Tensor eye(std::int64_t n, TensorOptions options, Place place) {
-  return eye(n, n, std::move(options), place);
+Tensor eye(std::int64_t n, const TensorOptions& options, Place place) {
+  return eye(n, n, options, place);
 }
 
 }  // namespace volta

@@ -15,7 +15,7 @@ struct Making {
 // Throws where the device is absent or has no such dtype, or the bytes cannot be counted.
 Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural);
 // As `options`, but like the other tensor where they say nothing.
-TensorOptions options_like(const char* op, const Tensor& other, TensorOptions options);
+TensorOptions options_like(const char* op, const Tensor& other, const TensorOptions& options);
 // The last touch: requires_grad.
 Tensor finish(Tensor tensor, bool requires_grad);
 

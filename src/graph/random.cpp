@@ -148,56 +148,57 @@ Tensor bernoulli_as(const char* op, const Shape& shape, double p, const TensorOp
 
 }  // namespace
 
-Tensor rand(const Shape& shape, TensorOptions options, Place place) {
+Tensor rand(const Shape& shape, const TensorOptions& options, Place place) {
   return rand_as("rand", shape, options, place);
 }
-Tensor rand_like(const Tensor& other, TensorOptions options, Place place) {
-  options = graph::options_like("rand_like", other, std::move(options));
-  return rand_as("rand_like", other.shape(), options, place);
+Tensor rand_like(const Tensor& other, const TensorOptions& options, Place place) {
+  const TensorOptions made = graph::options_like("rand_like", other, options);
+  return rand_as("rand_like", other.shape(), made, place);
 }
 
-Tensor randn(const Shape& shape, TensorOptions options, Place place) {
+Tensor randn(const Shape& shape, const TensorOptions& options, Place place) {
   return randn_as("randn", shape, options, place);
 }
-Tensor randn_like(const Tensor& other, TensorOptions options, Place place) {
-  options = graph::options_like("randn_like", other, std::move(options));
-  return randn_as("randn_like", other.shape(), options, place);
+Tensor randn_like(const Tensor& other, const TensorOptions& options, Place place) {
+  const TensorOptions made = graph::options_like("randn_like", other, options);
+  return randn_as("randn_like", other.shape(), made, place);
 }
 
-Tensor uniform(const Shape& shape, double low, double high, TensorOptions options, Place place) {
+Tensor uniform(const Shape& shape, double low, double high, const TensorOptions& options,
+               Place place) {
   return uniform_as("uniform", shape, low, high, options, place);
 }
-Tensor uniform_like(const Tensor& other, double low, double high, TensorOptions options,
+Tensor uniform_like(const Tensor& other, double low, double high, const TensorOptions& options,
                     Place place) {
-  options = graph::options_like("uniform_like", other, std::move(options));
-  return uniform_as("uniform_like", other.shape(), low, high, options, place);
+  const TensorOptions made = graph::options_like("uniform_like", other, options);
+  return uniform_as("uniform_like", other.shape(), low, high, made, place);
 }
 
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options,
-               Place place) {
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
+               const TensorOptions& options, Place place) {
   return randint_as("randint", low, high, shape, options, place);
 }
-Tensor randint(std::int64_t high, const Shape& shape, TensorOptions options, Place place) {
+Tensor randint(std::int64_t high, const Shape& shape, const TensorOptions& options, Place place) {
   return randint_as("randint", 0, high, shape, options, place);
 }
-Tensor randint_like(const Tensor& other, std::int64_t low, std::int64_t high, TensorOptions options,
-                    Place place) {
-  options = graph::options_like("randint_like", other, std::move(options));
-  return randint_as("randint_like", low, high, other.shape(), options, place);
+Tensor randint_like(const Tensor& other, std::int64_t low, std::int64_t high,
+                    const TensorOptions& options, Place place) {
+  const TensorOptions made = graph::options_like("randint_like", other, options);
+  return randint_as("randint_like", low, high, other.shape(), made, place);
 }
 
-Tensor bernoulli(const Shape& shape, double p, TensorOptions options, Place place) {
+Tensor bernoulli(const Shape& shape, double p, const TensorOptions& options, Place place) {
   return bernoulli_as("bernoulli", shape, p, options, place);
 }
-Tensor bernoulli_like(const Tensor& other, double p, TensorOptions options, Place place) {
-  options = graph::options_like("bernoulli_like", other, std::move(options));
-  return bernoulli_as("bernoulli_like", other.shape(), p, options, place);
+Tensor bernoulli_like(const Tensor& other, double p, const TensorOptions& options, Place place) {
+  const TensorOptions made = graph::options_like("bernoulli_like", other, options);
+  return bernoulli_as("bernoulli_like", other.shape(), p, made, place);
 }
-Tensor bernoulli(const Tensor& p, TensorOptions options, Place place) {
-  options = graph::options_like("bernoulli", p, std::move(options));
+Tensor bernoulli(const Tensor& p, const TensorOptions& options, Place place) {
+  const TensorOptions like_p = graph::options_like("bernoulli", p, options);
   if (!is_floating(p.dtype()))
     graph::throw_dtype("bernoulli", p.dtype(), "floating-point probabilities");
-  const Making made = graph::making("bernoulli", p.shape(), options, p.dtype());
+  const Making made = graph::making("bernoulli", p.shape(), like_p, p.dtype());
   const NoGrad no_history;
   // In the precision of the probabilities, where they are; only the results move.
   const Making drawn = graph::making("bernoulli", p.shape(), {.device = p.device()}, p.dtype());

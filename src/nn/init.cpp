@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -41,21 +40,30 @@ double kaiming_deviation(const char* op, const Shape& shape, KaimingOptions kaim
 }
 
 // Of variance deviation².
-Tensor even(const Shape& shape, double deviation, TensorOptions options) {
+Tensor even(const Shape& shape, double deviation, const TensorOptions& options) {
   const double bound = std::sqrt(3.0) * std::abs(deviation);
-  return volta::uniform(shape, -bound, bound, std::move(options));
+  return volta::uniform(shape, -bound, bound, options);
 }
 
-Tensor bell(const Shape& shape, double mean, double deviation, TensorOptions options) {
-  const bool wanted = std::exchange(options.requires_grad, false);
-  const DType dtype = options.dtype.value_or(DType::f32);
-  if (dtype == DType::f16 || dtype == DType::bf16) options.dtype = DType::f32;
-  Tensor x = randn(shape, std::move(options));
+// How normal numbers are drawn: halves in f32, to be rounded once; without history.
+TensorOptions precise(const TensorOptions& options) {
+  const bool half = options.dtype == DType::f16 || options.dtype == DType::bf16;
+  return {.dtype = half ? DType::f32 : options.dtype,
+          .device = options.device,
+          .generator = options.generator};
+}
+
+Tensor finished(const Tensor& x, const TensorOptions& options) {
+  Tensor result = x.to(options.dtype.value_or(DType::f32));
+  if (options.requires_grad) result.set_requires_grad();
+  return result;
+}
+
+Tensor bell(const Shape& shape, double mean, double deviation, const TensorOptions& options) {
+  Tensor x = randn(shape, precise(options));
   if (deviation != 1) x = x * deviation;
   if (mean != 0) x = x + mean;
-  x = x.to(dtype);
-  if (wanted) x.set_requires_grad();
-  return x;
+  return finished(x, options);
 }
 
 // The orthogonal factor of a tall matrix [m, n] of normal numbers, by iterations that bring its
@@ -110,91 +118,77 @@ double gain(Nonlinearity nonlinearity, double slope) {
 
 Fans fans(const Shape& shape) { return fans_of("fans", shape); }
 
-Tensor constant(const Shape& shape, double value, TensorOptions options) {
-  options.dtype = options.dtype.value_or(DType::f32);
-  return full(shape, value, std::move(options));
+Tensor constant(const Shape& shape, double value, const TensorOptions& options) {
+  TensorOptions made = options;
+  made.dtype = options.dtype.value_or(DType::f32);
+  return full(shape, value, made);
 }
-Tensor uniform(const Shape& shape, double low, double high, TensorOptions options) {
-  return volta::uniform(shape, low, high, std::move(options));
+Tensor uniform(const Shape& shape, double low, double high, const TensorOptions& options) {
+  return volta::uniform(shape, low, high, options);
 }
-Tensor normal(const Shape& shape, double mean, double deviation, TensorOptions options) {
+Tensor normal(const Shape& shape, double mean, double deviation, const TensorOptions& options) {
   if (!(deviation >= 0))
     throw ArgumentError(fmt::format("normal: a deviation of {} is negative", deviation));
-  return bell(shape, mean, deviation, std::move(options));
+  return bell(shape, mean, deviation, options);
 }
-Tensor xavier_uniform(const Shape& shape, XavierOptions xavier, TensorOptions options) {
-  return even(shape, xavier_deviation("xavier_uniform", shape, xavier), std::move(options));
+Tensor xavier_uniform(const Shape& shape, XavierOptions xavier, const TensorOptions& options) {
+  return even(shape, xavier_deviation("xavier_uniform", shape, xavier), options);
 }
-Tensor xavier_normal(const Shape& shape, XavierOptions xavier, TensorOptions options) {
-  return bell(shape, 0, xavier_deviation("xavier_normal", shape, xavier), std::move(options));
+Tensor xavier_normal(const Shape& shape, XavierOptions xavier, const TensorOptions& options) {
+  return bell(shape, 0, xavier_deviation("xavier_normal", shape, xavier), options);
 }
-Tensor kaiming_uniform(const Shape& shape, KaimingOptions kaiming, TensorOptions options) {
-  return even(shape, kaiming_deviation("kaiming_uniform", shape, kaiming), std::move(options));
+Tensor kaiming_uniform(const Shape& shape, KaimingOptions kaiming, const TensorOptions& options) {
+  return even(shape, kaiming_deviation("kaiming_uniform", shape, kaiming), options);
 }
-Tensor kaiming_normal(const Shape& shape, KaimingOptions kaiming, TensorOptions options) {
-  return bell(shape, 0, kaiming_deviation("kaiming_normal", shape, kaiming), std::move(options));
+Tensor kaiming_normal(const Shape& shape, KaimingOptions kaiming, const TensorOptions& options) {
+  return bell(shape, 0, kaiming_deviation("kaiming_normal", shape, kaiming), options);
 }
 
-Tensor orthogonal(const Shape& shape, OrthogonalOptions orthogonal, TensorOptions options) {
+Tensor orthogonal(const Shape& shape, OrthogonalOptions orthogonal, const TensorOptions& options) {
   if (shape.rank() < 2) {
     throw ShapeError(
         fmt::format("orthogonal: {} is no matrix: two axes at least", to_string(shape)));
   }
+  if (shape.numel() == 0) return zeros(shape, options);
   const NoGrad no_grad;
-  const bool wanted = std::exchange(options.requires_grad, false);
-  const DType dtype = options.dtype.value_or(DType::f32);
-  if (dtype == DType::f16 || dtype == DType::bf16) options.dtype = DType::f32;
-  if (shape.numel() == 0) {
-    options.dtype = dtype;
-    options.requires_grad = wanted;
-    return zeros(shape, std::move(options));
-  }
   const std::int64_t rows = shape[0], columns = shape.numel() / rows;
-  const Tensor numbers =
-      randn({std::max(rows, columns), std::min(rows, columns)}, std::move(options));
-  Tensor q = orthogonal_factor(numbers);
+  Tensor q = orthogonal_factor(
+      randn({std::max(rows, columns), std::min(rows, columns)}, precise(options)));
   if (rows < columns) q = q.t();
-  Tensor result = (q * orthogonal.gain).reshape(shape).to(dtype);
-  if (wanted) result.set_requires_grad();
-  return result;
+  return finished((q * orthogonal.gain).reshape(shape), options);
 }
 
 void constant_(const Tensor& tensor, double value) {
   renew("constant_", tensor, {},
-        [&](TensorOptions made) { return constant(tensor.shape(), value, std::move(made)); });
+        [&](const TensorOptions& made) { return constant(tensor.shape(), value, made); });
 }
 void uniform_(const Tensor& tensor, double low, double high, const Generator& generator) {
-  renew("uniform_", tensor, generator, [&](TensorOptions made) {
-    return init::uniform(tensor.shape(), low, high, std::move(made));
-  });
+  renew("uniform_", tensor, generator,
+        [&](const TensorOptions& made) { return init::uniform(tensor.shape(), low, high, made); });
 }
 void normal_(const Tensor& tensor, double mean, double deviation, const Generator& generator) {
-  renew("normal_", tensor, generator, [&](TensorOptions made) {
-    return normal(tensor.shape(), mean, deviation, std::move(made));
-  });
+  renew("normal_", tensor, generator,
+        [&](const TensorOptions& made) { return normal(tensor.shape(), mean, deviation, made); });
 }
 void xavier_uniform_(const Tensor& tensor, XavierOptions xavier, const Generator& generator) {
-  renew("xavier_uniform_", tensor, generator, [&](TensorOptions made) {
-    return xavier_uniform(tensor.shape(), xavier, std::move(made));
-  });
+  renew("xavier_uniform_", tensor, generator,
+        [&](const TensorOptions& made) { return xavier_uniform(tensor.shape(), xavier, made); });
 }
 void xavier_normal_(const Tensor& tensor, XavierOptions xavier, const Generator& generator) {
   renew("xavier_normal_", tensor, generator,
-        [&](TensorOptions made) { return xavier_normal(tensor.shape(), xavier, std::move(made)); });
+        [&](const TensorOptions& made) { return xavier_normal(tensor.shape(), xavier, made); });
 }
 void kaiming_uniform_(const Tensor& tensor, KaimingOptions kaiming, const Generator& generator) {
-  renew("kaiming_uniform_", tensor, generator, [&](TensorOptions made) {
-    return kaiming_uniform(tensor.shape(), kaiming, std::move(made));
-  });
+  renew("kaiming_uniform_", tensor, generator,
+        [&](const TensorOptions& made) { return kaiming_uniform(tensor.shape(), kaiming, made); });
 }
 void kaiming_normal_(const Tensor& tensor, KaimingOptions kaiming, const Generator& generator) {
-  renew("kaiming_normal_", tensor, generator, [&](TensorOptions made) {
-    return kaiming_normal(tensor.shape(), kaiming, std::move(made));
-  });
+  renew("kaiming_normal_", tensor, generator,
+        [&](const TensorOptions& made) { return kaiming_normal(tensor.shape(), kaiming, made); });
 }
 void orthogonal_(const Tensor& tensor, OrthogonalOptions options, const Generator& generator) {
   renew("orthogonal_", tensor, generator,
-        [&](TensorOptions made) { return orthogonal(tensor.shape(), options, std::move(made)); });
+        [&](const TensorOptions& made) { return orthogonal(tensor.shape(), options, made); });
 }
 
 }  // namespace volta::nn::init

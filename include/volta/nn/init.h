@@ -32,27 +32,27 @@ struct OrthogonalOptions {
   double gain = 1;
 };
 
-VOLTA_API Tensor constant(const Shape& shape, double value, TensorOptions options = {});
+VOLTA_API Tensor constant(const Shape& shape, double value, const TensorOptions& options = {});
 VOLTA_API Tensor uniform(const Shape& shape, double low = 0, double high = 1,
-                         TensorOptions options = {});
+                         const TensorOptions& options = {});
 VOLTA_API Tensor normal(const Shape& shape, double mean = 0, double deviation = 1,
-                        TensorOptions options = {});
+                        const TensorOptions& options = {});
 // Deviation gain sqrt(2 / (fan in + fan out)).
 VOLTA_API Tensor xavier_uniform(const Shape& shape, XavierOptions xavier = {},
-                                TensorOptions options = {});
+                                const TensorOptions& options = {});
 VOLTA_API Tensor xavier_normal(const Shape& shape, XavierOptions xavier = {},
-                               TensorOptions options = {});
+                               const TensorOptions& options = {});
 // Deviation gain(nonlinearity, a) / sqrt(fan of the mode). Also named after He.
 VOLTA_API Tensor kaiming_uniform(const Shape& shape, KaimingOptions kaiming = {},
-                                 TensorOptions options = {});
+                                 const TensorOptions& options = {});
 VOLTA_API Tensor kaiming_normal(const Shape& shape, KaimingOptions kaiming = {},
-                                TensorOptions options = {});
+                                const TensorOptions& options = {});
 // Rows (columns, if they are fewer) of length gain, each orthogonal to the others; all axes but the
 // first count as one. Every such matrix is as likely as any other: it is the orthogonal factor of
 // a matrix of normal numbers, computed on the device by products of matrices. Orthogonal to 1e-5
 // in f32, 1e-12 in f64.
 VOLTA_API Tensor orthogonal(const Shape& shape, OrthogonalOptions orthogonal = {},
-                            TensorOptions options = {});
+                            const TensorOptions& options = {});
 
 VOLTA_API void constant_(const Tensor& tensor, double value);
 VOLTA_API void uniform_(const Tensor& tensor, double low = 0, double high = 1,
