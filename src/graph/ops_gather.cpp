@@ -18,7 +18,7 @@ using graph::OpId;
 namespace graph {
 
 std::int64_t count_true(const Tensor& mask, Place place) {
-  return mask.sum(place).item<std::int64_t>();
+  return mask.sum({}, false, place).item<std::int64_t>();
 }
 
 Tensor true_positions(const Tensor& mask, std::int64_t size, Place place) {
@@ -305,7 +305,7 @@ Tensor one_hot(const Tensor& index, std::int64_t classes, Place place) {
   Tensor at = integer_index("one_hot", index, place);
   if (classes == -1) {
     if (index.numel() == 0) throw ArgumentError("one_hot: no indices to count the classes by");
-    classes = at.max(place).item<std::int64_t>() + 1;
+    classes = at.max({}, false, place).item<std::int64_t>() + 1;
   }
   if (classes < 1) throw ArgumentError(fmt::format("one_hot: {} classes", classes));
   const Shape shape = index.shape().inserted(index.rank(), classes);
