@@ -92,6 +92,8 @@ const std::vector<Operation>& operations() {
   return all;
 }
 
+const Registration registration({"indexing", operations});
+
 class GoldenIndexing : public ::testing::TestWithParam<Operation> {};
 TEST_P(GoldenIndexing, AsPyTorch) { check("indexing", GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Ops, GoldenIndexing, ::testing::ValuesIn(operations()),

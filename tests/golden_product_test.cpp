@@ -32,6 +32,8 @@ const std::vector<Operation>& operations() {
   return all;
 }
 
+const Registration registration({"product", operations});
+
 class GoldenProduct : public ::testing::TestWithParam<Operation> {};
 TEST_P(GoldenProduct, AsPyTorch) { check("product", GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Ops, GoldenProduct, ::testing::ValuesIn(operations()),
