@@ -137,7 +137,7 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::true_positions, "index", kSavesNothing, nullptr, expand::true_positions);
   row(OpId::nonzero, "nonzero", kSavesNothing, nullptr, expand::nonzero);
   row(OpId::rows_at_true, "masked_select", kSavesInput1, vjp::rows_at_true, expand::rows_at_true);
-  row(OpId::rows_to_true, "masked_select", kSavesInput1, vjp::rows_to_true, expand::rows_to_true);
+  row(OpId::rows_to_true, "index", kSavesInput1, vjp::rows_to_true, expand::rows_to_true);
   row(OpId::cumsum, "cumsum", kSavesNothing, vjp::cumsum, expand::cumsum);
   row(OpId::fold, "fold", kSavesNothing, vjp::fold, expand::fold);
   row(OpId::sort, "sort", kSavesAuxiliary, vjp::sort, expand::sort);

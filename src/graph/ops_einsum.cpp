@@ -196,6 +196,12 @@ Side as_matrices(const Term& term, const Labels& batch, const Labels& rows, cons
   return side;
 }
 
+// Halves as f32: products of them are rounded once, after they were added up.
+Tensor widened(const Tensor& x, Place place) {
+  const bool half = x.dtype() == DType::f16 || x.dtype() == DType::bf16;
+  return half ? x.to(DType::f32, place) : x;
+}
+
 // The product of two terms, summed over what is not kept.
 Term contracted(Term a, Term b, const Labels& kept, Place place) {
   drop_broadcast(a, b, place);
@@ -226,8 +232,11 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
       }
       return graph::reshape_to(reordered(term, present, place), Shape(sizes), place);
     };
-    const Tensor product = graph::binary(graph::OpId::mul, {spread(a), place}, {spread(b), place});
-    return summed({product, all}, kept, place);
+    const Tensor x = widened(spread(a), place), y = widened(spread(b), place);
+    const Tensor product = graph::binary(graph::OpId::mul, {x, place}, {y, place});
+    Term result = summed({product, all}, kept, place);
+    result.value = result.value.to(a.value.dtype(), place);
+    return result;
   }
   // The operand whose own labels are wanted first is the left one.
   const auto first_wanted = [&](const Labels& labels) {
@@ -376,7 +385,8 @@ Tensor dot(const Tensor& a, const Tensor& b, Place place) {
   }
   const DType dtype = promote(a.dtype(), b.dtype());
   if (dtype == DType::boolean) graph::throw_dtype("dot", dtype, "numbers");
-  return graph::binary(graph::OpId::mul, {a, place}, {b, place})
+  const Tensor x = widened(a, place), y = widened(b, place);
+  return graph::binary(graph::OpId::mul, {x, place}, {y, place})
       .sum({}, false, place)
       .to(dtype, place);
 }

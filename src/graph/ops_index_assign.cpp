@@ -106,7 +106,7 @@ Tensor with_masked(const char* op, const Tensor& view, const Tensor& mask, int a
     if (fits.rank() > after) {
       spread.insert(spread.end() - after, static_cast<std::size_t>(mask.rank() - 1), 1);
     }
-    return where(wide, reshape_to(fits, Shape(spread), place), view);
+    return where(wide, {reshape_to(fits, Shape(spread), place), place}, {view, place});
   }
   sizes[static_cast<std::size_t>(axis)] = count_true(mask, place);
   const Shape selection(sizes);
@@ -119,12 +119,12 @@ Tensor with_masked(const char* op, const Tensor& view, const Tensor& mask, int a
   const Tensor flat = reshape_to(mask, Shape{mask.numel()}, place);
   const Tensor laid =
       rows_to_true(reshape_to(rows_first, Shape{count, columns}, place), flat, place);
-  if (axis == 0) return where(wide, reshape_to(laid, shape, place), view);
+  if (axis == 0) return where(wide, {reshape_to(laid, shape, place), place}, {view, place});
   const Shape merged = selection.with(axis, mask.numel());
   std::vector<std::int64_t> turned(merged.begin(), merged.end());
   std::swap(turned[0], turned[static_cast<std::size_t>(axis)]);
   const Tensor back = reshape_to(laid, Shape(turned), place).transpose(0, axis, place);
-  return where(wide, reshape_to(back, shape, place), view);
+  return where(wide, {reshape_to(back, shape, place), place}, {view, place});
 }
 
 Tensor with_indexed(const char* op, const IndexedView& at, const Tensor& value, Place place) {
