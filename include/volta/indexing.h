@@ -80,7 +80,7 @@ class VOLTA_API Selection : public Tensor {
   // ---- Writing into the source.
   Selection&& operator=(const Operand& value) &&;
   Selection&& operator=(const Selection& value) &&;
-  Selection&& operator=(Selection&& value) &&;
+  Selection&& operator=(Selection&& value) &&;  // NOLINT: no move, it may throw
   Selection&& operator+=(const Operand& value) &&;
   Selection&& operator-=(const Operand& value) &&;
   Selection&& operator*=(const Operand& value) &&;

@@ -239,6 +239,7 @@ Selection::Selection(Selection&& other) noexcept
 Selection::~Selection() = default;
 
 Selection& Selection::operator=(const Selection& other) & noexcept {
+  if (this == &other) return *this;
   Tensor::operator=(static_cast<const Tensor&>(other));
   target_ = other.target_;
   return *this;
@@ -273,11 +274,11 @@ Selection&& Selection::operator=(const Operand& value) && {
   self = graph::SelectionAccess::make(target_);  // what it reads is what was written
   return std::move(*this);
 }
-Selection&& Selection::operator=(const Selection& value) && {
+Selection&& Selection::operator=(const Selection& value) && {  // NOLINT: writes a value
   const Place place = target_ == nullptr ? Place() : target_->place;
   return std::move(*this) = Operand(value, place);
 }
-Selection&& Selection::operator=(Selection&& value) && {
+Selection&& Selection::operator=(Selection&& value) && {  // NOLINT: writes a value
   const Place place = target_ == nullptr ? Place() : target_->place;
   return std::move(*this) = Operand(value, place);
 }
