@@ -100,7 +100,7 @@ TEST(RandomGraphDrawing, CoversTheLanguage) {
   for (int op = 0; op <= static_cast<int>(Op::submit); ++op) {
     EXPECT_GE(drawn[static_cast<Op>(op)], 20) << name_of(static_cast<Op>(op));
   }
-  EXPECT_LT(unknown, known / 200);
+  EXPECT_LT(unknown, known / 50);
 }
 
 // A reference that computes one operation wrongly is found out (on the CPU: a few hundred kernels),
