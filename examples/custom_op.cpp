@@ -8,8 +8,8 @@
 
 using namespace volta;
 
-// Swish, x / (1 + e^(-slope x)), with a slope that is learned and broadcasts. Each parameter has its
-// gradient, over the parameters, the result y and its gradient g.
+// Swish, x / (1 + e^(-slope x)), with a slope that is learned and broadcasts. Each parameter has
+// its gradient, over the parameters, the result y and its gradient g.
 const ScalarFunction sloped_swish({.name = "sloped_swish",
                                    .parameters = "x, slope",
                                    .formula = "x * sigmoid(slope * x)",

@@ -163,8 +163,7 @@ void norm(Vjp& v) {
   const Tensor x = v.input(0), g = v.gradient(), n = v.output();
   if (p == 1) return v.give(0, x.sign() * beside(v, g, axes));
   if (p == 2) return v.give(0, x * beside(v, divided(g, n), axes));
-  if (std::isinf(p))
-    return v.give(0, x.sign() * shares(v, x.abs(), n, axes) * beside(v, g, axes));
+  if (std::isinf(p)) return v.give(0, x.sign() * shares(v, x.abs(), n, axes) * beside(v, g, axes));
   // sign(x) |x|^(p - 1) g / n^(p - 1)
   const Tensor nothing = x.eq(0), size = where(nothing, 1, x.abs());
   const Tensor slope = where(nothing, 0, x.sign() * size.pow(p - 1));
