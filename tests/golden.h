@@ -28,6 +28,7 @@ class Attributes {
 
 enum class Precision {
   exact,  // correctly rounded, or a step or two of it: f32 to 1e-6 relative
+  equal,  // the same, but -0 and 0 are equal: which of them is greater is the device's choice
   close,  // transcendental functions and sums: f32 to 1e-5
 };
 
