@@ -1,6 +1,6 @@
 // Tensor: what users hold. A shared handle to a variable: copies of a Tensor see each other's
 // in-place changes. Operations record what is to be computed; looking at a value computes
-// everything pending.
+// everything pending. Threads may read a tensor at once, but not while one of them changes it.
 #pragma once
 
 #include <cstdint>
