@@ -266,6 +266,18 @@ TEST_F(MixedDevicesTest, MoveToTheGpuWithOneWarningPerPlace) {
   EXPECT_EQ(heard_, std::vector<std::string>{moved + " (" + place(line) + ")"});
 }
 
+TEST_F(MixedDevicesTest, WhatIsUpdatedInPlaceStaysWhereItIs) {
+  Tensor host = ones({3});
+  const Tensor there = ones({3}, {.device = test_device()});
+  host += there;
+  EXPECT_EQ(host.device(), Device::cpu());
+  EXPECT_EQ(host.to_vector<float>(), (std::vector<float>{2, 2, 2}));
+  Tensor device = there.clone();
+  device *= host;
+  EXPECT_EQ(device.device(), test_device());
+  EXPECT_EQ(device.to_vector<float>(), (std::vector<float>{2, 2, 2}));
+}
+
 TEST_F(MixedDevicesTest, MoveToTheCpuWhereThePolicySaysSo) {
   const Tensor a = ones({2}), b = ones({2}, here());
   const ExecutionContext host({.mixed_devices = MixedDevices::to_cpu});

@@ -64,7 +64,9 @@ void update(Tensor& target, OpId op, const char* name, const Operand& other) {
   const Tensor result = graph::binary(op, Operand(target, other.place()), other);
   require_same_shape(name, target, result);
   graph::require_fits_in_place(name, result.dtype(), target.dtype());
-  graph::replace_value(target, result.to(target.dtype(), other.place()), name);
+  // A tensor stays where it is, wherever its operands met.
+  const Tensor here = result.to(target.device(), other.place());
+  graph::replace_value(target, here.to(target.dtype(), other.place()), name);
 }
 
 }  // namespace
