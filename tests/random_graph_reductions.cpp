@@ -32,18 +32,24 @@ struct Lines {
   std::size_t lines() const { return outer * inner; }
 };
 
-// Which elements are the largest of their row; several exact ones share.
+// Which elements are the largest of their row; several exact ones share. Where one that may be the
+// largest is not exact and not alone, nobody knows.
 Array is_largest(const Array& x, const Dims& axes) {
-  const Array top = expand(max(x, axes, true), x.dims);
-  Array near(x.dims, x.dtype);
-  for (std::size_t i = 0; i < x.at.size(); ++i)
-    near.at[i].v = top.at[i].v - x.at[i].v <= top.at[i].e + x.at[i].e ? 1 : 0;
-  const Array count = expand(sum(near, axes, true), x.dims);
+  Array least = x;
+  for (Num& n : least.at) n = {n.v - n.e, 0};
+  const Array bound = expand(max(least, axes, true), x.dims);
+  Array chosen(x.dims, x.dtype), inexact(x.dims, x.dtype);
   for (std::size_t i = 0; i < x.at.size(); ++i) {
-    const bool sure = count.at[i].v == 1 || top.at[i].e == 0 || near.at[i].v == 0;
-    if (!sure) near.at[i].e = kUnknown;
+    const bool candidate = x.at[i].v + x.at[i].e >= bound.at[i].v;
+    chosen.at[i].v = candidate ? 1 : 0;
+    inexact.at[i].v = candidate && x.at[i].e > 0 ? 1 : 0;
   }
-  return near;
+  const Array count = expand(sum(chosen, axes, true), x.dims);
+  const Array doubts = expand(sum(inexact, axes, true), x.dims);
+  for (std::size_t i = 0; i < x.at.size(); ++i) {
+    if (chosen.at[i].v != 0 && count.at[i].v > 1 && doubts.at[i].v > 0) chosen.at[i].e = kUnknown;
+  }
+  return chosen;
 }
 
 // Of those that are known the first of each row.
