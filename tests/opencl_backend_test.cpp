@@ -217,13 +217,13 @@ void check_sample(Backend& backend, const Sample& sample) {
                   &expected_error);
     EXPECT_EQ(compare(sample, binding, inputs[n], actual), "") << "binding " << n;
   }
-  const auto error = backend.take_error(0);
+  const auto error = executable->take_error();
   ASSERT_EQ(error.has_value(), sample.bad_index);
   if (error) {
     EXPECT_EQ(error->site, expected_error.site);
     EXPECT_EQ(error->high, expected_error.high);
     EXPECT_GE(error->index, expected_error.high);
-    EXPECT_FALSE(backend.take_error(0).has_value()) << "taking an error clears it";
+    EXPECT_FALSE(executable->take_error().has_value()) << "taking an error clears it";
   }
 }
 

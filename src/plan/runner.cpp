@@ -3,21 +3,19 @@
 
 #include <algorithm>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "backend/pool.h"
 #include "core/counting.h"
 #include "core/registry.h"
+#include "graph/index_checks.h"
 #include "plan/explain.h"
+#include "plan/index_results.h"
 #include "plan/plan.h"
 #include "plan/structure.h"
-#include "volta/error.h"
 
 namespace volta::plan {
 
@@ -52,8 +50,6 @@ struct DeviceState {
   DeviceEntry& entry;
   std::list<Entry> plans;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
-  std::map<std::int32_t, std::vector<graph::Site>>
-      sites;  // first site of a plan -> its latest places
   GroupingCache groupings;
   Buffer* arena = nullptr;
   std::vector<std::unique_ptr<Batch>> spare;
@@ -150,6 +146,7 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
   state.outputs.clear();
   state.buffers.clear();
   state.shared.clear();
+  std::uint64_t run = 0;
   try {
     for (std::size_t i = 0; i < plan.donor.size(); ++i) {
       Buffer* buffer = nullptr;
@@ -169,6 +166,10 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
     }
     state.args.clear();
     for (const std::uint32_t arg : plan.arg_map) state.args.push_back(batch.args[arg]);
+    if (plan.checks) {
+      plan.checks->sites = batch.sites;
+      run = plan.checks->begin_run();
+    }
     plan.executable->run(state.leaves, state.outputs,
                          state.arena ? state.arena->address : Address{}, state.args);
   } catch (...) {
@@ -176,6 +177,8 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
     for (Buffer* buffer : state.shared) graph::release(buffer);
     throw;
   }
+  if (plan.checks && state.entry.device.is_cpu()) plan.checks->verify_all();  // it has finished
+  note_dependences(plan, batch, run);
   auto shared = state.shared.begin();
   for (const Result& result : plan.results) {
     Node* node = batch.nodes[result.node];
@@ -193,22 +196,34 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
   count(live_counters().submits);
 }
 
+void prepare(DeviceState& state, Plan& plan, const Batch& batch) {
+  plan.executable = state.entry.backend.prepare(state.entry.index, plan.steps);
+  if (!batch.sites.empty()) plan.checks = std::make_shared<graph::IndexLog>(*plan.executable);
+}
+
+// Before a plan goes: nobody can ask it later for the indices it met.
+void retire(DeviceState& state, const Plan& plan) {
+  if (!plan.checks) return;
+  if (plan.checks->open()) {
+    state.entry.backend.synchronize(state.entry.index);
+    plan.checks->verify_all();
+  }
+  plan.checks->close();
+}
+
 Plan& find_or_build(DeviceState& state, Batch& batch) {
   const Key key = key_of(batch, state.donatable);
   if (const auto found = state.by_key.find(key); found != state.by_key.end()) {
     state.plans.splice(state.plans.begin(), state.plans, found->second);
-    Plan& plan = *found->second->plan;
-    if (!batch.sites.empty()) state.sites[plan.first_site] = batch.sites;
-    return plan;
+    return *found->second->plan;
   }
   auto plan = build_plan(batch, state.donatable, !state.entry.device.is_cpu(), state.groupings);
   count(live_counters().plans_built);
-  plan->executable = state.entry.backend.prepare(state.entry.index, plan->steps);
-  if (!batch.sites.empty()) state.sites[plan->first_site] = batch.sites;
+  prepare(state, *plan, batch);
   state.plans.push_front({key, std::move(plan)});
   state.by_key[key] = state.plans.begin();
   if (state.plans.size() > kMaxPlans) {
-    state.sites.erase(state.plans.back().plan->first_site);
+    retire(state, *state.plans.back().plan);
     state.by_key.erase(state.plans.back().key);
     state.plans.pop_back();
   }
@@ -267,8 +282,9 @@ void submit_segment(Segment& segment, Node* observed) {
       try {
         const std::vector<bool> none(batch->leaves.size(), false);
         auto cone = build_plan(*batch, none, !entry.device.is_cpu(), state.groupings, observed);
-        cone->executable = entry.backend.prepare(entry.index, cone->steps);
+        prepare(state, *cone, *batch);
         execute(state, *cone, *batch);
+        retire(state, *cone);
       } catch (...) {  // the first error is the one to report
       }
     }
@@ -302,7 +318,9 @@ CacheStats cache_stats(Device device) {
   CacheStats stats;
   stats.plans = state.plans.size();
   stats.groupings = state.groupings.size();
-  stats.sites = state.sites.size();
+  stats.sites = static_cast<std::size_t>(
+      std::count_if(state.plans.begin(), state.plans.end(),
+                    [](const DeviceState::Entry& e) { return e.plan->checks != nullptr; }));
   if (state.arena != nullptr) stats.arena_bytes = state.arena->bytes;
   if (!state.plans.empty()) stats.latest_arena = state.plans.front().plan->steps.arena_bytes;
   return stats;
@@ -328,25 +346,14 @@ void ensure_computed(Node* node) {
 
 void check_device_error(DeviceEntry& entry) {
   const std::lock_guard device_guard(entry.lock);
-  const auto record = entry.backend.take_error(entry.index);
-  if (!record) return;
-  const auto& sites = plan::state_of(entry).sites;
-  std::string where = "index";
-  std::int64_t index = record->index, low = 0;
-  if (auto plan = sites.upper_bound(record->site); plan != sites.begin()) {
-    --plan;
-    const auto number = static_cast<std::size_t>(record->site - plan->first);
-    if (number < plan->second.size()) {
-      const Site& site = plan->second[number];
-      where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file, site.place.line);
-      if (wraps_indices(site.op)) {
-        low = -record->high;
-        if (index < 0) index -= record->high;  // as it was before it was counted from the end
-      }
+  for (const auto& [key, plan] : plan::state_of(entry).plans) {
+    if (!plan->checks) continue;
+    plan->checks->verify_all();
+    if (IndexLog::Failure* failure = plan->checks->unreported()) {
+      failure->reported = true;
+      std::rethrow_exception(failure->error);
     }
   }
-  throw IndexError(
-      fmt::format("{}: index {} is out of range [{}, {})", where, index, low, record->high));
 }
 
 }  // namespace volta::graph

@@ -65,17 +65,10 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   }
 
   std::unique_ptr<Executable> prepare(int, const plan::PlanSteps& steps) override {
-    return cpu::make_executable(steps, *this, error_);
+    return cpu::make_executable(steps, *this);
   }
 
   void synchronize(int) override {}
-
-  std::optional<kernel::ErrorRecord> take_error(int) override {
-    if (error_.claimed == 0) return std::nullopt;
-    const kernel::ErrorRecord taken = error_;
-    error_ = {};
-    return taken;
-  }
 
  private:
   // Programs by canonical text: each distinct one is prepared once.
@@ -92,7 +85,6 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
 
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<const cpu::BlockProgram>> programs_;
-  kernel::ErrorRecord error_;
 };
 
 }  // namespace

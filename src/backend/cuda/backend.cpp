@@ -110,10 +110,6 @@ class CudaBackend final : public Backend {
 
   void synchronize(int device) override { this->device(device)->synchronize(); }
 
-  std::optional<kernel::ErrorRecord> take_error(int device) override {
-    return this->device(device)->take_error();
-  }
-
  private:
   const Driver& driver() const { return libraries_->driver; }
 

@@ -106,6 +106,7 @@ PreparedSteps::Launch PreparedSteps::lay_out(const plan::KernelStep& step) {
   launch.horizontal = program.schedule.horizontal;
   launch.has_args = !program.args.empty();
   launch.has_error = kernel::analyze(program).has_bounded;
+  checks_indices_ |= launch.has_error;
   if (!launch.horizontal) {
     const plan::Binding& binding = step.segments.front();
     launch.blocks = grid_size(kernel::block_count(program, binding.ints), step.label);

@@ -61,6 +61,7 @@ class PreparedSteps {
   // What issuing every step amounts to.
   std::uint64_t launches() const { return launches_; }
   std::uint64_t library_calls() const { return library_calls_; }
+  bool checks_indices() const { return checks_indices_; }
   // The last step that writes an output; nothing when none does.
   std::optional<std::size_t> last_writer(std::size_t output) const { return last_writers_[output]; }
 
@@ -102,6 +103,7 @@ class PreparedSteps {
   std::vector<std::variant<Launch, ProductStep>> steps_;
   std::vector<std::optional<std::size_t>> last_writers_;
   std::size_t table_words_ = 0;
+  bool checks_indices_ = false;
   std::uint64_t launches_ = 0, library_calls_ = 0;
 };
 

@@ -61,10 +61,6 @@ class OpenClBackend final : public Backend {
 
   void synchronize(int device) override { check(clFinish(open(device)->queue()), "clFinish"); }
 
-  std::optional<kernel::ErrorRecord> take_error(int device) override {
-    return open(device)->take_error();
-  }
-
  private:
   const DeviceInfo& info(int device) const { return devices_.at(static_cast<std::size_t>(device)); }
 
