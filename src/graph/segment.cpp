@@ -261,12 +261,26 @@ std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
   return number;
 }
 
-void Batch::reset() {
+void Batch::drop_journal() {
   for (const JournalEntry& entry : journal) {
     unhold(entry.previous);
     release(entry.variable);
   }
   journal.clear();
+  for (Leaf& leaf : leaves) leaf.journaled = 0;
+}
+
+void Batch::update_live() {
+  live = 0;
+  for (Node* node : nodes) {
+    node->live =
+        node->state.load(std::memory_order_relaxed) == NodeState::Pending && node->holders() > 0;
+    if (node->live) live ^= live_word(node->index);
+  }
+}
+
+void Batch::reset() {
+  drop_journal();
   for (Node* node : nodes) release(node);
   for (const Leaf& leaf : leaves) release(leaf.node);
   for (Node* node : constants) release(node);

@@ -91,6 +91,10 @@ struct Batch {
   std::uint32_t find_leaf(const Node* node) const;
   std::uint32_t leaf_number(Node* node, bool& fresh);  // adds the leaf if it is new
   void reset();                                        // drops every reference
+  void drop_journal();
+  // Which nodes are pending and held, found anew: while the batch was in no segment nobody noted
+  // it.
+  void update_live();
   bool empty() const { return nodes.empty(); }
 
  private:
@@ -106,6 +110,7 @@ struct Segment {
   // variables, and does so before it goes on. Each holds a reference to the node assigned.
   std::vector<JournalEntry> failed;
   std::atomic<bool> has_failed{false};
+  bool set_aside = false;  // no thread's: has a batch whose sweep failed (plan/runner.cpp)
 };
 
 // This thread's segment for a device.

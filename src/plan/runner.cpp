@@ -34,6 +34,9 @@ struct Key {
   std::uint64_t live = 0;
   friend bool operator==(const Key&, const Key&) = default;
 };
+// Sets the key of a batch that was set aside apart: its assignments are gone.
+constexpr std::uint64_t kAsideWord = 0xA51DE;
+
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
     return key.hash.a ^ (key.live * 0x9E3779B97F4A7C15u);
@@ -53,6 +56,7 @@ struct DeviceState {
   GroupingCache groupings;
   Buffer* arena = nullptr;
   std::vector<std::unique_ptr<Batch>> spare;
+  std::vector<Segment*> aside, free_aside;  // with batches whose sweep failed, and for the next
   // Reused between runs: a steady-state step allocates nothing.
   std::vector<Address> leaves, outputs;
   std::vector<std::uint64_t> args;
@@ -138,8 +142,18 @@ Buffer* shared_or_copied(DeviceEntry& entry, Buffer* leaf) {
   return copy;
 }
 
-// Memory first, then the launches: if memory runs out nothing has happened.
-void execute(DeviceState& state, Plan& plan, Batch& batch) {
+bool overwrites(const Plan& plan) {
+  return std::any_of(plan.donor.begin(), plan.donor.end(), [](int leaf) { return leaf >= 0; });
+}
+
+// What the plan overwrites may be gone when the launches fail, so nothing can be tried again.
+struct Overwritten {
+  std::exception_ptr error;
+};
+
+// Memory first, then the launches: if memory runs out nothing has happened. `alone`: other nodes of
+// the batch stay pending, and need the recipes of those computed now.
+void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
   ensure_arena(state, plan.steps.arena_bytes);
   state.leaves.clear();
   for (const graph::Leaf& leaf : batch.leaves) state.leaves.push_back(leaf.node->buffer->address);
@@ -170,8 +184,13 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
       plan.checks->sites = batch.sites;
       run = plan.checks->begin_run();
     }
-    plan.executable->run(state.leaves, state.outputs,
-                         state.arena ? state.arena->address : Address{}, state.args);
+    try {
+      plan.executable->run(state.leaves, state.outputs,
+                           state.arena ? state.arena->address : Address{}, state.args);
+    } catch (...) {
+      if (overwrites(plan)) throw Overwritten{std::current_exception()};
+      throw;
+    }
   } catch (...) {
     for (Buffer* buffer : state.buffers) graph::release(buffer);
     for (Buffer* buffer : state.shared) graph::release(buffer);
@@ -188,12 +207,20 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
     } else {
       node->buffer = *shared++;
     }
-    node->inputs = nullptr;
-    node->inputs_count = 0;
+    if (!alone) {
+      node->inputs = nullptr;
+      node->inputs_count = 0;
+    }
     node->state.store(NodeState::Computed, std::memory_order_release);
   }
   for (Buffer* buffer : state.buffers) graph::release(buffer);
   count(live_counters().submits);
+}
+
+void mark_failed(Node& node, const std::exception_ptr& error) {
+  if (node.state.load(std::memory_order_relaxed) != NodeState::Pending) return;
+  node.error = error;
+  node.state.store(NodeState::Failed, std::memory_order_release);
 }
 
 void prepare(DeviceState& state, Plan& plan, const Batch& batch) {
@@ -230,17 +257,56 @@ Plan& find_or_build(DeviceState& state, Batch& batch) {
   return *state.plans.front().plan;
 }
 
-// Parameters get their last good node back, and whoever still looks at a node of the batch is told
+// Parameters get their last good node back; whoever still looks at the node that failed is told
 // why.
-void fail(Segment& segment, Batch& batch, const std::exception_ptr& error) {
+void undo_assignments(Segment& segment, Batch& batch, const std::exception_ptr& error) {
   const bool left = graph::leave_to_owner(segment, batch.journal);
-  for (Node* node : batch.nodes) {
-    if (node->state.load(std::memory_order_relaxed) != NodeState::Pending) continue;
-    node->error = error;
-    node->state.store(NodeState::Failed, std::memory_order_release);
-  }
+  for (const graph::JournalEntry& entry : batch.journal) mark_failed(*entry.assigned, error);
   if (left) return;
   for (const graph::JournalEntry& entry : batch.journal) graph::undo_assignment(entry);
+}
+
+// A batch whose sweep failed leaves the segment, or every later sweep would fail too. What is held
+// of it stays pending, in a segment that no thread records into: whoever looks has it tried again,
+// the whole and then the cone of what is looked at.
+void set_aside(DeviceState& state, Segment& segment, Batch& batch) {
+  Segment* home = &segment;
+  if (!segment.set_aside) {
+    if (state.free_aside.empty()) {
+      state.free_aside.push_back(new Segment);  // never freed: another thread may be looking at it
+      state.free_aside.back()->entry = &state.entry;
+      state.free_aside.back()->set_aside = true;
+    }
+    home = state.free_aside.back();
+    state.free_aside.pop_back();
+    state.aside.push_back(home);
+  }
+  batch.drop_journal();
+  batch.hash.mix(kAsideWord);
+  const std::lock_guard guard(home->lock);
+  for (Node* node : batch.nodes) {
+    if (node->state.load(std::memory_order_relaxed) == NodeState::Pending)
+      node->segment.store(home, std::memory_order_release);
+  }
+  batch.update_live();
+  std::swap(home->batch, batch);
+}
+
+// Frees what was set aside and is wanted no more.
+void drop_aside(DeviceState& state) {
+  std::erase_if(state.aside, [&](Segment* segment) {
+    Batch dropped;
+    {
+      const std::lock_guard guard(segment->lock);
+      segment->batch.update_live();
+      if (segment->batch.live != 0) return false;
+      std::swap(dropped, segment->batch);
+      for (Node* node : dropped.nodes) node->segment.store(nullptr, std::memory_order_release);
+    }
+    dropped.reset();
+    state.free_aside.push_back(segment);
+    return true;
+  });
 }
 
 // Takes what was recorded out of the segment, which is then free to record on.
@@ -264,6 +330,20 @@ void give_back(DeviceState& state, std::unique_ptr<Batch> batch) {
   state.spare.push_back(std::move(batch));
 }
 
+// Computes one node of a batch whose sweep failed; false if that fails as well.
+bool compute_alone(DeviceState& state, Batch& batch, const Node& node) {
+  try {
+    const std::vector<bool> none(batch.leaves.size(), false);
+    const auto plan = build_plan(batch, none, !state.entry.device.is_cpu(), state.groupings, &node);
+    prepare(state, *plan, batch);
+    execute(state, *plan, batch, true);
+    retire(state, *plan);
+    return true;
+  } catch (...) {  // the sweep's error is the one to report
+    return false;
+  }
+}
+
 }  // namespace
 
 void submit_segment(Segment& segment) { submit_segment(segment, nullptr); }
@@ -272,30 +352,26 @@ void submit_segment(Segment& segment, Node* observed) {
   DeviceEntry& entry = *segment.entry;
   const std::lock_guard device_guard(entry.lock);
   DeviceState& state = state_of(entry);
+  if (!state.aside.empty()) drop_aside(state);
   std::unique_ptr<Batch> batch = take_batch(state, segment);
   if (batch->live == 0) return give_back(state, std::move(batch));
+  std::exception_ptr error;
   try {
-    execute(state, find_or_build(state, *batch), *batch);
-  } catch (...) {
-    const std::exception_ptr error = std::current_exception();
-    if (observed != nullptr) {
-      try {
-        const std::vector<bool> none(batch->leaves.size(), false);
-        auto cone = build_plan(*batch, none, !entry.device.is_cpu(), state.groupings, observed);
-        prepare(state, *cone, *batch);
-        execute(state, *cone, *batch);
-        retire(state, *cone);
-      } catch (...) {  // the first error is the one to report
-      }
-    }
-    fail(segment, *batch, error);
-    const bool rescued = observed != nullptr &&
-                         observed->state.load(std::memory_order_acquire) == NodeState::Computed;
+    execute(state, find_or_build(state, *batch), *batch, false);
+    return give_back(state, std::move(batch));
+  } catch (const Overwritten& overwritten) {
+    undo_assignments(segment, *batch, overwritten.error);
+    for (Node* node : batch->nodes) mark_failed(*node, overwritten.error);
     give_back(state, std::move(batch));
-    if (!rescued) std::rethrow_exception(error);
-    return;
+    std::rethrow_exception(overwritten.error);
+  } catch (...) {
+    error = std::current_exception();
   }
+  const bool rescued = observed != nullptr && compute_alone(state, *batch, *observed);
+  undo_assignments(segment, *batch, error);
+  set_aside(state, segment, *batch);
   give_back(state, std::move(batch));
+  if (!rescued) std::rethrow_exception(error);
 }
 
 Explanation explain_segment(Segment& segment, const SavedFor& saved_for) {

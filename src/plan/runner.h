@@ -14,7 +14,8 @@
 namespace volta::plan {
 
 // Runs everything pending in the segment. On failure parameters assigned in it get their last good
-// value back, its held nodes carry the error, and the error is thrown.
+// value back, what else is held of it stays pending but leaves the segment, and the error is
+// thrown.
 void submit_segment(graph::Segment& segment);
 
 // The same for the sake of one node: if the whole sweep fails, that node's own cone is tried alone,
