@@ -83,6 +83,9 @@ class VOLTA_BACKEND_API Backend {
   // Compiles everything the plan needs. Throws BackendError with the compiler's words.
   virtual std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) = 0;
 
+  // Compiled programs the device has now.
+  virtual std::size_t program_count(int device) const;
+
   virtual void synchronize(int device) = 0;
 };
 

@@ -394,6 +394,7 @@ CacheStats cache_stats(Device device) {
   CacheStats stats;
   stats.plans = state.plans.size();
   stats.groupings = state.groupings.size();
+  stats.programs = entry.backend.program_count(entry.index);
   stats.sites = static_cast<std::size_t>(
       std::count_if(state.plans.begin(), state.plans.end(),
                     [](const DeviceState::Entry& e) { return e.plan->checks != nullptr; }));

@@ -32,6 +32,7 @@ struct CacheStats {
   std::size_t plans = 0;
   std::size_t groupings = 0;
   std::size_t sites = 0;           // plans that check indices
+  std::size_t programs = 0;        // compiled
   std::uint64_t arena_bytes = 0;   // memory that temporaries of all plans share
   std::uint64_t latest_arena = 0;  // what the plan used last needs of it
 };

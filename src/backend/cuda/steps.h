@@ -67,7 +67,7 @@ class PreparedSteps {
 
  private:
   struct Launch {
-    CUfunction function = nullptr;
+    Modules::Loaded module;
     unsigned blocks = 0, threads = 0;  // no blocks: nothing to do
     bool horizontal = false, has_args = false, has_error = false;
     std::vector<plan::BufferRef> buffers;
@@ -88,7 +88,7 @@ class PreparedSteps {
     Launch generic;  // where the library does not take the product
   };
 
-  // A launch without its function.
+  // A launch without its module.
   Launch lay_out(const plan::KernelStep& step);
   static Launch lay_out(const SortLaunch& part, const std::string& label);
   // Compiles the generic lowering of a product, unless it is there already.

@@ -39,22 +39,21 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
       if (takes_tiles(device_->info(), *product)) {
         next.product = product_launches(device_->info(), *product);
         for (const GemmLaunch& launch : next.product->launches)
-          kernels.push_back({launch.source.text, &product->label});
+          kernels.push_back({launch.source, &product->label});
       } else {
         next.step = lower_matmul(*product);
       }
     }
     if (const auto* kernel = std::get_if<plan::KernelStep>(&next.step)) {
       checks |= kernel::analyze(*kernel->program).has_bounded;
-      kernels.push_back(
-          {kernel::emit(*kernel->program, kernel::Dialect::OpenCL).text, &kernel->label});
+      kernels.push_back({kernel::emit(*kernel->program, kernel::Dialect::OpenCL), &kernel->label});
     }
   }
   if (checks) {
     error_ = device_->allocate(sizeof(kernel::ErrorRecord), "the error record of a plan");
     write_error({});
   }
-  device_->compiler().prepare(std::move(kernels));
+  const Compiler::Programs programs = device_->compiler().prepare(std::move(kernels));
   for (const Prepared& next : prepared) {
     if (next.product) {
       launches_.push_back(std::make_unique<GemmKernelsLaunch>(

@@ -37,7 +37,7 @@ class HorizontalLaunch final : public Launch {
     std::size_t blocks = 0;
   };
   struct Part {
-    KernelHandle kernel;
+    Kernel kernel;
     BufferHandle table;
     std::size_t capacity = 0;  // words of the table
     Content content;

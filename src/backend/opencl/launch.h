@@ -68,7 +68,7 @@ class KernelLaunch final : public Launch {
 
  private:
   DeviceContext& device_;
-  KernelHandle kernel_;
+  Kernel kernel_;
   std::size_t threads_ = 0;
   std::size_t blocks_ = 0;
   std::vector<plan::BufferRef> refs_;

@@ -59,6 +59,12 @@ class OpenClBackend final : public Backend {
     return std::make_unique<OpenClExecutable>(open(device), steps);
   }
 
+  std::size_t program_count(int device) const override {
+    const std::lock_guard lock(mutex_);
+    const auto& opened = opened_.at(static_cast<std::size_t>(device));
+    return opened ? opened->compiler().program_count() : 0;
+  }
+
   void synchronize(int device) override { check(clFinish(open(device)->queue()), "clFinish"); }
 
  private:
@@ -72,7 +78,7 @@ class OpenClBackend final : public Backend {
   }
 
   const std::vector<DeviceInfo> devices_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::shared_ptr<DeviceContext>> opened_;
 };
 
