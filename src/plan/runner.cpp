@@ -51,6 +51,7 @@ struct DeviceState {
     std::unique_ptr<Plan> plan;
   };
   DeviceEntry& entry;
+  std::uint64_t runs = 0;
   std::list<Entry> plans;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
   GroupingCache groupings;
@@ -215,6 +216,7 @@ void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
   }
   for (Buffer* buffer : state.buffers) graph::release(buffer);
   count(live_counters().submits);
+  ++state.runs;
 }
 
 void mark_failed(Node& node, const std::exception_ptr& error) {
@@ -392,6 +394,7 @@ CacheStats cache_stats(Device device) {
   const std::lock_guard guard(entry.lock);
   const DeviceState& state = state_of(entry);
   CacheStats stats;
+  stats.runs = state.runs;
   stats.plans = state.plans.size();
   stats.groupings = state.groupings.size();
   stats.programs = entry.backend.program_count(entry.index);

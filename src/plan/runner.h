@@ -29,6 +29,7 @@ Explanation explain_segment(
 
 // What a device keeps between submits.
 struct CacheStats {
+  std::uint64_t runs = 0;  // plans run so far
   std::size_t plans = 0;
   std::size_t groupings = 0;
   std::size_t sites = 0;           // plans that check indices
