@@ -223,14 +223,14 @@ TEST(CountersTest, CountAndReset) {
   threads.reserve(4);
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([] {
-      for (int i = 0; i < 1000; ++i) count(live_counters().fallbacks);
+      for (int i = 0; i < 1000; ++i) count(live_counters().transfers);
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(counters().launches, 1u);
   EXPECT_EQ(counters().bytes_to_device, 40u);
-  EXPECT_EQ(counters().fallbacks, 4000u);
+  EXPECT_EQ(counters().transfers, 4000u);
   reset_counters();
-  EXPECT_EQ(counters().fallbacks, 0u);
+  EXPECT_EQ(counters().transfers, 0u);
   EXPECT_EQ(counters().launches, 0u);
 }
 

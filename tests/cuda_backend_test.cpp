@@ -168,12 +168,12 @@ void run_sample(Backend& backend, const Sample& sample, const std::vector<Sample
         actual.push_back(memory.get<std::byte>(outputs[n++], bytes.size()));
       EXPECT_EQ(compare(sample, bindings[b], expected[b], actual), "") << "run " << run;
     }
-    const auto taken = backend.take_error(0);
+    const auto taken = executable->take_error();
     ASSERT_EQ(taken.has_value(), sample.bad_index);
     if (taken) {
       EXPECT_EQ(taken->site, error.site);
       EXPECT_EQ(taken->high, error.high);
-      EXPECT_FALSE(backend.take_error(0).has_value());
+      EXPECT_FALSE(executable->take_error().has_value());
     }
   }
 }

@@ -1,5 +1,7 @@
 // The disk cache of compiled kernels: round trips, damage, and folders that cannot be used.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -99,6 +101,38 @@ TEST_F(KernelCacheTest, ForeignFileIsDeleted) {
   write(entry("key"), std::string(100, 'x'));
   EXPECT_FALSE(cache.load("key", binary_));
   EXPECT_FALSE(fs::exists(entry("key")));
+}
+
+TEST_F(KernelCacheTest, AnEntryOfAnotherKeyIsDeleted) {
+  kernel::CacheFolder cache(folder_);
+  cache.store("one", "its binary");
+  cache.store("two", "another");
+  fs::copy_file(entry("one"), entry("two"), fs::copy_options::overwrite_existing);
+  EXPECT_FALSE(cache.load("two", binary_));
+  EXPECT_FALSE(fs::exists(entry("two")));
+  EXPECT_TRUE(cache.load("one", binary_));
+}
+
+TEST_F(KernelCacheTest, AFolderInTheEntrysPlaceIsAbsent) {
+  fs::create_directories(entry("key"));
+  fs::create_directories(entry("full") / "below");
+  kernel::CacheFolder cache(folder_);
+  EXPECT_FALSE(cache.load("key", binary_));
+  EXPECT_FALSE(cache.load("full", binary_));
+  cache.store("key", "binary");  // an empty folder was deleted
+  EXPECT_TRUE(cache.load("key", binary_));
+  EXPECT_EQ(warnings_, 0);
+}
+
+TEST_F(KernelCacheTest, APipeInTheEntrysPlaceIsNotWaitedFor) {
+  fs::create_directories(folder_);
+  ASSERT_EQ(::mkfifo(entry("key").c_str(), 0600), 0);
+  ASSERT_EQ(::symlink(entry("key").c_str(), entry("link").c_str()), 0);
+  kernel::CacheFolder cache(folder_);
+  EXPECT_FALSE(cache.load("link", binary_));
+  EXPECT_FALSE(cache.load("key", binary_));
+  cache.store("key", "binary");
+  EXPECT_TRUE(cache.load("key", binary_));
 }
 
 // Root writes through permissions, so a file in the folder's place stands for one that cannot be

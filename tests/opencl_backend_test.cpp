@@ -21,6 +21,8 @@
 #include "backend/matmul_program.h"
 #include "core/build_stamp.h"
 #include "core/counting.h"
+#include "kernel/cache_folder.h"
+#include "kernel/emit.h"
 #include "kernel_reference.h"
 #include "kernel_samples.h"
 #include "volta/error.h"
@@ -217,13 +219,13 @@ void check_sample(Backend& backend, const Sample& sample) {
                   &expected_error);
     EXPECT_EQ(compare(sample, binding, inputs[n], actual), "") << "binding " << n;
   }
-  const auto error = backend.take_error(0);
+  const auto error = executable->take_error();
   ASSERT_EQ(error.has_value(), sample.bad_index);
   if (error) {
     EXPECT_EQ(error->site, expected_error.site);
     EXPECT_EQ(error->high, expected_error.high);
     EXPECT_GE(error->index, expected_error.high);
-    EXPECT_FALSE(backend.take_error(0).has_value()) << "taking an error clears it";
+    EXPECT_FALSE(executable->take_error().has_value()) << "taking an error clears it";
   }
 }
 
@@ -469,6 +471,54 @@ TEST_F(OpenClBackendTest, ASecondBackendLoadsFromTheDiskCache) {
   std::vector<Bytes> expected{bytes_of(std::vector<float>(10, 1.0f)), Bytes(40)};
   run_reference(*program, {10}, pointers(expected), &arg, nullptr);
   EXPECT_EQ(fetch(*other, x[0], 40), expected[1]);
+}
+
+// The key of the cache's entry that mentions a text, of those written since.
+std::string entry_with(const std::filesystem::path& folder, const std::string& text,
+                       std::filesystem::file_time_type since) {
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    std::error_code gone;
+    if (file.last_write_time(gone) < since || gone) continue;
+    std::string binary;
+    const std::string key = file.path().stem().string();
+    if (kernel::CacheFolder(folder).load(key, binary) && binary.find(text) != std::string::npos)
+      return key;
+  }
+  return {};
+}
+
+TEST_F(OpenClBackendTest, ACachedBinaryWithoutTheKernelIsCompiledAnew) {
+  const std::filesystem::path folder = std::getenv("VOLTA_CACHE_DIR");
+  const auto start = std::filesystem::file_time_type::clock::now() - std::chrono::seconds(1);
+  const kernel::Program one = add_program(fresh_constant()), two = add_program(fresh_constant());
+  const auto steps_of = [](const kernel::Program& program) {
+    return one_step(
+        kernel_step(program, {{{10}, {{Ref::Kind::Leaf, 0, 0}, {Ref::Kind::Output, 0, 0}}, 0}},
+                    "cached"),
+        1);
+  };
+  backend().prepare(0, steps_of(one));
+  backend().prepare(0, steps_of(two));
+  const auto name = [](const kernel::Program& program) {
+    return kernel::emit(program, kernel::Dialect::OpenCL).name;
+  };
+  ASSERT_NE(name(one), name(two));
+  const std::string key = entry_with(folder, name(one), start),
+                    other_key = entry_with(folder, name(two), start);
+  if (key.empty() || other_key.empty()) GTEST_SKIP() << "this driver's binaries name no kernels";
+  std::string binary;
+  ASSERT_TRUE(kernel::CacheFolder(folder).load(other_key, binary));
+  kernel::CacheFolder(folder).store(key, binary);
+
+  const auto compiled = [] { return live_counters().compilations.load(); };
+  const auto before = compiled();
+  const char* why = nullptr;
+  const auto second = create_backend(&why), third = create_backend(&why);
+  ASSERT_NE(third, nullptr) << why;
+  EXPECT_NO_THROW(second->prepare(0, steps_of(one)));
+  EXPECT_EQ(compiled() - before, 1u);
+  EXPECT_NO_THROW(third->prepare(0, steps_of(one)));
+  EXPECT_EQ(compiled() - before, 1u) << "the entry was not replaced";
 }
 
 TEST_F(OpenClBackendTest, ACompilerFailureGivesTheKernelAndTheLog) {

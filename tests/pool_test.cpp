@@ -55,7 +55,6 @@ class PaperBackend : public Backend {
   void copy(int, Address, Address, std::size_t) override {}
   std::unique_ptr<Executable> prepare(int, const plan::PlanSteps&) override { return nullptr; }
   void synchronize(int) override {}
-  std::optional<kernel::ErrorRecord> take_error(int) override { return std::nullopt; }
 
   std::uint64_t used() const { return used_; }
 

@@ -23,7 +23,6 @@ struct Counters {
   std::uint64_t bytes_to_device = 0;
   std::uint64_t bytes_to_host = 0;
   std::uint64_t allocations = 0;  // times a pool asked its backend for memory
-  std::uint64_t fallbacks = 0;    // operations a backend handed to the CPU
 };
 
 VOLTA_API Counters counters();

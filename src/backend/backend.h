@@ -44,6 +44,10 @@ class Executable {
   // live_counters().
   virtual void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
                    std::span<const std::uint64_t> args) = 0;
+
+  // The error that a run left whose kernels have ended, if any; clears it, and then no other run of
+  // this executable is under way. Of several errors one is told.
+  virtual std::optional<kernel::ErrorRecord> take_error() = 0;
 };
 
 class VOLTA_BACKEND_API Backend {
@@ -79,10 +83,10 @@ class VOLTA_BACKEND_API Backend {
   // Compiles everything the plan needs. Throws BackendError with the compiler's words.
   virtual std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) = 0;
 
-  virtual void synchronize(int device) = 0;
+  // Compiled programs the device has now.
+  virtual std::size_t program_count(int device) const;
 
-  // After a wait: the error a kernel left, if any; clears it.
-  virtual std::optional<kernel::ErrorRecord> take_error(int device) = 0;
+  virtual void synchronize(int device) = 0;
 };
 
 // Entry point of a backend library: returns a new Backend, or nullptr with the reason in *why.

@@ -25,7 +25,6 @@ void for_each_counter(Counters& totals, LiveCounters& live, Visit visit) {
   visit(totals.bytes_to_device, live.bytes_to_device);
   visit(totals.bytes_to_host, live.bytes_to_host);
   visit(totals.allocations, live.allocations);
-  visit(totals.fallbacks, live.fallbacks);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "graph/blob.h"
 #include "graph/creation.h"
 #include "graph/host.h"
+#include "graph/index_checks.h"
 #include "graph/segment.h"
 #include "volta/dlpack_abi.h"
 #include "volta/error.h"
@@ -125,7 +126,7 @@ InMemory in_memory(const Tensor& tensor, bool copy) {
       entry.backend.copy(entry.index, buffer->address, node->buffer->address, buffer->bytes);
   }
   entry.backend.synchronize(entry.index);
-  graph::check_device_error(entry);
+  graph::verify_indices(*node);
   return {std::move(result), constant || copy};
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/counting.h"
 #include "core/registry.h"
+#include "graph/index_checks.h"
 #include "graph/segment.h"
 #include "volta/error.h"
 
@@ -182,10 +183,11 @@ std::span<const std::byte> observe(Node* node) {
     return node->host->bytes;
   }
   if (entry.device.is_cpu()) {
-    check_device_error(entry);
+    verify_indices(*node);
     return {static_cast<const std::byte*>(node->buffer->address.pointer()), bytes};
   }
   if (!node->host) {
+    throw_known_index_error(*node);
     auto host = std::make_unique<HostCopy>(bytes);
     if (bytes == 0) {
       entry.backend.synchronize(entry.index);  // nothing to wait for, but an index may be wrong
@@ -194,7 +196,7 @@ std::span<const std::byte> observe(Node* node) {
       count(live_counters().transfers);
       count(live_counters().bytes_to_host, bytes);
     }
-    check_device_error(entry);
+    verify_indices(*node);
     node->host = std::move(host);
   }
   return node->host->bytes;

@@ -29,6 +29,7 @@ namespace volta::graph {
 
 struct Segment;
 struct GradientHooks;
+struct Dependence;
 struct PendingRead;
 struct Tape;
 struct Variable;
@@ -87,6 +88,8 @@ struct Node {
   Buffer* buffer = nullptr;
   std::unique_ptr<HostCopy> host;
   std::exception_ptr error;  // Failed
+  // Computed: indices that may turn out wrong, or did (graph/index_checks.h). Device's lock.
+  std::shared_ptr<const Dependence> indices;
 
   Node() = default;
   Node(OpId o, const Shape& s, DType d, DeviceEntry* e) : op(o), dtype(d), entry(e), shape(s) {}

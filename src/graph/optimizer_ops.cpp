@@ -125,13 +125,13 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
                     attrs, here.second, *here.first, place);
       std::size_t next = 0;
       for (const std::size_t i : update.chosen) {
-        graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]));
+        graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]), true);
         if (!uses_momentum) continue;
         graph::Held buffer = graph::Held::adopt(update.outputs[next++]);
         if (first) {
           momentum[i] = graph::TensorAccess::from_node(buffer.get());
         } else {
-          graph::assign_node(momentum[i], std::move(buffer));
+          graph::assign_node(momentum[i], std::move(buffer), true);
         }
       }
     }
@@ -172,7 +172,7 @@ void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
     for (const std::size_t i : update.chosen) {
       for (const Tensor* variable : {&parameters[i], &std::as_const(first[i]),
                                      &std::as_const(second[i]), &std::as_const(steps[i])}) {
-        graph::assign_node(*variable, graph::Held::adopt(update.outputs[next++]));
+        graph::assign_node(*variable, graph::Held::adopt(update.outputs[next++]), true);
       }
     }
   }

@@ -261,12 +261,26 @@ std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
   return number;
 }
 
-void Batch::reset() {
+void Batch::drop_journal() {
   for (const JournalEntry& entry : journal) {
     unhold(entry.previous);
     release(entry.variable);
   }
   journal.clear();
+  for (Leaf& leaf : leaves) leaf.journaled = 0;
+}
+
+void Batch::update_live() {
+  live = 0;
+  for (Node* node : nodes) {
+    node->live =
+        node->state.load(std::memory_order_relaxed) == NodeState::Pending && node->holders() > 0;
+    if (node->live) live ^= live_word(node->index);
+  }
+}
+
+void Batch::reset() {
+  drop_journal();
   for (Node* node : nodes) release(node);
   for (const Leaf& leaf : leaves) release(leaf.node);
   for (Node* node : constants) release(node);
@@ -443,7 +457,7 @@ JournalEntry* entry_of(Batch& batch, const Variable& variable) {
 }
 
 // Notes in the locked segment that the variable will have one of its nodes.
-void journal(Segment& segment, Variable& target, Node* assigned) {
+void journal(Segment& segment, Variable& target, Node* assigned, bool is_state) {
   Batch& batch = segment.batch;
   Node* previous = target.node.get();
   std::uint32_t leaf = Batch::kNoLeaf;
@@ -451,13 +465,14 @@ void journal(Segment& segment, Variable& target, Node* assigned) {
     JournalEntry* entry = entry_of(batch, target);
     if (entry == nullptr) return;  // born in this batch: it has nothing to go back to
     entry->assigned = assigned;
+    entry->is_state = is_state;
     leaf = entry->leaf;
   } else {
     leaf = batch.find_leaf(previous);
     if (leaf != Batch::kNoLeaf) ++batch.leaves[leaf].journaled;
     target.refs.fetch_add(1, std::memory_order_relaxed);
     target.journal_entry = static_cast<std::uint32_t>(batch.journal.size());
-    batch.journal.push_back({&target, target.node.leave(), assigned, leaf});
+    batch.journal.push_back({&target, target.node.leave(), assigned, leaf, is_state});
   }
   // Which value replaces which leaf decides whose buffer it takes over.
   batch.hash.mix(std::uint64_t{assigned->index} << 32 | 0xA5);
@@ -465,14 +480,14 @@ void journal(Segment& segment, Variable& target, Node* assigned) {
 }
 }  // namespace
 
-void assign_node(const Tensor& variable, Held node) {
+void assign_node(const Tensor& variable, Held node, bool is_state) {
   Variable* target = TensorAccess::variable(variable);
   if (target->node->state.load(std::memory_order_acquire) == NodeState::Failed)
     undo_failed_assignments();
   if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
     const std::lock_guard guard(segment->lock);
     if (node->segment.load(std::memory_order_relaxed) == segment)
-      journal(*segment, *target, node.get());
+      journal(*segment, *target, node.get(), is_state);
   }
   target->node = std::move(node);
 }

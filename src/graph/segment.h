@@ -68,6 +68,7 @@ struct JournalEntry {
   Node* previous;      // the variable's former holding reference
   Node* assigned;      // the latest, of the same batch
   std::uint32_t leaf;  // the former node's number among the batch's leaves
+  bool is_state;       // a parameter or the like, that goes on whatever was computed
 };
 
 // Everything recorded between two submits.
@@ -90,6 +91,10 @@ struct Batch {
   std::uint32_t find_leaf(const Node* node) const;
   std::uint32_t leaf_number(Node* node, bool& fresh);  // adds the leaf if it is new
   void reset();                                        // drops every reference
+  void drop_journal();
+  // Which nodes are pending and held, found anew: while the batch was in no segment nobody noted
+  // it.
+  void update_live();
   bool empty() const { return nodes.empty(); }
 
  private:
@@ -105,6 +110,7 @@ struct Segment {
   // variables, and does so before it goes on. Each holds a reference to the node assigned.
   std::vector<JournalEntry> failed;
   std::atomic<bool> has_failed{false};
+  bool set_aside = false;  // no thread's: has a batch whose sweep failed (plan/runner.cpp)
 };
 
 // This thread's segment for a device.
@@ -150,15 +156,17 @@ void undo_assignment(const JournalEntry& entry);
 // Undoes what other threads left in `failed`, of all segments of the calling thread.
 void undo_failed_assignments();
 
-// Gives the variable a new node, undone if the submit that computes the node fails.
-void assign_node(const Tensor& variable, Held node);
+// Gives the variable a new node, undone if the submit that computes the node fails. `is_state`: it
+// is kept from step to step, not computed with.
+void assign_node(const Tensor& variable, Held node, bool is_state = false);
 
 // Runs what this thread has pending on the device.
 void submit(DeviceEntry& entry);
 // Makes sure the node is computed (or constant): submits the segment it is pending in, whosever it
 // is. Rethrows the error of a failed one.
 void ensure_computed(Node* node);
-// Throws IndexError if a kernel of the device left one.
+// Throws IndexError if a run of the device met a wrong index and nobody was told. The device has
+// finished everything.
 void check_device_error(DeviceEntry& entry);
 
 }  // namespace volta::graph

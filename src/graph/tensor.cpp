@@ -13,6 +13,7 @@
 #include "graph/apply.h"
 #include "graph/autograd.h"
 #include "graph/host.h"
+#include "graph/index_checks.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "plan/runner.h"
@@ -38,7 +39,7 @@ void replace_value(const Tensor& target, const Tensor& value, const char* op) {
     throw ArgumentError(
         fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
   }
-  assign_node(target, source->node);
+  assign_node(target, source->node, !grad_enabled());
   set_tape(*variable, grad_enabled() ? source->tape : TapeRef());
 }
 
@@ -145,7 +146,10 @@ const void* Tensor::values_of(std::optional<DType> dtype) const {
 
 const Tensor& Tensor::eval() const {
   graph::require_defined("eval", *this, "this");
-  graph::ensure_computed(node_of(*this));
+  graph::Node* node = node_of(*this);
+  graph::ensure_computed(node);
+  const std::lock_guard guard(node->entry->lock);
+  graph::throw_known_index_error(*node);
   return *this;
 }
 
@@ -288,7 +292,7 @@ void assign(Tensor& variable, const Tensor& value) {
   graph::require_defined("assign", variable, "the variable");
   graph::require_defined("assign", value, "the value");
   require_same_shape("assign", variable, value);
-  graph::assign_node(variable, TensorAccess::variable(value)->node);
+  graph::assign_node(variable, TensorAccess::variable(value)->node, true);
   graph::set_tape(*TensorAccess::variable(variable), {});
 }
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <optional>
 #include <random>
 #include <string_view>
 #include <system_error>
@@ -13,6 +13,8 @@
 #include "kernel/emit.h"
 #include "kernel/hash.h"
 #include "platform/env.h"
+#include "platform/files.h"
+#include "volta/error.h"
 #include "volta/log.h"
 
 namespace volta::kernel {
@@ -20,13 +22,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Entry: this header, then the binary.
+// Entry: this header, the key, then the binary. The checksum is of both.
 struct EntryHeader {
   char magic[8];
+  std::uint64_t key_bytes;
   std::uint64_t bytes;
   std::uint64_t checksum;
 };
-constexpr std::string_view kMagic = "VOLTAK01";
+constexpr std::string_view kMagic = "VOLTAK02";
+
+std::uint64_t checksum(std::string_view key, std::string_view binary) {
+  return hash_bytes(binary, hash_bytes(key));
+}
 
 fs::path default_folder() {
   if (const auto own = platform::environment("VOLTA_CACHE_DIR")) return *own;
@@ -40,17 +47,30 @@ CacheFolder& process_folder() {
   return *folder;
 }
 
-bool unpack(const std::string& entry, std::string& binary) {
+bool unpack(const std::string& key, const std::string& entry, std::string& binary) {
   EntryHeader header;
-  if (entry.size() < sizeof header) return false;
+  if (entry.size() < sizeof header + key.size()) return false;
   std::memcpy(&header, entry.data(), sizeof header);
-  const std::string_view payload = std::string_view(entry).substr(sizeof header);
+  const std::string_view own_key = std::string_view(entry).substr(sizeof header, key.size());
+  const std::string_view payload = std::string_view(entry).substr(sizeof header + key.size());
   if (std::string_view(header.magic, sizeof header.magic) != kMagic ||
-      header.bytes != payload.size() || header.checksum != hash_bytes(payload)) {
+      header.key_bytes != key.size() || own_key != key || header.bytes != payload.size() ||
+      header.checksum != checksum(key, payload)) {
     return false;
   }
   binary = payload;
   return true;
+}
+
+// The bytes of a file that is one: a folder, a pipe or a device in an entry's place is not opened.
+std::optional<std::string> read_entry(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  try {
+    return platform::read_file(path.string());
+  } catch (const IoError&) {
+    return std::nullopt;
+  }
 }
 
 std::string temporary_name(const std::string& key) {
@@ -61,16 +81,14 @@ std::string temporary_name(const std::string& key) {
 }  // namespace
 
 bool CacheFolder::load(const std::string& key, std::string& binary) const {
-  if (folder_.empty()) return false;
-  std::ifstream file(entry(key), std::ios::binary);
-  if (!file) return false;
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (!file.bad() && unpack(bytes, binary)) return true;
-  file.close();
-  std::error_code ignored;
-  fs::remove(entry(key), ignored);
-  log(LogLevel::info,
-      fmt::format("kernel cache: deleted the corrupt entry {}", entry(key).string()));
+  const fs::path path = entry(key);
+  std::error_code error;
+  if (folder_.empty() || !fs::exists(fs::symlink_status(path, error))) return false;
+  const std::optional<std::string> bytes = read_entry(path);
+  if (bytes && unpack(key, *bytes, binary)) return true;
+  const bool deleted = fs::remove(path, error);
+  log(LogLevel::info, fmt::format("kernel cache: {} the corrupt entry {}",
+                                  deleted ? "deleted" : "cannot delete", path.string()));
   return false;
 }
 
@@ -82,11 +100,12 @@ void CacheFolder::store(const std::string& key, const std::string& binary) {
   if (error)
     return turn_off(fmt::format("cannot create {}: {}", folder_.string(), error.message()));
 
-  EntryHeader header{{}, binary.size(), hash_bytes(binary)};
+  EntryHeader header{{}, key.size(), binary.size(), checksum(key, binary)};
   std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
   const fs::path temporary = folder_ / temporary_name(key);
   std::ofstream file(temporary, std::ios::binary);
   file.write(reinterpret_cast<const char*>(&header), sizeof header);
+  file.write(key.data(), static_cast<std::streamsize>(key.size()));
   file.write(binary.data(), static_cast<std::streamsize>(binary.size()));
   file.close();
   if (file) fs::rename(temporary, entry(key), error);

@@ -38,12 +38,10 @@ struct SplitAxis {
 
 class Builder {
  public:
-  Builder(const std::vector<Value>& values, const Grouping& grouping, int group,
-          std::int32_t first_site, bool wide_device)
+  Builder(const std::vector<Value>& values, const Grouping& grouping, int group, bool wide_device)
       : values_(values),
         grouping_(grouping),
         number_(group),
-        first_site_(first_site),
         wide_device_(wide_device),
         group_(grouping.groups[static_cast<std::size_t>(group)]) {
     for (std::size_t d = 0; d < group_.space.dims.size(); ++d)
@@ -345,7 +343,7 @@ class Builder {
         }
         draft.instr.dtype = v.dtype;
         draft.high = v.attrs[0];
-        draft.site = std::int64_t{first_site_} + v.number;
+        draft.site = v.number;
         return append(std::move(draft));
       }
       case ValueKind::Scalar: {
@@ -644,7 +642,6 @@ class Builder {
   const std::vector<Value>& values_;
   const Grouping& grouping_;
   int number_;
-  std::int32_t first_site_;
   bool wide_device_;
   const Group& group_;
 
@@ -668,8 +665,8 @@ class Builder {
 }  // namespace
 
 KernelDraft build_kernel(const std::vector<Value>& values, const Grouping& grouping, int group,
-                         std::int32_t first_site, bool wide_device) {
-  return Builder(values, grouping, group, first_site, wide_device).build();
+                         bool wide_device) {
+  return Builder(values, grouping, group, wide_device).build();
 }
 
 }  // namespace volta::plan

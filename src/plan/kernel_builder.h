@@ -30,6 +30,6 @@ struct NeedsStore {
 
 // Throws NeedsStore. wide_device: a GPU.
 KernelDraft build_kernel(const std::vector<Value>& values, const Grouping& grouping, int group,
-                         std::int32_t first_site, bool wide_device);
+                         bool wide_device);
 
 }  // namespace volta::plan

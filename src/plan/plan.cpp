@@ -21,14 +21,6 @@ std::uint32_t next_plan_id() {
   return id.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Numbers for the places where a plan checks indices; they wrap after 2^30, long after the plan is
-// gone.
-std::int32_t take_sites(std::size_t count) {
-  static std::atomic<std::uint32_t> next{0};
-  return static_cast<std::int32_t>(
-      next.fetch_add(static_cast<std::uint32_t>(count), std::memory_order_relaxed) & 0x3FFFFFFF);
-}
-
 StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping, int id) {
   const Value& v = values[static_cast<std::size_t>(id)];
   const MatrixView a = matrix_view(values, grouping.stored, v.in[0]);
@@ -84,7 +76,7 @@ StepDraft sort_step(const std::vector<Value>& values, const Group& group, bool w
 
 // The kernels and products of a grouping. Throws NeedsStore.
 std::vector<StepDraft> steps_of(const std::vector<Value>& values, const Grouping& grouping,
-                                std::int32_t first_site, bool wide_device) {
+                                bool wide_device) {
   std::vector<StepDraft> steps;
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     StepDraft step;
@@ -96,8 +88,7 @@ std::vector<StepDraft> steps_of(const std::vector<Value>& values, const Grouping
     } else if (grouping.groups[g].is_sort) {
       step = sort_step(values, grouping.groups[g], wide_device);
     } else {
-      step.segments.push_back(
-          build_kernel(values, grouping, static_cast<int>(g), first_site, wide_device));
+      step.segments.push_back(build_kernel(values, grouping, static_cast<int>(g), wide_device));
     }
     step.collect();
     steps.push_back(std::move(step));
@@ -109,12 +100,12 @@ std::vector<StepDraft> steps_of(const std::vector<Value>& values, const Grouping
 // these sizes. A group that turns out not to be expressible names the value that has to lie in
 // memory, and grouping starts again.
 std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
-                                   const std::vector<int>& outputs, std::int32_t first_site,
-                                   bool wide_device, GroupingCache& cache) {
+                                   const std::vector<int>& outputs, bool wide_device,
+                                   GroupingCache& cache) {
   const graph::Hash structure = structure_of(values, outputs);
   if (const auto known = cache.find(structure, values)) {
     try {
-      return steps_of(values, *known, first_site, wide_device);
+      return steps_of(values, *known, wide_device);
     } catch (const NeedsStore&) {  // another cut is needed at these sizes
     }
   }
@@ -122,7 +113,7 @@ std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
   for (;;) {
     Grouping grouping = Grouper(values, outputs, must_store, wide_device).run();
     try {
-      std::vector<StepDraft> steps = steps_of(values, grouping, first_site, wide_device);
+      std::vector<StepDraft> steps = steps_of(values, grouping, wide_device);
       cache.insert(structure, std::move(grouping));
       return steps;
     } catch (const NeedsStore& needs) {
@@ -131,6 +122,21 @@ std::vector<StepDraft> draft_steps(const std::vector<Value>& values,
       must_store[base] = true;
     }
   }
+}
+
+// Per node: whether it depends on an index that the batch checks.
+std::vector<bool> checked_nodes(const graph::Batch& batch) {
+  std::vector<bool> checked(batch.nodes.size(), false);
+  if (batch.sites.empty()) return checked;
+  for (std::size_t n = 0; n < batch.nodes.size(); ++n) {
+    const std::span<graph::Node* const> inputs = batch.nodes[n]->input_span();
+    checked[n] =
+        checks_indices(batch.nodes[n]->op) ||
+        std::any_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
+          return input->index < n && batch.nodes[input->index] == input && checked[input->index];
+        });
+  }
+  return checked;
 }
 
 // Which leaf's variable each new value was assigned to.
@@ -161,12 +167,12 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
                                  const graph::Node* only, Account* account) {
   auto plan = std::make_unique<Plan>();
   plan->steps.id = next_plan_id();
-  plan->first_site = take_sites(batch.sites.size());
   const Lowering lowering(batch, wide_device);
   const std::vector<Value>& values = lowering.values;
 
   // Results: every held node lies in the buffer of a stored value or of a leaf.
   std::vector<int> held_values, output_values;
+  const std::vector<bool> checked = checked_nodes(batch);
   std::vector<bool> leaf_kept(batch.leaves.size(), false), is_output(values.size(), false);
   std::vector<int> output_number(values.size(), -1);
   for (const graph::Node* node : batch.nodes) {
@@ -174,6 +180,7 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
     const int base = reshape_base(values, lowering.node_values[node->index]);
     const Value& v = values[static_cast<std::size_t>(base)];
     held_values.push_back(lowering.node_values[node->index]);
+    plan->checked.push_back(checked[node->index]);
     if (v.kind == ValueKind::Leaf) {
       leaf_kept[static_cast<std::size_t>(v.number)] = true;
       plan->results.push_back(
@@ -192,8 +199,7 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
         {node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
   }
 
-  std::vector<StepDraft> steps =
-      draft_steps(values, held_values, plan->first_site, wide_device, groupings);
+  std::vector<StepDraft> steps = draft_steps(values, held_values, wide_device, groupings);
   const std::map<int, int> predecessor = predecessors(batch, lowering);
   Donation donation{donatable, leaf_kept, is_output, predecessor, {}, {}};
   donate(steps, values, donation);

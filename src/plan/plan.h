@@ -10,6 +10,10 @@
 #include "graph/segment.h"
 #include "plan/plan_steps.h"
 
+namespace volta::graph {
+class IndexLog;
+}
+
 namespace volta::plan {
 
 // Where the value of a held node comes from.
@@ -27,9 +31,10 @@ struct Plan {
   std::vector<int> donor;
   // Word i of the argument block is argument arg_map[i] of the batch.
   std::vector<std::uint32_t> arg_map;
-  std::int32_t first_site =
-      0;  // error records name site first_site + k for the batch's k-th checked place
+  // Per result: whether it depends on an index that the plan checks.
+  std::vector<bool> checked;
   std::unique_ptr<Executable> executable;
+  std::shared_ptr<graph::IndexLog> checks;  // null where the batch checks no index
   // Per output up to kMaxKeptBytes: buffers of earlier runs, used again when nobody else holds
   // them.
   std::vector<std::array<graph::Buffer*, 2>> kept;

@@ -3,21 +3,19 @@
 
 #include <algorithm>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "backend/pool.h"
 #include "core/counting.h"
 #include "core/registry.h"
+#include "graph/index_checks.h"
 #include "plan/explain.h"
+#include "plan/index_results.h"
 #include "plan/plan.h"
 #include "plan/structure.h"
-#include "volta/error.h"
 
 namespace volta::plan {
 
@@ -36,6 +34,9 @@ struct Key {
   std::uint64_t live = 0;
   friend bool operator==(const Key&, const Key&) = default;
 };
+// Sets the key of a batch that was set aside apart: its assignments are gone.
+constexpr std::uint64_t kAsideWord = 0xA51DE;
+
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
     return key.hash.a ^ (key.live * 0x9E3779B97F4A7C15u);
@@ -50,13 +51,13 @@ struct DeviceState {
     std::unique_ptr<Plan> plan;
   };
   DeviceEntry& entry;
+  std::uint64_t runs = 0;
   std::list<Entry> plans;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
-  std::map<std::int32_t, std::vector<graph::Site>>
-      sites;  // first site of a plan -> its latest places
   GroupingCache groupings;
   Buffer* arena = nullptr;
   std::vector<std::unique_ptr<Batch>> spare;
+  std::vector<Segment*> aside, free_aside;  // with batches whose sweep failed, and for the next
   // Reused between runs: a steady-state step allocates nothing.
   std::vector<Address> leaves, outputs;
   std::vector<std::uint64_t> args;
@@ -142,14 +143,25 @@ Buffer* shared_or_copied(DeviceEntry& entry, Buffer* leaf) {
   return copy;
 }
 
-// Memory first, then the launches: if memory runs out nothing has happened.
-void execute(DeviceState& state, Plan& plan, Batch& batch) {
+bool overwrites(const Plan& plan) {
+  return std::any_of(plan.donor.begin(), plan.donor.end(), [](int leaf) { return leaf >= 0; });
+}
+
+// What the plan overwrites may be gone when the launches fail, so nothing can be tried again.
+struct Overwritten {
+  std::exception_ptr error;
+};
+
+// Memory first, then the launches: if memory runs out nothing has happened. `alone`: other nodes of
+// the batch stay pending, and need the recipes of those computed now.
+void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
   ensure_arena(state, plan.steps.arena_bytes);
   state.leaves.clear();
   for (const graph::Leaf& leaf : batch.leaves) state.leaves.push_back(leaf.node->buffer->address);
   state.outputs.clear();
   state.buffers.clear();
   state.shared.clear();
+  std::uint64_t run = 0;
   try {
     for (std::size_t i = 0; i < plan.donor.size(); ++i) {
       Buffer* buffer = nullptr;
@@ -169,13 +181,24 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
     }
     state.args.clear();
     for (const std::uint32_t arg : plan.arg_map) state.args.push_back(batch.args[arg]);
-    plan.executable->run(state.leaves, state.outputs,
-                         state.arena ? state.arena->address : Address{}, state.args);
+    if (plan.checks) {
+      plan.checks->sites = batch.sites;
+      run = plan.checks->begin_run();
+    }
+    try {
+      plan.executable->run(state.leaves, state.outputs,
+                           state.arena ? state.arena->address : Address{}, state.args);
+    } catch (...) {
+      if (overwrites(plan)) throw Overwritten{std::current_exception()};
+      throw;
+    }
   } catch (...) {
     for (Buffer* buffer : state.buffers) graph::release(buffer);
     for (Buffer* buffer : state.shared) graph::release(buffer);
     throw;
   }
+  if (plan.checks && state.entry.device.is_cpu()) plan.checks->verify_all();  // it has finished
+  note_dependences(plan, batch, run);
   auto shared = state.shared.begin();
   for (const Result& result : plan.results) {
     Node* node = batch.nodes[result.node];
@@ -185,47 +208,107 @@ void execute(DeviceState& state, Plan& plan, Batch& batch) {
     } else {
       node->buffer = *shared++;
     }
-    node->inputs = nullptr;
-    node->inputs_count = 0;
+    if (!alone) {
+      node->inputs = nullptr;
+      node->inputs_count = 0;
+    }
     node->state.store(NodeState::Computed, std::memory_order_release);
   }
   for (Buffer* buffer : state.buffers) graph::release(buffer);
   count(live_counters().submits);
+  ++state.runs;
+}
+
+void mark_failed(Node& node, const std::exception_ptr& error) {
+  if (node.state.load(std::memory_order_relaxed) != NodeState::Pending) return;
+  node.error = error;
+  node.state.store(NodeState::Failed, std::memory_order_release);
+}
+
+void prepare(DeviceState& state, Plan& plan, const Batch& batch) {
+  plan.executable = state.entry.backend.prepare(state.entry.index, plan.steps);
+  if (!batch.sites.empty()) plan.checks = std::make_shared<graph::IndexLog>(*plan.executable);
+}
+
+// Before a plan goes: nobody can ask it later for the indices it met.
+void retire(DeviceState& state, const Plan& plan) {
+  if (!plan.checks) return;
+  if (plan.checks->open()) {
+    state.entry.backend.synchronize(state.entry.index);
+    plan.checks->verify_all();
+  }
+  plan.checks->close();
 }
 
 Plan& find_or_build(DeviceState& state, Batch& batch) {
   const Key key = key_of(batch, state.donatable);
   if (const auto found = state.by_key.find(key); found != state.by_key.end()) {
     state.plans.splice(state.plans.begin(), state.plans, found->second);
-    Plan& plan = *found->second->plan;
-    if (!batch.sites.empty()) state.sites[plan.first_site] = batch.sites;
-    return plan;
+    return *found->second->plan;
   }
   auto plan = build_plan(batch, state.donatable, !state.entry.device.is_cpu(), state.groupings);
   count(live_counters().plans_built);
-  plan->executable = state.entry.backend.prepare(state.entry.index, plan->steps);
-  if (!batch.sites.empty()) state.sites[plan->first_site] = batch.sites;
+  prepare(state, *plan, batch);
   state.plans.push_front({key, std::move(plan)});
   state.by_key[key] = state.plans.begin();
   if (state.plans.size() > kMaxPlans) {
-    state.sites.erase(state.plans.back().plan->first_site);
+    retire(state, *state.plans.back().plan);
     state.by_key.erase(state.plans.back().key);
     state.plans.pop_back();
   }
   return *state.plans.front().plan;
 }
 
-// Parameters get their last good node back, and whoever still looks at a node of the batch is told
+// Parameters get their last good node back; whoever still looks at the node that failed is told
 // why.
-void fail(Segment& segment, Batch& batch, const std::exception_ptr& error) {
+void undo_assignments(Segment& segment, Batch& batch, const std::exception_ptr& error) {
   const bool left = graph::leave_to_owner(segment, batch.journal);
-  for (Node* node : batch.nodes) {
-    if (node->state.load(std::memory_order_relaxed) != NodeState::Pending) continue;
-    node->error = error;
-    node->state.store(NodeState::Failed, std::memory_order_release);
-  }
+  for (const graph::JournalEntry& entry : batch.journal) mark_failed(*entry.assigned, error);
   if (left) return;
   for (const graph::JournalEntry& entry : batch.journal) graph::undo_assignment(entry);
+}
+
+// A batch whose sweep failed leaves the segment, or every later sweep would fail too. What is held
+// of it stays pending, in a segment that no thread records into: whoever looks has it tried again,
+// the whole and then the cone of what is looked at.
+void set_aside(DeviceState& state, Segment& segment, Batch& batch) {
+  Segment* home = &segment;
+  if (!segment.set_aside) {
+    if (state.free_aside.empty()) {
+      state.free_aside.push_back(new Segment);  // never freed: another thread may be looking at it
+      state.free_aside.back()->entry = &state.entry;
+      state.free_aside.back()->set_aside = true;
+    }
+    home = state.free_aside.back();
+    state.free_aside.pop_back();
+    state.aside.push_back(home);
+  }
+  batch.drop_journal();
+  batch.hash.mix(kAsideWord);
+  const std::lock_guard guard(home->lock);
+  for (Node* node : batch.nodes) {
+    if (node->state.load(std::memory_order_relaxed) == NodeState::Pending)
+      node->segment.store(home, std::memory_order_release);
+  }
+  batch.update_live();
+  std::swap(home->batch, batch);
+}
+
+// Frees what was set aside and is wanted no more.
+void drop_aside(DeviceState& state) {
+  std::erase_if(state.aside, [&](Segment* segment) {
+    Batch dropped;
+    {
+      const std::lock_guard guard(segment->lock);
+      segment->batch.update_live();
+      if (segment->batch.live != 0) return false;
+      std::swap(dropped, segment->batch);
+      for (Node* node : dropped.nodes) node->segment.store(nullptr, std::memory_order_release);
+    }
+    dropped.reset();
+    state.free_aside.push_back(segment);
+    return true;
+  });
 }
 
 // Takes what was recorded out of the segment, which is then free to record on.
@@ -249,6 +332,20 @@ void give_back(DeviceState& state, std::unique_ptr<Batch> batch) {
   state.spare.push_back(std::move(batch));
 }
 
+// Computes one node of a batch whose sweep failed; false if that fails as well.
+bool compute_alone(DeviceState& state, Batch& batch, const Node& node) {
+  try {
+    const std::vector<bool> none(batch.leaves.size(), false);
+    const auto plan = build_plan(batch, none, !state.entry.device.is_cpu(), state.groupings, &node);
+    prepare(state, *plan, batch);
+    execute(state, *plan, batch, true);
+    retire(state, *plan);
+    return true;
+  } catch (...) {  // the sweep's error is the one to report
+    return false;
+  }
+}
+
 }  // namespace
 
 void submit_segment(Segment& segment) { submit_segment(segment, nullptr); }
@@ -257,29 +354,26 @@ void submit_segment(Segment& segment, Node* observed) {
   DeviceEntry& entry = *segment.entry;
   const std::lock_guard device_guard(entry.lock);
   DeviceState& state = state_of(entry);
+  if (!state.aside.empty()) drop_aside(state);
   std::unique_ptr<Batch> batch = take_batch(state, segment);
   if (batch->live == 0) return give_back(state, std::move(batch));
+  std::exception_ptr error;
   try {
-    execute(state, find_or_build(state, *batch), *batch);
-  } catch (...) {
-    const std::exception_ptr error = std::current_exception();
-    if (observed != nullptr) {
-      try {
-        const std::vector<bool> none(batch->leaves.size(), false);
-        auto cone = build_plan(*batch, none, !entry.device.is_cpu(), state.groupings, observed);
-        cone->executable = entry.backend.prepare(entry.index, cone->steps);
-        execute(state, *cone, *batch);
-      } catch (...) {  // the first error is the one to report
-      }
-    }
-    fail(segment, *batch, error);
-    const bool rescued = observed != nullptr &&
-                         observed->state.load(std::memory_order_acquire) == NodeState::Computed;
+    execute(state, find_or_build(state, *batch), *batch, false);
+    return give_back(state, std::move(batch));
+  } catch (const Overwritten& overwritten) {
+    undo_assignments(segment, *batch, overwritten.error);
+    for (Node* node : batch->nodes) mark_failed(*node, overwritten.error);
     give_back(state, std::move(batch));
-    if (!rescued) std::rethrow_exception(error);
-    return;
+    std::rethrow_exception(overwritten.error);
+  } catch (...) {
+    error = std::current_exception();
   }
+  const bool rescued = observed != nullptr && compute_alone(state, *batch, *observed);
+  undo_assignments(segment, *batch, error);
+  set_aside(state, segment, *batch);
   give_back(state, std::move(batch));
+  if (!rescued) std::rethrow_exception(error);
 }
 
 Explanation explain_segment(Segment& segment, const SavedFor& saved_for) {
@@ -300,9 +394,13 @@ CacheStats cache_stats(Device device) {
   const std::lock_guard guard(entry.lock);
   const DeviceState& state = state_of(entry);
   CacheStats stats;
+  stats.runs = state.runs;
   stats.plans = state.plans.size();
   stats.groupings = state.groupings.size();
-  stats.sites = state.sites.size();
+  stats.programs = entry.backend.program_count(entry.index);
+  stats.sites = static_cast<std::size_t>(
+      std::count_if(state.plans.begin(), state.plans.end(),
+                    [](const DeviceState::Entry& e) { return e.plan->checks != nullptr; }));
   if (state.arena != nullptr) stats.arena_bytes = state.arena->bytes;
   if (!state.plans.empty()) stats.latest_arena = state.plans.front().plan->steps.arena_bytes;
   return stats;
@@ -328,25 +426,14 @@ void ensure_computed(Node* node) {
 
 void check_device_error(DeviceEntry& entry) {
   const std::lock_guard device_guard(entry.lock);
-  const auto record = entry.backend.take_error(entry.index);
-  if (!record) return;
-  const auto& sites = plan::state_of(entry).sites;
-  std::string where = "index";
-  std::int64_t index = record->index, low = 0;
-  if (auto plan = sites.upper_bound(record->site); plan != sites.begin()) {
-    --plan;
-    const auto number = static_cast<std::size_t>(record->site - plan->first);
-    if (number < plan->second.size()) {
-      const Site& site = plan->second[number];
-      where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file, site.place.line);
-      if (wraps_indices(site.op)) {
-        low = -record->high;
-        if (index < 0) index -= record->high;  // as it was before it was counted from the end
-      }
+  for (const auto& [key, plan] : plan::state_of(entry).plans) {
+    if (!plan->checks) continue;
+    plan->checks->verify_all();
+    if (IndexLog::Failure* failure = plan->checks->unreported()) {
+      failure->reported = true;
+      std::rethrow_exception(failure->error);
     }
   }
-  throw IndexError(
-      fmt::format("{}: index {} is out of range [{}, {})", where, index, low, record->high));
 }
 
 }  // namespace volta::graph

@@ -14,7 +14,8 @@
 namespace volta::plan {
 
 // Runs everything pending in the segment. On failure parameters assigned in it get their last good
-// value back, its held nodes carry the error, and the error is thrown.
+// value back, what else is held of it stays pending but leaves the segment, and the error is
+// thrown.
 void submit_segment(graph::Segment& segment);
 
 // The same for the sake of one node: if the whole sweep fails, that node's own cone is tried alone,
@@ -28,9 +29,11 @@ Explanation explain_segment(
 
 // What a device keeps between submits.
 struct CacheStats {
+  std::uint64_t runs = 0;  // plans run so far
   std::size_t plans = 0;
   std::size_t groupings = 0;
-  std::size_t sites = 0;           // plans with places to report
+  std::size_t sites = 0;           // plans that check indices
+  std::size_t programs = 0;        // compiled
   std::uint64_t arena_bytes = 0;   // memory that temporaries of all plans share
   std::uint64_t latest_arena = 0;  // what the plan used last needs of it
 };

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
-#include <unordered_map>
 
 #include "backend/cpu/cpu_executable.h"
+#include "backend/program_table.h"
 #include "core/counting.h"
 
 namespace volta {
@@ -65,34 +65,29 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   }
 
   std::unique_ptr<Executable> prepare(int, const plan::PlanSteps& steps) override {
-    return cpu::make_executable(steps, *this, error_);
+    return cpu::make_executable(steps, *this);
+  }
+
+  std::size_t program_count(int) const override {
+    const std::lock_guard lock(mutex_);
+    return programs_.live();
   }
 
   void synchronize(int) override {}
 
-  std::optional<kernel::ErrorRecord> take_error(int) override {
-    if (error_.claimed == 0) return std::nullopt;
-    const kernel::ErrorRecord taken = error_;
-    error_ = {};
-    return taken;
-  }
-
  private:
   // Programs by canonical text: each distinct one is prepared once.
   std::shared_ptr<const cpu::BlockProgram> compiled(const kernel::Program& program) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::shared_ptr<const cpu::BlockProgram>& entry = programs_[kernel::to_text(program)];
-    if (entry == nullptr) {
-      kernel::validate(program);
-      entry = std::make_shared<const cpu::BlockProgram>(cpu::compile(program));
-      count(live_counters().compilations);
-    }
-    return entry;
+    const std::lock_guard lock(mutex_);
+    const std::string text = kernel::to_text(program);
+    if (auto known = programs_.find(text)) return known;
+    kernel::validate(program);
+    count(live_counters().compilations);
+    return programs_.insert(text, std::make_shared<const cpu::BlockProgram>(cpu::compile(program)));
   }
 
-  std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const cpu::BlockProgram>> programs_;
-  kernel::ErrorRecord error_;
+  mutable std::mutex mutex_;
+  ProgramTable<const cpu::BlockProgram> programs_;
 };
 
 }  // namespace

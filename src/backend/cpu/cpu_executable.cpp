@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -87,8 +89,7 @@ struct Addresses {
 
 class CpuExecutable final : public Executable {
  public:
-  CpuExecutable(const plan::PlanSteps& steps, ProgramSource& source, kernel::ErrorRecord& error)
-      : error_(error) {
+  CpuExecutable(const plan::PlanSteps& steps, ProgramSource& source) {
     for (const plan::Step& step : steps.steps) {
       if (const auto* kernel = std::get_if<plan::KernelStep>(&step)) {
         add(*kernel, source);
@@ -121,6 +122,11 @@ class CpuExecutable final : public Executable {
     }
     if (launches_ > 0) count(live_counters().launches, launches_);
     if (library_calls_ > 0) count(live_counters().library_calls, library_calls_);
+  }
+
+  std::optional<kernel::ErrorRecord> take_error() override {
+    if (error_.claimed == 0) return std::nullopt;
+    return std::exchange(error_, {});
   }
 
  private:
@@ -161,7 +167,7 @@ class CpuExecutable final : public Executable {
     steps_.emplace_back(MatmulLaunch{std::move(call), step.a, step.b, step.c});
   }
 
-  void launch(const KernelLaunch& kernel, void* const* slots, const std::uint64_t* args) const {
+  void launch(const KernelLaunch& kernel, void* const* slots, const std::uint64_t* args) {
     const auto memory = [&](std::size_t segment) {
       return LaunchMemory{slots + kernel.first_slots[segment], args + kernel.first_args[segment],
                           &error_};
@@ -193,7 +199,7 @@ class CpuExecutable final : public Executable {
     }
   }
 
-  kernel::ErrorRecord& error_;
+  kernel::ErrorRecord error_;
   std::vector<std::variant<KernelLaunch, MatmulLaunch, plan::SortStep>> steps_;
   std::size_t most_slots_ = 0;
   std::uint64_t launches_ = 0, library_calls_ = 0;
@@ -201,9 +207,8 @@ class CpuExecutable final : public Executable {
 
 }  // namespace
 
-std::unique_ptr<Executable> make_executable(const plan::PlanSteps& steps, ProgramSource& source,
-                                            kernel::ErrorRecord& error) {
-  return std::make_unique<CpuExecutable>(steps, source, error);
+std::unique_ptr<Executable> make_executable(const plan::PlanSteps& steps, ProgramSource& source) {
+  return std::make_unique<CpuExecutable>(steps, source);
 }
 
 }  // namespace volta::cpu

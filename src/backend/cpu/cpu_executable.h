@@ -18,8 +18,6 @@ class ProgramSource {
   ~ProgramSource() = default;
 };
 
-// `error` outlives the executable.
-std::unique_ptr<Executable> make_executable(const plan::PlanSteps& steps, ProgramSource& source,
-                                            kernel::ErrorRecord& error);
+std::unique_ptr<Executable> make_executable(const plan::PlanSteps& steps, ProgramSource& source);
 
 }  // namespace volta::cpu

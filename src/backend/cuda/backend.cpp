@@ -108,11 +108,13 @@ class CudaBackend final : public Backend {
     return std::make_unique<CudaExecutable>(on, steps);
   }
 
-  void synchronize(int device) override { this->device(device)->synchronize(); }
-
-  std::optional<kernel::ErrorRecord> take_error(int device) override {
-    return this->device(device)->take_error();
+  std::size_t program_count(int device) const override {
+    const std::lock_guard lock(mutex_);
+    const std::shared_ptr<Device>& opened = devices_.at(static_cast<std::size_t>(device));
+    return opened == nullptr ? 0 : opened->modules().count();
   }
+
+  void synchronize(int device) override { this->device(device)->synchronize(); }
 
  private:
   const Driver& driver() const { return libraries_->driver; }
@@ -137,7 +139,7 @@ class CudaBackend final : public Backend {
   }
 
   const std::unique_ptr<Libraries> libraries_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Device>> devices_;
 };
 

@@ -100,16 +100,20 @@ std::string Compiler::compile(const kernel::KernelSource& source) const {
   return binary;
 }
 
+std::string Compiler::key(const kernel::KernelSource& source) const {
+  return kernel::KernelCache::key(source.text, fmt::format("{} {}", kDefaultDevice, kStandard),
+                                  architecture_, compiler_);
+}
+
 Compiler::Binary Compiler::binary(const kernel::KernelSource& source) const {
-  kernel::KernelCache& cache = kernel::KernelCache::instance();
-  const std::string key = kernel::KernelCache::key(
-      source.text, fmt::format("{} {}", kDefaultDevice, kStandard), architecture_, compiler_);
   Binary binary;
-  binary.cached = cache.load(key, binary.bytes);
-  if (!binary.cached) {
-    binary.bytes = compile(source);
-    cache.store(key, binary.bytes);
-  }
+  binary.cached = kernel::KernelCache::instance().load(key(source), binary.bytes);
+  return binary.cached ? binary : compiled(source);
+}
+
+Compiler::Binary Compiler::compiled(const kernel::KernelSource& source) const {
+  Binary binary{compile(source), false};
+  kernel::KernelCache::instance().store(key(source), binary.bytes);
   return binary;
 }
 

@@ -21,8 +21,11 @@ class Compiler {
   // The binary from the disk cache, or compiled and stored there. Safe to call from several
   // threads. Throws BackendError with the compiler's log.
   Binary binary(const kernel::KernelSource& source) const;
+  // Compiled, and stored in place of a cached one that the driver does not take.
+  Binary compiled(const kernel::KernelSource& source) const;
 
  private:
+  std::string key(const kernel::KernelSource& source) const;
   std::string compile(const kernel::KernelSource& source) const;
 
   const Nvrtc& nvrtc_;

@@ -1,14 +1,12 @@
 // Memory, copies and waits of one device.
 #include "backend/cuda/device.h"
 
-#include <atomic>
 #include <cstring>
 
 namespace volta::cuda {
 
 Device::Device(const Libraries& libraries, int index)
     : context_(libraries, index),
-      error_(context_, sizeof(kernel::ErrorRecord)),
       capture_stream_(context_),
       modules_(context_),
       matmuls_(context_),
@@ -84,19 +82,6 @@ void Device::synchronize() {
   context_.ensure_alive();
   const ContextScope scope(context_);
   context_.synchronize();
-}
-
-std::optional<kernel::ErrorRecord> Device::take_error() {
-  context_.ensure_alive();
-  auto& record = *static_cast<kernel::ErrorRecord*>(error_.host());
-  std::atomic_ref claimed(record.claimed);
-  if (claimed.load(std::memory_order_acquire) == 0) return std::nullopt;
-  // The kernel that claimed the record may still be filling it: a mirrored scalar does not wait for
-  // all.
-  synchronize();
-  const kernel::ErrorRecord taken = record;
-  record = {};
-  return taken;
 }
 
 }  // namespace volta::cuda

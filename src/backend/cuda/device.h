@@ -1,17 +1,15 @@
-// Everything of one CUDA device: context, staging, kernels, products, the error record, and the
-// scalars written lately. Made on first use.
+// Everything of one CUDA device: context, staging, kernels, products, and the scalars
+// written lately. Made on first use.
 #pragma once
 
 #include <cstddef>
 #include <mutex>
-#include <optional>
 
 #include "backend/cuda/context.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/modules.h"
 #include "backend/cuda/scalars.h"
 #include "backend/cuda/staging.h"
-#include "kernel/program.h"
 
 namespace volta::cuda {
 
@@ -26,7 +24,6 @@ class Device {
   void download(void* destination, CUdeviceptr source, std::size_t bytes);
   void copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes);
   void synchronize();
-  std::optional<kernel::ErrorRecord> take_error();
 
   const Context& context() const { return context_; }
   Modules& modules() { return modules_; }
@@ -34,7 +31,6 @@ class Device {
   Staging& staging() { return staging_; }
   ScalarTable& scalars() { return scalars_; }  // under submission()
   CUstream capture_stream() const { return capture_stream_.get(); }
-  CUdeviceptr error_record() const { return error_.device(); }
   // Held while a run is enqueued, so that runs follow each other whole.
   std::mutex& submission() { return submission_; }
 
@@ -43,7 +39,6 @@ class Device {
   bool read_mirror(void* destination, CUdeviceptr source, std::size_t bytes);
 
   const Context context_;  // first: the others use it to their end
-  PinnedMemory error_;     // one kernel::ErrorRecord
   Stream capture_stream_;
   Modules modules_;
   MatmulLibrary matmuls_;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -49,6 +50,10 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
     args_ = DeviceMemory(context_, arg_words_ * sizeof(std::uint64_t));
     arg_blocks_ = PinnedMemory(context_, arg_block_count_ * arg_words_ * sizeof(std::uint64_t));
   }
+  if (steps_.checks_indices()) {
+    error_ = PinnedMemory(context_, sizeof(kernel::ErrorRecord));
+    *static_cast<kernel::ErrorRecord*>(error_.host()) = {};
+  }
   if (steps_.table_words() > 0) {
     eager_tables_ = DeviceMemory(context_, steps_.table_words() * sizeof(std::uint64_t));
   }
@@ -90,6 +95,17 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
     replay(variants_[choice.variant]);
   }
   if (++runs_ % group_runs_ == 0) finished.record();
+}
+
+std::optional<kernel::ErrorRecord> CudaExecutable::take_error() {
+  if (error_.host() == nullptr) return std::nullopt;
+  context_.ensure_alive();
+  auto& record = *static_cast<kernel::ErrorRecord*>(error_.host());
+  if (std::atomic_ref(record.claimed).load(std::memory_order_acquire) == 0) return std::nullopt;
+  // The kernel that claimed the record may still be filling it: a mirrored scalar does not wait for
+  // all.
+  device_->synchronize();
+  return std::exchange(record, {});
 }
 
 bool CudaExecutable::is_costly_to_slot() {
@@ -157,7 +173,7 @@ Bound CudaExecutable::bound(const std::vector<std::uint64_t>& addresses) const {
 }
 
 LaunchPlace CudaExecutable::place(const DeviceMemory& tables, CUstream stream) const {
-  return {tables.address(), args_.address(), device_->error_record(), stream};
+  return {tables.address(), args_.address(), error_.device(), stream};
 }
 
 void CudaExecutable::upload_tables(const DeviceMemory& tables,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,7 @@ class CudaExecutable final : public Executable {
 
   void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
            std::span<const std::uint64_t> args) override;
+  std::optional<kernel::ErrorRecord> take_error() override;
 
  private:
   // A captured form of the plan.
@@ -90,6 +92,8 @@ class CudaExecutable final : public Executable {
   PinnedMemory arg_blocks_;
   std::vector<std::uint64_t> last_args_;
   std::size_t next_arg_block_ = 0;
+
+  PinnedMemory error_;  // a kernel::ErrorRecord, where a kernel checks indices
 
   DeviceMemory eager_tables_;
   std::vector<std::uint64_t> eager_rows_;

@@ -85,10 +85,10 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
       }
     }
   }
-  const std::vector<CUfunction> functions = modules_.functions(sources);
-  auto function = functions.begin();
+  const std::vector<Modules::Loaded> loaded = modules_.load(sources);
+  auto module = loaded.begin();
   for (auto& step : steps_) {
-    if (auto* launch = std::get_if<Launch>(&step)) launch->function = *function++;
+    if (auto* launch = std::get_if<Launch>(&step)) launch->module = *module++;
   }
   for (auto& step : steps_) {
     auto* product = std::get_if<ProductStep>(&step);
@@ -106,6 +106,7 @@ PreparedSteps::Launch PreparedSteps::lay_out(const plan::KernelStep& step) {
   launch.horizontal = program.schedule.horizontal;
   launch.has_args = !program.args.empty();
   launch.has_error = kernel::analyze(program).has_bounded;
+  checks_indices_ |= launch.has_error;
   if (!launch.horizontal) {
     const plan::Binding& binding = step.segments.front();
     launch.blocks = grid_size(kernel::block_count(program, binding.ints), step.label);
@@ -141,11 +142,11 @@ PreparedSteps::Launch PreparedSteps::lay_out(const SortLaunch& part, const std::
 }
 
 void PreparedSteps::lower(ProductStep& product) {
-  if (product.generic.function != nullptr) return;
+  if (product.generic.module != nullptr) return;
   const plan::KernelStep step = lower_matmul(product.step);
   product.generic = lay_out(step);
-  product.generic.function =
-      modules_.functions({kernel::emit(*step.program, kernel::Dialect::Cuda)}).front();
+  product.generic.module =
+      modules_.load({kernel::emit(*step.program, kernel::Dialect::Cuda)}).front();
 }
 
 void PreparedSteps::count_work() {
@@ -235,10 +236,10 @@ void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,
   if (launch.has_error) add(place.error);
   // The driver only reads parameters.
   if (!launch.ints.empty()) parameters[count] = const_cast<std::byte*>(launch.ints.data());
-  context_.check(
-      context_.driver().cuLaunchKernel(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                                       0, place.stream, parameters.data(), nullptr),
-      "launching a kernel");
+  context_.check(context_.driver().cuLaunchKernel(launch.module->function(), launch.blocks, 1, 1,
+                                                  launch.threads, 1, 1, 0, place.stream,
+                                                  parameters.data(), nullptr),
+                 "launching a kernel");
 }
 
 void PreparedSteps::issue_horizontal(const Launch& launch, const LaunchPlace& place) const {
@@ -249,10 +250,10 @@ void PreparedSteps::issue_horizontal(const Launch& launch, const LaunchPlace& pl
   std::size_t count = 2;
   if (launch.has_args) parameters[count++] = &args;
   if (launch.has_error) parameters[count++] = &error;
-  context_.check(
-      context_.driver().cuLaunchKernel(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                                       0, place.stream, parameters.data(), nullptr),
-      "launching a kernel");
+  context_.check(context_.driver().cuLaunchKernel(launch.module->function(), launch.blocks, 1, 1,
+                                                  launch.threads, 1, 1, 0, place.stream,
+                                                  parameters.data(), nullptr),
+                 "launching a kernel");
 }
 
 }  // namespace volta::cuda

@@ -61,12 +61,13 @@ class PreparedSteps {
   // What issuing every step amounts to.
   std::uint64_t launches() const { return launches_; }
   std::uint64_t library_calls() const { return library_calls_; }
+  bool checks_indices() const { return checks_indices_; }
   // The last step that writes an output; nothing when none does.
   std::optional<std::size_t> last_writer(std::size_t output) const { return last_writers_[output]; }
 
  private:
   struct Launch {
-    CUfunction function = nullptr;
+    Modules::Loaded module;
     unsigned blocks = 0, threads = 0;  // no blocks: nothing to do
     bool horizontal = false, has_args = false, has_error = false;
     std::vector<plan::BufferRef> buffers;
@@ -87,7 +88,7 @@ class PreparedSteps {
     Launch generic;  // where the library does not take the product
   };
 
-  // A launch without its function.
+  // A launch without its module.
   Launch lay_out(const plan::KernelStep& step);
   static Launch lay_out(const SortLaunch& part, const std::string& label);
   // Compiles the generic lowering of a product, unless it is there already.
@@ -102,6 +103,7 @@ class PreparedSteps {
   std::vector<std::variant<Launch, ProductStep>> steps_;
   std::vector<std::optional<std::size_t>> last_writers_;
   std::size_t table_words_ = 0;
+  bool checks_indices_ = false;
   std::uint64_t launches_ = 0, library_calls_ = 0;
 };
 

@@ -62,30 +62,42 @@ Compiler::Compiler(cl_context context, const DeviceInfo& device)
   if (const auto extra = platform::environment("VOLTA_OPENCL_OPTIONS")) options_ += " " + *extra;
 }
 
-void Compiler::prepare(std::vector<Wanted> kernels) {
+Compiler::Programs Compiler::prepare(std::vector<Wanted> kernels) {
   struct Missing {
-    std::string source;
+    kernel::KernelSource source;
     const std::string* label;
-    ProgramHandle built;
+    Program built;
   };
+  Programs programs;
   std::vector<Missing> missing;
   {
     const std::lock_guard lock(mutex_);
     std::unordered_set<std::string> seen;
     for (Wanted& wanted : kernels) {
-      if (programs_.contains(wanted.source) || !seen.insert(wanted.source).second) continue;
-      missing.push_back({std::move(wanted.source), wanted.label, {}});
+      if (!seen.insert(wanted.source.text).second) continue;
+      if (Program known = programs_.find(wanted.source.text)) {
+        programs.push_back(std::move(known));
+      } else {
+        missing.push_back({std::move(wanted.source), wanted.label, {}});
+      }
     }
   }
   kernel::compile_parallel(missing.size(), [&](std::size_t i) {
     missing[i].built = build(missing[i].source, *missing[i].label);
   });
   const std::lock_guard lock(mutex_);
-  for (Missing& m : missing) programs_.try_emplace(std::move(m.source), std::move(m.built));
+  for (Missing& m : missing)
+    programs.push_back(programs_.insert(m.source.text, std::move(m.built)));
+  return programs;
 }
 
-KernelHandle Compiler::kernel(const kernel::Program& program, const std::string& label) {
-  KernelHandle result = kernel(kernel::emit(program, kernel::Dialect::OpenCL), label);
+std::size_t Compiler::program_count() const {
+  const std::lock_guard lock(mutex_);
+  return programs_.live();
+}
+
+Kernel Compiler::kernel(const kernel::Program& program, const std::string& label) {
+  Kernel result = kernel(kernel::emit(program, kernel::Dialect::OpenCL), label);
   const auto threads = static_cast<std::size_t>(kernel::block_threads(program));
   // The kernel says its size (reqd_work_group_size), so the device's limit is the one that counts:
   // drivers report a smaller guess for the kernel (NVIDIA: 256) and take the required size all the
@@ -99,24 +111,24 @@ KernelHandle Compiler::kernel(const kernel::Program& program, const std::string&
   return result;
 }
 
-KernelHandle Compiler::kernel(const kernel::KernelSource& source, const std::string& label) {
+Kernel Compiler::kernel(const kernel::KernelSource& source, const std::string& label) {
   const std::lock_guard lock(mutex_);
-  ProgramHandle& built = programs_[source.text];
-  if (!built) built = build(source.text, label);
+  Program program = programs_.find(source.text);
+  if (!program) program = programs_.insert(source.text, build(source, label));
   cl_int status = CL_SUCCESS;
-  KernelHandle result(clCreateKernel(built.get(), source.name.c_str(), &status));
+  KernelHandle handle(clCreateKernel(program->get(), source.name.c_str(), &status));
   check(status, "clCreateKernel");
-  return result;
+  return {std::move(program), std::move(handle)};
 }
 
-ProgramHandle Compiler::build(const std::string& source, const std::string& label) {
+Compiler::Program Compiler::build(const kernel::KernelSource& source, const std::string& label) {
   auto& cache = kernel::KernelCache::instance();
   const std::string key =
-      kernel::KernelCache::key(source, options_, device_.name,
+      kernel::KernelCache::key(source.text, options_, device_.name,
                                fmt::format("{}; {}", device_.platform_name, device_.versions));
   std::string binary;
   if (cache.load(key, binary)) {
-    if (ProgramHandle loaded = load(binary)) {
+    if (Program loaded = load(binary, source.name)) {
       count(live_counters().kernels_loaded);
       return loaded;
     }
@@ -124,8 +136,8 @@ ProgramHandle Compiler::build(const std::string& source, const std::string& labe
         fmt::format("opencl: the cached kernel '{}' does not load; compiling it again", label));
   }
 
-  const char* text = source.c_str();
-  const std::size_t length = source.size();
+  const char* text = source.text.c_str();
+  const std::size_t length = source.text.size();
   cl_int status = CL_SUCCESS;
   ProgramHandle program(clCreateProgramWithSource(context_, 1, &text, &length, &status));
   check(status, "clCreateProgramWithSource");
@@ -137,12 +149,11 @@ ProgramHandle Compiler::build(const std::string& source, const std::string& labe
   }
   count(live_counters().compilations);
   binary = binary_of(program.get());
-  if (!binary.empty()) cache.store(key, binary);
-  return program;
+  if (!binary.empty()) cache.store(key, binary);  // in place of one that did not load
+  return std::make_shared<const ProgramHandle>(std::move(program));
 }
 
-// Empty if the driver refuses the binary.
-ProgramHandle Compiler::load(const std::string& binary) {
+Compiler::Program Compiler::load(const std::string& binary, const std::string& name) {
   const auto* data = reinterpret_cast<const unsigned char*>(binary.data());
   const std::size_t bytes = binary.size();
   cl_int binary_status = CL_SUCCESS, status = CL_SUCCESS;
@@ -151,9 +162,11 @@ ProgramHandle Compiler::load(const std::string& binary) {
   if (status != CL_SUCCESS || binary_status != CL_SUCCESS ||
       clBuildProgram(program.get(), 1, &device_.id, options_.c_str(), nullptr, nullptr) !=
           CL_SUCCESS) {
-    return {};
+    return nullptr;
   }
-  return program;
+  const KernelHandle found(clCreateKernel(program.get(), name.c_str(), &status));
+  if (status != CL_SUCCESS) return nullptr;
+  return std::make_shared<const ProgramHandle>(std::move(program));
 }
 
 }  // namespace volta::opencl

@@ -118,25 +118,4 @@ void DeviceContext::reserve_scratch(std::size_t bytes) {
   scratch_bytes_ = bytes;
 }
 
-cl_mem DeviceContext::error_record() {
-  if (!error_record_) {
-    error_record_ = allocate(sizeof(kernel::ErrorRecord), "the error record");
-    const kernel::ErrorRecord clear;
-    write(error_record_.get(), 0, &clear, sizeof(clear));
-  }
-  return error_record_.get();
-}
-
-std::optional<kernel::ErrorRecord> DeviceContext::take_error() {
-  if (!error_used_.exchange(false)) return std::nullopt;
-  kernel::ErrorRecord record;
-  check(clEnqueueReadBuffer(queue(), error_record(), CL_TRUE, 0, sizeof(record), &record, 0,
-                            nullptr, nullptr),
-        "clEnqueueReadBuffer");
-  if (record.claimed == 0) return std::nullopt;
-  const kernel::ErrorRecord clear;
-  write(error_record(), 0, &clear, sizeof(clear));
-  return record;
-}
-
 }  // namespace volta::opencl

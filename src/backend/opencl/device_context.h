@@ -12,7 +12,6 @@
 #include "backend/opencl/compiler.h"
 #include "backend/opencl/device_info.h"
 #include "backend/opencl/handles.h"
-#include "kernel/program.h"
 
 namespace volta::opencl {
 
@@ -40,11 +39,6 @@ class DeviceContext {
   void reserve_scratch(std::size_t bytes);
   cl_mem scratch() const { return scratch_.get(); }
 
-  // Where kernels report indices out of range; take_error reads it only after note_error_use.
-  cl_mem error_record();
-  void note_error_use() { error_used_ = true; }
-  std::optional<kernel::ErrorRecord> take_error();
-
   // A memory object was given back: its handle may come again as another object, so bound arguments
   // that compare equal may be stale.
   void note_release() { releases_.fetch_add(1, std::memory_order_relaxed); }
@@ -63,8 +57,6 @@ class DeviceContext {
   std::optional<Compiler> compiler_;
   BufferHandle scratch_;
   std::size_t scratch_bytes_ = 0;
-  BufferHandle error_record_;
-  std::atomic<bool> error_used_{false};
   std::atomic<std::uint64_t> releases_{0};
   std::mutex blocks_mutex_;
   std::deque<HostBlock> in_flight_;  // oldest first

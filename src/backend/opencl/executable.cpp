@@ -31,6 +31,7 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
   std::vector<Prepared> prepared;
   std::vector<Compiler::Wanted> kernels;
   prepared.reserve(steps.steps.size());
+  bool checks = false;
   for (const plan::Step& step : steps.steps) {
     Prepared& next = prepared.emplace_back(Prepared{step, std::nullopt});
     if (const auto* product = std::get_if<plan::MatmulStep>(&step);
@@ -38,17 +39,21 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
       if (takes_tiles(device_->info(), *product)) {
         next.product = product_launches(device_->info(), *product);
         for (const GemmLaunch& launch : next.product->launches)
-          kernels.push_back({launch.source.text, &product->label});
+          kernels.push_back({launch.source, &product->label});
       } else {
         next.step = lower_matmul(*product);
       }
     }
     if (const auto* kernel = std::get_if<plan::KernelStep>(&next.step)) {
-      kernels.push_back(
-          {kernel::emit(*kernel->program, kernel::Dialect::OpenCL).text, &kernel->label});
+      checks |= kernel::analyze(*kernel->program).has_bounded;
+      kernels.push_back({kernel::emit(*kernel->program, kernel::Dialect::OpenCL), &kernel->label});
     }
   }
-  device_->compiler().prepare(std::move(kernels));
+  if (checks) {
+    error_ = device_->allocate(sizeof(kernel::ErrorRecord), "the error record of a plan");
+    write_error({});
+  }
+  const Compiler::Programs programs = device_->compiler().prepare(std::move(kernels));
   for (const Prepared& next : prepared) {
     if (next.product) {
       launches_.push_back(std::make_unique<GemmKernelsLaunch>(
@@ -61,13 +66,13 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
 
 void OpenClExecutable::add(const plan::KernelStep& step) {
   if (step.program->schedule.horizontal) {
-    launches_.push_back(std::make_unique<HorizontalLaunch>(*device_, step, args_.get()));
+    launches_.push_back(std::make_unique<HorizontalLaunch>(*device_, step, blocks()));
     return;
   }
   for (const plan::Binding& binding : step.segments) {
     if (kernel::block_count(*step.program, binding.ints) == 0) continue;
     launches_.push_back(
-        std::make_unique<KernelLaunch>(*device_, *step.program, binding, args_.get(), step.label));
+        std::make_unique<KernelLaunch>(*device_, *step.program, binding, blocks(), step.label));
   }
 }
 
@@ -91,8 +96,24 @@ void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Addr
     device_->write(args_.get(), 0, args.data(), args.size_bytes());
     written_args_.assign(args.begin(), args.end());
   }
+  error_used_ = static_cast<bool>(error_);
   for (const auto& launch : launches_) launch->enqueue();
   check(clFlush(device_->queue()), "clFlush");
+}
+
+std::optional<kernel::ErrorRecord> OpenClExecutable::take_error() {
+  if (!std::exchange(error_used_, false)) return std::nullopt;
+  kernel::ErrorRecord record;
+  check(clEnqueueReadBuffer(device_->queue(), error_.get(), CL_TRUE, 0, sizeof(record), &record, 0,
+                            nullptr, nullptr),
+        "clEnqueueReadBuffer");
+  if (record.claimed == 0) return std::nullopt;
+  write_error({});
+  return record;
+}
+
+void OpenClExecutable::write_error(const kernel::ErrorRecord& record) {
+  device_->write(error_.get(), 0, &record, sizeof(record));
 }
 
 }  // namespace volta::opencl

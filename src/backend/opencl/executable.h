@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,14 +19,18 @@ class OpenClExecutable final : public Executable {
 
   void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
            std::span<const std::uint64_t> args) override;
+  std::optional<kernel::ErrorRecord> take_error() override;
 
  private:
+  PlanBlocks blocks() const { return {args_.get(), error_.get()}; }
   void add(const plan::KernelStep& step);
   void add(const plan::MatmulStep& step);
   void add(const plan::SortStep& step);
+  void write_error(const kernel::ErrorRecord& record);
 
   std::shared_ptr<DeviceContext> device_;
-  BufferHandle args_;
+  BufferHandle args_, error_;
+  bool error_used_ = false;  // since it was read last
   std::vector<std::uint64_t> written_args_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::uint64_t releases_ = 0;

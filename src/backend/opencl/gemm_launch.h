@@ -27,7 +27,7 @@ class GemmKernelsLaunch final : public Launch {
 
  private:
   struct Stage {
-    KernelHandle kernel;
+    Kernel kernel;
     std::size_t blocks, threads;
     std::vector<std::optional<plan::BufferRef>> buffers;  // none: partial sums
     std::vector<std::optional<Address>> bound;

@@ -34,13 +34,13 @@ bool merge(std::vector<cl_mem>& bases, const std::set<cl_mem>& more) {
 
 }  // namespace
 
-HorizontalLaunch::HorizontalLaunch(DeviceContext& device, const plan::KernelStep& step, cl_mem args)
+HorizontalLaunch::HorizontalLaunch(DeviceContext& device, const plan::KernelStep& step,
+                                   const PlanBlocks& blocks)
     : device_(device),
       program_(step.program),
       label_(step.label),
-      args_(args),
-      threads_(static_cast<std::size_t>(kernel::block_threads(*step.program))),
-      has_bounded_(kernel::analyze(*step.program).has_bounded) {
+      blocks_(blocks),
+      threads_(static_cast<std::size_t>(kernel::block_threads(*step.program))) {
   for (const plan::Binding& binding : step.segments) {
     const std::int64_t blocks = kernel::block_count(*program_, binding.ints);
     if (blocks > 0)
@@ -54,10 +54,10 @@ HorizontalLaunch::Part HorizontalLaunch::make_part() {
   part.kernel = device_.compiler().kernel(*program_, label_);
   cl_uint next = 2;  // after the table and the number of segments
   if (!program_->args.empty()) {
-    set_arg(part.kernel.get(), next++, args_);
+    set_arg(part.kernel.get(), next++, blocks_.args);
     set_arg(part.kernel.get(), next++, cl_ulong{0});
   }
-  if (has_bounded_) set_arg(part.kernel.get(), next++, device_.error_record());
+  if (kernel::analyze(*program_).has_bounded) set_arg(part.kernel.get(), next++, blocks_.error);
   first_base_ = next;
   return part;
 }
@@ -65,7 +65,7 @@ HorizontalLaunch::Part HorizontalLaunch::make_part() {
 std::unique_ptr<KernelLaunch> HorizontalLaunch::make_alone(const Segment& segment) {
   kernel::Program single = *program_;
   single.schedule.horizontal = false;
-  return std::make_unique<KernelLaunch>(device_, single, segment.binding, args_, label_);
+  return std::make_unique<KernelLaunch>(device_, single, segment.binding, blocks_, label_);
 }
 
 void HorizontalLaunch::bind(const RunBuffers& buffers) {
@@ -149,7 +149,6 @@ void HorizontalLaunch::update(Part& part, Content content, bool rebind) {
 }
 
 void HorizontalLaunch::enqueue() {
-  if (has_bounded_ && !segments_.empty()) device_.note_error_use();
   for (KernelLaunch* launch : alone_) launch->enqueue();
   for (std::size_t i = 0; i < used_parts_; ++i) {
     enqueue_blocks(device_.queue(), parts_[i].kernel.get(), parts_[i].content.blocks, threads_);

@@ -17,7 +17,7 @@ namespace volta::opencl {
 // several launches; one that does so alone runs as an ordinary kernel.
 class HorizontalLaunch final : public Launch {
  public:
-  HorizontalLaunch(DeviceContext& device, const plan::KernelStep& step, cl_mem args);
+  HorizontalLaunch(DeviceContext& device, const plan::KernelStep& step, const PlanBlocks& blocks);
 
   void bind(const RunBuffers& buffers) override;
   void enqueue() override;
@@ -37,7 +37,7 @@ class HorizontalLaunch final : public Launch {
     std::size_t blocks = 0;
   };
   struct Part {
-    KernelHandle kernel;
+    Kernel kernel;
     BufferHandle table;
     std::size_t capacity = 0;  // words of the table
     Content content;
@@ -52,9 +52,8 @@ class HorizontalLaunch final : public Launch {
   DeviceContext& device_;
   std::shared_ptr<const kernel::Program> program_;
   std::string label_;
-  cl_mem args_;
+  PlanBlocks blocks_;
   std::size_t threads_ = 0;
-  bool has_bounded_ = false;
   cl_uint first_base_ = 0;  // index of the first base argument
   std::vector<Segment> segments_;
   bool laid_out_ = false;

@@ -52,20 +52,20 @@ void enqueue_blocks(cl_command_queue queue, cl_kernel kernel, std::size_t blocks
 }
 
 KernelLaunch::KernelLaunch(DeviceContext& device, const kernel::Program& program,
-                           const plan::Binding& binding, cl_mem args, const std::string& label)
+                           const plan::Binding& binding, const PlanBlocks& blocks,
+                           const std::string& label)
     : device_(device),
       kernel_(device.compiler().kernel(program, label)),
       threads_(static_cast<std::size_t>(kernel::block_threads(program))),
       blocks_(static_cast<std::size_t>(kernel::block_count(program, binding.ints))),
-      has_bounded_(kernel::analyze(program).has_bounded),
       refs_(binding.buffers),
       bound_(binding.buffers.size()) {
   auto next = static_cast<cl_uint>(2 * refs_.size());
   if (!program.args.empty()) {
-    set_arg(kernel_.get(), next++, args);
+    set_arg(kernel_.get(), next++, blocks.args);
     set_arg(kernel_.get(), next++, cl_ulong{binding.first_arg});
   }
-  if (has_bounded_) set_arg(kernel_.get(), next++, device_.error_record());
+  if (kernel::analyze(program).has_bounded) set_arg(kernel_.get(), next++, blocks.error);
   if (program.int_params > 0) set_ints(kernel_.get(), next, binding.ints, program.schedule.index64);
 }
 
@@ -85,9 +85,6 @@ void KernelLaunch::bind(const RunBuffers& buffers) {
     bind_buffer(kernel_.get(), slot, buffers.at(refs_[slot]), buffers.rebind, bound_[slot]);
 }
 
-void KernelLaunch::enqueue() {
-  if (has_bounded_) device_.note_error_use();
-  enqueue_blocks(device_.queue(), kernel_.get(), blocks_, threads_);
-}
+void KernelLaunch::enqueue() { enqueue_blocks(device_.queue(), kernel_.get(), blocks_, threads_); }
 
 }  // namespace volta::opencl

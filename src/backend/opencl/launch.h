@@ -26,6 +26,12 @@ struct RunBuffers {
   Address at(const plan::BufferRef& ref) const;
 };
 
+// What all launches of a plan share; null where it has none.
+struct PlanBlocks {
+  cl_mem args = nullptr;
+  cl_mem error = nullptr;  // a kernel::ErrorRecord
+};
+
 inline cl_mem memory_of(Address address) { return static_cast<cl_mem>(address.base); }
 
 class Launch {
@@ -50,12 +56,11 @@ void bind_buffer(cl_kernel kernel, std::size_t slot, Address address, bool rebin
 void enqueue_blocks(cl_command_queue queue, cl_kernel kernel, std::size_t blocks,
                     std::size_t threads);
 
-// A kernel program with one binding, or a kernel of the sort. `args` is the plan's argument block,
-// null if it has none.
+// A kernel program with one binding, or a kernel of the sort.
 class KernelLaunch final : public Launch {
  public:
   KernelLaunch(DeviceContext& device, const kernel::Program& program, const plan::Binding& binding,
-               cl_mem args, const std::string& label);
+               const PlanBlocks& blocks, const std::string& label);
   KernelLaunch(DeviceContext& device, const SortLaunch& launch, const std::string& label);
 
   void bind(const RunBuffers& buffers) override;
@@ -63,10 +68,9 @@ class KernelLaunch final : public Launch {
 
  private:
   DeviceContext& device_;
-  KernelHandle kernel_;
+  Kernel kernel_;
   std::size_t threads_ = 0;
   std::size_t blocks_ = 0;
-  bool has_bounded_ = false;
   std::vector<plan::BufferRef> refs_;
   std::vector<std::optional<Address>> bound_;  // one per slot
 };

@@ -59,11 +59,13 @@ class OpenClBackend final : public Backend {
     return std::make_unique<OpenClExecutable>(open(device), steps);
   }
 
-  void synchronize(int device) override { check(clFinish(open(device)->queue()), "clFinish"); }
-
-  std::optional<kernel::ErrorRecord> take_error(int device) override {
-    return open(device)->take_error();
+  std::size_t program_count(int device) const override {
+    const std::lock_guard lock(mutex_);
+    const auto& opened = opened_.at(static_cast<std::size_t>(device));
+    return opened ? opened->compiler().program_count() : 0;
   }
+
+  void synchronize(int device) override { check(clFinish(open(device)->queue()), "clFinish"); }
 
  private:
   const DeviceInfo& info(int device) const { return devices_.at(static_cast<std::size_t>(device)); }
@@ -76,7 +78,7 @@ class OpenClBackend final : public Backend {
   }
 
   const std::vector<DeviceInfo> devices_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::shared_ptr<DeviceContext>> opened_;
 };
 

@@ -1,0 +1,83 @@
+// Asking devices for wrong indices, and telling who looks.
+#include "graph/index_checks.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "volta/error.h"
+
+namespace volta::graph {
+
+void IndexLog::verify(std::uint64_t finished) {
+  if (!open()) return;
+  const std::optional<kernel::ErrorRecord> record = executable_->take_error();
+  if (!record) {
+    verified_ = std::max(verified_, std::min(finished, runs_));
+    return;
+  }
+  std::string where = "index";
+  std::int64_t index = record->index, low = 0;
+  if (const auto number = static_cast<std::size_t>(record->site); number < sites.size()) {
+    const Site& site = sites[number];
+    where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file, site.place.line);
+    if (wraps_indices(site.op)) {
+      low = -record->high;
+      if (index < 0) index -= record->high;  // as it was before it was counted from the end
+    }
+  }
+  failures_.push_back(
+      {verified_ + 1, runs_,
+       std::make_exception_ptr(IndexError(
+           fmt::format("{}: index {} is out of range [{}, {})", where, index, low, record->high))),
+       false});
+  verified_ = runs_;
+}
+
+IndexLog::Failure* IndexLog::failure(std::uint64_t first, std::uint64_t last, bool unreported) {
+  const auto found = std::find_if(failures_.begin(), failures_.end(), [&](const Failure& failure) {
+    return failure.first <= last && first <= failure.last && !(unreported && failure.reported);
+  });
+  return found == failures_.end() ? nullptr : &*found;
+}
+
+bool Dependence::Runs::matters() const {
+  return last > log->verified() || log->failure(first, last, as_state) != nullptr;
+}
+
+void Dependence::add(Runs more) {
+  if (!more.matters()) return;
+  if (!more.log->has_failures()) more.first = std::max(more.first, more.log->verified() + 1);
+  for (Runs& known : runs) {
+    if (known.log != more.log || known.as_state != more.as_state) continue;
+    known.first = std::min(known.first, more.first);
+    known.last = std::max(known.last, more.last);
+    return;
+  }
+  runs.push_back(std::move(more));
+}
+
+void throw_known_index_error(const Node& node) {
+  if (!node.indices) return;
+  for (const Dependence::Runs& on : node.indices->runs) {
+    if (IndexLog::Failure* failure = on.log->failure(on.first, on.last, on.as_state)) {
+      failure->reported = true;
+      std::rethrow_exception(failure->error);
+    }
+  }
+}
+
+void verify_indices(Node& node) {
+  if (!node.indices) return;
+  // The run that made the value may not have ended: a scalar is read as soon as it is written. The
+  // checks it depends on were before that, and so were all earlier runs.
+  for (const Dependence::Runs& on : node.indices->runs) {
+    if (on.last > on.log->verified()) on.log->verify(on.last - 1);
+  }
+  throw_known_index_error(node);
+  node.indices.reset();
+}
+
+}  // namespace volta::graph

@@ -1,0 +1,106 @@
+// Follows checked indices from leaves and from the run's own checks to its results.
+#include "plan/index_results.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "graph/index_checks.h"
+
+namespace volta::plan {
+
+using graph::Batch;
+using graph::Dependence;
+using graph::Node;
+
+namespace {
+
+// Leaves with the same dependence have one bit; more than 64 of them share the last.
+struct Origins {
+  std::vector<std::shared_ptr<const Dependence>> dependences;
+  std::vector<std::uint64_t> leaf_bits;
+
+  void add(const Batch& batch, std::size_t leaf, const std::shared_ptr<const Dependence>& more) {
+    leaf_bits.resize(batch.leaves.size());
+    auto found = std::find(dependences.begin(), dependences.end(), more);
+    if (found == dependences.end()) found = dependences.insert(found, more);
+    leaf_bits[leaf] = std::uint64_t{1} << std::min<std::ptrdiff_t>(found - dependences.begin(), 63);
+  }
+
+  // Per node of the batch, the bits of the leaves it is computed from.
+  std::vector<std::uint64_t> follow(const Batch& batch) const {
+    std::vector<std::uint64_t> bits(batch.nodes.size());
+    if (dependences.empty()) return bits;
+    for (std::size_t n = 0; n < batch.nodes.size(); ++n) {
+      for (const Node* input : batch.nodes[n]->input_span()) {
+        if (input->index < n && batch.nodes[input->index] == input) {
+          bits[n] |= bits[input->index];
+        } else if (const std::uint32_t leaf = batch.find_leaf(input); leaf != Batch::kNoLeaf) {
+          bits[n] |= leaf_bits[leaf];
+        }
+      }
+    }
+    return bits;
+  }
+
+  void add_to(Dependence& to, std::uint64_t bits, bool as_state) const {
+    for (std::size_t k = 0; k < dependences.size(); ++k) {
+      if ((bits >> std::min<std::size_t>(k, 63) & 1) == 0) continue;
+      for (Dependence::Runs runs : dependences[k]->runs) {
+        if (runs.as_state) continue;
+        runs.as_state = as_state;
+        to.add(std::move(runs));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void note_dependences(const Plan& plan, const Batch& batch, std::uint64_t run) {
+  Dependence shared;  // of every result: what state the batch read may still have to tell
+  Origins origins;
+  const Dependence* last = nullptr;  // parameters of one step have one in common
+  for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
+    const auto& dependence = batch.leaves[i].node->indices;
+    if (!dependence) continue;
+    bool strict = false;
+    for (const Dependence::Runs& on : dependence->runs) {
+      if (!on.as_state) {
+        strict |= on.matters();
+      } else if (dependence.get() != last) {
+        shared.add(on);
+      }
+    }
+    last = dependence.get();
+    if (strict) origins.add(batch, i, dependence);
+  }
+  Dependence own;
+  if (plan.checks) own.add({plan.checks, run, run, false});
+  if (shared.runs.empty() && own.runs.empty() && origins.dependences.empty()) return;
+
+  const std::vector<std::uint64_t> bits = origins.follow(batch);
+  std::vector<bool> is_state(batch.nodes.size(), false);
+  for (const graph::JournalEntry& entry : batch.journal)
+    is_state[entry.assigned->index] = entry.is_state && entry.leaf != Batch::kNoLeaf;
+  std::map<std::tuple<std::uint64_t, bool, bool>, std::shared_ptr<const Dependence>> made;
+  for (std::size_t i = 0; i < plan.results.size(); ++i) {
+    const std::uint32_t n = plan.results[i].node;
+    auto& dependence = made[{bits[n], plan.checked[i], is_state[n]}];
+    if (!dependence) {
+      Dependence fresh = shared;
+      for (Dependence::Runs runs : own.runs) {
+        if (!plan.checked[i]) break;
+        runs.as_state = is_state[n];
+        fresh.add(std::move(runs));
+      }
+      origins.add_to(fresh, bits[n], is_state[n]);
+      dependence = std::make_shared<const Dependence>(std::move(fresh));
+    }
+    if (!dependence->runs.empty()) batch.nodes[n]->indices = dependence;
+  }
+}
+
+}  // namespace volta::plan

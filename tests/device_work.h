@@ -1,0 +1,29 @@
+// Where plans run: on the device under test, and nowhere else.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "plan/runner.h"
+#include "test_device.h"
+
+namespace volta {
+
+// Counts from its making on.
+class DeviceWork {
+ public:
+  // Plans that ran on the device under test.
+  std::uint64_t runs() const { return plan::cache_stats(test_device()).runs - here_; }
+  // None ran on the CPU instead.
+  void expect_here() const {
+    if (test_device().is_cpu()) return;
+    EXPECT_EQ(plan::cache_stats(Device::cpu()).runs, cpu_) << "work meant for another device";
+  }
+
+ private:
+  std::uint64_t here_ = plan::cache_stats(test_device()).runs;
+  std::uint64_t cpu_ = plan::cache_stats(Device::cpu()).runs;
+};
+
+}  // namespace volta

@@ -1,0 +1,128 @@
+// A sweep that fails: what it leaves pending, what can be tried again, and what later sweeps do.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+constexpr std::int64_t kMany = 16'000'000;
+
+TensorOptions here() { return {.device = test_device()}; }
+
+Tensor threes() { return from_vector(std::vector<float>(4, 3.0f), here()); }
+// More than there is room for under Scarcity.
+Tensor big_of(const Tensor& x) { return ones({kMany}, here()) * x.sum(); }
+
+// Room for what there is and 32 MiB more. To be made first: it evaluates what is pending.
+class Scarcity {
+ public:
+  Scarcity() {
+    synchronize(test_device());
+    empty_cache(test_device());
+    set_memory_limit(test_device(),
+                     memory_stats(test_device()).reserved + (std::uint64_t{32} << 20));
+  }
+  ~Scarcity() { set_memory_limit(test_device(), 0); }
+};
+
+TEST(FailedSweep, UnrelatedTensorsStayPendingAndAreComputedWhenLookedAt) {
+  const Tensor x = threes();
+  Tensor big, small, later, from_small;
+  {
+    const Scarcity scarcity;
+    big = big_of(x);
+    small = x + 1;
+    from_small = small * 2;
+    later = x * 2;
+    EXPECT_THROW(big.eval(), OutOfMemory);
+    EXPECT_TRUE(small.is_pending());
+    EXPECT_EQ(small.to_vector<float>(), std::vector<float>(4, 4.0f));
+    EXPECT_EQ(from_small.to_vector<float>(), std::vector<float>(4, 8.0f));
+    EXPECT_EQ((small + 1).to_vector<float>(), std::vector<float>(4, 5.0f));
+    EXPECT_THROW(big.eval(), OutOfMemory);
+  }
+  EXPECT_EQ(later.to_vector<float>(), std::vector<float>(4, 6.0f));
+}
+
+TEST(FailedSweep, WhatFailedForWantOfMemoryIsTriedAgain) {
+  const Tensor x = threes();
+  Tensor big;
+  {
+    const Scarcity scarcity;
+    big = big_of(x);
+    EXPECT_THROW(big.eval(), OutOfMemory);
+    EXPECT_THROW((big + 1).eval(), OutOfMemory);
+  }
+  EXPECT_EQ(big.narrow(0, kMany - 2, 2).to_vector<float>(), std::vector<float>(2, 12.0f));
+}
+
+TEST(FailedSweep, LaterSweepsDoNotFailWithIt) {
+  const Tensor x = threes();
+  const Scarcity scarcity;
+  const Tensor big = big_of(x);
+  EXPECT_THROW(submit(test_device()), OutOfMemory);
+  Tensor parameter = threes();
+  parameter.set_requires_grad();
+  optim::SGD optimizer({parameter}, {.lr = 0.5});
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    (parameter * parameter).sum().backward();
+    optimizer.step();  // 1 - 2 * 0.5 = 0 times the former value
+  }
+  EXPECT_EQ(parameter.to_vector<float>(), std::vector<float>(4, 0.0f));
+  EXPECT_THROW(big.eval(), OutOfMemory);
+}
+
+TEST(FailedSweep, RandomNumbersAreTheOnesDrawnWhenRecorded) {
+  manual_seed(7);
+  const std::vector<float> expected = rand({4}, here()).to_vector<float>();
+  const Tensor x = threes();
+  const Scarcity scarcity;
+  manual_seed(7);
+  const Tensor drawn = rand({4}, here()), twice = drawn * 2;
+  const Tensor big = big_of(x);
+  EXPECT_THROW(big.eval(), OutOfMemory);
+  EXPECT_EQ(drawn.to_vector<float>(), expected);
+  std::vector<float> doubled = expected;
+  for (float& value : doubled) value *= 2;
+  EXPECT_EQ(twice.to_vector<float>(), doubled);
+}
+
+TEST(FailedSweep, AnotherThreadLooksAtWhatIsLeft) {
+  const Tensor x = threes();
+  const Scarcity scarcity;
+  const Tensor big = big_of(x), small = x + 1;
+  EXPECT_THROW(big.eval(), OutOfMemory);
+  std::thread other([&] {
+    EXPECT_EQ((small * 2).to_vector<float>(), std::vector<float>(4, 8.0f));
+    EXPECT_THROW(big.eval(), OutOfMemory);
+  });
+  other.join();
+  EXPECT_EQ(small.to_vector<float>(), std::vector<float>(4, 4.0f));
+}
+
+TEST(FailedSweep, WhatNobodyWantsAnyMoreIsFreed) {
+  const auto in_use = [] {
+    synchronize(test_device());
+    return memory_stats(test_device()).in_use;
+  };
+  const Tensor x = threes();
+  const std::uint64_t before = in_use();
+  const Scarcity scarcity;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor input = ones({1 << 20}, here()) * x.sum() + 1;
+    input.eval();
+    const Tensor big = big_of(input), other = input * 2;
+    EXPECT_THROW(big.eval(), OutOfMemory);
+  }
+  EXPECT_LT(in_use(), before + (std::uint64_t{6} << 20));
+}
+
+}  // namespace
+}  // namespace volta

@@ -1,0 +1,158 @@
+// Indices out of range: who is told, how often, and what goes on as before.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+TensorOptions here(bool grad = false) { return {.device = test_device(), .requires_grad = grad}; }
+
+Tensor table() { return tensor({10, 20, 30}, {3, 1}, here()); }
+Tensor ids(std::int64_t first) { return from_vector<std::int64_t>({first, 0}, here()); }
+// Rows 7 (there is none) and 0.
+Tensor bad_rows() { return embedding(table(), ids(7)); }
+
+std::string told(const Tensor& x) {
+  try {
+    x.to_vector<float>();
+    return "nothing";
+  } catch (const IndexError& e) {
+    return e.what();
+  }
+}
+
+#define EXPECT_TELLS(x)                                                 \
+  EXPECT_NE(told(x).find("embedding ("), std::string::npos) << told(x); \
+  EXPECT_NE(told(x).find("index 7 is out of range [0, 3)"), std::string::npos) << told(x)
+
+TEST(IndexErrors, OnlyReadersOfTheWrongValueAreToldAndEveryTime) {
+  const Tensor bad = bad_rows();
+  const Tensor pending = tensor({1, 2, 3}, here()) * 2;  // of the same batch
+  submit(test_device());
+  const Tensor later = tensor({1, 2, 3}, here()) * 3;
+  EXPECT_EQ(pending.to_vector<float>(), (std::vector<float>{2, 4, 6}));
+  EXPECT_EQ(later.to_vector<float>(), (std::vector<float>{3, 6, 9}));
+  std::thread other([] {
+    const Tensor own = tensor({1, 2}, here()) + 1;
+    EXPECT_EQ(own.to_vector<float>(), (std::vector<float>{2, 3}));
+  });
+  other.join();
+  for (int look = 0; look < 3; ++look) {
+    EXPECT_TELLS(bad);
+    std::ostringstream text;
+    EXPECT_THROW(text << bad, IndexError);
+  }
+}
+
+TEST(IndexErrors, TheCpuKnowsAtEval) {
+  if (!test_device().is_cpu()) GTEST_SKIP() << "other devices are not waited for";
+  const Tensor bad = bad_rows();
+  EXPECT_THROW(bad.eval(), IndexError);
+  EXPECT_THROW(bad.eval(), IndexError);
+}
+
+TEST(IndexErrors, WhatIsComputedFromTheWrongValueTellsToo) {
+  const Tensor bad = bad_rows();
+  submit(test_device());
+  const Tensor before_a_look = bad * 2;
+  submit(test_device());
+  EXPECT_TELLS(bad);
+  EXPECT_TELLS(before_a_look);
+  const Tensor good = embedding(table(), ids(1));
+  const Tensor after_a_look = bad.sum() + before_a_look.sum(), unrelated = good + 1;
+  EXPECT_TELLS(after_a_look);
+  EXPECT_EQ(unrelated.to_vector<float>(), (std::vector<float>{21, 11}));
+  EXPECT_TELLS(bad.reshape({1, 2}));
+}
+
+TEST(IndexErrors, TwoPlansThatFailBothTell) {
+  const Tensor one = bad_rows();
+  submit(test_device());
+  const Tensor two = bad_rows().sum();
+  submit(test_device());
+  EXPECT_TELLS(two);
+  EXPECT_TELLS(one);
+}
+
+TEST(IndexErrors, AHandleWithAnotherValueIsGoodAgain) {
+  Tensor x = bad_rows();
+  EXPECT_TELLS(x);
+  x.copy_(tensor({1, 2}, {2, 1}, here()));
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2}));
+}
+
+TEST(IndexErrors, AVariableThatIsComputedWithKeepsTelling) {
+  Tensor x = tensor({1, 2}, {2, 1}, here()), y = tensor({1, 2, 3}, here());
+  x += bad_rows();
+  y[ids(7)] = 1;
+  for (int look = 0; look < 2; ++look) {
+    EXPECT_TELLS(x);
+    EXPECT_NE(told(y).find("index 7 is out of range [-3, 3)"), std::string::npos) << told(y);
+  }
+}
+
+TEST(IndexErrors, GoodRunsOfTheSamePlanBeforeAndAfterAreGood) {
+  const auto rows = [](std::int64_t first) { return embedding(table(), ids(first)).sum(); };
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(rows(1).item(), 30);
+  const Tensor before = rows(2);
+  EXPECT_EQ(before.item(), 40);
+  const Tensor bad = rows(7);
+  EXPECT_TELLS(bad);
+  const Tensor after = rows(1);
+  EXPECT_EQ(before.item(), 40);
+  EXPECT_EQ(after.item(), 30);
+  EXPECT_TELLS(bad);
+}
+
+TEST(IndexErrors, SynchronizeTellsOnce) {
+  const Tensor bad = bad_rows();
+  EXPECT_THROW(synchronize(test_device()), IndexError);
+  EXPECT_NO_THROW(synchronize(test_device()));
+  EXPECT_TELLS(bad);
+}
+
+// One step of a classifier; gives the loss.
+Tensor train(const Tensor& weight, optim::SGD& optimizer, std::int64_t label) {
+  optimizer.zero_grad();
+  const Tensor loss = cross_entropy(ones({2, 4}, here()).matmul(weight),
+                                    from_vector<std::int64_t>({label, 0}, here()));
+  loss.backward();
+  optimizer.step();
+  return loss;
+}
+
+TEST(IndexErrors, ParametersGoOnAfterABadBatch) {
+  Tensor weight = randn({4, 3}, here()).eval();
+  weight.set_requires_grad();
+  optim::SGD optimizer({weight}, {.lr = 0.1, .momentum = 0.9});
+  for (int step = 0; step < 4; ++step) EXPECT_GT(train(weight, optimizer, 1).item(), 0);
+  const Tensor bad = train(weight, optimizer, 3);
+  const Tensor gradient = weight.grad();
+  EXPECT_THROW(bad.item(), IndexError);
+  EXPECT_THROW(gradient.to_vector<float>(), IndexError);
+  EXPECT_EQ(weight.to_vector<float>().size(), 12u);
+  for (int step = 0; step < 4; ++step) EXPECT_GT(train(weight, optimizer, 1).item(), 0);
+  EXPECT_EQ(weight.to_vector<float>().size(), 12u);
+  EXPECT_THROW(bad.item(), IndexError);
+}
+
+TEST(IndexErrors, ABadBatchIsToldEvenIfNobodyLooksAtItsLoss) {
+  Tensor weight = randn({4, 3}, here()).eval();
+  weight.set_requires_grad();
+  optim::SGD optimizer({weight}, {.lr = 0.1});
+  train(weight, optimizer, 3);
+  train(weight, optimizer, 1);
+  EXPECT_THROW(weight.to_vector<float>(), IndexError);
+  EXPECT_EQ(weight.to_vector<float>().size(), 12u);
+}
+
+}  // namespace
+}  // namespace volta
