@@ -108,7 +108,7 @@ Tensor viewed(const Tensor& base, const std::string& view) {
 // Where a kernel takes long to compile, views, broadcasting and other dtypes are left to an
 // operation of each kind; the formulas run all.
 bool is_wanted(const Operation& operation, const Case& c) {
-  static const std::set<std::string> samples{"gelu_tanh", "mod", "addcdiv"};
+  static const std::set<std::string> samples{"gelu_tanh", "mod", "addcdiv", "to_float32"};
   for (const TensorEntry* input : c.inputs) {
     if (!conformance::has(input->dtype)) return false;
   }
