@@ -33,7 +33,7 @@ class Vjp {
   // does.
   void widen() {
     wide_ = true;
-    gradient_ = widened(std::move(gradient_));
+    gradient_ = widened(gradient_);
   }
 
   OpId op() const { return tape_.op; }
@@ -88,9 +88,9 @@ class Vjp {
     }
     Tensor made = grad_mode() ? historic(saved, edge)
                               : TensorAccess::make(consumes_ ? std::move(saved) : saved);
-    return handles_.emplace_back(&saved, wide_ ? widened(std::move(made)) : std::move(made)).tensor;
+    return handles_.emplace_back(&saved, wide_ ? widened(made) : std::move(made)).tensor;
   }
-  Tensor widened(Tensor value) const {
+  Tensor widened(const Tensor& value) const {
     const DType dtype = node_of(value)->dtype;
     const bool half = dtype == DType::f16 || dtype == DType::bf16;
     return half ? value.to(DType::f32, place()) : value;
