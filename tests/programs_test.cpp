@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "every_program.h"
 #include "kernel/emit.h"
 #include "kernel/observer.h"
 #include "nvrtc_compile.h"
@@ -106,6 +107,13 @@ EveryProgram* const every_program = [] {
   ::testing::AddGlobalTestEnvironment(environment);
   return environment;
 }();
+
+}  // namespace
+
+NoProgramsCollected::NoProgramsCollected() { kernel::set_program_observer({}); }
+NoProgramsCollected::~NoProgramsCollected() { every_program->observe(); }
+
+namespace {
 
 TEST(Programs, AnObserverSeesEachTextOnce) {
   const TensorOptions here{.device = test_device()};
