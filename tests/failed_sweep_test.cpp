@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "scarcity.h"
 #include "test_device.h"
 #include "volta/volta.h"
 
@@ -18,18 +19,6 @@ TensorOptions here() { return {.device = test_device()}; }
 Tensor threes() { return from_vector(std::vector<float>(4, 3.0f), here()); }
 // More than there is room for under Scarcity.
 Tensor big_of(const Tensor& x) { return ones({kMany}, here()) * x.sum(); }
-
-// Room for what there is and 32 MiB more. To be made first: it evaluates what is pending.
-class Scarcity {
- public:
-  Scarcity() {
-    synchronize(test_device());
-    empty_cache(test_device());
-    set_memory_limit(test_device(),
-                     memory_stats(test_device()).reserved + (std::uint64_t{32} << 20));
-  }
-  ~Scarcity() { set_memory_limit(test_device(), 0); }
-};
 
 TEST(FailedSweep, UnrelatedTensorsStayPendingAndAreComputedWhenLookedAt) {
   const Tensor x = threes();

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "scarcity.h"
 #include "test_device.h"
 #include "volta/volta.h"
 
@@ -20,17 +21,6 @@ Tensor fives(std::int64_t n) {
   return from_vector(values, here());
 }
 
-// Room for what there is and 32 MiB more. To be made first: it evaluates what is pending.
-class Scarcity {
- public:
-  Scarcity() {
-    synchronize(test_device());
-    empty_cache(test_device());
-    set_memory_limit(test_device(),
-                     memory_stats(test_device()).reserved + (std::uint64_t{32} << 20));
-  }
-  ~Scarcity() { set_memory_limit(test_device(), 0); }
-};
 Tensor too_large(const Tensor& factor) { return ones({64'000'000}, here()) * factor; }
 
 TEST(Journal, AnotherThreadsWorkDoesNotOverwriteWhatAFailedStepRestores) {

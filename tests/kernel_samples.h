@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -95,6 +96,12 @@ inline std::vector<Bytes> make_buffers(const Sample& sample, const SampleBinding
     buffers.push_back(std::move(bytes));
   }
   return buffers;
+}
+
+template <class T>
+Bytes bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
 }
 
 inline std::vector<void*> pointers(std::vector<Bytes>& buffers) {

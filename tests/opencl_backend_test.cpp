@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/matmul_program.h"
 #include "core/build_stamp.h"
 #include "core/counting.h"
 #include "kernel/cache_folder.h"
@@ -114,12 +113,6 @@ Bytes fetch(Backend& backend, Address address, std::size_t bytes) {
   Bytes result(bytes);
   backend.download(0, result.data(), address, bytes);
   return result;
-}
-
-template <class T>
-Bytes bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
 }
 
 // y[i] = x[i] + constant + argument
@@ -643,44 +636,6 @@ TEST_F(OpenClBackendTest, SmallProductsAreKernels) {
   check_matmul(backend(), {.dtype = DType::i64, .m = 9, .n = 8, .k = 70, .tolerance = 0});
   EXPECT_EQ(live_counters().library_calls.load(), calls);
   EXPECT_EQ(live_counters().launches.load() - launches, products + 6);
-}
-
-// The lowering itself, with no device: the second batch of a^T b with padded rows.
-TEST(MatmulProgramTest, LowersToAReduction) {
-  const plan::MatmulStep step{.transpose_a = true,
-                              .m = 2,
-                              .n = 3,
-                              .k = 2,
-                              .batch = 2,
-                              .lda = 2,
-                              .ldb = 4,
-                              .ldc = 3,
-                              .stride_a = 4,
-                              .stride_b = 0,
-                              .stride_c = 6,
-                              .a = {Ref::Kind::Leaf, 0, 0},
-                              .b = {Ref::Kind::Leaf, 1, 0},
-                              .c = {Ref::Kind::Output, 0, 0},
-                              .offset_b = 1,
-                              .label = "matmul"};
-  const plan::KernelStep lowered = lower_matmul(step);
-  ASSERT_EQ(lowered.segments.size(), 1u);
-  EXPECT_EQ(lowered.label, "matmul");
-  EXPECT_FALSE(lowered.program->schedule.index64);
-  std::vector<Bytes> buffers{bytes_of<float>({0, 0, 0, 0, 1, 2, 3, 4}),
-                             bytes_of<float>({9, 1, 2, 3, 9, 4, 5, 6}), Bytes(12 * sizeof(float))};
-  run_reference(*lowered.program, lowered.segments[0].ints, pointers(buffers), nullptr, nullptr);
-  EXPECT_EQ(buffers[2], bytes_of<float>({0, 0, 0, 0, 0, 0, 13, 17, 21, 18, 24, 30}));
-}
-
-TEST(MatmulProgramTest, LargeOperandsNeedWideIndices) {
-  plan::MatmulStep step;
-  step.m = step.n = step.k = 4;
-  step.lda = step.ldb = step.ldc = 4;
-  EXPECT_FALSE(needs_index64(step));
-  step.lda = std::int64_t{1} << 30;
-  EXPECT_TRUE(needs_index64(step));
-  EXPECT_TRUE(lower_matmul(step).program->schedule.index64);
 }
 
 TEST_F(OpenClBackendTest, LargeProductsAreOneOrTwoKernels) {

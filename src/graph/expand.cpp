@@ -21,9 +21,6 @@ std::vector<std::int64_t> all_axes(const Shape& shape) {
   return axes;
 }
 
-// A fixed number of the formula, in the dtype of x.
-Expr literal(Lowering& l, double number, Expr x) { return l.constant(number, x.dtype()); }
-
 Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
   switch (static_cast<Reduction>(reduction)) {
     case Reduction::none:

@@ -8,6 +8,10 @@
 
 namespace volta::graph::expand {
 
+// A fixed number of a formula, in the dtype of x.
+inline plan::Expr literal(plan::Lowering& l, double number, plan::Expr x) {
+  return l.constant(number, x.dtype());
+}
 plan::Expr mean_over(plan::Lowering& l, plan::Expr x, std::span<const std::int64_t> axes,
                      bool keepdim);
 // log of the sum of exponentials, axes kept as 1; the largest is taken out first.

@@ -15,9 +15,6 @@ using plan::Lowering;
 
 namespace {
 
-// A fixed number of the formula, in the dtype of x.
-Expr literal(Lowering& l, double number, Expr x) { return l.constant(number, x.dtype()); }
-
 std::int64_t elements(Expr x, std::span<const std::int64_t> axes) {
   std::int64_t count = 1;
   for (const std::int64_t axis : axes) count *= x.shape()[static_cast<int>(axis)];

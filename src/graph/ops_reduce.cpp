@@ -173,27 +173,19 @@ Tensor Tensor::logsumexp(const Axes& axes, bool keepdim, Place place) const {
                 place);
 }
 
-Tensor sum(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
-  return x.sum(axes, keepdim, place);
-}
-Tensor mean(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
-  return x.mean(axes, keepdim, place);
-}
-Tensor prod(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
-  return x.prod(axes, keepdim, place);
-}
-Tensor max(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
-  return x.max(axes, keepdim, place);
-}
-Tensor min(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
-  return x.min(axes, keepdim, place);
-}
-Tensor any(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
-  return x.any(axes, keepdim, place);
-}
-Tensor all(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
-  return x.all(axes, keepdim, place);
-}
+#define VOLTA_REDUCTION(name)                                                 \
+  Tensor name(const Tensor& x, const Axes& axes, bool keepdim, Place place) { \
+    return x.name(axes, keepdim, place);                                      \
+  }
+VOLTA_REDUCTION(sum)
+VOLTA_REDUCTION(mean)
+VOLTA_REDUCTION(prod)
+VOLTA_REDUCTION(max)
+VOLTA_REDUCTION(min)
+VOLTA_REDUCTION(any)
+VOLTA_REDUCTION(all)
+VOLTA_REDUCTION(logsumexp)
+#undef VOLTA_REDUCTION
 Tensor var(const Tensor& x, const Axes& axes, VarOptions options, Place place) {
   return x.var(axes, options, place);
 }
@@ -202,9 +194,6 @@ Tensor std(const Tensor& x, const Axes& axes, VarOptions options, Place place) {
 }
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdim, Place place) {
   return x.norm(p, axes, keepdim, place);
-}
-Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim, Place place) {
-  return x.logsumexp(axes, keepdim, place);
 }
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis, bool keepdim, Place place) {
   return x.argmax(axis, keepdim, place);

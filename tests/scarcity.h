@@ -1,0 +1,25 @@
+// Little memory on the test device, for tests of what happens when it runs out.
+#pragma once
+
+#include <cstdint>
+
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+
+// Room for what there is and 32 MiB more. To be made first: it evaluates what is pending.
+class Scarcity {
+ public:
+  Scarcity() {
+    synchronize(test_device());
+    empty_cache(test_device());
+    set_memory_limit(test_device(),
+                     memory_stats(test_device()).reserved + (std::uint64_t{32} << 20));
+  }
+  ~Scarcity() { set_memory_limit(test_device(), 0); }
+  Scarcity(const Scarcity&) = delete;
+  Scarcity& operator=(const Scarcity&) = delete;
+};
+
+}  // namespace volta
