@@ -6,18 +6,22 @@
 
 namespace volta {
 
-struct Place {
-  const char* file = "";
-  std::uint32_t line = 0;
-
+// One pointer to data of the program: it costs nothing to pass on.
+class Place {
+ public:
   constexpr Place() = default;
-  constexpr Place(std::source_location where)
-      : file(where.file_name()), line(where.line()) {}  // NOLINT
+  constexpr Place(std::source_location where) : where_(where) {}  // NOLINT: implicit
+
+  constexpr const char* file() const { return where_.file_name(); }
+  constexpr std::uint32_t line() const { return where_.line(); }
 
   // As a default argument this is the caller's place.
   static constexpr Place here(std::source_location where = std::source_location::current()) {
     return Place(where);
   }
+
+ private:
+  std::source_location where_;
 };
 
 }  // namespace volta

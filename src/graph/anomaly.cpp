@@ -38,7 +38,7 @@ class NanFinder final : public RecordingObserver {
       if (nan_count(input.tensor()) > 0) return;
     }
     throw NanError(fmt::format("{} ({}:{}) made the first NaN: {} of {} elements of {}",
-                               op_info(op).name, place.file, place.line, count, result.numel(),
+                               op_info(op).name, place.file(), place.line(), count, result.numel(),
                                to_string(result.shape())));
   }
 
@@ -49,17 +49,14 @@ class NanFinder final : public RecordingObserver {
     throw NanError(fmt::format(
         "the gradient of {} ({}:{}) made the first NaN: {} of {} elements of input {}'s gradient "
         "{}",
-        op_info(tape.op).name, tape.place.file, tape.place.line, count, gradient.numel(), input,
+        op_info(tape.op).name, tape.place.file(), tape.place.line(), count, gradient.numel(), input,
         to_string(gradient.shape())));
   }
 };
 
 }  // namespace
 
-RecordingObserver*& recording_observer() {
-  static constinit thread_local RecordingObserver* observer = nullptr;
-  return observer;
-}
+RecordingObserver*& recording_observer() { return recording_state.observer; }
 
 void exchange_result(Tensor& result, const Tensor& value) {
   TensorAccess::variable(result)->node = TensorAccess::variable(value)->node;

@@ -61,10 +61,7 @@ Tensor Borrowed::tensor() const {
   return TensorAccess::wrap(variable_);
 }
 
-bool& grad_mode() {
-  static constinit thread_local bool enabled = true;
-  return enabled;
-}
+constinit thread_local RecordingState recording_state;
 
 TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
                   std::span<Node* const> outputs, Place place) {
@@ -100,7 +97,7 @@ TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std
   if ((op.saves & kSavesAuxiliary) != 0) {
     for (std::size_t i = 1; i < outputs.size(); ++i) tape->auxiliary.emplace_back(outputs[i]);
   }
-  if (TapeCollector* collector = TapeCollector::current()) collector->tapes.push_back(tape);
+  if (TapeCollector* collector = recording_state.collector) collector->tapes.push_back(tape);
   return tape;
 }
 
@@ -139,13 +136,13 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
   if (policy == MixedDevices::error || (first.is_gpu() && second.is_gpu())) {
     throw DeviceError(fmt::format("{}: operands on {} {} and {} {} ({}:{})", op, to_string(first),
                                   to_string(operands[0].shape()), to_string(second),
-                                  to_string(other->shape()), place.file, place.line));
+                                  to_string(other->shape()), place.file(), place.line()));
   }
   const Device gpu = first.is_gpu() ? first : second;
   const Device target = policy == MixedDevices::to_cpu ? Device::cpu() : gpu;
-  log_once(fmt::format("mixed devices at {}:{}", place.file, place.line), LogLevel::warning,
+  log_once(fmt::format("mixed devices at {}:{}", place.file(), place.line()), LogLevel::warning,
            fmt::format("{}: operands on {} and {}: moved to {} ({}:{})", op, to_string(first),
-                       to_string(second), to_string(target), place.file, place.line));
+                       to_string(second), to_string(target), place.file(), place.line()));
   for (Tensor& t : operands) {
     if (t.defined() && t.device() != target) t = t.to(target, place);
   }
@@ -159,7 +156,7 @@ Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int
   Node* output = node.get();
   TapeRef tape = grad_mode() ? make_tape(op, inputs, attrs, {&output, 1}, place) : TapeRef();
   Tensor result = TensorAccess::make(std::move(node), std::move(tape));
-  if (RecordingObserver* observer = recording_observer()) [[unlikely]]
+  if (RecordingObserver* observer = recording_state.observer) [[unlikely]]
     observer->recorded(op, inputs, result, place);
   return result;
 }
@@ -190,7 +187,7 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     results.push_back(TensorAccess::make(Held::adopt(outputs[i]), i == 0 ? tape : TapeRef{}));
   }
-  if (RecordingObserver* observer = recording_observer()) [[unlikely]]
+  if (RecordingObserver* observer = recording_state.observer) [[unlikely]]
     observer->recorded(op, views.span(), results[0], place);
   return results;
 }

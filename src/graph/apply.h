@@ -10,6 +10,7 @@
 
 #include "graph/node.h"
 #include "graph/op.h"
+#include "graph/recording_state.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
@@ -95,8 +96,6 @@ inline Tensor unary(OpId op, const Tensor& x, Place place) {
                place);
 }
 
-// Whether this thread records history.
-bool& grad_mode();
 // A number after `after` and all earlier ones of this thread.
 std::uint64_t next_tape_sequence(std::uint64_t after);
 

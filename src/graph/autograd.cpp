@@ -3,8 +3,8 @@
 #include "graph/autograd.h"
 
 #include <algorithm>
-#include <array>
-#include <mutex>
+#include <atomic>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -27,11 +27,19 @@
 namespace volta::graph {
 namespace {
 
-// Threads may give one leaf its gradients at a time.
-std::mutex& lock_of(const Variable& leaf) {
-  static std::array<std::mutex, 32> locks;
-  return locks[std::hash<const Variable*>()(&leaf) / sizeof(Variable) % locks.size()];
-}
+// Threads may give one leaf its gradients at a time. Hardly ever do two meet, and not for long.
+class GradientGuard {
+ public:
+  explicit GradientGuard(Variable& leaf) : busy_(leaf.grad_busy) {
+    while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+  }
+  GradientGuard(const GradientGuard&) = delete;
+  GradientGuard& operator=(const GradientGuard&) = delete;
+  ~GradientGuard() { busy_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool>& busy_;
+};
 
 bool expands(const Shape& from, const Shape& to) {
   if (from.rank() > to.rank()) return false;
@@ -74,40 +82,42 @@ class BackwardPass {
  public:
   BackwardPass(BackwardOptions options, const std::vector<Tensor>* inputs)
       : retain_(options.retain_graph || options.create_graph),
-        history_(options.create_graph),
-        collects_(inputs != nullptr) {
+        history_(options.create_graph) {
     if (inputs == nullptr) return;
-    results.resize(inputs->size());
+    collected_ = std::make_unique<Collected>();
+    collected_->results.resize(inputs->size());
     for (std::size_t i = 0; i < inputs->size(); ++i) {
       Variable* variable = TensorAccess::variable((*inputs)[i]);
       if (variable->tape) {
-        wanted_tapes_[variable->tape.get()].push_back(i);
+        collected_->tapes[variable->tape.get()].push_back(i);
       } else {
-        wanted_leaves_[variable].push_back(i);
+        collected_->leaves[variable].push_back(i);
       }
     }
+    collected_->wants = [this](const Edge& edge) { return is_wanted(edge); };
   }
   BackwardPass(const BackwardPass&) = delete;
   BackwardPass& operator=(const BackwardPass&) = delete;
 
-  std::vector<Tensor> results;  // per input
+  std::vector<Tensor> take_results() { return std::move(collected_->results); }
 
   void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, const char* what,
            Place place) {
     place_ = place;
     for (const Tensor& root : roots) records_.add_root(TensorAccess::variable(root)->tape.get());
     records_.reach();
-    for (const auto& [tape, gradient, outputs] : records_.all()) {
+    for (const PassRecords::Record& record : records_.all()) {
+      const Tape* tape = record.tape;
       if (!tape->consumed) continue;
       throw ArgumentError(fmt::format(
           "{}: the history of {} ({}:{}) was used by an earlier backward(); pass {{.retain_graph = "
           "true}} to the first one",
-          what, op_info(tape->op).name, tape->place.file, tape->place.line));
+          what, op_info(tape->op).name, tape->place.file(), tape->place.line()));
     }
-    if (collects_) find_leading();
+    if (collected_) find_leading();
     // In their forward's precision whatever the scopes say now; with a history if that is wanted.
     const Restore restore{std::exchange(grad_mode(), history_),
-                          std::exchange(recording_observer(), nullptr)};
+                          std::exchange(recording_state.observer, nullptr)};
     observer_ = restore.observer;  // it does not see a rule's operations one by one
     const ExecutionContext plain({});
     for (std::size_t i = 0; i < roots.size(); ++i) {
@@ -118,7 +128,7 @@ class BackwardPass {
       if (variable->tape) {
         add_to(records_.of(variable->tape.get()).gradient, std::move(start), place);
       } else {
-        give_leaf(*variable, roots[i], std::move(start), place);
+        give_leaf(*variable, roots[i], start, place);
       }
     }
     for (PassRecords::Record& record : records_.all()) step(record);
@@ -136,7 +146,7 @@ class BackwardPass {
     RecordingObserver* observer;
     ~Restore() {
       grad_mode() = grad;
-      recording_observer() = observer;
+      recording_state.observer = observer;
     }
   };
 
@@ -146,14 +156,15 @@ class BackwardPass {
       const auto& edges = record->tape->edges;
       if (std::any_of(edges.begin(), edges.end(),
                       [&](const Edge& edge) { return is_wanted(edge); })) {
-        leading_.insert(record->tape);
+        collected_->leading.insert(record->tape);
       }
     }
   }
   bool is_wanted(const Edge& edge) const {
     if (edge.tape)
-      return leading_.contains(edge.tape.get()) || wanted_tapes_.contains(edge.tape.get());
-    return edge.leaf.defined() && wanted_leaves_.contains(TensorAccess::variable(edge.leaf));
+      return collected_->leading.contains(edge.tape.get()) ||
+             collected_->tapes.contains(edge.tape.get());
+    return edge.leaf.defined() && collected_->leaves.contains(TensorAccess::variable(edge.leaf));
   }
 
   void step(PassRecords::Record& record) {
@@ -164,30 +175,31 @@ class BackwardPass {
       return;
     }
     if (tape.extras) complete(tape, g);
-    if (collects_) {
-      if (const auto found = wanted_tapes_.find(&tape); found != wanted_tapes_.end()) {
-        for (const std::size_t i : found->second) results[i] = g;
+    if (collected_) {
+      if (const auto found = collected_->tapes.find(&tape); found != collected_->tapes.end()) {
+        for (const std::size_t i : found->second) collected_->results[i] = g;
       }
-      if (!leading_.contains(&tape)) {
+      if (!collected_->leading.contains(&tape)) {
         if (!retain_) forget(tape);
         return;
       }
     }
     if (tape.extras && tape.extras->recompute) recompute(tape);
     tape.consumed = !retain_;  // from here on, also if the rule throws
-    Vjp vjp(tape, std::move(g), records_, tape.consumed, collects_ ? &wants_ : nullptr);
+    Vjp vjp(tape, std::move(g), records_,
+            {.consumes = tape.consumed, .history = history_, .wants = collected_ ? &collected_->wants : nullptr});
     op_info(tape.op).vjp(vjp);
     for (auto& [input, part] : vjp.results()) {
       const Edge& edge = tape.edges[input];
       if (!edge.tape && !edge.leaf.defined()) continue;
-      if (collects_ && !is_wanted(edge)) continue;
+      if (collected_ && !is_wanted(edge)) continue;
       fit(part, edge, tape.place);
       if (observer_ != nullptr) [[unlikely]]
         observer_->differentiated(tape, input, part);
       if (edge.tape) {
         add_to(records_.of(edge.tape.get()).gradient, std::move(part), tape.place);
       } else {
-        give_leaf(*TensorAccess::variable(edge.leaf), edge.leaf, std::move(part), tape.place);
+        give_leaf(*TensorAccess::variable(edge.leaf), edge.leaf, part, tape.place);
       }
     }
     if (!retain_) forget(tape);
@@ -197,23 +209,23 @@ class BackwardPass {
   void complete(Tape& tape, Tensor& g) const {
     TapeExtras& extras = *tape.extras;
     if (!extras.hooks.hooks.empty()) g = extras.hooks.run(std::move(g), tape.shape, tape.dtype);
-    if (extras.retains != nullptr && !collects_) {
+    if (extras.retains != nullptr && !collected_) {
       Tensor& kept = extras.retains->grad;
       kept = kept.defined() ? added(kept, g, tape.place) : history_ ? g : g.detach();
     }
   }
 
-  void give_leaf(Variable& leaf, const Tensor& handle, Tensor part, Place place) {
-    if (collects_) {
-      if (const auto found = wanted_leaves_.find(&leaf); found != wanted_leaves_.end()) {
-        if (leaf.hooks) return add_to(hooked(leaf, handle).gradient, std::move(part), place);
-        for (const std::size_t i : found->second) add_to(results[i], part, place);
+  void give_leaf(Variable& leaf, const Tensor& handle, Tensor& part, Place place) {
+    if (collected_) {
+      if (const auto found = collected_->leaves.find(&leaf); found != collected_->leaves.end()) {
+        if (leaf.hooks() != nullptr) return add_to(hooked(leaf, handle).gradient, std::move(part), place);
+        for (const std::size_t i : found->second) add_to(collected_->results[i], part, place);
       }
       return;
     }
     // Hooks want the whole gradient of the pass.
-    if (leaf.hooks) return add_to(hooked(leaf, handle).gradient, std::move(part), place);
-    accumulate(leaf, std::move(part), place);
+    if (leaf.hooks() != nullptr) return add_to(hooked(leaf, handle).gradient, std::move(part), place);
+    accumulate(leaf, part, place);
   }
 
   struct Hooked {
@@ -228,8 +240,8 @@ class BackwardPass {
     return hooked_.emplace_back(handle, Tensor());
   }
 
-  void accumulate(Variable& leaf, Tensor part, Place place) {
-    const std::lock_guard guard(lock_of(leaf));
+  void accumulate(Variable& leaf, Tensor& part, Place place) {
+    const GradientGuard guard(leaf);
     if (leaf.grad.defined()) {
       const Tensor sum = added(leaf.grad, part, place);
       // In place: a handle to the gradient sees it grow.
@@ -249,26 +261,30 @@ class BackwardPass {
     for (auto& [handle, gradient] : hooked_) {
       Variable* leaf = TensorAccess::variable(handle);
       const Node& node = *leaf->node.get();
-      Tensor g = leaf->hooks->run(std::move(gradient), node.shape, node.dtype);
-      if (collects_) {
-        for (const std::size_t i : wanted_leaves_[leaf]) results[i] = g;
+      Tensor g = leaf->hooks()->run(std::move(gradient), node.shape, node.dtype);
+      if (collected_) {
+        for (const std::size_t i : collected_->leaves[leaf]) collected_->results[i] = g;
       } else {
-        accumulate(*leaf, std::move(g), place_);
+        accumulate(*leaf, g, place_);
       }
     }
   }
 
-  const bool retain_, history_, collects_;
+  const bool retain_, history_;
   RecordingObserver* observer_ = nullptr;
   PassRecords records_;
   Place place_;
   std::vector<DeviceEntry*> accumulated_;  // devices where an earlier gradient was added to
   std::vector<Hooked> hooked_;             // leaves with hooks
-  // grad() only.
-  std::unordered_map<const Tape*, std::vector<std::size_t>> wanted_tapes_;
-  std::unordered_map<const Variable*, std::vector<std::size_t>> wanted_leaves_;
-  std::unordered_set<const Tape*> leading_;
-  const WantsEdge wants_ = [this](const Edge& edge) { return is_wanted(edge); };
+  // grad(): what is wanted, by number, and on the way there.
+  struct Collected {
+    std::vector<Tensor> results;
+    std::unordered_map<const Tape*, std::vector<std::size_t>> tapes;
+    std::unordered_map<const Variable*, std::vector<std::size_t>> leaves;
+    std::unordered_set<const Tape*> leading;
+    WantsEdge wants;
+  };
+  std::unique_ptr<Collected> collected_;
 };
 
 }  // namespace
@@ -330,7 +346,7 @@ std::vector<Tensor> collect_gradients(std::span<const Tensor> roots,
                                       Place place) {
   BackwardPass pass(options, &inputs);
   pass.run(roots, gradients, "grad", place);
-  return std::move(pass.results);
+  return pass.take_results();
 }
 
 Tensor copy_to_device(const Tensor& x, Device device, Place place) {

@@ -49,7 +49,7 @@ class Recompute {
   void run() {
     static std::atomic<std::uint32_t> epochs{0};
     const std::uint32_t outer = std::exchange(
-        recording_epoch(), epochs.fetch_add(1, std::memory_order_relaxed) % 0xFFFFFFFEu + 1);
+        recording_state.epoch, epochs.fetch_add(1, std::memory_order_relaxed) % 0xFFFFFFFEu + 1);
     const Fn fn = std::move(fn_);
     std::vector<TapeRef> again;
     try {
@@ -60,10 +60,10 @@ class Recompute {
       fn(inputs_);
       again = std::move(collector.tapes);
     } catch (...) {
-      recording_epoch() = outer;
+      recording_state.epoch = outer;
       throw;
     }
-    recording_epoch() = outer;
+    recording_state.epoch = outer;
     bool same = again.size() == tapes_.size();
     for (std::size_t i = 0; same && i < again.size(); ++i)
       same = tapes_[i] == nullptr || tapes_[i]->op == again[i]->op;
@@ -103,19 +103,10 @@ void recompute(Tape& tape) {
   stretch->run();
 }
 
-TapeCollector*& TapeCollector::current() {
-  static constinit thread_local TapeCollector* innermost = nullptr;
-  return innermost;
-}
-TapeCollector::TapeCollector() : outer_(std::exchange(current(), this)) {}
+TapeCollector::TapeCollector() : outer_(std::exchange(recording_state.collector, this)) {}
 TapeCollector::~TapeCollector() {
-  current() = outer_;
+  recording_state.collector = outer_;
   if (outer_ != nullptr) outer_->tapes.insert(outer_->tapes.end(), tapes.begin(), tapes.end());
-}
-
-std::uint32_t& recording_epoch() {
-  static constinit thread_local std::uint32_t epoch = 0;
-  return epoch;
 }
 
 }  // namespace graph

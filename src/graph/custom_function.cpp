@@ -88,7 +88,7 @@ std::vector<Tensor> CustomCall::backward(Tape& tape, const std::vector<Tensor>& 
 void vjp::function(Vjp& v) {
   CustomCall& call = *v.tape().extras->custom;
   const std::vector<Tensor> results =
-      call.backward(v.tape(), v.records().of(&v.tape()).outputs, grad_mode());
+      call.backward(v.tape(), *v.records().of(&v.tape()).outputs, v.with_history());
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].defined() && v.needs(static_cast<int>(i)))
       v.give(static_cast<int>(i), results[i].to(v.device(static_cast<int>(i)), v.place()));
@@ -98,9 +98,9 @@ void vjp::function(Vjp& v) {
 // The call's own gradient only says that there is one.
 void vjp::function_output(Vjp& v) {
   Tape& call = *v.tape().edges[0].tape.get();
-  std::vector<Tensor>& outputs = v.records().of(&call).outputs;
-  outputs.resize(call.extras->custom->outputs);
-  Tensor& sum = outputs[static_cast<std::size_t>(v.attr(0))];
+  auto& outputs = v.records().of(&call).outputs;
+  if (!outputs) outputs = std::make_unique<std::vector<Tensor>>(call.extras->custom->outputs);
+  Tensor& sum = (*outputs)[static_cast<std::size_t>(v.attr(0))];
   sum = sum.defined() ? sum + v.gradient() : v.gradient();
   v.give(0, v.gradient());
 }

@@ -339,6 +339,10 @@ ParsedFormula::ParsedFormula(const char* name, const FormulaText& text)
   for (const char* gradient : text.gradients) {
     if (gradient == nullptr) break;
     gradients.emplace_back(fmt::format("the gradient of {}", name), gradient, names);
+    std::vector<int>& used = uses.emplace_back();
+    for (int i = 0; i < g(); ++i) {
+      if (gradients.back().mentions(i)) used.push_back(i);
+    }
   }
 }
 

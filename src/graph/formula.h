@@ -123,6 +123,8 @@ struct ParsedFormula {
   std::vector<std::string> names;  // parameters, then y, then g
   Formula value;
   std::vector<Formula> gradients;  // of the first parameters
+  // Per gradient, which names it uses beside g: the inputs of the node that computes it, in order.
+  std::vector<std::vector<int>> uses;
   int y() const { return static_cast<int>(names.size()) - 2; }
   int g() const { return static_cast<int>(names.size()) - 1; }
 };

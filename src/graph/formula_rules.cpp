@@ -56,15 +56,6 @@ struct TensorAlgebra {
   }
 };
 
-// Which of the names a gradient uses are inputs of the node that computes it, after g: in order.
-std::vector<int> used_names(const ParsedFormula& formula, const Formula& gradient) {
-  std::vector<int> used;
-  for (int name = 0; name < formula.g(); ++name) {
-    if (gradient.mentions(name)) used.push_back(name);
-  }
-  return used;
-}
-
 // A formula that does not use all of its parameters may be smaller than its result.
 void out_as_recorded(plan::Lowering& l, plan::Expr value) {
   l.out(value.shape() == l.shape() ? value : l.expand(value, l.shape()));
@@ -83,13 +74,13 @@ void expand::formula(plan::Lowering& l) {
 // g, then what its formula uses. attrs: the operation, which of its parameters
 void expand::formula_grad(plan::Lowering& l) {
   const ParsedFormula& formula = parsed_formula(static_cast<OpId>(l.attrs()[0]));
-  const Formula& gradient = formula.gradients[static_cast<std::size_t>(l.attrs()[1])];
+  const auto which = static_cast<std::size_t>(l.attrs()[1]);
+  const Formula& gradient = formula.gradients[which];
   std::vector<plan::Expr> names(formula.names.size());
   const DType dtype = l.in(0).dtype();
   int input = 0;
   names.back() = l.in(input++);
-  for (const int name : used_names(formula, gradient))
-    names[static_cast<std::size_t>(name)] = l.in(input++);
+  for (const int name : formula.uses[which]) names[static_cast<std::size_t>(name)] = l.in(input++);
   out_as_recorded(l, gradient.evaluate<plan::Expr>(PlanAlgebra{l, dtype, names}));
 }
 
@@ -113,18 +104,19 @@ void vjp::formula(Vjp& v) {
       v.give(static_cast<int>(i), filled(v.output_shape(), *number, v.dtype(0), v.device(0)));
       continue;
     }
-    const std::vector<int> used = used_names(formula, gradient);
-    if (grad_mode()) {  // the gradient has gradients: it is recorded in operations that do
+    const std::vector<int>& used = formula.uses[i];
+    if (v.with_history()) {  // the gradient has gradients: it is recorded in operations that do
       std::vector<Term> names(formula.names.size());
       names.back().tensor = v.gradient();
       for (const int name : used) names[static_cast<std::size_t>(name)].tensor = value_of(name);
       v.give(static_cast<int>(i), gradient.evaluate<Term>(TensorAlgebra{names, v.place()}).tensor);
       continue;
     }
-    std::vector<Borrowed> inputs{v.gradient()};
+    InlineVector<Borrowed, 8> inputs;
+    inputs.emplace_back(v.gradient());
     for (const int name : used) inputs.emplace_back(value_of(name));
     const std::int64_t attrs[] = {static_cast<std::int64_t>(v.op()), static_cast<std::int64_t>(i)};
-    v.give(static_cast<int>(i), apply(OpId::formula_grad, inputs, attrs, v.output_shape(),
+    v.give(static_cast<int>(i), apply(OpId::formula_grad, inputs.span(), attrs, v.output_shape(),
                                       v.gradient().dtype(), v.place()));
   }
 }

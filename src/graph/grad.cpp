@@ -85,8 +85,9 @@ HookHandle Tensor::add_hook(std::function<Tensor(const Tensor&)> hook) const {
   if (variable->tape) {
     graph::extras_of(*variable->tape.get()).hooks.add(made);
   } else {
-    if (!variable->hooks) variable->hooks = std::make_shared<graph::GradientHooks>();
-    variable->hooks->add(made);
+    auto& hooks = variable->own_extras().hooks;
+    if (!hooks) hooks = std::make_shared<graph::GradientHooks>();
+    hooks->add(made);
   }
   HookHandle handle;
   handle.hook_ = made;

@@ -22,7 +22,7 @@ void IndexLog::verify(std::uint64_t finished) {
   std::int64_t index = record->index, low = 0;
   if (const auto number = static_cast<std::size_t>(record->site); number < sites.size()) {
     const Site& site = sites[number];
-    where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file, site.place.line);
+    where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file(), site.place.line());
     if (wraps_indices(site.op)) {
       low = -record->high;
       if (index < 0) index -= record->high;  // as it was before it was counted from the end
@@ -60,8 +60,9 @@ void Dependence::add(Runs more) {
 }
 
 void throw_known_index_error(const Node& node) {
-  if (!node.indices) return;
-  for (const Dependence::Runs& on : node.indices->runs) {
+  const auto* indices = node.indices();
+  if (indices == nullptr) return;
+  for (const Dependence::Runs& on : (*indices)->runs) {
     if (IndexLog::Failure* failure = on.log->failure(on.first, on.last, on.as_state)) {
       failure->reported = true;
       std::rethrow_exception(failure->error);
@@ -70,14 +71,15 @@ void throw_known_index_error(const Node& node) {
 }
 
 void verify_indices(Node& node) {
-  if (!node.indices) return;
+  const auto* indices = node.indices();
+  if (indices == nullptr) return;
   // The run that made the value may not have ended: a scalar is read as soon as it is written. The
   // checks it depends on were before that, and so were all earlier runs.
-  for (const Dependence::Runs& on : node.indices->runs) {
+  for (const Dependence::Runs& on : (*indices)->runs) {
     if (on.last > on.log->verified()) on.log->verify(on.last - 1);
   }
   throw_known_index_error(node);
-  node.indices.reset();
+  node.doubts->indices.reset();
 }
 
 }  // namespace volta::graph

@@ -59,6 +59,13 @@ struct HostCopy {
   std::span<std::byte> bytes;
 };
 
+// What is or may be wrong with a value.
+struct Doubts {
+  std::exception_ptr error;  // Failed
+  // Computed: indices that may turn out wrong, or did (graph/index_checks.h). Device's lock.
+  std::shared_ptr<const Dependence> indices;
+};
+
 struct Node {
   // Two counts in one word, so that one instruction changes both. Low half, references: lifetime
   // (holders, segments that use it, pending leaves). High half, holders: handles and tape saves,
@@ -87,9 +94,7 @@ struct Node {
   // Computed.
   Buffer* buffer = nullptr;
   std::unique_ptr<HostCopy> host;
-  std::exception_ptr error;  // Failed
-  // Computed: indices that may turn out wrong, or did (graph/index_checks.h). Device's lock.
-  std::shared_ptr<const Dependence> indices;
+  std::unique_ptr<Doubts> doubts;  // what few nodes have
 
   Node() = default;
   Node(OpId o, const Shape& s, DType d, DeviceEntry* e) : op(o), dtype(d), entry(e), shape(s) {}
@@ -99,6 +104,14 @@ struct Node {
   }
   std::uint32_t holders() const {
     return static_cast<std::uint32_t>(counts.load(std::memory_order_acquire) >> 32);
+  }
+  // Null where no index matters.
+  const std::shared_ptr<const Dependence>* indices() const {
+    return doubts && doubts->indices ? &doubts->indices : nullptr;
+  }
+  Doubts& own_doubts() {
+    if (!doubts) doubts = std::make_unique<Doubts>();
+    return *doubts;
   }
   std::span<Node* const> input_span() const { return {inputs, inputs_count}; }
   std::span<const std::int64_t> attr_span() const { return {attrs, attrs_count}; }
@@ -213,19 +226,31 @@ struct DropPendingRead {
   void operator()(PendingRead* read) const;
 };
 
+// What few variables have.
+struct VariableExtras {
+  std::shared_ptr<GradientHooks> hooks;  // of a leaf; null where there are none
+  // Of a selection: until it is read, there is no node.
+  std::unique_ptr<PendingRead, DropPendingRead> read;
+};
+
 // What handles share.
 struct Variable {
   std::atomic<std::uint32_t> refs{1};
-  bool requires_grad = false;       // a leaf that wants a gradient
-  std::uint32_t grad_pass = 0;      // the backward pass in which `grad` began
+  bool requires_grad = false;          // a leaf that wants a gradient
+  std::atomic<bool> grad_busy{false};  // a thread is adding to `grad`
+  std::atomic<bool> unread{false};     // a selection that nobody asked for its value yet
+  std::uint32_t grad_pass = 0;         // the backward pass in which `grad` began
   std::uint32_t journal_entry = 0;  // where its entry in a journal was put
   Held node;
   TapeRef tape;
   Tensor grad;
-  std::shared_ptr<GradientHooks> hooks;  // of a leaf; null where there are none
-  // Of a selection: until it is read, there is no node.
-  std::unique_ptr<PendingRead, DropPendingRead> read;
-  std::atomic<bool> unread{false};
+  std::unique_ptr<VariableExtras> extras;
+
+  GradientHooks* hooks() const { return extras ? extras->hooks.get() : nullptr; }
+  VariableExtras& own_extras() {
+    if (!extras) extras = std::make_unique<VariableExtras>();
+    return *extras;
+  }
 
   Variable(Held n, TapeRef t) : node(std::move(n)), tape(std::move(t)) {}
 };

@@ -119,7 +119,12 @@ void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
   if (!a.is_scalar() && !b.is_scalar()) {
     sides.side[0] = &a.tensor();
     sides.side[1] = &b.tensor();
-    if (!on_one_device({a.tensor(), b.tensor()})) {
+    const Node *left = node_of(a.tensor()), *right = node_of(b.tensor());
+    if (left->entry == right->entry && left->dtype == right->dtype && is_floating(left->dtype))
+        [[likely]] {
+      return;
+    }
+    if (left->entry != right->entry) {
       Tensor both[2] = {a.tensor(), b.tensor()};
       agree_on_device(name, both, a.place());
       for (int i = 0; i < 2; ++i) sides.replace(i, std::move(both[i]));
@@ -141,6 +146,15 @@ void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
     if (node_of(*sides.side[i])->dtype != dtype)
       sides.replace(i, sides.side[i]->to(dtype, a.place()));
   }
+}
+
+// As a kernel would round it.
+double rounded(double number, DType dtype) {
+  if (dtype == DType::f32) return static_cast<float>(number);
+  std::array<std::byte, 8> stored{};
+  convert(&number, DType::f64, stored.data(), dtype, 1);
+  convert(stored.data(), dtype, &number, DType::f64, 1);
+  return number;
 }
 
 // Two constants make a constant: the scale of a mean's gradient takes no kernel and no node.
@@ -168,11 +182,7 @@ Tensor fold(OpId op, const Borrowed sides[2], const Shape& shape) {
     default:
       return {};
   }
-  // Rounded as the kernel would round it.
-  std::array<std::byte, 8> stored{};
-  convert(&result, DType::f64, stored.data(), a->dtype, 1);
-  convert(stored.data(), a->dtype, &result, DType::f64, 1);
-  return filled(shape, result, a->dtype, *a->entry);
+  return filled(shape, rounded(result, a->dtype), a->dtype, *a->entry);
 }
 
 }  // namespace

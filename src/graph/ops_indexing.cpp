@@ -312,14 +312,14 @@ class AsSelected {
  public:
   explicit AsSelected(const PendingRead& read)
       : mode_(std::exchange(grad_mode(), read.history)),
-        collector_(TapeCollector::current()),
-        epoch_(std::exchange(recording_epoch(), read.epoch)) {
-    if (read.collector != collector_) TapeCollector::current() = nullptr;
+        collector_(recording_state.collector),
+        epoch_(std::exchange(recording_state.epoch, read.epoch)) {
+    if (read.collector != collector_) recording_state.collector = nullptr;
   }
   ~AsSelected() {
     grad_mode() = mode_;
-    TapeCollector::current() = collector_;
-    recording_epoch() = epoch_;
+    recording_state.collector = collector_;
+    recording_state.epoch = epoch_;
   }
   AsSelected(const AsSelected&) = delete;
   AsSelected& operator=(const AsSelected&) = delete;
@@ -343,7 +343,7 @@ Tensor source_of(const PendingRead& read) {
 }  // namespace
 
 void record_read(Variable& variable) {
-  PendingRead& read = *variable.read;
+  PendingRead& read = *variable.extras->read;
   const std::lock_guard guard(read.lock);
   if (!variable.unread.load(std::memory_order_relaxed)) return;  // another thread was first
   const AsSelected scope(read);
@@ -364,11 +364,11 @@ Selection SelectionAccess::make(std::shared_ptr<const Target> target) {
   read->node = source.node;
   read->history = grad_mode();
   if (read->history) read->tape = source.tape;
-  read->collector = TapeCollector::current();
-  read->epoch = recording_epoch();
+  read->collector = recording_state.collector;
+  read->epoch = recording_state.epoch;
   Tensor value = TensorAccess::make(Held());
   Variable* variable = TensorAccess::variable(value);
-  variable->read = std::move(read);
+  variable->own_extras().read = std::move(read);
   variable->unread.store(true, std::memory_order_release);
   return {std::move(value), std::move(target)};
 }

@@ -9,7 +9,15 @@
 namespace volta::graph {
 namespace {
 
-std::atomic<std::uint32_t> last_pass{0};
+// Passes are numbered in one sequence, of which each thread takes a stretch at a time.
+std::uint32_t next_pass() {
+  constexpr std::uint32_t kStretch = 1024;
+  static std::atomic<std::uint32_t> taken{0};
+  static constinit thread_local std::uint32_t last = 0;
+  if (last % kStretch == 0) last = taken.fetch_add(kStretch, std::memory_order_relaxed);
+  return ++last;
+}
+
 std::atomic<bool> some_pass_marks{false};
 
 // Memory that a thread keeps from pass to pass.
@@ -21,7 +29,7 @@ struct Kept {
 }  // namespace
 
 PassRecords::PassRecords()
-    : pass_(last_pass.fetch_add(1, std::memory_order_relaxed) + 1),
+    : pass_(next_pass()),
       marks_(!some_pass_marks.exchange(true, std::memory_order_acquire)),
       found_(std::move(ThreadOwned<Kept>::get().found)),
       records_(std::move(ThreadOwned<Kept>::get().records)) {
@@ -58,8 +66,9 @@ void PassRecords::reach() {
       if (edge.tape) add(edge.tape.get());
     }
   }
-  std::sort(found_.begin(), found_.end(),
-            [](const Tape* a, const Tape* b) { return a->sequence > b->sequence; });
+  const auto later = [](const Tape* a, const Tape* b) { return a->sequence > b->sequence; };
+  if (!std::is_sorted(found_.begin(), found_.end(), later))
+    std::sort(found_.begin(), found_.end(), later);
   records_.reserve(found_.size());
   for (Tape* tape : found_) {
     if (marks_) {
@@ -67,7 +76,7 @@ void PassRecords::reach() {
     } else {
       table_[tape] = records_.size();
     }
-    records_.push_back({tape, Tensor(), {}});
+    records_.push_back({tape, Tensor(), nullptr});
   }
 }
 

@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "core/inline_vector.h"
 #include "graph/node.h"
 
 namespace volta::graph {
@@ -16,8 +18,9 @@ class PassRecords {
  public:
   struct Record {
     Tape* tape;
-    Tensor gradient;              // of its result, as far as it is known
-    std::vector<Tensor> outputs;  // a user's Function: the gradients of its outputs
+    Tensor gradient;  // of its result, as far as it is known
+    // A user's Function: the gradients of its outputs.
+    std::unique_ptr<std::vector<Tensor>> outputs;
   };
 
   PassRecords();
@@ -45,7 +48,7 @@ class PassRecords {
   const bool marks_;
   std::vector<Tape*> found_;
   std::vector<Record> records_;
-  std::vector<TapeRef> roots_;
+  InlineVector<TapeRef, 2> roots_;
   std::unordered_map<const Tape*, std::size_t> table_;
 };
 

@@ -11,7 +11,7 @@
 #include "core/counting.h"
 #include "core/registry.h"
 #include "core/thread_owned.h"
-#include "graph/tape_extras.h"
+#include "graph/recording_state.h"
 #include "plan/runner.h"
 #include "volta/error.h"
 
@@ -198,7 +198,7 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
     kept_inputs[i] = inputs[i];
   }
   Node* node = append(segment, op, shape, dtype, place);
-  if (const std::uint32_t epoch = recording_epoch(); epoch != 0) [[unlikely]] {
+  if (const std::uint32_t epoch = recording_state.epoch; epoch != 0) [[unlikely]] {
     if (std::exchange(batch.last_epoch, epoch) != epoch) ++batch.epochs;
     node->epoch = batch.epochs;  // counted in the batch: a repeated step has the same numbers
     hash.mix(node->epoch);
@@ -226,9 +226,16 @@ void* Bump::take_new(std::size_t bytes) {
   return memory;
 }
 
+namespace {
+// Nodes lie at equal distances: spread them.
+std::size_t leaf_hash(const Node* node) {
+  return reinterpret_cast<std::uintptr_t>(node) * 0x9E3779B97F4A7C15u >> 40;
+}
+}  // namespace
+
 std::uint32_t Batch::find_leaf(const Node* node) const {
   if (leaf_table.empty()) return kNoLeaf;
-  std::size_t at = (reinterpret_cast<std::uintptr_t>(node) >> 5) & (leaf_table.size() - 1);
+  std::size_t at = leaf_hash(node) & (leaf_table.size() - 1);
   for (; leaf_table[at].first != nullptr; at = (at + 1) & (leaf_table.size() - 1)) {
     if (leaf_table[at].first == node) return leaf_table[at].second;
   }
@@ -240,7 +247,7 @@ std::uint32_t Batch::find_leaf(const Node* node) const {
   std::swap(larger, leaf_table);
   for (const auto& [key, number] : larger) {
     if (key == nullptr) continue;
-    std::size_t at = (reinterpret_cast<std::uintptr_t>(key) >> 5) & (leaf_table.size() - 1);
+    std::size_t at = leaf_hash(key) & (leaf_table.size() - 1);
     while (leaf_table[at].first != nullptr) at = (at + 1) & (leaf_table.size() - 1);
     leaf_table[at] = {key, number};
   }
@@ -248,7 +255,7 @@ std::uint32_t Batch::find_leaf(const Node* node) const {
 
 std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
   if (leaf_table.size() < 2 * leaves.size() + 16) grow_leaf_table();
-  std::size_t at = (reinterpret_cast<std::uintptr_t>(node) >> 5) & (leaf_table.size() - 1);
+  std::size_t at = leaf_hash(node) & (leaf_table.size() - 1);
   while (leaf_table[at].first != nullptr) {
     if (leaf_table[at].first == node) return leaf_table[at].second;
     at = (at + 1) & (leaf_table.size() - 1);

@@ -74,14 +74,10 @@ class TapeCollector {
   TapeCollector(const TapeCollector&) = delete;
   TapeCollector& operator=(const TapeCollector&) = delete;
   std::vector<TapeRef> tapes;
-  static TapeCollector*& current();
 
  private:
   TapeCollector* outer_;
 };
-
-// The number that nodes recorded now carry (Node::epoch).
-std::uint32_t& recording_epoch();
 
 }  // namespace graph
 }  // namespace volta

@@ -18,14 +18,13 @@ using WantsEdge = std::function<bool(const Edge&)>;
 
 class Vjp {
  public:
-  // `consumes`: the record will not be asked again, so what it saved is taken from it. `wants`
-  // tells of an edge whether a gradient is wanted there; null: wherever one flows.
-  Vjp(Tape& tape, Tensor gradient, PassRecords& records, bool consumes, const WantsEdge* wants)
-      : tape_(tape),
-        gradient_(std::move(gradient)),
-        records_(records),
-        consumes_(consumes),
-        wants_(wants) {
+  struct Options {
+    bool consumes;  // the record will not be asked again, so what it saved is taken from it
+    bool history;   // gradients of gradients are wanted
+    const WantsEdge* wants;  // whether a gradient is wanted at an edge; null: wherever one flows
+  };
+  Vjp(Tape& tape, Tensor gradient, PassRecords& records, Options options)
+      : tape_(tape), gradient_(std::move(gradient)), records_(records), options_(options) {
     handles_.reserve(tape.edges.size() + 1 + tape.auxiliary.size());  // none of them moves
   }
 
@@ -33,7 +32,7 @@ class Vjp {
   // does.
   void widen() {
     wide_ = true;
-    gradient_ = widened(gradient_);
+    widen(gradient_);
   }
 
   OpId op() const { return tape_.op; }
@@ -51,7 +50,7 @@ class Vjp {
   const Tensor& auxiliary(int i) {
     return handle(tape_.auxiliary[static_cast<std::size_t>(i)], nullptr);
   }
-  bool with_history() const { return grad_mode(); }
+  bool with_history() const { return options_.history; }
   Tape& tape() { return tape_; }
   PassRecords& records() { return records_; }
   const Shape& shape(int input) const { return tape_.edges[static_cast<std::size_t>(input)].shape; }
@@ -64,7 +63,7 @@ class Vjp {
 
   bool needs(int input) const {
     const Edge& edge = tape_.edges[static_cast<std::size_t>(input)];
-    return (edge.tape || edge.leaf.defined()) && (wants_ == nullptr || (*wants_)(edge));
+    return (edge.tape || edge.leaf.defined()) && (options_.wants == nullptr || (*options_.wants)(edge));
   }
   struct Result {
     std::size_t input;
@@ -80,20 +79,26 @@ class Vjp {
   // A saved value as a tensor.
   struct Handle {
     const Held* saved;
-    Tensor tensor;
+    Tensor tensor = {};
   };
   const Tensor& handle(Held& saved, const Edge* edge) {
     for (const Handle& made : handles_) {
       if (made.saved == &saved) return made.tensor;
     }
-    Tensor made = grad_mode() ? historic(saved, edge)
-                              : TensorAccess::make(consumes_ ? std::move(saved) : saved);
-    return handles_.emplace_back(&saved, wide_ ? widened(made) : std::move(made)).tensor;
+    Handle& made = handles_.emplace_back(&saved);
+    if (options_.history) [[unlikely]] {
+      made.tensor = historic(saved, edge);
+    } else if (options_.consumes) {
+      made.tensor = TensorAccess::make(std::move(saved));
+    } else {
+      made.tensor = TensorAccess::make(saved);
+    }
+    if (wide_) widen(made.tensor);
+    return made.tensor;
   }
-  Tensor widened(const Tensor& value) const {
+  void widen(Tensor& value) const {
     const DType dtype = node_of(value)->dtype;
-    const bool half = dtype == DType::f16 || dtype == DType::bf16;
-    return half ? value.to(DType::f32, place()) : value;
+    if (dtype == DType::f16 || dtype == DType::bf16) value = value.to(DType::f32, place());
   }
   // A saved value as what it was: the result of the record, or what its edge leads to.
   Tensor historic(const Held& saved, const Edge* edge);
@@ -101,9 +106,8 @@ class Vjp {
   Tape& tape_;
   Tensor gradient_;
   PassRecords& records_;
-  bool consumes_;
+  const Options options_;
   bool wide_ = false;
-  const WantsEdge* wants_;
   InlineVector<Result, 4> results_;
   InlineVector<Handle, 8> handles_;
 };

@@ -24,14 +24,14 @@ constexpr double kBalance = 8;
 constexpr double kStartSeconds = 2e-6;
 
 std::string place_text(const Place& place) {
-  const std::string_view path = place.file;
-  return fmt::format("{}:{}", path.substr(path.find_last_of("/\\") + 1), place.line);
+  const std::string_view path = place.file();
+  return fmt::format("{}:{}", path.substr(path.find_last_of("/\\") + 1), place.line());
 }
 
 // "gelu (model.cpp:12)"
 std::string name_of_node(const graph::Node& node) {
   const std::string name = graph::op_info(node.op).name;
-  return *node.place.file == 0 ? name : fmt::format("{} ({})", name, place_text(node.place));
+  return *node.place.file() == 0 ? name : fmt::format("{} ({})", name, place_text(node.place));
 }
 
 std::string schedule_text(const StepDraft& step) {
@@ -176,10 +176,10 @@ void collect_saves(const Tensor& tensor, std::unordered_set<const graph::Tape*>&
     const graph::Tape* tape = stack.back();
     stack.pop_back();
     if (tape == nullptr || !seen.insert(tape).second) continue;
-    const std::string_view path = tape->place.file;
+    const std::string_view path = tape->place.file();
     const std::string gradient =
         fmt::format("{} ({}:{})", graph::op_info(tape->op).name,
-                    path.substr(path.find_last_of("/\\") + 1), tape->place.line);
+                    path.substr(path.find_last_of("/\\") + 1), tape->place.line());
     const auto keep = [&](const graph::Held& held) {
       if (held) saved_for[held.get()].push_back(gradient);
     };

@@ -64,8 +64,9 @@ void note_dependences(const Plan& plan, const Batch& batch, std::uint64_t run) {
   Origins origins;
   const Dependence* last = nullptr;  // parameters of one step have one in common
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
-    const auto& dependence = batch.leaves[i].node->indices;
-    if (!dependence) continue;
+    const auto* indices = batch.leaves[i].node->indices();
+    if (indices == nullptr) continue;
+    const std::shared_ptr<const Dependence>& dependence = *indices;
     bool strict = false;
     for (const Dependence::Runs& on : dependence->runs) {
       if (!on.as_state) {
@@ -99,7 +100,7 @@ void note_dependences(const Plan& plan, const Batch& batch, std::uint64_t run) {
       origins.add_to(fresh, bits[n], is_state[n]);
       dependence = std::make_shared<const Dependence>(std::move(fresh));
     }
-    if (!dependence->runs.empty()) batch.nodes[n]->indices = dependence;
+    if (!dependence->runs.empty()) batch.nodes[n]->own_doubts().indices = dependence;
   }
 }
 

@@ -221,7 +221,7 @@ void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
 
 void mark_failed(Node& node, const std::exception_ptr& error) {
   if (node.state.load(std::memory_order_relaxed) != NodeState::Pending) return;
-  node.error = error;
+  node.own_doubts().error = error;
   node.state.store(NodeState::Failed, std::memory_order_release);
 }
 
@@ -418,7 +418,7 @@ void ensure_computed(Node* node) {
     if (segment != nullptr) plan::submit_segment(*segment, node);
   }
   if (node->state.load(std::memory_order_acquire) == NodeState::Failed) {
-    const std::exception_ptr error = node->error;
+    const std::exception_ptr error = node->doubts->error;
     undo_failed_assignments();  // who hears of the failure goes on with what was before it
     std::rethrow_exception(error);
   }
