@@ -81,8 +81,7 @@ void forget(Tape& tape) {
 class BackwardPass {
  public:
   BackwardPass(BackwardOptions options, const std::vector<Tensor>* inputs)
-      : retain_(options.retain_graph || options.create_graph),
-        history_(options.create_graph) {
+      : retain_(options.retain_graph || options.create_graph), history_(options.create_graph) {
     if (inputs == nullptr) return;
     collected_ = std::make_unique<Collected>();
     collected_->results.resize(inputs->size());
@@ -187,7 +186,9 @@ class BackwardPass {
     if (tape.extras && tape.extras->recompute) recompute(tape);
     tape.consumed = !retain_;  // from here on, also if the rule throws
     Vjp vjp(tape, std::move(g), records_,
-            {.consumes = tape.consumed, .history = history_, .wants = collected_ ? &collected_->wants : nullptr});
+            {.consumes = tape.consumed,
+             .history = history_,
+             .wants = collected_ ? &collected_->wants : nullptr});
     op_info(tape.op).vjp(vjp);
     for (auto& [input, part] : vjp.results()) {
       const Edge& edge = tape.edges[input];
@@ -218,13 +219,15 @@ class BackwardPass {
   void give_leaf(Variable& leaf, const Tensor& handle, Tensor& part, Place place) {
     if (collected_) {
       if (const auto found = collected_->leaves.find(&leaf); found != collected_->leaves.end()) {
-        if (leaf.hooks() != nullptr) return add_to(hooked(leaf, handle).gradient, std::move(part), place);
+        if (leaf.hooks() != nullptr)
+          return add_to(hooked(leaf, handle).gradient, std::move(part), place);
         for (const std::size_t i : found->second) add_to(collected_->results[i], part, place);
       }
       return;
     }
     // Hooks want the whole gradient of the pass.
-    if (leaf.hooks() != nullptr) return add_to(hooked(leaf, handle).gradient, std::move(part), place);
+    if (leaf.hooks() != nullptr)
+      return add_to(hooked(leaf, handle).gradient, std::move(part), place);
     accumulate(leaf, part, place);
   }
 

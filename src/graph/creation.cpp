@@ -158,10 +158,13 @@ Tensor sequence(Scalar start, Scalar stop, Scalar step, const TensorOptions& opt
   const std::int64_t last = shape.numel() - 1;
   if (shape.numel() > 0) {
     require_fits("arange", start, made.dtype);
-    require_fits("arange",
-                 integers ? Scalar(start.integer() + last * step.integer())
-                          : Scalar(start.value() + static_cast<double>(last) * step.value()),
-                 made.dtype);
+    // The distance may not fit in 63 bits where both ends do.
+    const auto wrapped =
+        static_cast<std::uint64_t>(start.integer()) +
+        static_cast<std::uint64_t>(last) * static_cast<std::uint64_t>(step.integer());
+    const Scalar end = integers ? Scalar(static_cast<std::int64_t>(wrapped))
+                                : Scalar(start.value() + static_cast<double>(last) * step.value());
+    require_fits("arange", end, made.dtype);
   }
   const bool from_zero = start.value() == 0 && !std::signbit(start.value());
   if (from_zero && step.value() == 1 && last < std::int64_t{1} << 24)

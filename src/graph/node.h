@@ -240,7 +240,7 @@ struct Variable {
   std::atomic<bool> grad_busy{false};  // a thread is adding to `grad`
   std::atomic<bool> unread{false};     // a selection that nobody asked for its value yet
   std::uint32_t grad_pass = 0;         // the backward pass in which `grad` began
-  std::uint32_t journal_entry = 0;  // where its entry in a journal was put
+  std::uint32_t journal_entry = 0;     // where its entry in a journal was put
   Held node;
   TapeRef tape;
   Tensor grad;

@@ -63,7 +63,8 @@ class Vjp {
 
   bool needs(int input) const {
     const Edge& edge = tape_.edges[static_cast<std::size_t>(input)];
-    return (edge.tape || edge.leaf.defined()) && (options_.wants == nullptr || (*options_.wants)(edge));
+    return (edge.tape || edge.leaf.defined()) &&
+           (options_.wants == nullptr || (*options_.wants)(edge));
   }
   struct Result {
     std::size_t input;
