@@ -184,9 +184,9 @@ class BackwardPass {
       }
     }
     if (tape.extras && tape.extras->recompute) recompute(tape);
-    tape.consumed = !retain_;  // from here on, also if the rule throws
+    if (!retain_) tape.consumed = true;  // from here on, also if the rule throws
     Vjp vjp(tape, std::move(g), records_,
-            {.consumes = tape.consumed,
+            {.consumes = !retain_,
              .history = history_,
              .wants = collected_ ? &collected_->wants : nullptr});
     op_info(tape.op).vjp(vjp);
