@@ -2,6 +2,7 @@
 #pragma once
 
 #include "volta/autograd.h"
+#include "volta/convolution.h"
 #include "volta/counters.h"
 #include "volta/creation.h"
 #include "volta/device.h"

@@ -12,6 +12,10 @@ namespace volta::graph::expand {
 inline plan::Expr literal(plan::Lowering& l, double number, plan::Expr x) {
   return l.constant(number, x.dtype());
 }
+// Halves in f32, for sums of products of them.
+plan::Expr widened(plan::Lowering& l, plan::Expr x);
+// One after the other along an axis.
+plan::Expr concatenated(plan::Lowering& l, std::span<const plan::Expr> parts, int axis);
 plan::Expr mean_over(plan::Lowering& l, plan::Expr x, std::span<const std::int64_t> axes,
                      bool keepdim);
 // log of the sum of exponentials, axes kept as 1; the largest is taken out first.

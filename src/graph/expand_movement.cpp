@@ -1,6 +1,7 @@
 // Movement that adds up or chooses, in primitives; used when a plan is built.
 #include <algorithm>
 
+#include "graph/expand.h"
 #include "graph/rules.h"
 
 namespace volta::graph::expand {
@@ -35,27 +36,38 @@ void fold(Lowering& l) {
   l.out(l.reshape(x, to));
 }
 
+Expr widened(Lowering& l, Expr x) {
+  const bool half = x.dtype() == DType::f16 || x.dtype() == DType::bf16;
+  return half ? l.cast(x, DType::f32) : x;
+}
+
 // Each operand padded to the whole, and chosen by position: a sum of them would lose -0 and NaN.
-void concat(Lowering& l) {
-  const int axis = static_cast<int>(l.attrs()[0]);
-  const Shape whole = l.shape();
-  const bool half = l.dtype() == DType::f16 || l.dtype() == DType::bf16;
-  const DType dtype = half ? DType::f32 : l.dtype();
+Expr concatenated(Lowering& l, std::span<const Expr> parts, int axis) {
+  if (parts.size() == 1) return parts[0];
+  std::int64_t along = 0;
+  for (const Expr& part : parts) along += part.shape()[axis];
+  const Shape whole = parts[0].shape().with(axis, along);
   const Expr position = l.iota(whole, axis);
   std::vector<std::int64_t> before(static_cast<std::size_t>(whole.rank()), 0);
   std::int64_t& start = before[static_cast<std::size_t>(axis)];
   Expr result;
-  for (int i = 0; i < l.inputs(); ++i) {
-    const Expr part = l.stored_in(i);
-    const std::int64_t size = part.shape()[axis];
-    if (size == 0 && !(i + 1 == l.inputs() && start == 0)) continue;
-    const Expr padded = l.cast(l.pad(part, before, whole, 0), dtype);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int64_t size = parts[i].shape()[axis];
+    if (size == 0 && !(i + 1 == parts.size() && start == 0)) continue;
+    const Expr padded = widened(l, l.pad(parts[i], before, whole, 0));
     result = start == 0 ? padded
                         : l.where(l.binary(ScalarOp::lt, position, l.size(start, DType::i64)),
                                   result, padded);
     start += size;
   }
-  l.out(result);
+  return result;
+}
+
+void concat(Lowering& l) {
+  std::vector<Expr> parts;
+  for (int i = 0; i < l.inputs(); ++i) parts.push_back(l.stored_in(i));
+  const Expr whole = concatenated(l, parts, static_cast<int>(l.attrs()[0]));
+  l.out(widened(l, whole));
 }
 
 }  // namespace volta::graph::expand

@@ -72,6 +72,10 @@ enum class OpId : std::uint16_t {
   softmax,        // (axis)
   log_softmax,    // (axis)
   linear,         // (tf32)
+  // (stride, padding, dilation by axis, groups, tf32), images [n, c, h, w]; graph/convolution.h
+  conv,              // x, weight, bias
+  conv_input_grad,   // gradient of the result, weight, bias: also a transposed convolution
+  conv_weight_grad,  // x, gradient of the result
   mse_loss,       // (reduction)
   cross_entropy,  // (reduction): loss, largest logit, log of the sum of exponentials without it
   layer_norm,     // (axes): output, mean, reciprocal deviation

@@ -109,6 +109,10 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::softmax, "softmax", kSavesOutput, vjp::softmax, expand::softmax);
   row(OpId::log_softmax, "log_softmax", kSavesOutput, vjp::log_softmax, expand::log_softmax);
   row(OpId::linear, "linear", both, vjp::linear, expand::linear);
+  row(OpId::conv, "conv", both, vjp::conv, expand::conv);
+  row(OpId::conv_input_grad, "conv_transpose", both, vjp::conv_input_grad, expand::conv_input_grad);
+  row(OpId::conv_weight_grad, "conv_weight_grad", both, vjp::conv_weight_grad,
+      expand::conv_weight_grad);
   row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
   row(OpId::cross_entropy, "cross_entropy", both | kSavesAuxiliary, vjp::cross_entropy,
       expand::cross_entropy);

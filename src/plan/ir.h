@@ -124,8 +124,9 @@ class Lowering {
   // Every step-th element from `start` on; steps may be negative.
   Expr stride(Expr a, std::span<const std::int64_t> start, std::span<const std::int64_t> step,
               const Shape& shape);
-  // Windows along an axis, `step` apart: their elements are a new last axis.
-  Expr windows(Expr a, std::int64_t axis, std::int64_t size, std::int64_t step);
+  // Windows along an axis, `step` apart: their elements, `spacing` apart, are a new last axis.
+  Expr windows(Expr a, std::int64_t axis, std::int64_t size, std::int64_t step,
+               std::int64_t spacing = 1);
   // The inverse of a sheared array: element [.., q, .., k] is a[.., q - k, .., k] where there is
   // one, else 0; `axis` grows by the size of the last axis less 1.
   Expr shear(Expr a, std::int64_t axis);

@@ -75,16 +75,17 @@ Expr Lowering::stride(Expr a, std::span<const std::int64_t> start,
   return affine(a, std::move(attrs), shape);
 }
 
-Expr Lowering::windows(Expr a, std::int64_t axis, std::int64_t size, std::int64_t step) {
+Expr Lowering::windows(Expr a, std::int64_t axis, std::int64_t size, std::int64_t step,
+                       std::int64_t spacing) {
   const Shape full = a.shape();
   const std::size_t rank = static_cast<std::size_t>(full.rank()), row = 2 + rank;
   std::vector<std::int64_t> attrs(row * rank, 0);
   for (std::size_t d = 0; d < rank; ++d) attrs[row * d + 1 + d] = 1;
   std::int64_t* along = attrs.data() + row * static_cast<std::size_t>(axis);
   along[1 + axis] = step;
-  along[1 + rank] = 1;
+  along[1 + rank] = spacing;
   const int at = static_cast<int>(axis);
-  const Shape outer = full.with(at, (full[at] - size) / step + 1);
+  const Shape outer = full.with(at, (full[at] - spacing * (size - 1) - 1) / step + 1);
   return affine(a, std::move(attrs), outer.inserted(full.rank(), size));
 }
 

@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["elementwise", "indexing", "movement", "network", "product", "promotion", "reduce"]
+FAMILIES = ["convolution", "elementwise", "indexing", "movement", "network", "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 

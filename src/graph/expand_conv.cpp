@@ -1,0 +1,287 @@
+// Convolutions in primitives, channels last: windows of the input as the rows of a matrix, and a
+// product with the weight. What has too few products to be one is a sum of window times weight.
+#include <algorithm>
+
+#include "graph/convolution.h"
+#include "graph/expand.h"
+#include "graph/rules.h"
+
+namespace volta::graph::expand {
+namespace {
+
+using kernel::ReduceOp;
+using plan::Expr;
+using plan::Lowering;
+
+constexpr std::int64_t kNothing[8] = {};
+
+// A convolution's sizes. Shapes inside: input [n, h, w, c], weight [o, kh, kw, c / groups], result
+// [n, oh, ow, o].
+struct Sizes {
+  Sizes(const ConvSpec& s, const Shape& input, const Shape& weight, const Shape& result)
+      : spec(s),
+        n(input[0]),
+        c(input[1]),
+        h(input[2]),
+        w(input[3]),
+        o(weight[0]),
+        kh(weight[2]),
+        kw(weight[3]),
+        oh(result[2]),
+        ow(result[3]) {}
+  ConvSpec spec;
+  std::int64_t n, c, h, w, o, kh, kw, oh, ow;
+
+  std::int64_t group_in() const { return c / spec.groups; }
+  std::int64_t group_out() const { return o / spec.groups; }
+  std::int64_t taps() const { return kh * kw; }
+  std::int64_t reach_h() const { return spec.dilation.height * (kh - 1) + 1; }
+  std::int64_t reach_w() const { return spec.dilation.width * (kw - 1) + 1; }
+  bool is_empty() const { return n * c * h * w * o * oh * ow == 0; }
+};
+
+Expr channels_last(Lowering& l, Expr image) {
+  const std::int64_t order[] = {0, 2, 3, 1};
+  return l.permute(image, order);
+}
+Expr channels_second(Lowering& l, Expr image) {
+  const std::int64_t order[] = {0, 3, 1, 2};
+  return l.permute(image, order);
+}
+
+// The images [first, first + count) of [n, ...].
+Expr images(Lowering& l, Expr x, std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> start(static_cast<std::size_t>(x.shape().rank()), 0);
+  start[0] = first;
+  return l.shrink(x, start, x.shape().with(0, count));
+}
+
+// What the kernel sees: [n, oh, ow, kh, kw, c].
+Expr windows_of(Lowering& l, const Sizes& s, Expr x) {
+  const std::int64_t n = x.shape()[0];
+  const std::int64_t rows = (s.oh - 1) * s.spec.stride.height + s.reach_h(),
+                     columns = (s.ow - 1) * s.spec.stride.width + s.reach_w();
+  const std::int64_t before[] = {0, s.spec.padding.height, s.spec.padding.width, 0};
+  const std::int64_t padded_h = std::max(s.h + s.spec.padding.height, rows),
+                     padded_w = std::max(s.w + s.spec.padding.width, columns);
+  Expr padded = l.pad(x, before, {n, padded_h, padded_w, s.c}, 0);
+  padded = l.shrink(padded, {kNothing, 4}, {n, rows, columns, s.c});
+  const Expr seen =
+      l.windows(l.windows(padded, 1, s.kh, s.spec.stride.height, s.spec.dilation.height), 2, s.kw,
+                s.spec.stride.width, s.spec.dilation.width);
+  const std::int64_t order[] = {0, 1, 2, 4, 5, 3};
+  return l.permute(seen, order);
+}
+
+// [n, oh, ow, kh, kw, c] as matrices of rows [groups, pixels, taps * c / groups], or one without
+// groups.
+Expr rows_of(Lowering& l, const Sizes& s, Expr seen) {
+  const Shape shape = seen.shape();
+  const std::int64_t pixels = shape[0] * s.oh * s.ow, width = s.taps() * s.group_in();
+  if (s.spec.groups == 1) return l.reshape(seen, {pixels, width});
+  const std::int64_t order[] = {2, 0, 1, 3};
+  const Expr grouped =
+      l.permute(l.reshape(seen, {pixels, s.taps(), s.spec.groups, s.group_in()}), order);
+  return l.reshape(grouped, {s.spec.groups, pixels, width});
+}
+// The inverse.
+Expr seen_of(Lowering& l, const Sizes& s, Expr rows, std::int64_t n) {
+  const std::int64_t pixels = n * s.oh * s.ow;
+  if (s.spec.groups != 1) {
+    const std::int64_t order[] = {1, 2, 0, 3};
+    rows = l.permute(l.reshape(rows, {s.spec.groups, pixels, s.taps(), s.group_in()}), order);
+  }
+  return l.reshape(rows, {n, s.oh, s.ow, s.kh, s.kw, s.c});
+}
+
+// [n, oh, ow, o] as [groups, pixels, o / groups], or one matrix without groups.
+Expr columns_of(Lowering& l, const Sizes& s, Expr result) {
+  const std::int64_t pixels = result.shape()[0] * s.oh * s.ow;
+  if (s.spec.groups == 1) return l.reshape(result, {pixels, s.o});
+  const std::int64_t order[] = {1, 0, 2};
+  return l.permute(l.reshape(result, {pixels, s.spec.groups, s.group_out()}), order);
+}
+Expr result_of(Lowering& l, const Sizes& s, Expr columns, std::int64_t n) {
+  if (s.spec.groups != 1) {
+    const std::int64_t order[] = {1, 0, 2};
+    columns = l.permute(columns, order);
+  }
+  return l.reshape(columns, {n, s.oh, s.ow, s.o});
+}
+
+// The weight [o, c / groups, kh, kw] as [groups, o / groups, taps * c / groups].
+Expr matrix_of(Lowering& l, const Sizes& s, Expr weight) {
+  const std::int64_t width = s.taps() * s.group_in();
+  const Expr last = channels_last(l, weight);
+  if (s.spec.groups == 1) return l.reshape(last, {s.o, width});
+  return l.reshape(last, {s.spec.groups, s.group_out(), width});
+}
+Expr weight_of(Lowering& l, const Sizes& s, Expr matrix) {
+  return channels_second(l, l.reshape(matrix, {s.o, s.kh, s.kw, s.group_in()}));
+}
+
+// Each channel by itself: products would be of one column.
+bool is_by_channel(const Sizes& s) { return s.group_in() == 1 && s.spec.groups > 1; }
+// [n, oh, ow, groups, taps, 1]: what each channel's kernels see.
+Expr channels_seen(Lowering& l, const Sizes& s, Expr seen) {
+  const std::int64_t n = seen.shape()[0], order[] = {0, 1, 2, 4, 3};
+  const Expr taps = l.permute(l.reshape(seen, {n, s.oh, s.ow, s.taps(), s.c}), order);
+  return l.reshape(taps, {n, s.oh, s.ow, s.c, 1, s.taps()});
+}
+// [1, 1, 1, groups, o / groups, taps]
+Expr channel_kernels(Lowering& l, const Sizes& s, Expr weight) {
+  return l.reshape(weight, {1, 1, 1, s.c, s.group_out(), s.taps()});
+}
+
+// Windows are as much memory as the input times the taps: a part of the images at a time, so that
+// they stay below this.
+constexpr std::int64_t kWindowBytes = std::int64_t{1} << 28;
+std::int64_t images_at_once(const Sizes& s, DType dtype) {
+  const std::int64_t each =
+      s.oh * s.ow * s.taps() * s.c * static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t most = std::max<std::int64_t>(1, kWindowBytes / std::max<std::int64_t>(each, 1));
+  const std::int64_t parts = (s.n + most - 1) / most;
+  return (s.n + parts - 1) / parts;
+}
+
+// `part(first, count)` for all images, one after the other along the first axis.
+template <class Part>
+Expr joined(Lowering& l, std::int64_t n, std::int64_t at_once, const Part& part) {
+  std::vector<Expr> parts;
+  for (std::int64_t first = 0; first < n; first += at_once)
+    parts.push_back(part(first, std::min(at_once, n - first)));
+  return concatenated(l, parts, 0);
+}
+
+// Adds up what windows [n, oh, ow, kh, kw, c] have at every pixel of the input.
+Expr scattered(Lowering& l, const Sizes& s, Expr seen) {
+  const std::int64_t n = seen.shape()[0];
+  const auto steps = [](std::int64_t reach, std::int64_t stride) {
+    return (reach + stride - 1) / stride;
+  };
+  const Extent2 stride = s.spec.stride, dilation = s.spec.dilation;
+  const std::int64_t th = steps(s.reach_h(), stride.height), tw = steps(s.reach_w(), stride.width);
+  // Taps `dilation` apart, zeros between and after them.
+  const auto spaced = [&](Expr x, int axis, std::int64_t apart, std::int64_t whole) {
+    Shape shape = x.shape();
+    const std::int64_t count = shape[axis];
+    if (apart > 1) {
+      const Shape cut = shape.inserted(axis + 1, 1);
+      x = l.pad(l.reshape(x, cut), {kNothing, static_cast<std::size_t>(cut.rank())},
+                cut.with(axis + 1, apart), 0);
+      x = l.reshape(x, shape.with(axis, count * apart));
+      shape = x.shape();
+    }
+    const std::span<const std::int64_t> zero(kNothing, static_cast<std::size_t>(shape.rank()));
+    const std::int64_t kept = std::min(shape[axis], whole);
+    return l.pad(l.shrink(x, zero, shape.with(axis, kept)), zero, shape.with(axis, whole), 0);
+  };
+  Expr x = spaced(seen, 3, dilation.height, th * stride.height);
+  x = spaced(x, 4, dilation.width, tw * stride.width);
+  // Tap k = stride t + r of window i lies at stride (i + t) + r: diagonals over t.
+  x = l.reshape(x, {n, s.oh, s.ow, th, stride.height, tw, stride.width * s.c});
+  const std::int64_t order[] = {0, 1, 4, 2, 6, 5, 3};  // n, oh, sh, ow, sw c, tw, th
+  x = l.shear(l.permute(x, order), 1);
+  const std::int64_t turn[] = {0, 1, 2, 3, 4, 6, 5};
+  x = l.shear(l.permute(x, turn), 3);
+  const std::int64_t sums[] = {5, 6};
+  x = l.reduce(ReduceOp::Sum, x, sums);
+  const std::int64_t rows = (s.oh + th - 1) * stride.height, columns = (s.ow + tw - 1) * stride.width;
+  x = l.reshape(x, {n, rows, columns, s.c});
+  // Without the padding, and with what no window reached.
+  const std::int64_t whole_h = s.h + 2 * s.spec.padding.height,
+                     whole_w = s.w + 2 * s.spec.padding.width;
+  x = l.shrink(x, {kNothing, 4}, {n, std::min(rows, whole_h), std::min(columns, whole_w), s.c});
+  x = l.pad(x, {kNothing, 4}, {n, whole_h, whole_w, s.c}, 0);
+  const std::int64_t start[] = {0, s.spec.padding.height, s.spec.padding.width, 0};
+  return l.shrink(x, start, {n, s.h, s.w, s.c});
+}
+
+Expr nothing(Lowering& l, const Shape& shape) {
+  const bool half = l.dtype() == DType::f16 || l.dtype() == DType::bf16;
+  return l.expand(l.constant(0, half ? DType::f32 : l.dtype()), shape);
+}
+
+Expr with_bias(Lowering& l, Expr y) {
+  if (l.inputs() < 3) return y;
+  const Expr bias = l.in(2);
+  return l.cast(y, bias.dtype()) + l.reshape(bias, {1, bias.shape()[0], 1, 1});
+}
+
+}  // namespace
+
+// x, weight, bias
+void conv(Lowering& l) {
+  const Expr x = l.stored_in(0), weight = l.stored_in(1);
+  const Sizes s(ConvSpec::of(l.attrs()), x.shape(), weight.shape(), l.shape());
+  if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
+  const Expr last = channels_last(l, x);
+  const Expr y = joined(l, s.n, images_at_once(s, x.dtype()), [&](std::int64_t first,
+                                                                  std::int64_t count) {
+    const Expr seen = windows_of(l, s, images(l, last, first, count));
+    if (is_by_channel(s)) {
+      const std::int64_t taps = 5;
+      const Expr sum = l.reduce(ReduceOp::Sum, widened(l, channels_seen(l, s, seen)) *
+                                                   widened(l, channel_kernels(l, s, weight)),
+                                {&taps, 1});
+      return l.reshape(sum, {count, s.oh, s.ow, s.o});
+    }
+    const Expr product =
+        l.matmul(rows_of(l, s, seen), matrix_of(l, s, weight), false, true, s.spec.tf32);
+    return result_of(l, s, product, count);
+  });
+  l.out(with_bias(l, channels_second(l, y)));
+}
+
+// The gradient of the result, weight, bias
+void conv_input_grad(Lowering& l) {
+  const Expr g = l.stored_in(0), weight = l.stored_in(1);
+  const Sizes s(ConvSpec::of(l.attrs()), l.shape(), weight.shape(), g.shape());
+  if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
+  const Expr last = channels_last(l, g);
+  const Expr x = joined(l, s.n, images_at_once(s, g.dtype()), [&](std::int64_t first,
+                                                                  std::int64_t count) {
+    const Expr part = images(l, last, first, count);
+    if (is_by_channel(s)) {
+      const std::int64_t kernels = 4, order[] = {0, 1, 2, 4, 3};
+      const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
+      const Expr sum = l.reduce(
+          ReduceOp::Sum, widened(l, each) * widened(l, channel_kernels(l, s, weight)), {&kernels, 1});
+      return scattered(l, s, l.reshape(l.permute(sum, order), {count, s.oh, s.ow, s.kh, s.kw, s.c}));
+    }
+    const Expr rows =
+        l.matmul(columns_of(l, s, part), matrix_of(l, s, weight), false, false, s.spec.tf32);
+    return scattered(l, s, widened(l, seen_of(l, s, rows, count)));
+  });
+  l.out(with_bias(l, channels_second(l, x)));
+}
+
+// The input, the gradient of the result
+void conv_weight_grad(Lowering& l) {
+  const Expr x = l.stored_in(0), g = l.stored_in(1);
+  const Sizes s(ConvSpec::of(l.attrs()), x.shape(), l.shape(), g.shape());
+  if (s.is_empty()) return l.out(nothing(l, l.shape()));
+  const Expr inputs = channels_last(l, x), results = channels_last(l, g);
+  const std::int64_t at_once = images_at_once(s, x.dtype());
+  Expr sum;
+  for (std::int64_t first = 0; first < s.n; first += at_once) {
+    const std::int64_t count = std::min(at_once, s.n - first);
+    const Expr seen = windows_of(l, s, images(l, inputs, first, count)),
+               part = images(l, results, first, count);
+    Expr matrix;
+    if (is_by_channel(s)) {
+      const std::int64_t pixels[] = {0, 1, 2};
+      const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
+      const Expr kernels = l.reduce(
+          ReduceOp::Sum, widened(l, each) * widened(l, channels_seen(l, s, seen)), pixels);
+      matrix = l.reshape(kernels, {s.o, s.taps()});
+    } else {
+      matrix = widened(
+          l, l.matmul(columns_of(l, s, part), rows_of(l, s, seen), true, false, s.spec.tf32));
+    }
+    sum = first == 0 ? matrix : sum + matrix;
+  }
+  l.out(weight_of(l, s, sum));
+}
+
+}  // namespace volta::graph::expand

@@ -1,0 +1,195 @@
+// Convolutions: arguments checked, one axis made two, one node. The three nodes — a convolution,
+// its gradient with respect to the input and with respect to the weight — are each other's
+// gradients.
+#include <fmt/format.h>
+
+#include "graph/apply.h"
+#include "graph/convolution.h"
+#include "volta/error.h"
+#include "volta/execution.h"
+
+namespace volta {
+namespace {
+
+using graph::ConvSpec;
+using graph::OpId;
+
+struct Arguments {
+  const char* op;
+  Tensor x, weight, bias;
+  Place place;
+  int axes;  // spatial ones
+};
+
+void require_positive(const char* op, const char* what, Extent2 value, std::int64_t least) {
+  if (value.height >= least && value.width >= least) return;
+  const bool same = value.height == value.width;
+  throw ArgumentError(fmt::format(
+      "{}: {} must be {}, got {}", op, what, least == 0 ? "zero or more" : "positive",
+      same ? fmt::format("{}", value.height)
+           : fmt::format("{{{}, {}}}", value.height, value.width)));
+}
+
+// What all convolutions ask of their arguments; `input` and `output` are the axes of the weight
+// that lead in and out.
+void check(Arguments& in, const ConvSpec& spec, bool transposed) {
+  graph::require_floating(in.op, in.x);
+  graph::require_defined(in.op, in.weight, "the weight");
+  require_positive(in.op, "the stride", spec.stride, 1);
+  require_positive(in.op, "the padding", spec.padding, 0);
+  require_positive(in.op, "the dilation", spec.dilation, 1);
+  if (spec.groups < 1) {
+    throw ArgumentError(
+        fmt::format("{}: the number of groups must be positive, got {}", in.op, spec.groups));
+  }
+  const Shape &sx = in.x.shape(), &sw = in.weight.shape();
+  const int rank = in.axes + 2;
+  if (sx.rank() != rank || sw.rank() != rank) {
+    throw ShapeError(fmt::format("{}: input and weight need {} axes, got {} and {}", in.op, rank,
+                                 to_string(sx), to_string(sw)));
+  }
+  if (in.weight.dtype() != in.x.dtype()) {
+    throw DTypeError(fmt::format("{}: input is {}, weight is {}", in.op, name_of(in.x.dtype()),
+                                 name_of(in.weight.dtype())));
+  }
+  if (sw[0] % spec.groups != 0 || (!transposed && sx[1] % spec.groups != 0)) {
+    throw ShapeError(fmt::format("{}: {} groups do not divide the channels of {} and {}", in.op,
+                                 spec.groups, to_string(sx), to_string(sw)));
+  }
+  const std::int64_t channels = transposed ? sw[0] : sw[1] * spec.groups;
+  if (sx[1] != channels) {
+    throw ShapeError(fmt::format("{}: input {} does not fit weight {}{}", in.op, to_string(sx),
+                                 to_string(sw),
+                                 spec.groups == 1 ? "" : fmt::format(" in {} groups", spec.groups)));
+  }
+  for (int axis = 2; axis < rank; ++axis) {
+    if (sw[axis] < 1)
+      throw ShapeError(fmt::format("{}: the kernel {} is empty", in.op, to_string(sw)));
+  }
+  const std::int64_t out = transposed ? sw[1] * spec.groups : sw[0];
+  if (in.bias.defined()) {
+    if (in.bias.rank() != 1 || in.bias.shape()[0] != out) {
+      throw ShapeError(fmt::format("{}: bias {} does not fit weight {}", in.op,
+                                   to_string(in.bias.shape()), to_string(sw)));
+    }
+    if (in.bias.dtype() != in.x.dtype()) {
+      throw DTypeError(fmt::format("{}: input is {}, bias is {}", in.op, name_of(in.x.dtype()),
+                                   name_of(in.bias.dtype())));
+    }
+  }
+  Tensor inputs[3] = {in.x, in.weight, in.bias};
+  graph::agree_on_device(in.op, {inputs, in.bias.defined() ? 3u : 2u}, in.place);
+  in.x = inputs[0];
+  in.weight = inputs[1];
+  in.bias = inputs[2];
+}
+
+// One axis as the width of images one element high.
+void spread(Arguments& in) {
+  in.x = in.x.unsqueeze(2, in.place);
+  in.weight = in.weight.unsqueeze(2, in.place);
+}
+
+Tensor record(OpId op, const Arguments& in, const ConvSpec& spec, const Shape& shape) {
+  const graph::Borrowed inputs[3] = {in.x, in.weight, in.bias};
+  return graph::apply(op, std::span(inputs, in.bias.defined() ? 3 : 2), spec.attrs(), shape,
+                      in.x.dtype(), in.place);
+}
+
+bool tf32_now() { return execution_options().matmul == Precision::tf32; }
+
+Tensor convolved(Arguments in, const ConvSpec& spec) {
+  check(in, spec, false);
+  const Shape given = in.x.shape(), kernel = in.weight.shape();
+  if (in.axes == 1) spread(in);
+  const Shape &sx = in.x.shape(), &sw = in.weight.shape();
+  const Extent2 reach = spec.reach(sw);
+  const std::int64_t room_h = sx[2] + 2 * spec.padding.height - reach.height,
+                     room_w = sx[3] + 2 * spec.padding.width - reach.width;
+  if (room_h < 0 || room_w < 0) {
+    throw ShapeError(fmt::format(
+        "{}: the kernel {} reaches beyond the padded input {}", in.op, to_string(kernel),
+        to_string(given)));
+  }
+  const Shape shape{sx[0], sw[0], room_h / spec.stride.height + 1, room_w / spec.stride.width + 1};
+  const Tensor y = record(OpId::conv, in, spec, shape);
+  return in.axes == 1 ? y.squeeze(2, in.place) : y;
+}
+
+Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
+  check(in, spec, true);
+  require_positive(in.op, "the output padding", output_padding, 0);
+  const auto fits = [](std::int64_t more, std::int64_t stride, std::int64_t dilation) {
+    return more < stride || more < dilation;
+  };
+  if (!fits(output_padding.height, spec.stride.height, spec.dilation.height) ||
+      !fits(output_padding.width, spec.stride.width, spec.dilation.width)) {
+    throw ArgumentError(
+        fmt::format("{}: the output padding must be smaller than stride or dilation", in.op));
+  }
+  const Shape given = in.x.shape();
+  if (in.axes == 1) spread(in);
+  const Shape &sx = in.x.shape(), &sw = in.weight.shape();
+  const Extent2 reach = spec.reach(sw);
+  const auto length = [](std::int64_t count, std::int64_t stride, std::int64_t padding,
+                         std::int64_t reached, std::int64_t more) {
+    return (count - 1) * stride - 2 * padding + reached + more;
+  };
+  const std::int64_t height = length(sx[2], spec.stride.height, spec.padding.height, reach.height,
+                                     output_padding.height),
+                     width = length(sx[3], spec.stride.width, spec.padding.width, reach.width,
+                                    output_padding.width);
+  if (sx[2] < 1 || sx[3] < 1 || height < 1 || width < 1) {
+    throw ShapeError(
+        fmt::format("{}: nothing is left of the result of {}", in.op, to_string(given)));
+  }
+  const Shape shape{sx[0], sw[1] * spec.groups, height, width};
+  const Tensor y = record(OpId::conv_input_grad, in, spec, shape);
+  return in.axes == 1 ? y.squeeze(2, in.place) : y;
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions options,
+              Place place) {
+  return convolved({"conv2d", x, weight, bias, place, 2},
+                   {.stride = options.stride,
+                    .padding = options.padding,
+                    .dilation = options.dilation,
+                    .groups = options.groups,
+                    .tf32 = tf32_now()});
+}
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dOptions options,
+              Place place) {
+  return convolved({"conv1d", x, weight, bias, place, 1},
+                   {.stride = {1, options.stride},
+                    .padding = {0, options.padding},
+                    .dilation = {1, options.dilation},
+                    .groups = options.groups,
+                    .tf32 = tf32_now()});
+}
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        ConvTranspose2dOptions options, Place place) {
+  return transposed({"conv_transpose2d", x, weight, bias, place, 2},
+                    {.stride = options.stride,
+                     .padding = options.padding,
+                     .dilation = options.dilation,
+                     .groups = options.groups,
+                     .tf32 = tf32_now()},
+                    options.output_padding);
+}
+
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        ConvTranspose1dOptions options, Place place) {
+  return transposed({"conv_transpose1d", x, weight, bias, place, 1},
+                    {.stride = {1, options.stride},
+                     .padding = {0, options.padding},
+                     .dilation = {1, options.dilation},
+                     .groups = options.groups,
+                     .tf32 = tf32_now()},
+                    {0, options.output_padding});
+}
+
+}  // namespace volta
