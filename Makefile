@@ -19,12 +19,15 @@ test:
 	cmake --build --preset release
 	ctest --preset release
 
-# The same tests under the sanitizers, without the loadable backends, and built by Clang; and more random programs.
-test-full: test $(addprefix test-full-,random asan tsan cpu clang)
+# The same tests under the sanitizers, without the loadable backends, and built by Clang; more random programs, and
+# the whole suite on OpenCL.
+test-full: test $(addprefix test-full-,random opencl asan tsan cpu clang)
 
-.PHONY: $(addprefix test-full-,random asan tsan cpu clang)
+.PHONY: $(addprefix test-full-,random opencl asan tsan cpu clang)
 test-full-random: test
 	ctest --preset release -C Full -R '^random_graphs.*full'
+test-full-opencl: test
+	ctest --preset release -C Full -R '^volta_tests_opencl_full'
 $(addprefix test-full-,asan tsan cpu clang): test-full-%:
 	@$(SETUP) full
 	cmake --preset $*

@@ -27,6 +27,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 takes "literal" + std::string for overlapping copies (its bug 105651).
   target_compile_options(volta_compile INTERFACE -Wno-restrict)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # libstdc++ 12 uses its own deprecated get_temporary_buffer in std::stable_sort and its like.
+  target_compile_options(volta_compile INTERFACE -Wno-deprecated-declarations)
+endif()
 if(VOLTA_WERROR)
   target_compile_options(volta_compile INTERFACE -Werror)
 endif()
@@ -39,8 +43,10 @@ if(VOLTA_SANITIZE)
     HWY_DISABLED_TARGETS=0x19FF) # all but AVX2 and the baseline
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(volta_compile INTERFACE -Wno-maybe-uninitialized)
-    # It warns of fences, which ThreadSanitizer does not see; platform/biased_lock.h has some.
-    target_compile_options(volta_compile INTERFACE $<$<STREQUAL:${VOLTA_SANITIZE},thread>:-Wno-tsan>)
+    if(VOLTA_SANITIZE STREQUAL "thread")
+      # It warns of fences, which ThreadSanitizer does not see; platform/biased_lock.h has some.
+      target_compile_options(volta_compile INTERFACE -Wno-tsan)
+    endif()
   endif()
   target_link_options(volta_compile INTERFACE -fsanitize=${VOLTA_SANITIZE})
 else()

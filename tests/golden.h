@@ -20,6 +20,12 @@ class Attributes {
   bool has(const std::string& name) const { return numbers_.count(name) != 0; }
   Scalar operator[](const std::string& name) const { return numbers_.at(name); }
   double value(const std::string& name) const { return numbers_.at(name).value(); }
+  // All of them, each after a blank.
+  std::string names() const {
+    std::string text;
+    for (const auto& [name, number] : numbers_) text += " " + name;
+    return text;
+  }
   void set(const std::string& name, Scalar number) { numbers_.insert_or_assign(name, number); }
 
  private:
@@ -48,15 +54,18 @@ void expect_complete(const std::string& family, std::span<const Operation> opera
 struct Family {
   std::string name;
   const std::vector<Operation>& (*operations)();
+  // Some operations evaluate what they are given when they are called.
+  bool looks_at_values = false;
 };
 std::vector<Family>& families();
 // At the start of the program: static const Registration registration({"elementwise", operations});
 struct Registration {
   explicit Registration(Family family) { families().push_back(std::move(family)); }
 };
-int case_count(const Family& family, const Operation& operation);
-// Whether the case is run on the test device.
-bool is_wanted(const Family& family, const Operation& operation, int number);
+// The numbers of the cases that are run on the test device.
+std::vector<int> wanted_cases(const Family& family, const Operation& operation);
+// Records a case, its gradients too, and evaluates nothing.
+void record(const Family& family, const Operation& operation, int number);
 // What is wrong with a case; nothing: it agrees.
 std::vector<std::string> problems_of(const Family& family, const Operation& operation, int number);
 

@@ -92,7 +92,7 @@ const std::vector<Operation>& operations() {
   return all;
 }
 
-const Registration registration({"indexing", operations});
+const Registration registration({"indexing", operations, true});
 
 class GoldenIndexing : public ::testing::TestWithParam<Operation> {};
 TEST_P(GoldenIndexing, AsPyTorch) { check("indexing", GetParam()); }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "gemm_samples.h"
+#include "kernel/observer.h"
 #include "kernel_reference.h"
 
 // The loader is opened by the tests that need it: others must not find a driver in the process.
@@ -133,6 +134,7 @@ class OpenClDevice {
   }
 
   cl_kernel build(const kernel::KernelSource& source) {
+    kernel::report_kernel("opencl", source.text);
     cl_program& program = programs_[source.name];
     if (program == nullptr) {
       const char* text = source.text.c_str();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernel/emit.h"
+#include "kernel/observer.h"
 #include "kernel_samples.h"
 
 namespace volta::testing {
@@ -145,6 +146,7 @@ class OpenClRunner {
   }
 
   Handle build(const kernel::KernelSource& source) {
+    kernel::report_kernel("opencl", source.text);
     const char* text = source.text.c_str();
     cl_int status = OpenClApi::kSuccess;
     Handle program = api_.create_program(context_, 1, &text, nullptr, &status);

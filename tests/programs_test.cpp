@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -16,37 +15,12 @@
 #include "kernel/observer.h"
 #include "nvrtc_compile.h"
 #include "test_device.h"
-#include "volta/counters.h"
 #include "volta/volta.h"
 
 namespace volta::testing {
 namespace {
 
 constexpr const char* kArchitecture = "sm_90";
-
-// Kernels compiled or loaded, test by test: some tests reset the counters.
-class KernelCount : public ::testing::EmptyTestEventListener {
- public:
-  void OnTestStart(const ::testing::TestInfo&) override { before_ = now(); }
-  void OnTestEnd(const ::testing::TestInfo&) override {
-    total_ += now() < before_ ? now() : now() - before_;
-  }
-  std::uint64_t total() const { return total_; }
-
- private:
-  static std::uint64_t now() {
-    const Counters c = counters();
-    return c.compilations + c.kernels_loaded;
-  }
-  std::uint64_t before_ = 0, total_ = 0;
-};
-
-// GoogleTest owns it.
-KernelCount* const kernel_count = [] {
-  auto* listener = new KernelCount;
-  ::testing::UnitTest::GetInstance()->listeners().Append(listener);
-  return listener;
-}();
 
 class EveryProgram : public ::testing::Environment {
  public:
@@ -65,8 +39,6 @@ class EveryProgram : public ::testing::Environment {
   }
 
   void TearDown() override {
-    std::printf("kernels prepared on %s: %llu\n", to_string(test_device()).c_str(),
-                static_cast<unsigned long long>(kernel_count->total()));
     if (!active_) return;
     kernel::set_program_observer({});
     const Nvrtc nvrtc;

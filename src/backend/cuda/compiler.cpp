@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "kernel/observer.h"
 #include "volta/error.h"
 
 namespace volta::cuda {
@@ -106,6 +107,7 @@ std::string Compiler::key(const kernel::KernelSource& source) const {
 }
 
 Compiler::Binary Compiler::binary(const kernel::KernelSource& source) const {
+  kernel::report_kernel("cuda", source.text);
   Binary binary;
   binary.cached = kernel::KernelCache::instance().load(key(source), binary.bytes);
   return binary.cached ? binary : compiled(source);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/counting.h"
+#include "kernel/observer.h"
 #include "kernel/parallel_compile.h"
 #include "platform/env.h"
 #include "volta/error.h"
@@ -122,6 +123,7 @@ Kernel Compiler::kernel(const kernel::KernelSource& source, const std::string& l
 }
 
 Compiler::Program Compiler::build(const kernel::KernelSource& source, const std::string& label) {
+  kernel::report_kernel("opencl", source.text);
   auto& cache = kernel::KernelCache::instance();
   const std::string key =
       kernel::KernelCache::key(source.text, options_, device_.name,
