@@ -31,11 +31,12 @@ def conv_transpose2d(x, w, *bias, stride_h, stride_w, padding_h, padding_w, dila
 
 
 def conv1d(x, w, *bias, stride, padding, dilation, groups):
-    return F.conv1d(x, w, *bias, stride, padding, dilation, groups)
+    return F.conv1d(x, w, *bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def conv_transpose1d(x, w, *bias, stride, padding, dilation, groups, more):
-    return F.conv_transpose1d(x, w, *bias, stride, padding, more, groups, dilation)
+    return F.conv_transpose1d(x, w, *bias, stride=stride, padding=padding, output_padding=more,
+                              groups=groups, dilation=dilation)
 
 
 def pair(value):
@@ -87,7 +88,7 @@ def planar(family):
     # Layouts.
     case((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, views={0: "t"})
     case((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, views={1: "t"})
-    case((2, 3, 6, 8), (4, 3, 3, 3), 1, 1, views={0: "slice"})
+    case((2, 5, 6, 6), (4, 3, 3, 3), 1, 1, views={0: "slice"})
     for dtype in HALVES + [torch.float64]:
         case((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, dtype=dtype)
         case((2, 4, 7, 6), (6, 2, 3, 3), 2, 1, 1, 2, dtype=dtype)

@@ -57,9 +57,9 @@ def read(path):
 
 
 def viewed(base, view):
-    """The view of a stored tensor: "t" (transposed) or "slice" (without the first and last column)."""
+    """The view of a stored tensor: "t" (last two axes exchanged) or "slice" (without the first and last column)."""
     if view == "t":
-        return base.t()
+        return base.transpose(-1, -2)
     if view == "slice":
         return base.narrow(1, 1, base.shape[1] - 2)
     return base
