@@ -36,6 +36,7 @@ enum class Precision {
   exact,  // correctly rounded, or a step or two of it: f32 to 1e-6 relative
   equal,  // the same, but -0 and 0 are equal: which of them is greater is the device's choice
   close,  // transcendental functions and sums: f32 to 1e-5
+  sums,   // of many terms of either sign: the same, of the largest element of the result
 };
 
 struct Operation {

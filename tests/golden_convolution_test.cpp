@@ -16,7 +16,7 @@ Tensor bias_of(const Inputs& in) { return in.size() > 2 ? in[2] : Tensor(); }
 
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = {
-      {"conv2d", Precision::close,
+      {"conv2d", Precision::sums,
        [](const Inputs& in, const Attributes& a) {
          return conv2d(in[0], in[1], bias_of(in),
                        {.stride = extent(a, "stride"),
@@ -24,7 +24,7 @@ const std::vector<Operation>& operations() {
                         .dilation = extent(a, "dilation"),
                         .groups = a["groups"].integer()});
        }},
-      {"conv_transpose2d", Precision::close,
+      {"conv_transpose2d", Precision::sums,
        [](const Inputs& in, const Attributes& a) {
          return conv_transpose2d(in[0], in[1], bias_of(in),
                                  {.stride = extent(a, "stride"),
@@ -33,7 +33,7 @@ const std::vector<Operation>& operations() {
                                   .groups = a["groups"].integer(),
                                   .dilation = extent(a, "dilation")});
        }},
-      {"conv1d", Precision::close,
+      {"conv1d", Precision::sums,
        [](const Inputs& in, const Attributes& a) {
          return conv1d(in[0], in[1], bias_of(in),
                        {.stride = a["stride"].integer(),
@@ -41,7 +41,7 @@ const std::vector<Operation>& operations() {
                         .dilation = a["dilation"].integer(),
                         .groups = a["groups"].integer()});
        }},
-      {"conv_transpose1d", Precision::close,
+      {"conv_transpose1d", Precision::sums,
        [](const Inputs& in, const Attributes& a) {
          return conv_transpose1d(in[0], in[1], bias_of(in),
                                  {.stride = a["stride"].integer(),

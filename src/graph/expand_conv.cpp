@@ -227,7 +227,8 @@ void conv(Lowering& l) {
       return l.reshape(sum, {count, s.oh, s.ow, s.o});
     }
     const Expr product =
-        l.matmul(rows_of(l, s, seen), matrix_of(l, s, weight), false, true, s.spec.tf32);
+        l.matmul(widened(l, rows_of(l, s, seen)), widened(l, matrix_of(l, s, weight)), false, true,
+                 s.spec.tf32);
     return result_of(l, s, product, count);
   });
   l.out(with_bias(l, channels_second(l, y)));
@@ -250,8 +251,9 @@ void conv_input_grad(Lowering& l) {
       return scattered(l, s, l.reshape(l.permute(sum, order), {count, s.oh, s.ow, s.kh, s.kw, s.c}));
     }
     const Expr rows =
-        l.matmul(columns_of(l, s, part), matrix_of(l, s, weight), false, false, s.spec.tf32);
-    return scattered(l, s, widened(l, seen_of(l, s, rows, count)));
+        l.matmul(widened(l, columns_of(l, s, part)), widened(l, matrix_of(l, s, weight)), false,
+                 false, s.spec.tf32);
+    return scattered(l, s, seen_of(l, s, rows, count));
   });
   l.out(with_bias(l, channels_second(l, x)));
 }
@@ -276,8 +278,8 @@ void conv_weight_grad(Lowering& l) {
           ReduceOp::Sum, widened(l, each) * widened(l, channels_seen(l, s, seen)), pixels);
       matrix = l.reshape(kernels, {s.o, s.taps()});
     } else {
-      matrix = widened(
-          l, l.matmul(columns_of(l, s, part), rows_of(l, s, seen), true, false, s.spec.tf32));
+      matrix = l.matmul(widened(l, columns_of(l, s, part)), widened(l, rows_of(l, s, seen)), true,
+                        false, s.spec.tf32);
     }
     sum = first == 0 ? matrix : sum + matrix;
   }

@@ -85,6 +85,9 @@ def planar(family):
     case((3, 8, 12, 11), (16, 8, 3, 3), 2, 1, bias=False)
     case((2, 16, 9, 9), (32, 8, 3, 3), 1, 1, 1, 2)
     case((2, 12, 8, 8), (20, 12, 1, 1))
+    for kernel, padding in [(1, 0), (2, 1), (4, 1), (5, 2), ((1, 3), (0, 1)), ((3, 1), (1, 0))]:
+        case((2, 3, 7, 8), (4, 3, *pair(kernel)), 1, padding)
+        case((2, 3, 7, 8), (4, 3, *pair(kernel)), 2, padding, bias=False)
     # Layouts.
     case((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, views={0: "t"})
     case((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, views={1: "t"})
