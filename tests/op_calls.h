@@ -28,6 +28,7 @@ struct Call {
   std::vector<Input> inputs;
   std::function<Tensors(const Tensors&)> function;
   std::string result = {};  // in words, where the result's dtype follows from an argument
+  bool moves = false;       // operands may be on another device than the first
 };
 
 const std::vector<Call>& all();
