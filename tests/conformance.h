@@ -266,6 +266,10 @@ inline void expect_close(const Array& actual, const Array& expected, Tolerance t
 
 // ---- Running on the device.
 
+// A case of the suite: the current test, which names the operation and the layout, on inputs of
+// these shapes and dtypes. conformance_cases_test.cpp counts them.
+void count_case(const char* what, std::span<const Array> inputs);
+
 // Where a compiler takes a third of a second for a kernel, the cases that differ only in
 // combination are left to VOLTA_TEST_FULL=1 (make test-full) and to the other devices.
 inline bool thorough() {
@@ -309,6 +313,7 @@ using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
 // Inputs up, the function, its result down, and the counts.
 inline Array run(const std::vector<Array>& inputs, const Function& function) {
+  count_case("value", inputs);
   const Moves moves;
   std::vector<Tensor> tensors;
   std::uint64_t moved = 0;
@@ -337,6 +342,7 @@ inline void expect_gradients(std::vector<Array> inputs, const Function& function
     input = input.as(widest());
     tensors.push_back(upload(input));
   }
+  count_case("gradient", inputs);
   const CheckOptions options = widest() == DType::f64 ? CheckOptions{.eps = 1e-6, .tol = 1e-7}
                                                       : CheckOptions{.eps = 1e-2, .tol = 4e-3};
   const DeviceWork work;

@@ -1,5 +1,5 @@
 // Conformance of the operations of two and three operands.
-#include "conformance.h"
+#include "conformance_layouts.h"
 
 namespace volta::conformance {
 namespace {
@@ -147,6 +147,33 @@ TEST_P(BinaryConformance, Integers) {
   expect_result(
       {a, b}, [op = GetParam().op](const auto& in) { return op(in[0], in[1]); }, result,
       GetParam().integers ? Tolerance{} : close_in(DType::f32));
+}
+
+TEST_P(BinaryConformance, LayoutsAndDtypes) {
+  if (!thorough()) GTEST_SKIP() << "golden values cover it";
+  const auto op = GetParam().op;
+  const auto check_laid = [&](const Array& a, const Array& b, DType result, Tolerance tolerance) {
+    for (const Layout& layout : kLayouts) {
+      SCOPED_TRACE(layout.name);
+      Array expected = combined(layout.of_array(a), layout.of_array(b), GetParam().reference);
+      expected.dtype = GetParam().compares ? DType::boolean : result;
+      const auto laid = [&](const auto& in) {
+        return op(layout.of_tensor(in[0]), layout.of_tensor(in[1]));
+      };
+      expect_result({a, b}, laid, expected, tolerance);
+    }
+  };
+  for (const DType dtype : kFloats) {
+    if (has(dtype)) check_laid(left({6, 9}, dtype), right({6, 9}, dtype), dtype, tolerance(dtype));
+  }
+  for (const DType dtype : kIntegers) {
+    // No difference below 0, no power above 255: bytes would wrap.
+    const bool bytes = dtype == DType::u8;
+    const Array a = integers({6, 9}, bytes ? 4 : -9, bytes ? 6 : 9, dtype),
+                b = integers({6, 9}, 1, bytes ? 3 : 8, dtype, 5);
+    check_laid(a, b, GetParam().integers ? dtype : DType::f32,
+               GetParam().integers ? Tolerance{} : close_in(DType::f32));
+  }
 }
 
 TEST_P(BinaryConformance, DoublePrecision) {

@@ -1,7 +1,7 @@
 // Conformance of the operations of one operand.
 #include <set>
 
-#include "conformance.h"
+#include "conformance_layouts.h"
 
 namespace volta::conformance {
 namespace {
@@ -147,6 +147,20 @@ TEST_P(UnaryConformance, MethodOnAView) {
   expect_result(
       {x}, [&](const std::vector<Tensor>& in) { return op.method(in[0].t().narrow(0, 2, 5)); },
       mapped(narrowed(permuted(x, {1, 0}), 0, 2, 5), op.reference), tolerance(DType::f32));
+}
+
+TEST_P(UnaryConformance, LayoutsAndDtypes) {
+  if (!thorough()) GTEST_SKIP() << "golden values cover it";
+  for (const DType dtype : kFloats) {
+    if (!has(dtype)) continue;
+    const Array x = input({6, 9}, dtype);
+    for (const Layout& layout : kLayouts) {
+      SCOPED_TRACE(layout.name);
+      expect_result(
+          {x}, [&](const auto& in) { return GetParam().free(layout.of_tensor(in[0])); },
+          mapped(layout.of_array(x), GetParam().reference), tolerance(dtype));
+    }
+  }
 }
 
 TEST_P(UnaryConformance, Method) {

@@ -10,6 +10,9 @@
 
 namespace volta::errors {
 
+// A message that was compared: errors_complete_test.cpp looks whether every operation has its own.
+void note(const Error& error);
+
 template <class Exception, class Act>
 void expect(Act act, const std::string& message) {
   try {
@@ -18,6 +21,7 @@ void expect(Act act, const std::string& message) {
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()), message);
     EXPECT_EQ(typeid(error), typeid(Exception)) << message;
+    note(error);
   }
 }
 

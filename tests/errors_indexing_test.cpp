@@ -284,6 +284,18 @@ TEST(ErrorsIndexing, Masks) {
   expect<ShapeError>([&] { triu(f32({})); }, "triu: expected matrices, got []");
 }
 
+// ---- Order.
+
+TEST(ErrorsIndexing, Order) {
+  const Tensor x = f32({3, 4});
+  expect<ArgumentError>([] { none.cumsum(0); }, "cumsum: the input is not a tensor");
+  expect<ArgumentError>([] { argsort(none); }, "argsort: the input is not a tensor");
+  expect<ArgumentError>([] { topk(none, 1); }, "topk: the input is not a tensor");
+  expect<ShapeError>([&] { argsort(x, 2); }, "argsort: axis 2 is out of range for [3, 4]");
+  expect<ShapeError>([&] { topk(x, 1, -3); }, "topk: axis -3 is out of range for [3, 4]");
+  expect<ArgumentError>([&] { topk(x, -1, 0); }, "topk: -1 of the elements along axis 0 of [3, 4]");
+}
+
 // ---- Values out of range: at the next look, with the place of the call.
 
 template <class Act>
@@ -308,6 +320,13 @@ TEST(ErrorsIndexing, ValuesOutOfRangeNameOpPlaceIndexAndRange) {
                  "index 4 is out of range [0, 4)");
   expect_at_look([&] { gather(x, 0, ids({-1}, {1, 1})).to_vector<float>(); }, __LINE__, "gather",
                  "index -1 is out of range [0, 3)");
+  const Tensor column = ids({4, 0, 0}, {3, 1});
+  expect_at_look([&] { take_along_axis(x, column, 1).to_vector<float>(); }, __LINE__,
+                 "take_along_axis", "index 4 is out of range [0, 4)");
+  expect_at_look([&] { embedding(x, ids({3})).to_vector<float>(); }, __LINE__, "embedding",
+                 "index 3 is out of range [0, 3)");
+  expect_at_look([&] { cross_entropy(x, ids({0, 4, 1})).item(); }, __LINE__, "cross_entropy",
+                 "index 4 is out of range [0, 4)");
   expect_at_look([&] { scatter(x, 0, ids({3}, {1, 1}), 1).to_vector<float>(); }, __LINE__,
                  "scatter", "index 3 is out of range [0, 3)");
   expect_at_look([&] { scatter_add(x, 1, ids({-2}, {1, 1}), x).to_vector<float>(); }, __LINE__,

@@ -23,7 +23,10 @@ TEST(Errors, MovementOfNoTensor) {
     expect<ArgumentError>(act, std::string(name) + ": the input is not a tensor");
   };
   undefined("reshape", [] { none.view({1}); });
+  undefined("flatten", [] { none.flatten(); });
   undefined("unflatten", [] { none.unflatten(0, {1}); });
+  undefined("transpose", [] { none.transpose(0, 1); });
+  undefined("unsqueeze", [] { none.unsqueeze(0); });
   undefined("expand", [] { none.expand({1, 2}); });
   undefined("squeeze", [] { none.squeeze(); });
   undefined("shrink", [] { none.shrink({{0, 1}}); });
@@ -115,6 +118,8 @@ TEST(Errors, Padding) {
                      "pad: 6 elements beside axis 1 of [2, 6] cannot be mirrored");
   expect<ShapeError>([&] { of({0, 2}).pad({1, 0}, {0, 0}, replicate); },
                      "pad: 1 elements beside axis 0 of [0, 2] cannot be repeated");
+  expect<ArgumentError>([&] { of({2}, DType::u8).pad({1}, {0}, {.value = 300}); },
+                        "pad: 300 does not fit u8");
 }
 
 TEST(Errors, Joining) {

@@ -189,6 +189,8 @@ TEST(Errors, Clamp) {
   expect<ShapeError>([&] { clamp(x, f32({3}), 1); }, "clamp: shapes [2] and [3] do not broadcast");
   expect<ShapeError>([&] { clamp(x, {}, f32({3})); },
                      "clamp_max: shapes [2] and [3] do not broadcast");
+  expect<ShapeError>([&] { clamp(x, f32({3}), {}); },
+                     "clamp_min: shapes [2] and [3] do not broadcast");
 }
 
 TEST(Errors, OperationsOfThreeOperands) {
@@ -235,6 +237,23 @@ TEST(Errors, ShapesOfElementwiseOperations) {
   expect<ShapeError>([&] { x /= f32({3, 2}); }, "/=: [3, 2] does not fit into [2] in place");
   expect<ShapeError>([&] { x.copy_(f32({3})); }, "copy_: [3] does not fit into [2] in place");
   expect<ShapeError>([&] { assign(x, f32({3})); }, "assign: [3] does not fit into [2] in place");
+}
+
+TEST(Errors, NothingInPlace) {
+  Tensor nothing;
+  const std::string message = ": the input is not a tensor";
+  expect<ArgumentError>([&] { nothing -= 1; }, "-=" + message);
+  expect<ArgumentError>([&] { nothing *= 1; }, "*=" + message);
+  expect<ArgumentError>([&] { nothing /= 1; }, "/=" + message);
+}
+
+TEST(Errors, FloatsIntoIntegersInPlace) {
+  Tensor x = of(DType::i32, {2});
+  const std::string message = ": the result is f32 and does not fit into i32 in place";
+  expect<DTypeError>([&] { x += 0.5; }, "+=" + message);
+  expect<DTypeError>([&] { x -= 0.5; }, "-=" + message);
+  expect<DTypeError>([&] { x *= 0.5; }, "*=" + message);
+  expect<DTypeError>([&] { x /= 2; }, "/=" + message);
 }
 
 // ---- Movement.

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Adds up the conformance cases that test runs listed in a folder (conformance_cases_test.cpp), by
+# device, and fails below a number: count_cases.sh FOLDER LEAST
+set -euo pipefail
+sort -u "$1"/*.txt | awk -v least="$2" '
+  { ++by_device[$1]; ++all }
+  END {
+    for (device in by_device) printf "conformance cases on %s: %d\n", device, by_device[device]
+    printf "conformance cases in all: %d, at least %d\n", all, least
+    exit all < least
+  }'

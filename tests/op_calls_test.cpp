@@ -1,0 +1,371 @@
+// The table of calls, and what holds for every call on the device under test.
+#include "op_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "conformance.h"
+#include "device_work.h"
+#include "op_declarations.h"
+#include "test_device.h"
+
+namespace volta::calls {
+namespace {
+
+using Role = Input::Role;
+
+Input value(const Shape& shape) { return {Role::value, shape}; }
+Input index(const Shape& shape) { return {Role::index, shape}; }
+Input mask(const Shape& shape) { return {Role::mask, shape}; }
+
+const Input kMatrix = value({2, 3});
+const Input kLarge = value({64, 64});  // times another: more than a kernel takes over
+
+template <class Function>
+Call call(std::string op, std::vector<Input> inputs, Function function, std::string result = {}) {
+  return {std::move(op), std::move(inputs),
+          [function](const Tensors& in) -> Tensors {
+            if constexpr (std::is_convertible_v<decltype(function(in)), Tensors>) {
+              return function(in);
+            } else {
+              return {Tensor(function(in))};
+            }
+          },
+          std::move(result)};
+}
+
+// Of a call that copies its operands to where the tensor is that it writes to.
+Call moving(Call one) {
+  one.moves = true;
+  return one;
+}
+
+Tensors both(const Sorted& sorted) { return {sorted.values, sorted.indices}; }
+
+// A variable that is changed, and returned.
+template <class Change>
+auto changed(Change change) {
+  return [change](const Tensors& in) {
+    Tensor x = in[0];
+    change(x, in);
+    return x;
+  };
+}
+
+using List = std::vector<std::int64_t>;
+
+#define VOLTA_UNARY(name) \
+  call(#name, {kMatrix}, [](const Tensors& in) { return volta::name(in[0]); })
+#define VOLTA_BINARY(name) \
+  call(#name, {kMatrix, kMatrix}, [](const Tensors& in) { return volta::name(in[0], in[1]); })
+#define VOLTA_TERNARY(name)                \
+  call(#name, {kMatrix, kMatrix, kMatrix}, \
+       [](const Tensors& in) { return volta::name(in[0], in[1], in[2]); })
+#define VOLTA_CALL(name, arguments, ...) \
+  call(#name, std::vector<Input> arguments, [](const Tensors& in) { return __VA_ARGS__; })
+
+std::vector<Call> elementwise() {
+  return {
+      VOLTA_BINARY(add),
+      VOLTA_BINARY(sub),
+      VOLTA_BINARY(mul),
+      VOLTA_BINARY(div),
+      VOLTA_BINARY(mod),
+      VOLTA_BINARY(fmod),
+      VOLTA_BINARY(floor_div),
+      VOLTA_BINARY(pow),
+      VOLTA_BINARY(atan2),
+      VOLTA_BINARY(maximum),
+      VOLTA_BINARY(minimum),
+      VOLTA_BINARY(lt),
+      VOLTA_BINARY(le),
+      VOLTA_BINARY(gt),
+      VOLTA_BINARY(ge),
+      VOLTA_BINARY(eq),
+      VOLTA_BINARY(ne),
+      VOLTA_BINARY(logical_and),
+      VOLTA_BINARY(logical_or),
+      VOLTA_BINARY(logical_xor),
+      VOLTA_CALL(where, ({mask({2, 3}), kMatrix, kMatrix}), where(in[0], in[1], in[2])),
+      VOLTA_TERNARY(mulacc),
+      VOLTA_TERNARY(lerp),
+      VOLTA_TERNARY(addcmul),
+      VOLTA_TERNARY(addcdiv),
+      VOLTA_TERNARY(clamp),
+      VOLTA_CALL(clamp, ({kMatrix, kMatrix}), clamp(in[0], in[1], {})),
+      VOLTA_CALL(clamp, ({kMatrix, kMatrix}), clamp(in[0], {}, in[1])),
+      VOLTA_UNARY(neg),
+      VOLTA_UNARY(abs),
+      VOLTA_UNARY(sign),
+      VOLTA_UNARY(exp),
+      VOLTA_UNARY(exp2),
+      VOLTA_UNARY(expm1),
+      VOLTA_UNARY(log),
+      VOLTA_UNARY(log2),
+      VOLTA_UNARY(log1p),
+      VOLTA_UNARY(sqrt),
+      VOLTA_UNARY(rsqrt),
+      VOLTA_UNARY(square),
+      VOLTA_UNARY(reciprocal),
+      VOLTA_UNARY(sin),
+      VOLTA_UNARY(cos),
+      VOLTA_UNARY(tan),
+      VOLTA_UNARY(asin),
+      VOLTA_UNARY(acos),
+      VOLTA_UNARY(atan),
+      VOLTA_UNARY(sinh),
+      VOLTA_UNARY(cosh),
+      VOLTA_UNARY(tanh),
+      VOLTA_UNARY(sigmoid),
+      VOLTA_UNARY(erf),
+      VOLTA_UNARY(floor),
+      VOLTA_UNARY(ceil),
+      VOLTA_UNARY(round),
+      VOLTA_UNARY(isnan),
+      VOLTA_UNARY(isinf),
+      VOLTA_UNARY(relu),
+      VOLTA_UNARY(gelu),
+      VOLTA_CALL(gelu, ({kMatrix}), gelu(in[0], {.tanh = true})),
+      VOLTA_UNARY(silu),
+      VOLTA_UNARY(swish),
+      VOLTA_UNARY(leaky_relu),
+      VOLTA_UNARY(elu),
+      VOLTA_UNARY(softplus),
+      VOLTA_UNARY(mish),
+      VOLTA_UNARY(hardswish),
+      VOLTA_UNARY(logical_not),
+  };
+}
+
+std::vector<Call> movement() {
+  return {
+      VOLTA_CALL(pad, ({kMatrix}), pad(in[0], List{1, 0}, List{0, 1})),
+      VOLTA_CALL(pad, ({kMatrix}), pad(in[0], List{0, 1}, List{0, 2}, {.mode = PadMode::reflect})),
+      VOLTA_CALL(concat, ({kMatrix, kMatrix}), concat({in[0], in[1]}, 1)),
+      VOLTA_CALL(cat, ({kMatrix, kMatrix}), cat({in[0], in[1]})),
+      VOLTA_CALL(stack, ({kMatrix, kMatrix}), stack({in[0], in[1]}, 1)),
+      VOLTA_CALL(reshape, ({kMatrix}), reshape(in[0], {3, 2})),
+      VOLTA_CALL(flatten, ({kMatrix}), flatten(in[0])),
+      VOLTA_CALL(permute, ({kMatrix}), permute(in[0], List{1, 0})),
+      VOLTA_CALL(transpose, ({kMatrix}), transpose(in[0], 0, 1)),
+      VOLTA_CALL(squeeze, ({value({1, 3})}), squeeze(in[0], 0)),
+      VOLTA_CALL(unsqueeze, ({kMatrix}), unsqueeze(in[0], 1)),
+      VOLTA_CALL(narrow, ({kMatrix}), narrow(in[0], 1, 1, 2)),
+      VOLTA_CALL(flip, ({kMatrix}), flip(in[0], List{1})),
+      VOLTA_CALL(roll, ({kMatrix}), roll(in[0], 1, 1)),
+      VOLTA_CALL(tile, ({kMatrix}), tile(in[0], List{2, 2})),
+      VOLTA_CALL(split, ({kMatrix}), split(in[0], 2, 1)),
+      VOLTA_CALL(chunk, ({kMatrix}), chunk(in[0], 2, 1)),
+  };
+}
+
+std::vector<Call> reductions() {
+  return {
+      VOLTA_CALL(sum, ({kMatrix}), sum(in[0], 1)),
+      VOLTA_CALL(mean, ({kMatrix}), mean(in[0], 1)),
+      VOLTA_CALL(prod, ({kMatrix}), prod(in[0], 1)),
+      VOLTA_CALL(max, ({kMatrix}), max(in[0], 1)),
+      VOLTA_CALL(max, ({kMatrix}), max(in[0])),
+      VOLTA_CALL(min, ({kMatrix}), min(in[0], 1)),
+      VOLTA_CALL(min, ({kMatrix}), min(in[0])),
+      VOLTA_CALL(any, ({kMatrix}), any(in[0], 1)),
+      VOLTA_CALL(all, ({kMatrix}), volta::all(in[0], 1)),
+      VOLTA_CALL(var, ({kMatrix}), var(in[0], 1)),
+      VOLTA_CALL(std, ({kMatrix}), volta::std(in[0], 1)),
+      VOLTA_CALL(norm, ({kMatrix}), norm(in[0], 2, 1)),
+      VOLTA_CALL(logsumexp, ({kMatrix}), logsumexp(in[0], 1)),
+      VOLTA_CALL(argmax, ({kMatrix}), argmax(in[0], 1)),
+      VOLTA_CALL(argmin, ({kMatrix}), argmin(in[0], 1)),
+      VOLTA_CALL(softmax, ({kMatrix}), softmax(in[0], 1)),
+      VOLTA_CALL(log_softmax, ({kMatrix}), log_softmax(in[0], 1)),
+      VOLTA_CALL(cumsum, ({kMatrix}), cumsum(in[0], 1)),
+  };
+}
+
+std::vector<Call> products() {
+  return {
+      VOLTA_CALL(matmul, ({kLarge, kLarge}), matmul(in[0], in[1])),
+      VOLTA_CALL(bmm, ({value({2, 64, 64}), value({2, 64, 64})}), bmm(in[0], in[1])),
+      VOLTA_CALL(dot, ({value({6}), value({6})}), dot(in[0], in[1])),
+      VOLTA_CALL(outer, ({value({6}), value({5})}), outer(in[0], in[1])),
+      VOLTA_CALL(einsum, ({kLarge, kLarge}), einsum("ij,kj->ik", {in[0], in[1]})),
+      VOLTA_CALL(linear, ({kLarge, kLarge, value({64})}), linear(in[0], in[1], in[2])),
+  };
+}
+
+std::vector<Call> indexing() {
+  const Input table = value({4, 3}), rows = index({2}), cells = index({2, 3});
+  return {
+      VOLTA_CALL(embedding, ({table, rows}), embedding(in[0], in[1])),
+      VOLTA_CALL(index_select, ({table, rows}), index_select(in[0], 0, in[1])),
+      VOLTA_CALL(index_add, ({table, rows, kMatrix}), index_add(in[0], 0, in[1], in[2])),
+      VOLTA_CALL(gather, ({table, cells}), gather(in[0], 0, in[1])),
+      VOLTA_CALL(take_along_axis, ({table, cells}), take_along_axis(in[0], in[1], 0)),
+      VOLTA_CALL(scatter, ({table, cells, kMatrix}), scatter(in[0], 0, in[1], in[2])),
+      VOLTA_CALL(scatter_add, ({table, cells, kMatrix}), scatter_add(in[0], 0, in[1], in[2])),
+      VOLTA_CALL(masked_fill, ({kMatrix, mask({2, 3})}), masked_fill(in[0], in[1], 0)),
+      VOLTA_CALL(masked_select, ({kMatrix, mask({2, 3})}), masked_select(in[0], in[1])),
+      VOLTA_CALL(masked_select, ({kMatrix, mask({2, 3})}),
+                 masked_select(in[0], in[1], {.size = 4})),
+      VOLTA_CALL(nonzero, ({kMatrix}), nonzero(in[0])),
+      VOLTA_CALL(nonzero, ({kMatrix}), nonzero(in[0], {.size = 4})),
+      VOLTA_CALL(one_hot, ({index({4})}), one_hot(in[0], 3)),
+      VOLTA_CALL(tril, ({kMatrix}), tril(in[0])),
+      VOLTA_CALL(triu, ({kMatrix}), triu(in[0])),
+      VOLTA_CALL(sort, ({kMatrix}), both(sort(in[0]))),
+      VOLTA_CALL(argsort, ({kMatrix}), argsort(in[0])),
+      VOLTA_CALL(topk, ({kMatrix}), both(topk(in[0], 2))),
+  };
+}
+
+std::vector<Call> networks() {
+  return {
+      VOLTA_CALL(layer_norm, ({kMatrix, value({3}), value({3})}),
+                 layer_norm(in[0], {3}, in[1], in[2])),
+      VOLTA_CALL(dropout, ({kMatrix}), dropout(in[0], 0.5)),
+      VOLTA_BINARY(mse_loss),
+      VOLTA_CALL(cross_entropy, ({kMatrix, index({2})}), cross_entropy(in[0], in[1])),
+  };
+}
+
+std::vector<Call> methods() {
+  const std::string asked = "the dtype asked for";
+  return {
+      call(
+          "to", {kMatrix}, [](const Tensors& in) { return in[0].to(DType::f32); }, asked),
+      call(
+          "to", {kMatrix}, [](const Tensors& in) { return in[0].to(DType::i32); }, asked),
+      VOLTA_CALL(clone, ({kMatrix}), in[0].clone()),
+      VOLTA_CALL(pin_memory, ({kMatrix}),
+                 in[0].device().is_cpu() ? in[0].pin_memory() : in[0].clone()),
+      call("operator+=", {kMatrix, kMatrix}, changed([](Tensor& x, auto& in) { x += in[1]; })),
+      call("operator-=", {kMatrix, kMatrix}, changed([](Tensor& x, auto& in) { x -= in[1]; })),
+      call("operator*=", {kMatrix, kMatrix}, changed([](Tensor& x, auto& in) { x *= in[1]; })),
+      call("operator/=", {kMatrix, kMatrix}, changed([](Tensor& x, auto& in) { x /= in[1]; })),
+      call("fill_", {kMatrix}, changed([](Tensor& x, auto&) { x.fill_(1); })),
+      call("zero_", {kMatrix}, changed([](Tensor& x, auto&) { x.zero_(); })),
+      moving(
+          call("copy_", {kMatrix, kMatrix}, changed([](Tensor& x, auto& in) { x.copy_(in[1]); }))),
+      call("operator[]", {kMatrix}, [](const Tensors& in) { return in[0][1]; }),
+      call("operator[]", {kMatrix, index({2})}, [](const Tensors& in) { return in[0][in[1]]; }),
+      call("operator[]", {kMatrix, mask({2})}, [](const Tensors& in) { return in[0][in[1]]; }),
+      moving(call("operator[]", {kMatrix, value({3})},
+                  changed([](Tensor& x, auto& in) { x[1] = in[1]; }))),
+      moving(call("operator[]", {kMatrix, index({2}), value({3})},
+                  changed([](Tensor& x, auto& in) { x[in[1]] = in[2]; }))),
+      moving(call("operator[]", {kMatrix, mask({2}), value({3})},
+                  changed([](Tensor& x, auto& in) { x[in[1]] = in[2]; }))),
+      VOLTA_CALL(index, ({kMatrix, index({3})}), in[0].index({Slice{}, in[1]})),
+      VOLTA_CALL(slice, ({kMatrix}), in[0].slice(1, 0, 3, 2)),
+      VOLTA_CALL(view, ({kMatrix}), in[0].view({3, 2})),
+      VOLTA_CALL(unflatten, ({value({6})}), in[0].unflatten(0, {2, 3})),
+      VOLTA_CALL(t, ({kMatrix}), in[0].t()),
+      VOLTA_CALL(expand, ({value({1, 3})}), in[0].expand({2, 3})),
+      VOLTA_CALL(shrink, ({kMatrix}), in[0].shrink({{0, 1}, {1, 3}})),
+      VOLTA_CALL(stride, ({kMatrix}), in[0].stride({1, -2})),
+      VOLTA_CALL(unfold, ({kMatrix}), in[0].unfold(1, 2, 1)),
+      VOLTA_CALL(repeat, ({kMatrix}), in[0].repeat({2, 2})),
+      VOLTA_CALL(repeat_interleave, ({kMatrix}), in[0].repeat_interleave(2, 1)),
+  };
+}
+
+}  // namespace
+
+const std::vector<Call>& all() {
+  static const std::vector<Call> calls = [] {
+    std::vector<Call> every;
+    for (const auto& family :
+         {elementwise, movement, reductions, products, indexing, networks, methods}) {
+      for (Call& one : family()) every.push_back(std::move(one));
+    }
+    return every;
+  }();
+  return calls;
+}
+
+std::vector<const Call*> of(const std::string& op) {
+  std::vector<const Call*> found;
+  for (const Call& one : all()) {
+    if (one.op == op) found.push_back(&one);
+  }
+  return found;
+}
+
+DType usual_dtype(const Input& input) {
+  return input.role == Role::value   ? DType::f32
+         : input.role == Role::index ? DType::i64
+                                     : DType::boolean;
+}
+
+Tensor made(const Input& input, DType dtype, Device device) {
+  std::vector<double> values(static_cast<std::size_t>(input.shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = input.role == Role::value ? 0.25 * static_cast<double>(1 + i % 16)
+                                          : static_cast<double>(i % 2);
+  return from_vector(values, input.shape).to(dtype).to(device).eval();
+}
+
+Tensors usual_inputs(const Call& call, Device device) {
+  Tensors inputs;
+  for (const Input& input : call.inputs) inputs.push_back(made(input, usual_dtype(input), device));
+  return inputs;
+}
+
+namespace {
+
+TEST(OpCalls, EveryOperationOfTheHeadersIsCalled) {
+  std::set<std::string> declared, called;
+  for (const declarations::Group& group : declarations::public_operations()) {
+    for (const declarations::Operation& operation : group.operations)
+      declared.insert(operation.name);
+  }
+  for (const Call& one : all()) called.insert(one.op);
+  EXPECT_EQ(called, declared);
+}
+
+// Wherever the operands are, the result is there, and so is all that computes it. Where kernels
+// take long to compile they are planned only: the golden values run each operation there.
+TEST(OpCalls, NothingFallsBackToTheCpu) {
+  for (const Call& one : all()) {
+    SCOPED_TRACE(one.op);
+    const Tensors inputs = usual_inputs(one, test_device());
+    const DeviceWork work;
+    const Tensors results = one.function(inputs);
+    for (const Tensor& result : results) EXPECT_EQ(result.device(), test_device());
+    const Explanation plan = explain(std::span<const Tensor>(results));
+    for (const StepInfo& step : plan.steps)
+      EXPECT_TRUE(step.kind == "kernel" || step.kind == "matmul" || step.kind == "sort");
+    if (conformance::thorough()) {
+      for (const Tensor& result : results) result.eval();
+    }
+    work.expect_here();
+  }
+}
+
+// Operands on two devices are refused where the policy says so, whichever operand it is, but for
+// what is written into a tensor.
+TEST(OpCalls, MixedDevicesAreRefused) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "needs a second device";
+  const ExecutionContext strict({.mixed_devices = MixedDevices::error});
+  for (const Call& one : all()) {
+    for (std::size_t i = 1; i < one.inputs.size(); ++i) {
+      SCOPED_TRACE(one.op + ", operand " + std::to_string(i) + " on the CPU");
+      Tensors inputs = usual_inputs(one, test_device());
+      inputs[i] = inputs[i].to(Device::cpu());
+      try {
+        const Tensors results = one.function(inputs);
+        explain(std::span<const Tensor>(results));  // a selection is read when somebody asks
+        EXPECT_TRUE(one.moves) << "passed";
+      } catch (const DeviceError& error) {
+        EXPECT_FALSE(one.moves);
+        EXPECT_NE(std::string(error.what()).find(": operands on "), std::string::npos)
+            << error.what();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace volta::calls
