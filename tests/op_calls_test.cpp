@@ -195,6 +195,19 @@ std::vector<Call> products() {
   };
 }
 
+std::vector<Call> convolutions() {
+  const Input line = value({2, 8, 40}), image = value({2, 8, 10, 10});
+  const Input kernel = value({16, 8, 3}), square = value({16, 8, 3, 3}), bias = value({16});
+  const Input back = value({8, 16, 3}), back_square = value({8, 16, 3, 3});
+  return {
+      VOLTA_CALL(conv1d, ({line, kernel, bias}), conv1d(in[0], in[1], in[2])),
+      VOLTA_CALL(conv2d, ({image, square, bias}), conv2d(in[0], in[1], in[2])),
+      VOLTA_CALL(conv_transpose1d, ({line, back, bias}), conv_transpose1d(in[0], in[1], in[2])),
+      VOLTA_CALL(conv_transpose2d, ({image, back_square, bias}),
+                 conv_transpose2d(in[0], in[1], in[2])),
+  };
+}
+
 std::vector<Call> indexing() {
   const Input table = value({4, 3}), rows = index({2}), cells = index({2, 3});
   return {
@@ -277,7 +290,7 @@ const std::vector<Call>& all() {
   static const std::vector<Call> calls = [] {
     std::vector<Call> every;
     for (const auto& family :
-         {elementwise, movement, reductions, products, indexing, networks, methods}) {
+         {elementwise, movement, reductions, products, convolutions, indexing, networks, methods}) {
       for (Call& one : family()) every.push_back(std::move(one));
     }
     return every;

@@ -228,9 +228,14 @@ std::string read_source(const std::string& path) {
 const std::vector<Group>& public_operations() {
   static const std::vector<Group> all = [] {
     const std::string tensor = read_source("include/volta/tensor.h");
-    std::vector<Group> groups =
-        parse_header(read_source("include/volta/ops.h"),
-                     tensor.substr(0, tensor.find("class VOLTA_API Tensor {")));
+    const std::string types = tensor.substr(0, tensor.find("class VOLTA_API Tensor {"));
+    std::vector<Group> groups;
+    for (const char* header : {"ops.h", "convolution.h"}) {
+      for (Group& group :
+           parse_header(read_source(std::string("include/volta/") + header), types)) {
+        groups.push_back(std::move(group));
+      }
+    }
     std::set<std::string> functions;
     for (const Group& group : groups) {
       for (const Operation& operation : group.operations) functions.insert(operation.name);

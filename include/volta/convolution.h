@@ -30,7 +30,7 @@ struct Conv2dOptions {
 };
 struct ConvTranspose1dOptions {
   std::int64_t stride = 1;
-  std::int64_t padding = 0;  // taken off either side of the result
+  std::int64_t padding = 0;         // taken off either side of the result
   std::int64_t output_padding = 0;  // added at its end
   std::int64_t groups = 1;
   std::int64_t dilation = 1;
@@ -43,6 +43,7 @@ struct ConvTranspose2dOptions {
   Extent2 dilation = 1;
 };
 
+// ---- Convolutions.
 // x [n, in, length] with weight [out, in / groups, kernel], plus bias [out] if defined.
 VOLTA_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Conv1dOptions options = {}, Place place = Place::here());

@@ -139,7 +139,8 @@ constexpr std::int64_t kWindowBytes = std::int64_t{1} << 28;
 std::int64_t images_at_once(const Sizes& s, DType dtype) {
   const std::int64_t each =
       s.oh * s.ow * s.taps() * s.c * static_cast<std::int64_t>(size_of(dtype));
-  const std::int64_t most = std::max<std::int64_t>(1, kWindowBytes / std::max<std::int64_t>(each, 1));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, kWindowBytes / std::max<std::int64_t>(each, 1));
   const std::int64_t parts = (s.n + most - 1) / most;
   return (s.n + parts - 1) / parts;
 }
@@ -186,7 +187,8 @@ Expr scattered(Lowering& l, const Sizes& s, Expr seen) {
   x = l.shear(l.permute(x, turn), 3);
   const std::int64_t sums[] = {5, 6};
   x = l.reduce(ReduceOp::Sum, x, sums);
-  const std::int64_t rows = (s.oh + th - 1) * stride.height, columns = (s.ow + tw - 1) * stride.width;
+  const std::int64_t rows = (s.oh + th - 1) * stride.height,
+                     columns = (s.ow + tw - 1) * stride.width;
   x = l.reshape(x, {n, rows, columns, s.c});
   // Without the padding, and with what no window reached.
   const std::int64_t whole_h = s.h + 2 * s.spec.padding.height,
@@ -216,21 +218,22 @@ void conv(Lowering& l) {
   const Sizes s(ConvSpec::of(l.attrs()), x.shape(), weight.shape(), l.shape());
   if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
   const Expr last = channels_last(l, x);
-  const Expr y = joined(l, s.n, images_at_once(s, x.dtype()), [&](std::int64_t first,
-                                                                  std::int64_t count) {
-    const Expr seen = windows_of(l, s, images(l, last, first, count));
-    if (is_by_channel(s)) {
-      const std::int64_t taps = 5;
-      const Expr sum = l.reduce(ReduceOp::Sum, widened(l, channels_seen(l, s, seen)) *
-                                                   widened(l, channel_kernels(l, s, weight)),
-                                {&taps, 1});
-      return l.reshape(sum, {count, s.oh, s.ow, s.o});
-    }
-    const Expr product =
-        l.matmul(widened(l, rows_of(l, s, seen)), widened(l, matrix_of(l, s, weight)), false, true,
-                 s.spec.tf32);
-    return result_of(l, s, product, count);
-  });
+  const Expr y =
+      joined(l, s.n, images_at_once(s, x.dtype()), [&](std::int64_t first, std::int64_t count) {
+        const Expr seen = windows_of(l, s, images(l, last, first, count));
+        if (is_by_channel(s)) {
+          const std::int64_t taps = 5;
+          const Expr sum = l.reduce(
+              ReduceOp::Sum,
+              widened(l, channels_seen(l, s, seen)) * widened(l, channel_kernels(l, s, weight)),
+              {&taps, 1});
+          return l.reshape(sum, {count, s.oh, s.ow, s.o});
+        }
+        const Expr product =
+            l.matmul(widened(l, rows_of(l, s, seen)), widened(l, matrix_of(l, s, weight)), false,
+                     true, s.spec.tf32);
+        return result_of(l, s, product, count);
+      });
   l.out(with_bias(l, channels_second(l, y)));
 }
 
@@ -240,21 +243,22 @@ void conv_input_grad(Lowering& l) {
   const Sizes s(ConvSpec::of(l.attrs()), l.shape(), weight.shape(), g.shape());
   if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
   const Expr last = channels_last(l, g);
-  const Expr x = joined(l, s.n, images_at_once(s, g.dtype()), [&](std::int64_t first,
-                                                                  std::int64_t count) {
-    const Expr part = images(l, last, first, count);
-    if (is_by_channel(s)) {
-      const std::int64_t kernels = 4, order[] = {0, 1, 2, 4, 3};
-      const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
-      const Expr sum = l.reduce(
-          ReduceOp::Sum, widened(l, each) * widened(l, channel_kernels(l, s, weight)), {&kernels, 1});
-      return scattered(l, s, l.reshape(l.permute(sum, order), {count, s.oh, s.ow, s.kh, s.kw, s.c}));
-    }
-    const Expr rows =
-        l.matmul(widened(l, columns_of(l, s, part)), widened(l, matrix_of(l, s, weight)), false,
-                 false, s.spec.tf32);
-    return scattered(l, s, seen_of(l, s, rows, count));
-  });
+  const Expr x =
+      joined(l, s.n, images_at_once(s, g.dtype()), [&](std::int64_t first, std::int64_t count) {
+        const Expr part = images(l, last, first, count);
+        if (is_by_channel(s)) {
+          const std::int64_t kernels = 4, order[] = {0, 1, 2, 4, 3};
+          const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
+          const Expr sum =
+              l.reduce(ReduceOp::Sum, widened(l, each) * widened(l, channel_kernels(l, s, weight)),
+                       {&kernels, 1});
+          return scattered(l, s,
+                           l.reshape(l.permute(sum, order), {count, s.oh, s.ow, s.kh, s.kw, s.c}));
+        }
+        const Expr rows = l.matmul(widened(l, columns_of(l, s, part)),
+                                   widened(l, matrix_of(l, s, weight)), false, false, s.spec.tf32);
+        return scattered(l, s, seen_of(l, s, rows, count));
+      });
   l.out(with_bias(l, channels_second(l, x)));
 }
 
@@ -274,8 +278,8 @@ void conv_weight_grad(Lowering& l) {
     if (is_by_channel(s)) {
       const std::int64_t pixels[] = {0, 1, 2};
       const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
-      const Expr kernels = l.reduce(
-          ReduceOp::Sum, widened(l, each) * widened(l, channels_seen(l, s, seen)), pixels);
+      const Expr kernels =
+          l.reduce(ReduceOp::Sum, widened(l, each) * widened(l, channels_seen(l, s, seen)), pixels);
       matrix = l.reshape(kernels, {s.o, s.taps()});
     } else {
       matrix = l.matmul(widened(l, columns_of(l, s, part)), widened(l, rows_of(l, s, seen)), true,

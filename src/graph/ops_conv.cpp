@@ -24,10 +24,10 @@ struct Arguments {
 void require_positive(const char* op, const char* what, Extent2 value, std::int64_t least) {
   if (value.height >= least && value.width >= least) return;
   const bool same = value.height == value.width;
-  throw ArgumentError(fmt::format(
-      "{}: {} must be {}, got {}", op, what, least == 0 ? "zero or more" : "positive",
-      same ? fmt::format("{}", value.height)
-           : fmt::format("{{{}, {}}}", value.height, value.width)));
+  throw ArgumentError(fmt::format("{}: {} must be {}, got {}", op, what,
+                                  least == 0 ? "zero or more" : "positive",
+                                  same ? fmt::format("{}", value.height)
+                                       : fmt::format("{{{}, {}}}", value.height, value.width)));
 }
 
 // What all convolutions ask of their arguments; `input` and `output` are the axes of the weight
@@ -58,9 +58,9 @@ void check(Arguments& in, const ConvSpec& spec, bool transposed) {
   }
   const std::int64_t channels = transposed ? sw[0] : sw[1] * spec.groups;
   if (sx[1] != channels) {
-    throw ShapeError(fmt::format("{}: input {} does not fit weight {}{}", in.op, to_string(sx),
-                                 to_string(sw),
-                                 spec.groups == 1 ? "" : fmt::format(" in {} groups", spec.groups)));
+    throw ShapeError(
+        fmt::format("{}: input {} does not fit weight {}{}", in.op, to_string(sx), to_string(sw),
+                    spec.groups == 1 ? "" : fmt::format(" in {} groups", spec.groups)));
   }
   for (int axis = 2; axis < rank; ++axis) {
     if (sw[axis] < 1)
@@ -107,9 +107,8 @@ Tensor convolved(Arguments in, const ConvSpec& spec) {
   const std::int64_t room_h = sx[2] + 2 * spec.padding.height - reach.height,
                      room_w = sx[3] + 2 * spec.padding.width - reach.width;
   if (room_h < 0 || room_w < 0) {
-    throw ShapeError(fmt::format(
-        "{}: the kernel {} reaches beyond the padded input {}", in.op, to_string(kernel),
-        to_string(given)));
+    throw ShapeError(fmt::format("{}: the kernel {} reaches beyond the padded input {}", in.op,
+                                 to_string(kernel), to_string(given)));
   }
   const Shape shape{sx[0], sw[0], room_h / spec.stride.height + 1, room_w / spec.stride.width + 1};
   const Tensor y = record(OpId::conv, in, spec, shape);
@@ -152,22 +151,20 @@ Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions options,
               Place place) {
-  return convolved({"conv2d", x, weight, bias, place, 2},
-                   {.stride = options.stride,
-                    .padding = options.padding,
-                    .dilation = options.dilation,
-                    .groups = options.groups,
-                    .tf32 = tf32_now()});
+  return convolved({"conv2d", x, weight, bias, place, 2}, {.stride = options.stride,
+                                                           .padding = options.padding,
+                                                           .dilation = options.dilation,
+                                                           .groups = options.groups,
+                                                           .tf32 = tf32_now()});
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dOptions options,
               Place place) {
-  return convolved({"conv1d", x, weight, bias, place, 1},
-                   {.stride = {1, options.stride},
-                    .padding = {0, options.padding},
-                    .dilation = {1, options.dilation},
-                    .groups = options.groups,
-                    .tf32 = tf32_now()});
+  return convolved({"conv1d", x, weight, bias, place, 1}, {.stride = {1, options.stride},
+                                                           .padding = {0, options.padding},
+                                                           .dilation = {1, options.dilation},
+                                                           .groups = options.groups,
+                                                           .tf32 = tf32_now()});
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
