@@ -376,7 +376,8 @@ class Runner : private BlockState {
     if (program.mode == Mode::Lanes) {
       accumulate_lanes(target, values[code.a], step_, block.n);
     } else {
-      accumulate_row(target, values[code.a], block.position, block.n);
+      const bool streamed = values[code.a] != home(code.a);
+      accumulate_row(target, values[code.a], block.position, block.n, streamed);
     }
   }
 

@@ -187,7 +187,8 @@ void begin_row(const Reduction& r) {
   }
 }
 
-void accumulate_row(const Reduction& r, const void* values, std::int64_t position, std::int64_t n) {
+void accumulate_row(const Reduction& r, const void* values, std::int64_t position, std::int64_t n,
+                    bool streamed) {
   if (is_arg(r.op)) {
     const std::size_t best = simd().find_best[best_index(r.op)][type_index(r.dtype)](values, at(n));
     const std::byte* winner = static_cast<const std::byte*>(values) + best * size_of(r.dtype);
@@ -201,7 +202,8 @@ void accumulate_row(const Reduction& r, const void* values, std::int64_t positio
     }
     return;
   }
-  simd().fold[static_cast<int>(r.op)][type_index(r.dtype)](r.state, values, at(n));
+  const auto& fold = streamed ? simd().fold_streamed : simd().fold;
+  fold[static_cast<int>(r.op)][type_index(r.dtype)](r.state, values, at(n));
   folded_block(r);
 }
 

@@ -40,9 +40,10 @@ void finish_lanes(const Reduction& reduction, std::int64_t steps, std::int64_t l
 bool folds(kernel::ReduceOp op);
 
 // Rows: n elements of one row, the first of them at `position`; the result goes to lane 0.
+// `streamed`: they are read from memory, not from registers.
 void begin_row(const Reduction& reduction);
 void accumulate_row(const Reduction& reduction, const void* values, std::int64_t position,
-                    std::int64_t n);
+                    std::int64_t n, bool streamed = false);
 // After a chain has folded a block into `state`.
 void folded_block(const Reduction& reduction);
 void finish_row(const Reduction& reduction);

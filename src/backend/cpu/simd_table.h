@@ -120,6 +120,7 @@ struct SimdTable {
   ComputeFn cast[kDTypeCount][kDTypeCount] = {};  // from, to
   ComputeFn splat[4] = {};                        // by log2 of the element size: out[i] = a[0]
   FoldFn fold[4][kDTypeCount] = {};               // Sum, Prod, Max, Min
+  FoldFn fold_streamed[4][kDTypeCount] = {};      // the same of values that come from memory
   FoldRowsFn fold_rows[4][kDTypeCount] = {};      // of f32 and f64
   StridedLoadFn load_strided[4] = {};             // by log2 of the element size
   StridedStoreFn store_strided[4] = {};
