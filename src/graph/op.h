@@ -59,29 +59,29 @@ enum class OpId : std::uint16_t {
 #include "graph/formulas.def"
 #undef VOLTA_GRADIENT
 #undef VOLTA_FORMULA
-  formula_grad,   // (operation, which of its tensors): gradient, then what the formula uses
-  mean,           // (axes...)
-  sum_to,         // sums a broadcast gradient back to the node's shape
-  max_along,      // (axis): largest element, position of the first one
-  min_along,      // (axis)
-  var,            // (bits of the correction, axes...)
-  std,            // (bits of the correction, axes...)
-  norm,           // (bits of p, axes...) x; p where it is neither 0, 1, 2 nor infinite
-  logsumexp,      // (axes...)
-  concat,         // (axis): one operand after the other
-  softmax,        // (axis)
-  log_softmax,    // (axis)
-  linear,         // (tf32)
+  formula_grad,  // (operation, which of its tensors): gradient, then what the formula uses
+  mean,          // (axes...)
+  sum_to,        // sums a broadcast gradient back to the node's shape
+  max_along,     // (axis): largest element, position of the first one
+  min_along,     // (axis)
+  var,           // (bits of the correction, axes...)
+  std,           // (bits of the correction, axes...)
+  norm,          // (bits of p, axes...) x; p where it is neither 0, 1, 2 nor infinite
+  logsumexp,     // (axes...)
+  concat,        // (axis): one operand after the other
+  softmax,       // (axis)
+  log_softmax,   // (axis)
+  linear,        // (tf32)
   // (stride, padding, dilation by axis, groups, tf32), images [n, c, h, w]; graph/convolution.h
   conv,              // x, weight, bias
   conv_input_grad,   // gradient of the result, weight, bias: also a transposed convolution
   conv_weight_grad,  // x, gradient of the result
-  mse_loss,       // (reduction)
-  cross_entropy,  // (reduction): loss, largest logit, log of the sum of exponentials without it
-  layer_norm,     // (axes): output, mean, reciprocal deviation
-  dropout,        // x, seed, offset, p
-  normal,         // (sizes...) seed, offset
-  scatter_rows,   // (rows): adds rows into zeros; the gradient of gather
+  mse_loss,          // (reduction)
+  cross_entropy,     // (reduction): loss, largest logit, log of the sum of exponentials without it
+  layer_norm,        // (axes): output, mean, reciprocal deviation
+  dropout,           // x, seed, offset, p
+  normal,            // (sizes...) seed, offset
+  scatter_rows,      // (rows): adds rows into zeros; the gradient of gather
   // Indexing (expand_index.cpp). `which` axes of a shape: a bit each.
   index,           // (which) x, integers...: elements at broadcast integers, negative ones too
   index_sum,       // (which) adds into zeros there; the gradient of index
