@@ -78,16 +78,16 @@ class VOLTA_API Selection : public Tensor {
   Selection& operator=(Tensor&& other) & noexcept;
 
   // ---- Writing into the source.
-  Selection&& operator=(const Operand& value) &&;
-  Selection&& operator=(const Selection& value) &&;
-  Selection&& operator=(Selection&& value) &&;  // NOLINT: no move, it may throw
-  Selection&& operator+=(const Operand& value) &&;
-  Selection&& operator-=(const Operand& value) &&;
-  Selection&& operator*=(const Operand& value) &&;
-  Selection&& operator/=(const Operand& value) &&;
-  Selection&& fill_(Scalar value, Place place = Place::here()) &&;
-  Selection&& zero_(Place place = Place::here()) && { return std::move(*this).fill_(0, place); }
-  Selection&& copy_(const Tensor& source, Place place = Place::here()) &&;
+  Selection operator=(const Operand& value) &&;
+  Selection operator=(const Selection& value) &&;
+  Selection operator=(Selection&& value) &&;  // NOLINT: no move, it may throw
+  Selection operator+=(const Operand& value) &&;
+  Selection operator-=(const Operand& value) &&;
+  Selection operator*=(const Operand& value) &&;
+  Selection operator/=(const Operand& value) &&;
+  Selection fill_(Scalar value, Place place = Place::here()) &&;
+  Selection zero_(Place place = Place::here()) && { return std::move(*this).fill_(0, place); }
+  Selection copy_(const Tensor& source, Place place = Place::here()) &&;
   using Tensor::operator+=;
   using Tensor::operator-=;
   using Tensor::operator*=;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "graph/observer.h"
+#include "graph/tape_extras.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -28,6 +29,12 @@ std::int64_t nan_count(const Tensor& value) {
   return value.ne(value).sum().item<std::int64_t>();
 }
 
+// A user's function has a name of its own.
+const char* name_of(const Tape& tape) {
+  const bool custom = tape.extras && tape.extras->custom;
+  return custom ? tape.extras->custom->function->name.c_str() : op_info(tape.op).name;
+}
+
 class NanFinder final : public RecordingObserver {
  public:
   void recorded(OpId op, std::span<const Borrowed> inputs, Tensor& result, Place place) override {
@@ -49,7 +56,7 @@ class NanFinder final : public RecordingObserver {
     throw NanError(fmt::format(
         "the gradient of {} ({}:{}) made the first NaN: {} of {} elements of input {}'s gradient "
         "{}",
-        op_info(tape.op).name, tape.place.file(), tape.place.line(), count, gradient.numel(), input,
+        name_of(tape), tape.place.file(), tape.place.line(), count, gradient.numel(), input,
         to_string(gradient.shape())));
   }
 };

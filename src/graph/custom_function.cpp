@@ -136,6 +136,7 @@ std::vector<Tensor> Function::operator()(const std::vector<Tensor>& inputs, Plac
   }
   if (first == nullptr) return outputs;
   TapeRef tape = make_tape(OpId::function, borrowed, {}, {&first, 1}, place);
+  if (!tape) return outputs;  // forward took the inputs' history away
   Tape& record = *tape.get();
   extras_of(record).custom = std::move(call);
   std::vector<Tensor> results;

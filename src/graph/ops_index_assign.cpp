@@ -267,24 +267,24 @@ void require_target(const char* op, const std::shared_ptr<const graph::Target>& 
 }
 }  // namespace
 
-Selection&& Selection::operator=(const Operand& value) && {
+Selection Selection::operator=(const Operand& value) && {
   require_target("index", target_);
   graph::write(*target_, graph::converted(*target_, value), value.place());
   Selection& self = *this;
   self = graph::SelectionAccess::make(target_);  // what it reads is what was written
   return std::move(*this);
 }
-Selection&& Selection::operator=(const Selection& value) && {  // NOLINT: writes a value
+Selection Selection::operator=(const Selection& value) && {  // NOLINT: writes a value
   const Place place = target_ == nullptr ? Place() : target_->place;
   return std::move(*this) = Operand(value, place);
 }
-Selection&& Selection::operator=(Selection&& value) && {  // NOLINT: writes a value
+Selection Selection::operator=(Selection&& value) && {  // NOLINT: writes a value
   const Place place = target_ == nullptr ? Place() : target_->place;
   return std::move(*this) = Operand(value, place);
 }
 
 #define VOLTA_UPDATE(symbol, op)                                     \
-  Selection&& Selection::operator symbol(const Operand & value)&& {  \
+  Selection Selection::operator symbol(const Operand & value)&& {    \
     require_target(#symbol, target_);                                \
     graph::update(*target_, *this, graph::OpId::op, #symbol, value); \
     Selection& self = *this;                                         \
@@ -297,10 +297,10 @@ VOLTA_UPDATE(*=, mul)
 VOLTA_UPDATE(/=, div)
 #undef VOLTA_UPDATE
 
-Selection&& Selection::fill_(Scalar value, Place place) && {
+Selection Selection::fill_(Scalar value, Place place) && {
   return std::move(*this) = Operand(value, place);
 }
-Selection&& Selection::copy_(const Tensor& source, Place place) && {
+Selection Selection::copy_(const Tensor& source, Place place) && {
   return std::move(*this) = Operand(source, place);
 }
 

@@ -1,5 +1,6 @@
 // Tensors as text.
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -19,7 +20,20 @@ struct Printer {
   DType dtype;
   const Shape& shape;
   bool shorten;
-  std::string text;
+  bool scientific = false;
+  std::string text = {};
+
+  // Four digits after the point would hide small numbers, and large ones fill the line.
+  void choose_form() {
+    if (!is_floating(dtype)) return;
+    for (std::int64_t i = 0; i < shape.numel(); ++i) {
+      double value = 0;
+      graph::convert(bytes + static_cast<std::size_t>(i) * size_of(dtype), dtype, &value,
+                     DType::f64, 1);
+      const double size = std::fabs(value);
+      if (std::isfinite(size) && size != 0 && (size < 1e-4 || size >= 1e8)) scientific = true;
+    }
+  }
 
   std::string element(std::int64_t at) const {
     double value = 0;
@@ -27,7 +41,8 @@ struct Printer {
     const std::byte* where = bytes + static_cast<std::size_t>(at) * size_of(dtype);
     if (is_floating(dtype)) {
       graph::convert(where, dtype, &value, DType::f64, 1);
-      return fmt::format("{:.4f}", value);
+      if (std::isnan(value)) return "nan";
+      return scientific ? fmt::format("{:.4e}", value) : fmt::format("{:.4f}", value);
     }
     graph::convert(where, dtype, &integer, DType::i64, 1);
     return dtype == DType::boolean ? (integer != 0 ? "true" : "false") : fmt::format("{}", integer);
@@ -61,7 +76,8 @@ struct Printer {
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   if (!tensor.defined()) return out << "tensor(undefined)";
   const auto bytes = graph::observe(graph::node_of(tensor));
-  Printer printer{bytes.data(), tensor.dtype(), tensor.shape(), tensor.numel() > kWhole, {}};
+  Printer printer{bytes.data(), tensor.dtype(), tensor.shape(), tensor.numel() > kWhole};
+  printer.choose_form();
   printer.print(0, 0, tensor.numel());
   out << printer.text;
   if (tensor.dtype() != DType::f32) out << ' ' << tensor.dtype();

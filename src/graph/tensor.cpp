@@ -40,7 +40,8 @@ void replace_value(const Tensor& target, const Tensor& value, const char* op) {
         fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
   }
   assign_node(target, source->node, !grad_enabled());
-  set_tape(*variable, grad_enabled() ? source->tape : TapeRef());
+  // Under NoGrad the value changes and its history stays, as in PyTorch.
+  if (grad_enabled()) set_tape(*variable, source->tape);
 }
 
 void require_fits_in_place(const char* op, DType result, DType target) {

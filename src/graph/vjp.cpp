@@ -25,18 +25,38 @@ void zero(Vjp& v) { v.give(0, filled(v.shape(0), 0, v.dtype(0), v.device(0))); }
 void neg(Vjp& v) { v.give(0, -v.gradient()); }
 void abs(Vjp& v) { v.give(0, v.gradient() * v.input(0).sign()); }
 void exp(Vjp& v) { v.give(0, v.gradient() * v.output()); }
-void expm1(Vjp& v) { v.give(0, v.gradient() * (v.output() + 1)); }
+void expm1(Vjp& v) {
+  v.widen();
+  v.give(0, v.gradient() * (v.output() + 1));
+}
 void log(Vjp& v) { v.give(0, v.gradient() / v.input(0)); }
-void log1p(Vjp& v) { v.give(0, v.gradient() / (v.input(0) + 1)); }
-void sqrt(Vjp& v) { v.give(0, v.gradient() * 0.5 / v.output()); }
+void log1p(Vjp& v) {
+  v.widen();
+  v.give(0, v.gradient() / (v.input(0) + 1));
+}
+void sqrt(Vjp& v) {
+  v.widen();
+  v.give(0, v.gradient() * 0.5 / v.output());
+}
 void rsqrt(Vjp& v) {
+  v.widen();
   const Tensor& y = v.output();
   v.give(0, v.gradient() * -0.5 * (y * y * y));
 }
-void sin(Vjp& v) { v.give(0, v.gradient() * v.input(0).cos()); }
-void cos(Vjp& v) { v.give(0, -(v.gradient() * v.input(0).sin())); }
-void tanh(Vjp& v) { v.give(0, v.gradient() * (1 - v.output().square())); }
+void sin(Vjp& v) {
+  v.widen();
+  v.give(0, v.gradient() * v.input(0).cos());
+}
+void cos(Vjp& v) {
+  v.widen();
+  v.give(0, -(v.gradient() * v.input(0).sin()));
+}
+void tanh(Vjp& v) {
+  v.widen();
+  v.give(0, v.gradient() * (1 - v.output().square()));
+}
 void erf(Vjp& v) {
+  v.widen();
   v.give(0, v.gradient() * (std::numbers::inv_sqrtpi * 2) * (-v.input(0).square()).exp());
 }
 void add(Vjp& v) {
@@ -51,11 +71,14 @@ void mul(Vjp& v) {
   if (v.needs(1)) v.give(1, v.gradient() * v.input(0));
 }
 void div(Vjp& v) {
+  v.widen();
   const Tensor& b = v.input(1);
   if (v.needs(0)) v.give(0, v.gradient() / b);
-  if (v.needs(1)) v.give(1, -(v.gradient() * v.input(0) / (b * b)));
+  // Divided twice: the square of b may be too large or too small a number.
+  if (v.needs(1)) v.give(1, -(v.gradient() * (v.input(0) / b / b)));
 }
 void pow(Vjp& v) {
+  v.widen();
   const Tensor &a = v.input(0), &b = v.input(1), &g = v.gradient();
   if (v.needs(0)) v.give(0, where(b.eq(0), 0, g * b * volta::pow(a, b - 1)));
   // 0^b has gradient 0 with respect to b >= 0, not 0 * -inf.
