@@ -33,6 +33,23 @@ struct AvgPool1dOptions {
   bool count_include_pad = true;
 };
 
+// One factor for both directions, or {height, width}.
+struct Factor2 {
+  double height = 0, width = 0;
+  constexpr Factor2(double both) : height(both), width(both) {}  // NOLINT: implicit
+  constexpr Factor2(double h, double w) : height(h), width(w) {}
+  friend constexpr bool operator==(Factor2, Factor2) = default;
+};
+enum class InterpolateMode : std::uint8_t { nearest, bilinear };
+struct InterpolateOptions {
+  Extent2 size = 0;   // of the result; or
+  Factor2 scale = 0;  // how much larger it is
+  InterpolateMode mode = InterpolateMode::nearest;
+  bool align_corners = false;  // bilinear: the corners' centres, not their edges, coincide
+};
+
+// ---- Pooling.
+
 // The largest element of each window; its gradient goes to the first one. NaN is the largest.
 VOLTA_API Tensor max_pool2d(const Tensor& x, Extent2 kernel, MaxPool2dOptions options = {},
                             Place place = Place::here());
@@ -49,21 +66,9 @@ VOLTA_API Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, AvgPool1dOptio
 VOLTA_API Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size,
                                      Place place = Place::here());
 
-// One factor for both directions, or {height, width}.
-struct Factor2 {
-  double height = 0, width = 0;
-  constexpr Factor2(double both) : height(both), width(both) {}  // NOLINT: implicit
-  constexpr Factor2(double h, double w) : height(h), width(w) {}
-  friend constexpr bool operator==(Factor2, Factor2) = default;
-};
-enum class InterpolateMode : std::uint8_t { nearest, bilinear };
-struct InterpolateOptions {
-  Extent2 size = 0;   // of the result; or
-  Factor2 scale = 0;  // how much larger it is
-  InterpolateMode mode = InterpolateMode::nearest;
-  bool align_corners = false;  // bilinear: the corners' centres, not their edges, coincide
-};
+// ---- Resizing.
 
+// To a size, or by a factor.
 VOLTA_API Tensor interpolate(const Tensor& x, InterpolateOptions options,
                              Place place = Place::here());
 
