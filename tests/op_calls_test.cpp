@@ -208,6 +208,21 @@ std::vector<Call> convolutions() {
   };
 }
 
+std::vector<Call> pooling() {
+  const Input line = value({2, 4, 9}), image = value({2, 4, 6, 6});
+  return {
+      VOLTA_CALL(max_pool2d, ({image}), max_pool2d(in[0], 2)),
+      VOLTA_CALL(avg_pool2d, ({image}), avg_pool2d(in[0], 2)),
+      VOLTA_CALL(adaptive_avg_pool2d, ({image}), adaptive_avg_pool2d(in[0], 4)),
+      VOLTA_CALL(max_pool1d, ({line}), max_pool1d(in[0], 2)),
+      VOLTA_CALL(avg_pool1d, ({line}), avg_pool1d(in[0], 2)),
+      VOLTA_CALL(adaptive_avg_pool1d, ({line}), adaptive_avg_pool1d(in[0], 4)),
+      VOLTA_CALL(interpolate, ({image}), interpolate(in[0], {.size = 9})),
+      VOLTA_CALL(pixel_shuffle, ({image}), pixel_shuffle(in[0], 2)),
+      VOLTA_CALL(pixel_unshuffle, ({image}), pixel_unshuffle(in[0], 2)),
+  };
+}
+
 std::vector<Call> indexing() {
   const Input table = value({4, 3}), rows = index({2}), cells = index({2, 3});
   return {
@@ -289,8 +304,8 @@ std::vector<Call> methods() {
 const std::vector<Call>& all() {
   static const std::vector<Call> calls = [] {
     std::vector<Call> every;
-    for (const auto& family :
-         {elementwise, movement, reductions, products, convolutions, indexing, networks, methods}) {
+    for (const auto& family : {elementwise, movement, reductions, products, convolutions, pooling,
+                               indexing, networks, methods}) {
       for (Call& one : family()) every.push_back(std::move(one));
     }
     return every;

@@ -179,5 +179,36 @@ TEST(Spaces, AgreeUpToFactors) {
   EXPECT_EQ(common_space(rows, (Space{{8, 3, 4}, {false, false, true}})), std::nullopt);
 }
 
+// The shape of a gradient follows from neither the gradient it is made of nor the attributes.
+TEST(Keys, WhatDiffersOnlyInItsShapeIsAnotherPlan) {
+  const auto slope = [](const Shape& shape, const auto& function) {
+    const Tensor x = rand(shape, here()).eval().detach().set_requires_grad();
+    const Tensor y = function(x).eval();
+    y.backward(ones(y.shape(), here()).eval());
+    return x.grad().to_vector<float>();
+  };
+  const Tensor ids = from_vector(std::vector<std::int64_t>{1, 0}, {2}, here(DType::i64)).eval();
+  const auto expect_slopes = [&](const auto& function, const auto& ones) {
+    for (const std::int64_t n : {7, 8, 9}) {
+      std::vector<float> expected(static_cast<std::size_t>(n), 0);
+      std::fill_n(expected.begin(), ones(n), 1.0f);
+      EXPECT_EQ(slope({n}, function), expected) << n;
+    }
+  };
+  const auto all_windows = [](std::int64_t) { return 6; };
+  expect_slopes([](const Tensor& x) { return x.narrow(0, 0, 7).unfold(0, 3, 3); }, all_windows);
+  expect_slopes([](const Tensor& x) { return x.unfold(0, 4, 4); },
+                [](std::int64_t n) { return n / 4 * 4; });
+  const auto two = [](std::int64_t) { return 2; };
+  expect_slopes([&](const Tensor& x) { return x.index({ids}); }, two);
+  expect_slopes([&](const Tensor& x) { return take_along_axis(x, ids, 0); }, two);
+  const Tensor x = ones({1, 1, 3, 3}, here()).eval(), w = ones({1, 1, 2, 2}, here()).eval();
+  for (const std::int64_t more : {0, 1}) {
+    const Tensor y = conv_transpose2d(x, w, {}, {.stride = 2, .output_padding = more});
+    EXPECT_EQ(y.sum().item(), 36) << more;
+    EXPECT_EQ(y.to_vector<float>().size(), static_cast<std::size_t>((6 + more) * (6 + more)));
+  }
+}
+
 }  // namespace
 }  // namespace volta

@@ -18,6 +18,7 @@
 #include "volta/nn.h"
 #include "volta/ops.h"
 #include "volta/optim.h"
+#include "volta/pooling.h"
 #include "volta/random.h"
 #include "volta/safetensors.h"
 #include "volta/shape.h"

@@ -32,4 +32,8 @@ struct ConvSpec {
   }
 };
 
+// Throws ArgumentError "<op>: <what> must be positive, got ..." below `least`, 0 or 1. Of one axis
+// only the width is the caller's.
+void require_extent(const char* op, const char* what, Extent2 value, std::int64_t least, int axes);
+
 }  // namespace volta::graph

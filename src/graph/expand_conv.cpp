@@ -4,6 +4,7 @@
 
 #include "graph/convolution.h"
 #include "graph/expand.h"
+#include "graph/expand_windows.h"
 #include "graph/rules.h"
 
 namespace volta::graph::expand {
@@ -12,8 +13,6 @@ namespace {
 using kernel::ReduceOp;
 using plan::Expr;
 using plan::Lowering;
-
-constexpr std::int64_t kNothing[8] = {};
 
 // A convolution's sizes. Shapes inside: input [n, h, w, c], weight [o, kh, kw, c / groups], result
 // [n, oh, ow, o].
@@ -35,8 +34,13 @@ struct Sizes {
   std::int64_t group_in() const { return c / spec.groups; }
   std::int64_t group_out() const { return o / spec.groups; }
   std::int64_t taps() const { return kh * kw; }
-  std::int64_t reach_h() const { return spec.dilation.height * (kh - 1) + 1; }
-  std::int64_t reach_w() const { return spec.dilation.width * (kw - 1) + 1; }
+  Windows windows() const {
+    return {.kernel = {kh, kw},
+            .stride = spec.stride,
+            .padding = spec.padding,
+            .dilation = spec.dilation,
+            .count = {oh, ow}};
+  }
   bool is_empty() const { return n * c * h * w * o * oh * ow == 0; }
 };
 
@@ -57,20 +61,9 @@ Expr images(Lowering& l, Expr x, std::int64_t first, std::int64_t count) {
 }
 
 // What the kernel sees: [n, oh, ow, kh, kw, c].
-Expr windows_of(Lowering& l, const Sizes& s, Expr x) {
-  const std::int64_t n = x.shape()[0];
-  const std::int64_t rows = (s.oh - 1) * s.spec.stride.height + s.reach_h(),
-                     columns = (s.ow - 1) * s.spec.stride.width + s.reach_w();
-  const std::int64_t before[] = {0, s.spec.padding.height, s.spec.padding.width, 0};
-  const std::int64_t padded_h = std::max(s.h + s.spec.padding.height, rows),
-                     padded_w = std::max(s.w + s.spec.padding.width, columns);
-  Expr padded = l.pad(x, before, {n, padded_h, padded_w, s.c}, 0);
-  padded = l.shrink(padded, {kNothing, 4}, {n, rows, columns, s.c});
-  const Expr seen =
-      l.windows(l.windows(padded, 1, s.kh, s.spec.stride.height, s.spec.dilation.height), 2, s.kw,
-                s.spec.stride.width, s.spec.dilation.width);
+Expr seen_in(Lowering& l, const Sizes& s, Expr x) {
   const std::int64_t order[] = {0, 1, 2, 4, 5, 3};
-  return l.permute(seen, order);
+  return l.permute(windows_of(l, s.windows(), x, 0), order);
 }
 
 // [n, oh, ow, kh, kw, c] as matrices of rows [groups, pixels, taps * c / groups], or one without
@@ -154,51 +147,6 @@ Expr joined(Lowering& l, std::int64_t n, std::int64_t at_once, const Part& part)
   return concatenated(l, parts, 0);
 }
 
-// Adds up what windows [n, oh, ow, kh, kw, c] have at every pixel of the input.
-Expr scattered(Lowering& l, const Sizes& s, Expr seen) {
-  const std::int64_t n = seen.shape()[0];
-  const auto steps = [](std::int64_t reach, std::int64_t stride) {
-    return (reach + stride - 1) / stride;
-  };
-  const Extent2 stride = s.spec.stride, dilation = s.spec.dilation;
-  const std::int64_t th = steps(s.reach_h(), stride.height), tw = steps(s.reach_w(), stride.width);
-  // Taps `dilation` apart, zeros between and after them.
-  const auto spaced = [&](Expr x, int axis, std::int64_t apart, std::int64_t whole) {
-    Shape shape = x.shape();
-    const std::int64_t count = shape[axis];
-    if (apart > 1) {
-      const Shape cut = shape.inserted(axis + 1, 1);
-      x = l.pad(l.reshape(x, cut), {kNothing, static_cast<std::size_t>(cut.rank())},
-                cut.with(axis + 1, apart), 0);
-      x = l.reshape(x, shape.with(axis, count * apart));
-      shape = x.shape();
-    }
-    const std::span<const std::int64_t> zero(kNothing, static_cast<std::size_t>(shape.rank()));
-    const std::int64_t kept = std::min(shape[axis], whole);
-    return l.pad(l.shrink(x, zero, shape.with(axis, kept)), zero, shape.with(axis, whole), 0);
-  };
-  Expr x = spaced(seen, 3, dilation.height, th * stride.height);
-  x = spaced(x, 4, dilation.width, tw * stride.width);
-  // Tap k = stride t + r of window i lies at stride (i + t) + r: diagonals over t.
-  x = l.reshape(x, {n, s.oh, s.ow, th, stride.height, tw, stride.width * s.c});
-  const std::int64_t order[] = {0, 1, 4, 2, 6, 5, 3};  // n, oh, sh, ow, sw c, tw, th
-  x = l.shear(l.permute(x, order), 1);
-  const std::int64_t turn[] = {0, 1, 2, 3, 4, 6, 5};
-  x = l.shear(l.permute(x, turn), 3);
-  const std::int64_t sums[] = {5, 6};
-  x = l.reduce(ReduceOp::Sum, x, sums);
-  const std::int64_t rows = (s.oh + th - 1) * stride.height,
-                     columns = (s.ow + tw - 1) * stride.width;
-  x = l.reshape(x, {n, rows, columns, s.c});
-  // Without the padding, and with what no window reached.
-  const std::int64_t whole_h = s.h + 2 * s.spec.padding.height,
-                     whole_w = s.w + 2 * s.spec.padding.width;
-  x = l.shrink(x, {kNothing, 4}, {n, std::min(rows, whole_h), std::min(columns, whole_w), s.c});
-  x = l.pad(x, {kNothing, 4}, {n, whole_h, whole_w, s.c}, 0);
-  const std::int64_t start[] = {0, s.spec.padding.height, s.spec.padding.width, 0};
-  return l.shrink(x, start, {n, s.h, s.w, s.c});
-}
-
 Expr nothing(Lowering& l, const Shape& shape) {
   const bool half = l.dtype() == DType::f16 || l.dtype() == DType::bf16;
   return l.expand(l.constant(0, half ? DType::f32 : l.dtype()), shape);
@@ -220,7 +168,7 @@ void conv(Lowering& l) {
   const Expr last = channels_last(l, x);
   const Expr y =
       joined(l, s.n, images_at_once(s, x.dtype()), [&](std::int64_t first, std::int64_t count) {
-        const Expr seen = windows_of(l, s, images(l, last, first, count));
+        const Expr seen = seen_in(l, s, images(l, last, first, count));
         if (is_by_channel(s)) {
           const std::int64_t taps = 5;
           const Expr sum = l.reduce(
@@ -252,12 +200,12 @@ void conv_input_grad(Lowering& l) {
           const Expr sum =
               l.reduce(ReduceOp::Sum, widened(l, each) * widened(l, channel_kernels(l, s, weight)),
                        {&kernels, 1});
-          return scattered(l, s,
-                           l.reshape(l.permute(sum, order), {count, s.oh, s.ow, s.kh, s.kw, s.c}));
+          const Expr seen = l.reshape(l.permute(sum, order), {count, s.oh, s.ow, s.kh, s.kw, s.c});
+          return scattered(l, s.windows(), seen, {s.h, s.w});
         }
         const Expr rows = l.matmul(widened(l, columns_of(l, s, part)),
                                    widened(l, matrix_of(l, s, weight)), false, false, s.spec.tf32);
-        return scattered(l, s, seen_of(l, s, rows, count));
+        return scattered(l, s.windows(), seen_of(l, s, rows, count), {s.h, s.w});
       });
   l.out(with_bias(l, channels_second(l, x)));
 }
@@ -272,7 +220,7 @@ void conv_weight_grad(Lowering& l) {
   Expr sum;
   for (std::int64_t first = 0; first < s.n; first += at_once) {
     const std::int64_t count = std::min(at_once, s.n - first);
-    const Expr seen = windows_of(l, s, images(l, inputs, first, count)),
+    const Expr seen = seen_in(l, s, images(l, inputs, first, count)),
                part = images(l, results, first, count);
     Expr matrix;
     if (is_by_channel(s)) {

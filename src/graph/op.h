@@ -76,12 +76,20 @@ enum class OpId : std::uint16_t {
   conv,              // x, weight, bias
   conv_input_grad,   // gradient of the result, weight, bias: also a transposed convolution
   conv_weight_grad,  // x, gradient of the result
-  mse_loss,          // (reduction)
-  cross_entropy,     // (reduction): loss, largest logit, log of the sum of exponentials without it
-  layer_norm,        // (axes): output, mean, reciprocal deviation
-  dropout,           // x, seed, offset, p
-  normal,            // (sizes...) seed, offset
-  scatter_rows,      // (rows): adds rows into zeros; the gradient of gather
+  // Pooling and resizing of the last two axes; graph/pooling.h
+  max_pool,       // (kernel, stride, padding, dilation by axis, -): largest, where in the window
+  max_pool_grad,  // gradient of the result, places: adds it up there
+  max_pool_at,    // x, places: what is there; the gradient of max_pool_grad
+  avg_pool,       // (kernel, stride, padding, dilation by axis, whether padding counts)
+  avg_pool_grad,  // gradient of the result
+  resample,       // (way) x, ratios of the sizes by axis
+  resample_grad,  // (way) gradient of the result, ratios
+  mse_loss,       // (reduction)
+  cross_entropy,  // (reduction): loss, largest logit, log of the sum of exponentials without it
+  layer_norm,     // (axes): output, mean, reciprocal deviation
+  dropout,        // x, seed, offset, p
+  normal,         // (sizes...) seed, offset
+  scatter_rows,   // (rows): adds rows into zeros; the gradient of gather
   // Indexing (expand_index.cpp). `which` axes of a shape: a bit each.
   index,           // (which) x, integers...: elements at broadcast integers, negative ones too
   index_sum,       // (which) adds into zeros there; the gradient of index
@@ -125,6 +133,8 @@ inline bool checks_indices(OpId op) {
     case OpId::select_at:
     case OpId::put_slice:
     case OpId::one_hot:
+    case OpId::resample:
+    case OpId::resample_grad:
     case OpId::rows_at_true:
     case OpId::rows_to_true:
       return true;

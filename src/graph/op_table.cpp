@@ -113,6 +113,16 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::conv_input_grad, "conv_transpose", both, vjp::conv_input_grad, expand::conv_input_grad);
   row(OpId::conv_weight_grad, "conv_weight_grad", both, vjp::conv_weight_grad,
       expand::conv_weight_grad);
+  row(OpId::max_pool, "max_pool", kSavesAuxiliary, vjp::max_pool, expand::max_pool);
+  row(OpId::max_pool_grad, "max_pool_grad", kSavesInput1, vjp::max_pool_grad,
+      expand::max_pool_grad);
+  row(OpId::max_pool_at, "max_pool_at", kSavesInput1, vjp::max_pool_at, expand::max_pool_at);
+  row(OpId::avg_pool, "avg_pool", kSavesNothing, vjp::avg_pool, expand::avg_pool);
+  row(OpId::avg_pool_grad, "avg_pool_grad", kSavesNothing, vjp::avg_pool_grad,
+      expand::avg_pool_grad);
+  row(OpId::resample, "resample", kSavesInput1 | kSavesInput2, vjp::resample, expand::resample);
+  row(OpId::resample_grad, "resample_grad", kSavesInput1 | kSavesInput2, vjp::resample_grad,
+      expand::resample_grad);
   row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
   row(OpId::cross_entropy, "cross_entropy", both | kSavesAuxiliary, vjp::cross_entropy,
       expand::cross_entropy);

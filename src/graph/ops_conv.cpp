@@ -9,6 +9,19 @@
 #include "volta/execution.h"
 
 namespace volta {
+
+namespace graph {
+
+void require_extent(const char* op, const char* what, Extent2 value, std::int64_t least, int axes) {
+  if (value.height >= least && value.width >= least) return;
+  const bool one = axes == 1 || value.height == value.width;
+  throw ArgumentError(fmt::format(
+      "{}: {} must be {}, got {}", op, what, least == 0 ? "zero or more" : "positive",
+      one ? fmt::format("{}", value.width) : fmt::format("{{{}, {}}}", value.height, value.width)));
+}
+
+}  // namespace graph
+
 namespace {
 
 using graph::ConvSpec;
@@ -21,23 +34,14 @@ struct Arguments {
   int axes;  // spatial ones
 };
 
-void require_positive(const char* op, const char* what, Extent2 value, std::int64_t least) {
-  if (value.height >= least && value.width >= least) return;
-  const bool same = value.height == value.width;
-  throw ArgumentError(fmt::format("{}: {} must be {}, got {}", op, what,
-                                  least == 0 ? "zero or more" : "positive",
-                                  same ? fmt::format("{}", value.height)
-                                       : fmt::format("{{{}, {}}}", value.height, value.width)));
-}
-
 // What all convolutions ask of their arguments; `input` and `output` are the axes of the weight
 // that lead in and out.
 void check(Arguments& in, const ConvSpec& spec, bool transposed) {
   graph::require_floating(in.op, in.x);
   graph::require_defined(in.op, in.weight, "the weight");
-  require_positive(in.op, "the stride", spec.stride, 1);
-  require_positive(in.op, "the padding", spec.padding, 0);
-  require_positive(in.op, "the dilation", spec.dilation, 1);
+  graph::require_extent(in.op, "the stride", spec.stride, 1, in.axes);
+  graph::require_extent(in.op, "the padding", spec.padding, 0, in.axes);
+  graph::require_extent(in.op, "the dilation", spec.dilation, 1, in.axes);
   if (spec.groups < 1) {
     throw ArgumentError(
         fmt::format("{}: the number of groups must be positive, got {}", in.op, spec.groups));
@@ -117,7 +121,7 @@ Tensor convolved(Arguments in, const ConvSpec& spec) {
 
 Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
   check(in, spec, true);
-  require_positive(in.op, "the output padding", output_padding, 0);
+  graph::require_extent(in.op, "the output padding", output_padding, 0, in.axes);
   const auto fits = [](std::int64_t more, std::int64_t stride, std::int64_t dilation) {
     return more < stride || more < dilation;
   };

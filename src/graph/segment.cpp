@@ -180,6 +180,13 @@ inline SegmentLock lock_for(Segment& segment, std::span<Node* const> inputs) {
   }
 }
 
+inline std::uint64_t word_of(const Shape& shape) {
+  auto word = static_cast<std::uint64_t>(shape.rank());
+  for (const std::int64_t size : shape)
+    word = word * 0x9E3779B97F4A7C15u + static_cast<std::uint64_t>(size);
+  return word;
+}
+
 inline Node* append_operation(Segment& segment, const Operation& operation) {
   const auto& [op, dtype, inputs, attrs, shape, place] = operation;
   Batch& batch = segment.batch;
@@ -197,6 +204,8 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
     mix_input(hash, batch, segment, inputs[i]);
     kept_inputs[i] = inputs[i];
   }
+  // Not every operation's inputs and attributes tell its shape: what a gradient is put into, say.
+  if (!is_scalar_op(op)) hash.mix(word_of(shape));
   Node* node = append(segment, op, shape, dtype, place);
   if (const std::uint32_t epoch = recording_state.epoch; epoch != 0) [[unlikely]] {
     if (std::exchange(batch.last_epoch, epoch) != epoch) ++batch.epochs;

@@ -15,7 +15,8 @@ import torch
 
 import golden
 
-FAMILIES = ["convolution", "elementwise", "indexing", "movement", "network", "product", "promotion", "reduce"]
+FAMILIES = ["convolution", "elementwise", "indexing", "movement", "network", "pooling",
+            "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 

@@ -1,0 +1,171 @@
+// Pooling and its gradients in primitives: reductions over windows, and sums where they overlap.
+#include <limits>
+
+#include "graph/expand.h"
+#include "graph/expand_windows.h"
+#include "graph/pooling.h"
+#include "graph/rules.h"
+
+namespace volta::graph::expand {
+namespace {
+
+using kernel::ReduceOp;
+using kernel::ScalarOp;
+using plan::Expr;
+using plan::Lowering;
+
+constexpr std::int64_t kTaps[] = {4, 5};  // of [n, oh, ow, 1, kh, kw]
+
+// The windows of images of one size and their results, all images side by side.
+struct Pool {
+  Pool(Lowering& l, const Shape& images, const Shape& results)
+      : l(l),
+        spec(PoolSpec::of(l.attrs())),
+        image(image_of(images)),
+        windows(spec_windows(results)) {
+    const std::int64_t pixels = image.height * image.width;
+    n = pixels == 0 ? 0 : images.numel() / pixels;
+  }
+  Windows spec_windows(const Shape& results) const {
+    return {.kernel = spec.kernel,
+            .stride = spec.stride,
+            .padding = spec.padding,
+            .dilation = spec.dilation,
+            .count = image_of(results)};
+  }
+
+  // [n, oh, ow, 1, kh, kw]
+  Expr seen(Expr x, double fill) const {
+    return windows_of(l, windows, l.reshape(x, {n, image.height, image.width, 1}), fill);
+  }
+  // A number for each window, to be used beside its taps: [n, oh, ow, 1, 1, 1].
+  Expr beside(Expr results) const {
+    return l.reshape(results, {n, windows.count.height, windows.count.width, 1, 1, 1});
+  }
+  // [n, oh, ow, kh, kw, 1] added up to the node's shape.
+  Expr images_of(Expr taps) const {
+    return l.reshape(scattered(l, windows, taps, image), l.shape());
+  }
+  Shape taps() const {
+    return {n, windows.count.height, windows.count.width, spec.kernel.height, spec.kernel.width, 1};
+  }
+  // The number of a tap in its window, i32, [1, 1, 1, kh, kw] with a last axis, or one before them.
+  Expr numbers(bool last) const {
+    const std::int64_t kh = spec.kernel.height, kw = spec.kernel.width;
+    const Expr number = l.iota({kh, kw}, 0) * l.size(kw, DType::i64) + l.iota({kh, kw}, 1);
+    const Shape shape = last ? Shape{1, 1, 1, kh, kw, 1} : Shape{1, 1, 1, 1, kh, kw};
+    return l.cast(l.reshape(number, shape), DType::i32);
+  }
+  Expr is_chosen(Expr positions, bool last) const {
+    return l.binary(ScalarOp::eq, l.cast(beside(positions), DType::i32), numbers(last));
+  }
+
+  // The index of a window along one direction, beside results [n, oh, ow, 1].
+  Expr window(int axis) const {
+    const Extent2 count = windows.count;
+    return l.iota(axis == 1 ? Shape{1, count.height, 1, 1} : Shape{1, 1, count.width, 1}, axis);
+  }
+  Expr number(std::int64_t value) const { return l.size(value, DType::i64); }
+
+  Lowering& l;
+  const PoolSpec spec;
+  const Extent2 image;
+  const Windows windows;
+  std::int64_t n;
+};
+
+// The first tap of each window along a direction that is not in the padding.
+Expr first_tap(const Pool& p, int axis, std::int64_t stride, std::int64_t padding,
+               std::int64_t dilation) {
+  Lowering& l = p.l;
+  const Expr before = p.number(padding) - p.window(axis) * p.number(stride);
+  const Expr in_padding = l.binary(ScalarOp::maximum, before, l.constant(0, DType::i64));
+  return (in_padding + p.number(dilation - 1)) / p.number(dilation);
+}
+
+// How many elements of each window along a direction count.
+Expr counted(const Pool& p, int axis, std::int64_t kernel, std::int64_t stride,
+             std::int64_t padding, std::int64_t size) {
+  Lowering& l = p.l;
+  const Expr start = p.window(axis) * p.number(stride) - p.number(padding);
+  const std::int64_t end = p.spec.count_padding ? size + padding : size;
+  const Expr past = l.binary(ScalarOp::minimum, start + p.number(kernel), p.number(end));
+  if (p.spec.count_padding) return past - start;
+  return past - l.binary(ScalarOp::maximum, start, l.constant(0, DType::i64));
+}
+
+// How many elements the mean of each window is of: one number, or [1, oh, ow, 1].
+Expr divisor(const Pool& p, DType dtype) {
+  const PoolSpec& s = p.spec;
+  const Extent2 reach = p.windows.reach(), count = p.windows.count;
+  const Extent2 padding = s.count_padding ? s.padding : Extent2(0);
+  const auto is_whole = [](std::int64_t count, std::int64_t stride, std::int64_t reach,
+                           std::int64_t padding, std::int64_t counted, std::int64_t size) {
+    return padding == counted && (count - 1) * stride + reach <= size + 2 * padding;
+  };
+  if (is_whole(count.height, s.stride.height, reach.height, s.padding.height, padding.height,
+               p.image.height) &&
+      is_whole(count.width, s.stride.width, reach.width, s.padding.width, padding.width,
+               p.image.width)) {
+    return p.l.size(s.kernel.height * s.kernel.width, dtype);
+  }
+  const Expr each =
+      counted(p, 1, s.kernel.height, s.stride.height, s.padding.height, p.image.height) *
+      counted(p, 2, s.kernel.width, s.stride.width, s.padding.width, p.image.width);
+  return p.l.cast(each, dtype);
+}
+
+}  // namespace
+
+// x: the largest elements, and where in their windows the first of them are
+void max_pool(Lowering& l) {
+  const Expr x = l.in(0);
+  const Pool p(l, x.shape(), l.shape());
+  constexpr double kLowest = -std::numeric_limits<double>::infinity();
+  const Expr seen = p.seen(x, kLowest), largest = l.reduce(ReduceOp::Max, seen, kTaps);
+  l.out(0, l.reshape(largest, l.shape()));
+  Expr position = l.reduce(ReduceOp::ArgMax, seen, kTaps);
+  const PoolSpec& s = p.spec;
+  if (s.padding != Extent2(0)) {
+    // Where all elements are -inf the padding is as large: the first element has it.
+    const Expr first = first_tap(p, 1, s.stride.height, s.padding.height, s.dilation.height) *
+                           p.number(s.kernel.width) +
+                       first_tap(p, 2, s.stride.width, s.padding.width, s.dilation.width);
+    const Expr is_lowest = l.binary(ScalarOp::eq, largest, literal(l, kLowest, x));
+    position = l.where(is_lowest, first, position);
+  }
+  const bool small = s.kernel.height * s.kernel.width <= 256;
+  l.out(1, l.reshape(l.cast(position, small ? DType::u8 : DType::i32), l.shape()));
+}
+
+// The gradient of the result, positions
+void max_pool_grad(Lowering& l) {
+  const Expr g = l.in(0);
+  const Pool p(l, l.shape(), g.shape());
+  l.out(p.images_of(l.where(p.is_chosen(l.in(1), true), p.beside(g), l.constant(0, g.dtype()))));
+}
+
+// Images, positions: what is there
+void max_pool_at(Lowering& l) {
+  const Expr x = l.in(0);
+  const Pool p(l, x.shape(), l.shape());
+  const Expr seen = l.where(p.is_chosen(l.in(1), false), p.seen(x, 0), l.constant(0, x.dtype()));
+  l.out(l.reshape(l.reduce(ReduceOp::Sum, seen, kTaps), l.shape()));
+}
+
+void avg_pool(Lowering& l) {
+  const Expr x = l.in(0);
+  const Pool p(l, x.shape(), l.shape());
+  const Expr sums = l.reduce(ReduceOp::Sum, p.seen(x, 0), kTaps);
+  l.out(l.reshape(sums / divisor(p, x.dtype()), l.shape()));
+}
+
+void avg_pool_grad(Lowering& l) {
+  const Expr g = l.in(0);
+  const Pool p(l, l.shape(), g.shape());
+  const Extent2 count = p.windows.count;
+  const Expr share = l.reshape(g, {p.n, count.height, count.width, 1}) / divisor(p, g.dtype());
+  l.out(p.images_of(l.expand(p.beside(share), p.taps())));
+}
+
+}  // namespace volta::graph::expand
