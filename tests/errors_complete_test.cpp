@@ -106,6 +106,7 @@ const std::set<std::string> kWithValues{"mod",           "fmod",       "floor_di
                                         "topk",          "layer_norm", "dropout",
                                         "slice",         "stride",     "unfold",
                                         "repeat",        "pad",        "repeat_interleave",
+                                        "scaled_dot_product_attention",
                                         "operator+=",    "operator[]", "fill_"};
 
 std::set<Mistake> possible_mistakes() {

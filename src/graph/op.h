@@ -76,6 +76,9 @@ enum class OpId : std::uint16_t {
   conv,              // x, weight, bias
   conv_input_grad,   // gradient of the result, weight, bias: also a transposed convolution
   conv_weight_grad,  // x, gradient of the result
+  // (causal, masked, dropped, tf32, rows at once); graph/attention.h
+  attention,       // q, k, v, scale, mask, seed, offset, p: output, logs of sums of exponentials
+  attention_grad,  // (..., wanted) the same, output, logs, gradient: those wanted of q, k, v, mask
   mse_loss,          // (reduction)
   cross_entropy,     // (reduction): loss, largest logit, log of the sum of exponentials without it
   layer_norm,        // (axes): output, mean, reciprocal deviation

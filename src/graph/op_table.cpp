@@ -113,6 +113,9 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::conv_input_grad, "conv_transpose", both, vjp::conv_input_grad, expand::conv_input_grad);
   row(OpId::conv_weight_grad, "conv_weight_grad", both, vjp::conv_weight_grad,
       expand::conv_weight_grad);
+  row(OpId::attention, "attention", 0xFFu | kSavesOutput | kSavesAuxiliary, vjp::attention,
+      expand::attention);
+  row(OpId::attention_grad, "attention_grad", kSavesNothing, nullptr, expand::attention_grad);
   row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
   row(OpId::cross_entropy, "cross_entropy", both | kSavesAuxiliary, vjp::cross_entropy,
       expand::cross_entropy);

@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["convolution", "elementwise", "indexing", "movement", "network", "product", "promotion", "reduce"]
+FAMILIES = ["attention", "convolution", "elementwise", "indexing", "movement", "network", "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 
