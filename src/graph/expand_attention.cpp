@@ -236,7 +236,8 @@ void attention_grad(Lowering& l) {
     if (masked) dmask = a.filled(0, mask);
   } else {
     // What a row's weights would gain together, which softmax takes off each of them.
-    const Expr together = l.reduce(ReduceOp::Sum, l.in(first)*l.in(first + 2), {&kRow, 1}, true);
+    const Expr together =
+        l.stored(l.reduce(ReduceOp::Sum, l.in(first)*l.in(first + 2), {&kRow, 1}, true));
     std::vector<Expr> of_queries;
     Sum of_keys(l), of_values(l);
     MaskGradient of_mask(l, mask);
