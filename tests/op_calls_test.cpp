@@ -297,8 +297,8 @@ std::vector<Call> methods() {
 const std::vector<Call>& all() {
   static const std::vector<Call> calls = [] {
     std::vector<Call> every;
-    for (const auto& family :
-         {elementwise, movement, reductions, products, convolutions, attention, indexing, networks, methods}) {
+    for (const auto& family : {elementwise, movement, reductions, products, convolutions, attention,
+                               indexing, networks, methods}) {
       for (Call& one : family()) every.push_back(std::move(one));
     }
     return every;
