@@ -97,16 +97,37 @@ std::string shown_name(const calls::Call& call) {
 }
 
 // Arguments other than tensors, axes and sizes that can be wrong.
-const std::set<std::string> kWithValues{"mod",           "fmod",       "floor_div",
-                                        "pow",           "mulacc",     "clamp",
-                                        "concat",        "stack",      "chunk",
-                                        "roll",          "tile",       "norm",
-                                        "einsum",        "scatter",    "masked_fill",
-                                        "masked_select", "nonzero",    "one_hot",
-                                        "topk",          "layer_norm", "dropout",
-                                        "slice",         "stride",     "unfold",
-                                        "repeat",        "pad",        "repeat_interleave",
-                                        "operator+=",    "operator[]", "fill_"};
+const std::set<std::string> kWithValues{"mod",
+                                        "fmod",
+                                        "floor_div",
+                                        "pow",
+                                        "mulacc",
+                                        "clamp",
+                                        "concat",
+                                        "stack",
+                                        "chunk",
+                                        "roll",
+                                        "tile",
+                                        "norm",
+                                        "einsum",
+                                        "scatter",
+                                        "masked_fill",
+                                        "masked_select",
+                                        "nonzero",
+                                        "one_hot",
+                                        "topk",
+                                        "layer_norm",
+                                        "dropout",
+                                        "slice",
+                                        "stride",
+                                        "unfold",
+                                        "repeat",
+                                        "pad",
+                                        "repeat_interleave",
+                                        "scaled_dot_product_attention",
+                                        "operator+=",
+                                        "operator[]",
+                                        "fill_"};
 
 std::set<Mistake> possible_mistakes() {
   static const std::regex axis("\\b(axis|axes)\\b");

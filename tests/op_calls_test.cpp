@@ -223,6 +223,14 @@ std::vector<Call> pooling() {
   };
 }
 
+std::vector<Call> attention() {
+  const Input q = value({2, 4, 32, 16}), kv = value({2, 2, 32, 16});
+  return {
+      VOLTA_CALL(scaled_dot_product_attention, ({q, kv, kv, mask({32, 32})}),
+                 scaled_dot_product_attention(in[0], in[1], in[2], {.mask = in[3]})),
+  };
+}
+
 std::vector<Call> indexing() {
   const Input table = value({4, 3}), rows = index({2}), cells = index({2, 3});
   return {
@@ -305,7 +313,7 @@ const std::vector<Call>& all() {
   static const std::vector<Call> calls = [] {
     std::vector<Call> every;
     for (const auto& family : {elementwise, movement, reductions, products, convolutions, pooling,
-                               indexing, networks, methods}) {
+                               attention, indexing, networks, methods}) {
       for (Call& one : family()) every.push_back(std::move(one));
     }
     return every;

@@ -1,6 +1,7 @@
 // Everything a program needs.
 #pragma once
 
+#include "volta/attention.h"
 #include "volta/autograd.h"
 #include "volta/convolution.h"
 #include "volta/counters.h"

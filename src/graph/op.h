@@ -84,12 +84,15 @@ enum class OpId : std::uint16_t {
   avg_pool_grad,  // gradient of the result
   resample,       // (way) x, ratios of the sizes by axis
   resample_grad,  // (way) gradient of the result, ratios
-  mse_loss,       // (reduction)
-  cross_entropy,  // (reduction): loss, largest logit, log of the sum of exponentials without it
-  layer_norm,     // (axes): output, mean, reciprocal deviation
-  dropout,        // x, seed, offset, p
-  normal,         // (sizes...) seed, offset
-  scatter_rows,   // (rows): adds rows into zeros; the gradient of gather
+  // (causal, masked, dropped, tf32, rows at once); graph/attention.h
+  attention,       // q, k, v, scale, mask, seed, offset, p: output, logs of sums of exponentials
+  attention_grad,  // (..., wanted) the same, output, logs, gradient: those wanted of q, k, v, mask
+  mse_loss,        // (reduction)
+  cross_entropy,   // (reduction): loss, largest logit, log of the sum of exponentials without it
+  layer_norm,      // (axes): output, mean, reciprocal deviation
+  dropout,         // x, seed, offset, p
+  normal,          // (sizes...) seed, offset
+  scatter_rows,    // (rows): adds rows into zeros; the gradient of gather
   // Indexing (expand_index.cpp). `which` axes of a shape: a bit each.
   index,           // (which) x, integers...: elements at broadcast integers, negative ones too
   index_sum,       // (which) adds into zeros there; the gradient of index

@@ -123,6 +123,9 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::resample, "resample", kSavesInput1 | kSavesInput2, vjp::resample, expand::resample);
   row(OpId::resample_grad, "resample_grad", kSavesInput1 | kSavesInput2, vjp::resample_grad,
       expand::resample_grad);
+  row(OpId::attention, "attention", 0xFFu | kSavesOutput | kSavesAuxiliary, vjp::attention,
+      expand::attention);
+  row(OpId::attention_grad, "attention_grad", kSavesNothing, nullptr, expand::attention_grad);
   row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
   row(OpId::cross_entropy, "cross_entropy", both | kSavesAuxiliary, vjp::cross_entropy,
       expand::cross_entropy);

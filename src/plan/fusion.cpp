@@ -238,6 +238,7 @@ void Fusion::start() {
     fresh.space = space_of_root(values_, id);
     fresh.roots = {id};
     fresh.latest = id;
+    fresh.stage = at(id).stage;
     fresh.instructions = 1;
     std::vector<Access> reads = walk(values_, grouping_, id, fresh.space, fresh.instructions);
     for (const Access& access : reads) insert_sorted(fresh.reads, access.value);
@@ -274,6 +275,7 @@ void Fusion::propose(int a, int b) {
   const Part &x = part(std::min(a, b)), &y = part(std::max(a, b));
   if (x.is_matmul || y.is_matmul || x.is_sort || y.is_sort || !sizes_agree(x.space, y.space))
     return;
+  if (x.stage != y.stage && x.stage != 0 && y.stage != 0) return;
   std::int64_t saved = 0;
   std::vector<int> both;
   std::set_intersection(x.reads.begin(), x.reads.end(), y.reads.begin(), y.reads.end(),
@@ -312,7 +314,7 @@ bool Fusion::shares_points(const Part& a, const Part& b, const Space& space) {
     }
   }
   if (related) return true;
-  if (at(a.roots.front()).epoch != at(b.roots.front()).epoch) return false;
+  if (at(a.roots.front()).epoch != at(b.roots.front()).epoch || a.stage != b.stage) return false;
   for (const int left : a.roots) {
     for (const Access& x : accesses(left, space)) {
       if (!x.known || at(x.value).shape.rank() == 0 ||
@@ -408,6 +410,7 @@ void Fusion::join(int a, int b, Space space) {
   }
   x.space = std::move(space);
   x.instructions += y.instructions;
+  x.stage = std::max(x.stage, y.stage);
   x.version++;
   x.latest = std::max(x.latest, y.latest);
   raise_latest(a);

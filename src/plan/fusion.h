@@ -56,8 +56,9 @@ class Fusion {
     std::vector<int> roots;  // in order of value number
     std::vector<int> reads;  // leaves and roots it reads, its own included; sorted
     int instructions = 0;
-    int version = 0;  // counts joins; -1: gone into another
-    int latest = 0;   // the last root of the part and of all it needs, directly or not
+    std::uint32_t stage = 0;  // of an expansion: two are not joined
+    int version = 0;          // counts joins; -1: gone into another
+    int latest = 0;           // the last root of the part and of all it needs, directly or not
   };
   // Bytes saved, then the roots of both (smaller first), then the versions they were valued at.
   struct Pair {

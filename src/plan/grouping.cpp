@@ -96,7 +96,7 @@ void Grouper::mark_stored() {
     if (!grouping_.needed[i]) continue;
     // A binary search is done once, not by everybody who needs its result.
     if (values_[i].is_step() || values_[i].kind == ValueKind::Search) stored[i] = true;
-    if (must_store_[i]) store(static_cast<int>(i));
+    if (must_store_[i] || values_[i].stored) store(static_cast<int>(i));
   }
   for (const int id : outputs_) store(id);
   for (std::size_t i = 0; i < values_.size(); ++i) {

@@ -59,6 +59,9 @@ struct Value {
   int number = -1;
   std::uint32_t epoch =
       0;  // of its node: what is computed again is so when it is needed, not earlier
+  // Of an expansion that computes one after the other (Lowering::begin_stage); 0: of none.
+  std::uint32_t stage = 0;
+  bool stored = false;     // wanted in memory, whoever uses it
   const char* label = "";  // the recorded operation it came from
 
   // A step of its own, outside the kernel language.
@@ -105,6 +108,10 @@ class Lowering {
   void out(Expr value) { out(0, value); }
   void out(int number, Expr value);
   int next_site() { return site_++; }
+  // What is built from here on is computed by itself, in the memory of the stage before: stages
+  // share no values and no kernels. Until end_stages() or the end of the expansion.
+  void begin_stage() { stage_ = ++stages_; }
+  void end_stages() { stage_ = 0; }
 
   // ---- Builders. Operands of scalar operations broadcast; results are merged with equal values.
   Expr constant(double number, DType dtype);
@@ -146,6 +153,8 @@ class Lowering {
   Expr sort(Expr keys, std::int64_t count, bool descending, DType index);
   Expr sorted_keys(Expr sort);
   Expr matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool tf32);
+  // The value, in memory: what it is computed from is needed no longer.
+  Expr stored(Expr a);
 
  private:
   void lower_node(graph::Node& node);
@@ -170,6 +179,7 @@ class Lowering {
   std::unordered_map<const graph::Node*, std::vector<int>> results_;  // of operations with several
   int arg_ = 0;                                                       // argument words seen so far
   int site_ = 0;
+  std::uint32_t stage_ = 0, stages_ = 0;
   std::vector<int> node_args_;  // argument number per input of the node, -1 where none
 };
 

@@ -200,6 +200,7 @@ std::vector<int> Lowering::count_uses(const graph::Batch& batch) const {
 
 void Lowering::lower_node(Node& node) {
   node_ = &node;
+  stage_ = 0;
   if (node.op == OpId::output) {
     const int result = results_.at(node.inputs[0])[static_cast<std::size_t>(node.attrs[0])];
     node_values[node.index] = cast({this, result}, node.dtype).id;
@@ -318,8 +319,12 @@ void Lowering::out(int number, Expr value) {
 
 Expr Lowering::insert(Value value) {
   std::string key = merge_key(value);
-  if (node_ != nullptr && value.in[0] >= 0) value.epoch = node_->epoch;
+  if (node_ != nullptr && value.in[0] >= 0) {
+    value.epoch = node_->epoch;
+    value.stage = stage_;
+  }
   put(key, &value.epoch, sizeof value.epoch);
+  put(key, &value.stage, sizeof value.stage);
   if (const auto found = merged_.find(key); found != merged_.end()) return {this, found->second};
   if (node_ != nullptr) value.label = graph::op_info(node_->op).name;
   const int id = static_cast<int>(values.size());
@@ -588,6 +593,11 @@ Expr Lowering::checked_nothing(Expr indices) {
   const Expr twice = expand(reshape(indices, {1, count}), {2, count});
   const Expr largest = reduce(ReduceOp::Max, twice, axes);
   return expand(cast(largest, node_->dtype), node_->shape);
+}
+
+Expr Lowering::stored(Expr a) {
+  values[static_cast<std::size_t>(a.id)].stored = true;
+  return a;
 }
 
 // The half that an f32 value was converted from; -1 if it was not.

@@ -330,8 +330,9 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps,
   for (StepDraft& step : steps) {
     if (step.segments.empty()) continue;
     std::string text = merging_text(step.segments.front().program);
-    if (const auto epoch = values[static_cast<std::size_t>(step.writes.front())].epoch; epoch != 0)
-      text += std::to_string(epoch);
+    const Value& first = values[static_cast<std::size_t>(step.writes.front())];
+    if (first.epoch != 0) text += std::to_string(first.epoch);
+    if (first.stage != 0) text += " stage " + std::to_string(first.stage);
     step.kind = kinds.try_emplace(text, static_cast<int>(kinds.size())).first->second;
   }
   for (const auto& [text, kind] : kinds) {

@@ -47,7 +47,8 @@ graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int
   for (const Value& v : values) {
     hash.mix(static_cast<std::uint64_t>(v.kind) | static_cast<std::uint64_t>(v.dtype) << 8 |
              static_cast<std::uint64_t>(v.op) << 16 | static_cast<std::uint64_t>(v.reduce) << 24 |
-             static_cast<std::uint64_t>(v.shape.rank()) << 32);
+             static_cast<std::uint64_t>(v.shape.rank()) << 32 |
+             static_cast<std::uint64_t>(v.stored) << 40);
     for (const int in : v.in) hash.mix(static_cast<std::uint64_t>(in));
     for (const std::int64_t size : v.shape) mix_size(size);
     // Offsets and steps of slices and pads are sizes; everything else is axes and flags.

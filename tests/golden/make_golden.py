@@ -15,8 +15,8 @@ import torch
 
 import golden
 
-FAMILIES = ["convolution", "elementwise", "indexing", "movement", "network", "pooling",
-            "product", "promotion", "reduce"]
+FAMILIES = ["attention", "convolution", "elementwise", "indexing", "movement", "network",
+            "pooling", "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 

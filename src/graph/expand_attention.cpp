@@ -1,0 +1,276 @@
+// Attention in primitives: scores, their softmax by rows, and products with the values; for long
+// sequences some queries after the others, so that the scores of all are never there at once.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "graph/attention.h"
+#include "graph/expand.h"
+#include "graph/rules.h"
+
+namespace volta::graph::expand {
+namespace {
+
+using kernel::ReduceOp;
+using kernel::ScalarOp;
+using plan::Expr;
+using plan::Lowering;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kRow = 3;  // the axis of [batch, heads, queries, keys] along a row
+
+// Some queries of every head, and the keys they may see.
+struct Block {
+  std::int64_t first, rows, keys;
+};
+
+class Attention {
+ public:
+  explicit Attention(Lowering& lowering)
+      : l(lowering),
+        spec(AttentionSpec::of(l.attrs())),
+        q(l.stored_in(0)),
+        k(l.stored_in(1)),
+        v(l.stored_in(2)),
+        sizes(q.shape(), k.shape(), v.shape()),
+        scale(l.in(AttentionSpec::kScale)) {}
+
+  std::vector<Block> blocks() const {
+    std::vector<Block> all;
+    for (std::int64_t first = 0; first < sizes.t; first += spec.rows) {
+      const std::int64_t rows = std::min(spec.rows, sizes.t - first);
+      all.push_back({first, rows, spec.causal ? std::min(sizes.s, first + rows) : sizes.s});
+    }
+    return all;
+  }
+
+  // [batch, heads, T, n]: the block's rows, those of heads that share keys in one matrix.
+  Expr queries(Expr x, const Block& block) const {
+    const std::int64_t start[] = {0, 0, block.first, 0}, n = x.shape()[3];
+    const Expr rows = l.shrink(x, start, x.shape().with(2, block.rows));
+    return l.reshape(rows, {sizes.matrices(), sizes.group() * block.rows, n});
+  }
+  // [batch, kv_heads, S, n]: the keys or values that the block sees.
+  Expr seen(Expr x, const Block& block) const {
+    const std::int64_t start[] = {0, 0, 0, 0}, n = x.shape()[3];
+    const Expr keys = l.shrink(x, start, x.shape().with(2, block.keys));
+    return l.reshape(keys, {sizes.matrices(), block.keys, n});
+  }
+  // Matrices to rows of heads, and back.
+  Expr by_head(Expr matrices, const Block& block) const {
+    return l.reshape(matrices, {sizes.batch, sizes.heads, block.rows, matrices.shape()[2]});
+  }
+  Expr by_matrix(Expr heads, const Block& block) const {
+    return l.reshape(heads, {sizes.matrices(), sizes.group() * block.rows, heads.shape()[3]});
+  }
+  Expr product(Expr a, Expr b, bool transpose_a, bool transpose_b) const {
+    return l.matmul(widened(l, a), widened(l, b), transpose_a, transpose_b, spec.tf32);
+  }
+
+  // The scores of a block, -inf where nothing is seen: [batch, heads, rows, keys].
+  Expr scores(const Block& block) const {
+    Expr x = by_head(product(queries(q, block), seen(k, block), false, true), block) * scale;
+    const Expr nothing = literal(l, -kInfinity, x);
+    if (spec.masked) {
+      const Expr mask = part_of(l.in(AttentionSpec::kMask), block);
+      x = mask.dtype() == DType::boolean ? l.where(mask, x, nothing) : x + mask;
+    }
+    if (spec.causal && block.keys > block.first + 1) {
+      const Expr row = l.iota(x.shape(), 2) + l.size(block.first, DType::i64);
+      x = l.where(l.binary(ScalarOp::le, l.iota(x.shape(), 3), row), x, nothing);
+    }
+    return x;
+  }
+
+  // What dropout leaves, by the numbers that go with the whole matrix.
+  Expr dropped(Expr x, const Block& block) const {
+    if (!spec.dropped) return x;
+    const Expr p = l.in(spec.seed() + 2), one = l.constant(1, DType::f32);
+    const Expr u = l.philox(l.in(spec.seed()), l.in(spec.seed() + 1), sizes.scores(), DType::f32);
+    const Expr keep = l.binary(ScalarOp::le, p, part_of(u, block));
+    return l.where(keep, x * l.cast(one / (one - p), x.dtype()), literal(l, 0, x));
+  }
+
+  // Weights as an operand of a product: halves where the operation is of halves.
+  Expr operand(Expr x, const Block& block) const { return by_matrix(l.cast(x, q.dtype()), block); }
+
+  // The part of [batch, heads, T, S], or what broadcasts to it, that belongs to a block.
+  Expr part_of(Expr x, const Block& block) const {
+    const Shape shape = x.shape();
+    const std::int64_t start[] = {0, 0, shape[2] == 1 ? 0 : block.first, 0};
+    return l.shrink(
+        x, start,
+        shape.with(2, std::min(shape[2], block.rows)).with(3, std::min(shape[3], block.keys)));
+  }
+  Expr rows_of(Expr x, const Block& block) const {
+    std::vector<std::int64_t> start(static_cast<std::size_t>(x.shape().rank()), 0);
+    start[2] = block.first;
+    return l.shrink(x, start, x.shape().with(2, block.rows));
+  }
+
+  Expr filled(double number, const Shape& shape) const {
+    return l.expand(l.constant(number, scale.dtype()), shape);
+  }
+
+  Lowering& l;
+  AttentionSpec spec;
+  Expr q, k, v;
+  AttentionSizes sizes;
+  Expr scale;
+};
+
+// One after the other along an axis; so many at once that a kernel has room for them.
+Expr joined(Lowering& l, std::vector<Expr> parts, int axis) {
+  constexpr std::size_t kAtOnce = 16;
+  while (parts.size() > kAtOnce) {
+    const DType dtype = parts.front().dtype();
+    std::vector<Expr> longer;
+    for (std::size_t i = 0; i < parts.size(); i += kAtOnce) {
+      const auto some = std::span(parts).subspan(i, std::min(kAtOnce, parts.size() - i));
+      longer.push_back(l.stored(l.cast(concatenated(l, some, axis), dtype)));
+    }
+    parts = std::move(longer);
+  }
+  return concatenated(l, parts, axis);
+}
+
+// A sum of as many terms as there are blocks, of which few are in memory at once.
+class Sum {
+ public:
+  explicit Sum(Lowering& lowering) : l(lowering) {}
+  // [matrices, keys, n] of a block for the first of all keys.
+  void add(Expr term, std::int64_t all) {
+    constexpr int kTermsAtOnce = 4;
+    const std::int64_t before[] = {0, 0, 0};
+    term = l.pad(term, before, term.shape().with(1, all), 0);
+    total_ = terms_ == 0 ? term : total_ + term;
+    if (++terms_ % kTermsAtOnce == 0) l.stored(total_);
+  }
+  Expr total(const Shape& shape, DType dtype) const {
+    return l.reshape(l.cast(total_, dtype), shape);
+  }
+
+ private:
+  Lowering& l;
+  Expr total_;
+  int terms_ = 0;
+};
+
+// The gradient of a mask: of each block's scores, added up where the mask was broadcast.
+class MaskGradient {
+ public:
+  MaskGradient(Lowering& lowering, const Shape& mask) : l(lowering), mask_(mask) {}
+  void add(Expr scores, std::int64_t all_keys) {
+    std::vector<std::int64_t> axes;
+    for (int i = 0; i < 4; ++i) {
+      if (mask_[i] == 1 && scores.shape()[i] != 1) axes.push_back(i);
+    }
+    const std::int64_t before[] = {0, 0, 0, 0};
+    Expr part = l.reduce(ReduceOp::Sum, scores, axes, true);
+    if (mask_[3] != 1) part = l.pad(part, before, part.shape().with(3, all_keys), 0);
+    if (mask_[2] == 1 && !parts_.empty()) {
+      parts_.front() = l.stored(parts_.front() + part);
+    } else {
+      parts_.push_back(part);
+    }
+  }
+  Expr total() const { return joined(l, parts_, 2); }
+
+ private:
+  Lowering& l;
+  Shape mask_;
+  std::vector<Expr> parts_;
+};
+
+}  // namespace
+
+// Results: the output, and for its gradient per row the logarithm of the sum of exponentials:
+// exp(score - logarithm) is a weight. It is +inf where nothing is seen: all weights are 0.
+void attention(Lowering& l) {
+  const Attention a(l);
+  const AttentionSizes& s = a.sizes;
+  if (l.shape().numel() == 0 || s.s == 0) {
+    l.out(0, a.filled(0, l.shape()));
+    l.out(1, a.filled(kInfinity, {s.batch, s.heads, s.t}));
+    return;
+  }
+  std::vector<Expr> outputs, logs;
+  const std::vector<Block> blocks = a.blocks();
+  for (const Block& block : blocks) {
+    if (blocks.size() > 1) l.begin_stage();
+    const Expr x = a.scores(block), zero = literal(l, 0, x);
+    const Expr largest = l.reduce(ReduceOp::Max, x, {&kRow, 1}, true);
+    const Expr unseen = l.binary(ScalarOp::eq, largest, literal(l, -kInfinity, x));
+    const Expr top = l.where(unseen, zero, largest);
+    const Expr e = l.unary(ScalarOp::exp, x - top);
+    const Expr sum = l.reduce(ReduceOp::Sum, e, {&kRow, 1}, true);
+    const Expr p = e * l.where(unseen, zero, literal(l, 1, x) / sum);
+    const Expr log = l.where(unseen, literal(l, kInfinity, x), top + l.unary(ScalarOp::log, sum));
+    const Expr y =
+        a.product(a.operand(a.dropped(p, block), block), a.seen(a.v, block), false, false);
+    outputs.push_back(a.by_head(l.cast(y, l.dtype()), block));
+    logs.push_back(l.reshape(log, {s.batch, s.heads, block.rows}));
+  }
+  l.end_stages();
+  l.out(0, joined(l, outputs, 2));
+  l.out(1, joined(l, logs, 2));
+}
+
+// The inputs of attention, its results, the gradient of the output.
+void attention_grad(Lowering& l) {
+  const Attention a(l);
+  const AttentionSizes& s = a.sizes;
+  const int first = a.spec.inputs();
+  const std::int64_t wanted = l.attrs().back();
+  const auto wants = [&](int input) { return (wanted >> input & 1) != 0; };
+  const Expr logs = l.reshape(l.in(first + 1), {s.batch, s.heads, s.t, 1});
+  const Expr g = l.stored_in(first + 2);
+  const bool masked = wants(AttentionSpec::kMask);
+  const Shape mask = masked ? l.in(AttentionSpec::kMask).shape() : Shape{};
+
+  Expr dq, dk, dv, dmask;
+  if (g.shape().numel() == 0 || s.s == 0) {
+    dq = a.filled(0, a.q.shape());
+    dk = a.filled(0, a.k.shape());
+    dv = a.filled(0, a.v.shape());
+    if (masked) dmask = a.filled(0, mask);
+  } else {
+    // What a row's weights would gain together, which softmax takes off each of them.
+    const Expr together =
+        l.stored(l.reduce(ReduceOp::Sum, l.in(first)*l.in(first + 2), {&kRow, 1}, true));
+    std::vector<Expr> of_queries;
+    Sum of_keys(l), of_values(l);
+    MaskGradient of_mask(l, mask);
+    const std::vector<Block> blocks = a.blocks();
+    for (const Block& block : blocks) {
+      if (blocks.size() > 1) l.begin_stage();
+      const Expr rows = a.queries(g, block);
+      const Expr p = l.unary(ScalarOp::exp, a.scores(block) - a.rows_of(logs, block));
+      if (wants(2)) {
+        of_values.add(a.product(a.operand(a.dropped(p, block), block), rows, true, false), s.s);
+      }
+      if (!wants(0) && !wants(1) && !masked) continue;
+      const Expr gain = a.by_head(a.product(rows, a.seen(a.v, block), false, true), block);
+      const Expr ds = p * (a.dropped(gain, block) - a.rows_of(together, block));
+      if (masked) of_mask.add(ds, s.s);
+      const Expr scaled = a.operand(ds * a.scale, block);
+      if (wants(0)) {
+        const Expr part = a.product(scaled, a.seen(a.k, block), false, false);
+        of_queries.push_back(a.by_head(l.cast(part, a.q.dtype()), block));
+      }
+      if (wants(1)) of_keys.add(a.product(scaled, a.queries(a.q, block), true, false), s.s);
+    }
+    l.end_stages();
+    if (wants(0)) dq = joined(l, of_queries, 2);
+    if (wants(1)) dk = of_keys.total(a.k.shape(), a.k.dtype());
+    if (wants(2)) dv = of_values.total(a.v.shape(), a.v.dtype());
+    if (masked) dmask = of_mask.total();
+  }
+  int number = 0;
+  if (wants(0)) l.out(number++, dq);
+  if (wants(1)) l.out(number++, dk);
+  if (wants(2)) l.out(number++, dv);
+  if (masked) l.out(number++, dmask);
+}
+
+}  // namespace volta::graph::expand
