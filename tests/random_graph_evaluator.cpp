@@ -350,7 +350,12 @@ void Evaluator::assign_in_place(const Statement& s) {
                                        [&](const Ref& t) { return t && t->grad == target; });
   if (is_gradient && value->tape) throw Invalid("a gradient with a history is added to");
   target->value = value->value;
-  target->tape = GradMode::enabled() && s.op != Op::assign ? value->tape : TapeRef();
+  // Under NoGrad a value changes and its history stays.
+  if (s.op == Op::assign) {
+    target->tape = TapeRef();
+  } else if (GradMode::enabled()) {
+    target->tape = value->tape;
+  }
 }
 
 // The formulas of SGD (choice 0: plain, 1: momentum) and Adam, flag for decay.

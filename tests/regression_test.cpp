@@ -407,5 +407,67 @@ TEST(Regression, LongRunningSumsStayAccurate) {
   }
 }
 
+// The square of a divisor may be too large or too small a number where its quotients are not.
+TEST(Regression, QuotientsOfLargeAndSmallNumbersHaveGradients) {
+  const auto slope = [](double a, double b, DType dtype) {
+    const Tensor divisor =
+        tensor({b}, {.dtype = dtype, .device = test_device()}).set_requires_grad();
+    (tensor({a}, {.dtype = dtype, .device = test_device()}) / divisor).sum().backward();
+    return divisor.grad().item();
+  };
+  EXPECT_NEAR(slope(1000, 300, DType::f16), -1000.0 / 300 / 300, 1e-5);
+  EXPECT_NEAR(slope(1e30, 1e20, DType::f32), -1e-10, 1e-15);
+  EXPECT_NEAR(slope(1e-25, 1e-25, DType::f32), -1e25, 1e19);
+  EXPECT_EQ(slope(0, 1e-30, DType::f32), 0);
+}
+
+TEST(Regression, WhatChangesUnderNoGradKeepsItsHistory) {
+  const Tensor x = tensor({2, 3}, here()).set_requires_grad();
+  Tensor a = x * 1;
+  {
+    const NoGrad off;
+    a += 1;
+    a[0] = 7;
+  }
+  EXPECT_TRUE(a.requires_grad());
+  ((a * a).sum() + x.sum()).backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{15, 9}));
+}
+
+TEST(Regression, AFunctionMayChangeItsInputsInPlace) {
+  const Function f({.name = "f",
+                    .forward =
+                        [](FunctionContext&, const std::vector<Tensor>& x) {
+                          Tensor t = x[0];
+                          t += 1;
+                          return std::vector<Tensor>{t * 1};
+                        },
+                    .backward = [](FunctionContext&, const std::vector<Tensor>& g) { return g; }});
+  const Tensor x = tensor({2, 3}, here()).set_requires_grad();
+  const Tensor a = x * 1;
+  const Tensor y = f(a);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{3, 4}));
+  y.sum().backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{1, 1}));
+}
+
+TEST(Regression, PrintedNumbersShow) {
+  const auto text = [](const Tensor& x) {
+    std::ostringstream out;
+    out << x;
+    return out.str();
+  };
+  EXPECT_EQ(text(tensor({1e-5, 3e-5})), "[1.0000e-05, 3.0000e-05]");
+  EXPECT_EQ(text(tensor({1e30, 0})), "[1.0000e+30, 0.0000e+00]");
+  EXPECT_EQ(text(tensor({0, 0}) / tensor({0, 1})), "[nan, 0.0000]");
+  EXPECT_EQ(text(tensor({0.5, 1234})), "[0.5000, 1234.0000]");
+}
+
+TEST(Regression, AnAssignedSelectionMayBeKept) {
+  const Tensor x = zeros({3}, here());
+  auto&& part = (x[0] = 5);
+  EXPECT_EQ(part.item(), 5);
+}
+
 }  // namespace
 }  // namespace volta

@@ -113,6 +113,9 @@ class VOLTA_API Tensor {
   DType dtype() const;
   Device device() const;
 
+  // Every tensor's elements lie one after the other: this tensor itself.
+  Tensor contiguous() const { return *this; }
+
   // ---- Looking at values: computes everything this thread still holds on the device.
   double item() const;  // of a one-element tensor
   template <class T>
@@ -158,8 +161,6 @@ class VOLTA_API Tensor {
   Tensor to(Device device, Place place = Place::here()) const;
   Tensor to(DType dtype, Place place = Place::here()) const;
   Tensor clone(Place place = Place::here()) const;
-  // Every tensor's elements lie one after the other: this tensor itself.
-  Tensor contiguous() const { return *this; }
   // A copy of a CPU tensor in page-locked memory, from which to(gpu) copies at the full speed of
   // the bus; without history. Without a GPU, or where its driver has no such memory (OpenCL), this
   // tensor itself.
