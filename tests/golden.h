@@ -26,6 +26,15 @@ class Attributes {
     for (const auto& [name, number] : numbers_) text += " " + name;
     return text;
   }
+  // What kernels depend on: which there are, and those that are integers, as axes and strides.
+  std::string structure() const {
+    std::string text;
+    for (const auto& [name, number] : numbers_) {
+      text += " " + name;
+      if (!number.is_floating()) text += "=" + std::to_string(number.integer());
+    }
+    return text;
+  }
   void set(const std::string& name, Scalar number) { numbers_.insert_or_assign(name, number); }
 
  private:

@@ -109,7 +109,7 @@ Tensor viewed(const Tensor& base, const std::string& view) {
 }
 
 // What the kernels of a case depend on besides the operation: the inputs' dtypes, layouts and equal
-// extents, and which attributes are given; not their numbers.
+// extents, and the attributes but for floating-point numbers, which are arguments.
 std::string structure_of(const Case& c) {
   std::string text;
   std::vector<std::int64_t> extents;
@@ -124,7 +124,7 @@ std::string structure_of(const Case& c) {
     }
     text += "]";
   }
-  return text + c.attributes.names();
+  return text + c.attributes.structure();
 }
 
 bool is_supported(const Case& c) {
