@@ -82,6 +82,8 @@ DeviceEntry& entry_of(const Tensor& tensor);
 Tensor reshape_to(const Tensor& x, const Shape& shape, Place place);
 Tensor expand_to(const Tensor& x, const Shape& shape, Place place);
 Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdim, Place place);
+// Whether products recorded now may be computed in tf32.
+bool tf32_now();
 Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, bool tf32,
                Place place);
 // The dtype of operands together (docs/dtypes.md): that of the tensors with axes, unless those

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "plan/ir.h"
 
@@ -16,6 +17,8 @@ inline plan::Expr literal(plan::Lowering& l, double number, plan::Expr x) {
 plan::Expr widened(plan::Lowering& l, plan::Expr x);
 // One after the other along an axis.
 plan::Expr concatenated(plan::Lowering& l, std::span<const plan::Expr> parts, int axis);
+// The same of any number of parts: so many at once that a kernel has room for them.
+plan::Expr joined(plan::Lowering& l, std::vector<plan::Expr> parts, int axis);
 plan::Expr mean_over(plan::Lowering& l, plan::Expr x, std::span<const std::int64_t> axes,
                      bool keepdim);
 // log of the sum of exponentials, axes kept as 1; the largest is taken out first.

@@ -119,21 +119,6 @@ class Attention {
   Expr scale;
 };
 
-// One after the other along an axis; so many at once that a kernel has room for them.
-Expr joined(Lowering& l, std::vector<Expr> parts, int axis) {
-  constexpr std::size_t kAtOnce = 16;
-  while (parts.size() > kAtOnce) {
-    const DType dtype = parts.front().dtype();
-    std::vector<Expr> longer;
-    for (std::size_t i = 0; i < parts.size(); i += kAtOnce) {
-      const auto some = std::span(parts).subspan(i, std::min(kAtOnce, parts.size() - i));
-      longer.push_back(l.stored(l.cast(concatenated(l, some, axis), dtype)));
-    }
-    parts = std::move(longer);
-  }
-  return concatenated(l, parts, axis);
-}
-
 // A sum of as many terms as there are blocks, of which few are in memory at once.
 class Sum {
  public:

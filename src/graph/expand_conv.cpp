@@ -140,11 +140,11 @@ std::int64_t images_at_once(const Sizes& s, DType dtype) {
 
 // `part(first, count)` for all images, one after the other along the first axis.
 template <class Part>
-Expr joined(Lowering& l, std::int64_t n, std::int64_t at_once, const Part& part) {
+Expr by_parts(Lowering& l, std::int64_t n, std::int64_t at_once, const Part& part) {
   std::vector<Expr> parts;
   for (std::int64_t first = 0; first < n; first += at_once)
     parts.push_back(part(first, std::min(at_once, n - first)));
-  return concatenated(l, parts, 0);
+  return joined(l, std::move(parts), 0);
 }
 
 Expr nothing(Lowering& l, const Shape& shape) {
@@ -167,7 +167,7 @@ void conv(Lowering& l) {
   if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
   const Expr last = channels_last(l, x);
   const Expr y =
-      joined(l, s.n, images_at_once(s, x.dtype()), [&](std::int64_t first, std::int64_t count) {
+      by_parts(l, s.n, images_at_once(s, x.dtype()), [&](std::int64_t first, std::int64_t count) {
         const Expr seen = seen_in(l, s, images(l, last, first, count));
         if (is_by_channel(s)) {
           const std::int64_t taps = 5;
@@ -192,7 +192,7 @@ void conv_input_grad(Lowering& l) {
   if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
   const Expr last = channels_last(l, g);
   const Expr x =
-      joined(l, s.n, images_at_once(s, g.dtype()), [&](std::int64_t first, std::int64_t count) {
+      by_parts(l, s.n, images_at_once(s, g.dtype()), [&](std::int64_t first, std::int64_t count) {
         const Expr part = images(l, last, first, count);
         if (is_by_channel(s)) {
           const std::int64_t kernels = 4, order[] = {0, 1, 2, 4, 3};

@@ -63,6 +63,20 @@ Expr concatenated(Lowering& l, std::span<const Expr> parts, int axis) {
   return result;
 }
 
+Expr joined(Lowering& l, std::vector<Expr> parts, int axis) {
+  constexpr std::size_t kAtOnce = 16;
+  while (parts.size() > kAtOnce) {
+    const DType dtype = parts.front().dtype();
+    std::vector<Expr> longer;
+    for (std::size_t i = 0; i < parts.size(); i += kAtOnce) {
+      const auto some = std::span(parts).subspan(i, std::min(kAtOnce, parts.size() - i));
+      longer.push_back(l.stored(l.cast(concatenated(l, some, axis), dtype)));
+    }
+    parts = std::move(longer);
+  }
+  return concatenated(l, parts, axis);
+}
+
 void concat(Lowering& l) {
   std::vector<Expr> parts;
   for (int i = 0; i < l.inputs(); ++i) parts.push_back(l.stored_in(i));

@@ -9,7 +9,6 @@
 #include "graph/generator.h"
 #include "volta/attention.h"
 #include "volta/error.h"
-#include "volta/execution.h"
 
 namespace volta {
 namespace {
@@ -170,7 +169,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   const AttentionSpec spec{.causal = options.causal,
                            .masked = masked,
                            .dropped = dropped,
-                           .tf32 = execution_options().matmul == Precision::tf32,
+                           .tf32 = graph::tf32_now(),
                            .rows = rows_at_once(sizes, inner)};
   const Shape shapes[2] = {{sizes.batch, sizes.heads, sizes.t, sizes.dv},
                            {sizes.batch, sizes.heads, sizes.t}};

@@ -6,7 +6,6 @@
 #include "graph/apply.h"
 #include "graph/convolution.h"
 #include "volta/error.h"
-#include "volta/execution.h"
 
 namespace volta {
 
@@ -100,8 +99,6 @@ Tensor record(OpId op, const Arguments& in, const ConvSpec& spec, const Shape& s
                       in.x.dtype(), in.place);
 }
 
-bool tf32_now() { return execution_options().matmul == Precision::tf32; }
-
 Tensor convolved(Arguments in, const ConvSpec& spec) {
   check(in, spec, false);
   const Shape given = in.x.shape(), kernel = in.weight.shape();
@@ -159,7 +156,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dO
                                                            .padding = options.padding,
                                                            .dilation = options.dilation,
                                                            .groups = options.groups,
-                                                           .tf32 = tf32_now()});
+                                                           .tf32 = graph::tf32_now()});
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dOptions options,
@@ -168,7 +165,7 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dO
                                                            .padding = {0, options.padding},
                                                            .dilation = {1, options.dilation},
                                                            .groups = options.groups,
-                                                           .tf32 = tf32_now()});
+                                                           .tf32 = graph::tf32_now()});
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -178,7 +175,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
                      .padding = options.padding,
                      .dilation = options.dilation,
                      .groups = options.groups,
-                     .tf32 = tf32_now()},
+                     .tf32 = graph::tf32_now()},
                     options.output_padding);
 }
 
@@ -189,7 +186,7 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
                      .padding = {0, options.padding},
                      .dilation = {1, options.dilation},
                      .groups = options.groups,
-                     .tf32 = tf32_now()},
+                     .tf32 = graph::tf32_now()},
                     {0, options.output_padding});
 }
 

@@ -10,7 +10,6 @@
 
 #include "graph/apply.h"
 #include "volta/error.h"
-#include "volta/execution.h"
 #include "volta/ops.h"
 
 namespace volta {
@@ -252,7 +251,7 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
   // Inner labels in the order in which one of the operands has them together.
   const Side left = as_matrices(a, batch, only_a, inner, place);
   const Side right = as_matrices(b, batch, inner, only_b, place);
-  const bool tf32 = execution_options().matmul == Precision::tf32;
+  const bool tf32 = graph::tf32_now();
   const Tensor product =
       graph::product(left.matrices, right.matrices, left.turned, right.turned, tf32, place);
   Term result{product, batch};

@@ -15,6 +15,8 @@ using graph::OpId;
 
 namespace graph {
 
+bool tf32_now() { return execution_options().matmul == Precision::tf32; }
+
 Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, bool tf32,
                Place place) {
   const Shape &sa = node_of(a)->shape, &sb = node_of(b)->shape;
@@ -29,8 +31,6 @@ Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpos
 }  // namespace graph
 
 namespace {
-
-bool tf32_now() { return execution_options().matmul == Precision::tf32; }
 
 Shape leading(const Shape& shape, int kept) {
   return Shape(shape.sizes().first(static_cast<std::size_t>(kept)));
@@ -83,9 +83,9 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
   }
   Tensor result;
   if (batch_b.numel() == 1 && folded == batch.rank()) {
-    result =
-        graph::product(graph::reshape_to(a, Shape{rows, k}, place),
-                       graph::reshape_to(b, Shape{k, n}, place), false, false, tf32_now(), place);
+    result = graph::product(graph::reshape_to(a, Shape{rows, k}, place),
+                            graph::reshape_to(b, Shape{k, n}, place), false, false,
+                            graph::tf32_now(), place);
   } else {
     // One matrix for all is read with a stride of 0; what is repeated otherwise is laid out.
     const auto spread = [&](const Tensor& x, std::int64_t height, std::int64_t width, int skipped) {
@@ -101,7 +101,7 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
     };
     result = graph::product(spread(a, rows, k, folded),
                             spread(b, k, n, std::min(folded, batch_b.rank())), false, false,
-                            tf32_now(), place);
+                            graph::tf32_now(), place);
   }
   std::vector<std::int64_t> sizes(batch.begin(), batch.end());
   if (sa.rank() > 1) sizes.push_back(m);
@@ -145,7 +145,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place p
                              place);
   }
   const graph::Borrowed inputs[3] = {x, weight, bias};
-  const std::int64_t tf32 = tf32_now();
+  const std::int64_t tf32 = graph::tf32_now();
   return apply(OpId::linear, std::span(inputs, bias.defined() ? 3 : 2), {&tf32, 1},
                Shape{sx[0], sw[0]}, nx.dtype, place);
 }
