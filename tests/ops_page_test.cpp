@@ -257,6 +257,7 @@ std::string backends_text(const std::set<std::string>& kinds) {
   static const std::map<std::string, std::string> texts = {
       {"kernel", "kernel on cpu, cuda, opencl"},
       {"matmul", "oneDNN on cpu, cuBLASLt on cuda, product kernels on opencl"},
+      {"convolution", "oneDNN on cpu, cuDNN on cuda, kernels and products on opencl"},
       {"sort", "sort on cpu, sort kernels on cuda and opencl"},
   };
   if (kinds.empty()) return "no step of its own";
@@ -325,6 +326,9 @@ class Page {
            "| generated: OpenCL C, compiled by the driver |\n"
            "| product | library: oneDNN (f64, and builds without it: a packed product of our own) "
            "| library: cuBLASLt | product kernels of our own |\n"
+           "| convolution | library: oneDNN (f64, and without it: windows and products) "
+           "| library: cuDNN (f64, and without it: windows and products) "
+           "| windows and products |\n"
            "| sort | a sort of our own | sort kernels of our own | the same |\n"
            "| fallback | none | none | none |\n\n"
            "Every operation fuses with what is around it into kernels; movement is index "

@@ -26,6 +26,9 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
+// How a library wants the weights of a convolution; None: it has no call for it.
+enum class ConvWeights : std::uint8_t { None, ChannelsSecond, ChannelsLast };
+
 // What a device can do at best, from its data sheet or its driver; 0: not known.
 struct DeviceFigures {
   double bytes_per_second = 0;
@@ -62,6 +65,10 @@ class VOLTA_BACKEND_API Backend {
   // Whether products of f16 and bf16 matrices, added up in f32, run as they are. If not, plans
   // convert the operands to f32 first.
   virtual bool multiplies_halves(int device) const;
+  // Convolutions without a call are lowered to kernels and products.
+  virtual ConvWeights convolution_weights(int /*device*/, const plan::ConvStep& /*step*/) const {
+    return ConvWeights::None;
+  }
   virtual DeviceFigures figures(int /*device*/) const { return {}; }
 
   // Raw device memory, at least 256-byte aligned; the pool in front of it caches and splits.

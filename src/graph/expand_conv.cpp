@@ -1,5 +1,6 @@
-// Convolutions in primitives, channels last: windows of the input as the rows of a matrix, and a
-// product with the weight. What has too few products to be one is a sum of window times weight.
+// Convolutions: a library's, or in primitives, channels last: windows of the input as the rows of a
+// matrix, and a product with the weight. What has too few products to be one is a sum of window
+// times weight.
 #include <algorithm>
 
 #include "graph/convolution.h"
@@ -40,6 +41,22 @@ struct Sizes {
             .padding = spec.padding,
             .dilation = spec.dilation,
             .count = {oh, ow}};
+  }
+  plan::ConvStep step(plan::ConvStep::Kind kind) const {
+    plan::ConvStep result;
+    result.kind = kind;
+    result.tf32 = spec.tf32;
+    result.n = n;
+    result.c_in = c;
+    result.c_out = o;
+    result.groups = spec.groups;
+    result.in = {h, w};
+    result.out = {oh, ow};
+    result.kernel = {kh, kw};
+    result.stride = {spec.stride.height, spec.stride.width};
+    result.padding = {spec.padding.height, spec.padding.width};
+    result.dilation = {spec.dilation.height, spec.dilation.width};
+    return result;
   }
   bool is_empty() const { return n * c * h * w * o * oh * ow == 0; }
 };
@@ -158,6 +175,13 @@ Expr with_bias(Lowering& l, Expr y) {
   return l.cast(y, bias.dtype()) + l.reshape(bias, {1, bias.shape()[0], 1, 1});
 }
 
+// The result, from images with their channels last.
+void finish(Lowering& l, Expr images) {
+  const Expr y = channels_second(l, images);
+  l.prefer_channels_last(y);
+  l.out(with_bias(l, y));
+}
+
 }  // namespace
 
 // x, weight, bias
@@ -166,6 +190,9 @@ void conv(Lowering& l) {
   const Sizes s(ConvSpec::of(l.attrs()), x.shape(), weight.shape(), l.shape());
   if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
   const Expr last = channels_last(l, x);
+  l.prefer_channels_last(x);
+  const Expr library = l.convolution(s.step(plan::ConvStep::Kind::Forward), last, weight);
+  if (library.lowering != nullptr) return finish(l, library);
   const Expr y =
       by_parts(l, s.n, images_at_once(s, x.dtype()), [&](std::int64_t first, std::int64_t count) {
         const Expr seen = seen_in(l, s, images(l, last, first, count));
@@ -182,7 +209,7 @@ void conv(Lowering& l) {
                      true, s.spec.tf32);
         return result_of(l, s, product, count);
       });
-  l.out(with_bias(l, channels_second(l, y)));
+  finish(l, y);
 }
 
 // The gradient of the result, weight, bias
@@ -191,6 +218,9 @@ void conv_input_grad(Lowering& l) {
   const Sizes s(ConvSpec::of(l.attrs()), l.shape(), weight.shape(), g.shape());
   if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
   const Expr last = channels_last(l, g);
+  l.prefer_channels_last(g);
+  const Expr library = l.convolution(s.step(plan::ConvStep::Kind::InputGrad), last, weight);
+  if (library.lowering != nullptr) return finish(l, library);
   const Expr x =
       by_parts(l, s.n, images_at_once(s, g.dtype()), [&](std::int64_t first, std::int64_t count) {
         const Expr part = images(l, last, first, count);
@@ -207,7 +237,7 @@ void conv_input_grad(Lowering& l) {
                                    widened(l, matrix_of(l, s, weight)), false, false, s.spec.tf32);
         return scattered(l, s.windows(), seen_of(l, s, rows, count), {s.h, s.w});
       });
-  l.out(with_bias(l, channels_second(l, x)));
+  finish(l, x);
 }
 
 // The input, the gradient of the result
@@ -216,6 +246,10 @@ void conv_weight_grad(Lowering& l) {
   const Sizes s(ConvSpec::of(l.attrs()), x.shape(), l.shape(), g.shape());
   if (s.is_empty()) return l.out(nothing(l, l.shape()));
   const Expr inputs = channels_last(l, x), results = channels_last(l, g);
+  l.prefer_channels_last(x);
+  l.prefer_channels_last(g);
+  const Expr library = l.convolution(s.step(plan::ConvStep::Kind::WeightGrad), inputs, results);
+  if (library.lowering != nullptr) return l.out(library);
   const std::int64_t at_once = images_at_once(s, x.dtype());
   Expr sum;
   for (std::int64_t first = 0; first < s.n; first += at_once) {

@@ -14,17 +14,20 @@ using kernel::ScalarOp;
 using plan::Expr;
 using plan::Lowering;
 
-constexpr std::int64_t kTaps[] = {4, 5};  // of [n, oh, ow, 1, kh, kw]
+constexpr std::int64_t kTaps[] = {4, 5};  // of [n, oh, ow, c, kh, kw]
 
-// The windows of images of one size and their results, all images side by side.
+// The windows of images of one size and their results. All images of all channels side by side, c
+// being 1; or with their channels last, where `like` lies so.
 struct Pool {
-  Pool(Lowering& l, const Shape& images, const Shape& results)
+  Pool(Lowering& l, const Shape& images, const Shape& results, Expr like)
       : l(l),
         spec(PoolSpec::of(l.attrs())),
         image(image_of(images)),
-        windows(spec_windows(results)) {
+        windows(spec_windows(results)),
+        channels_last(images.rank() == 4 && l.has_channels_last(like)) {
     const std::int64_t pixels = image.height * image.width;
-    n = pixels == 0 ? 0 : images.numel() / pixels;
+    c = channels_last ? images[1] : 1;
+    n = pixels * c == 0 ? 0 : images.numel() / (pixels * c);
   }
   Windows spec_windows(const Shape& results) const {
     return {.kernel = spec.kernel,
@@ -34,20 +37,32 @@ struct Pool {
             .count = image_of(results)};
   }
 
-  // [n, oh, ow, 1, kh, kw]
-  Expr seen(Expr x, double fill) const {
-    return windows_of(l, windows, l.reshape(x, {n, image.height, image.width, 1}), fill);
+  // [n, height, width, c] of an operand of either size, and a result of it.
+  Expr inside(Expr x, Extent2 size) const {
+    constexpr std::int64_t kOrder[] = {0, 2, 3, 1};
+    return channels_last ? l.permute(x, kOrder) : l.reshape(x, {n, size.height, size.width, 1});
   }
-  // A number for each window, to be used beside its taps: [n, oh, ow, 1, 1, 1].
-  Expr beside(Expr results) const {
-    return l.reshape(results, {n, windows.count.height, windows.count.width, 1, 1, 1});
+  Expr outside(Expr x) const {
+    if (!channels_last) return l.reshape(x, l.shape());
+    constexpr std::int64_t kOrder[] = {0, 3, 1, 2};
+    const Expr images = l.permute(x, kOrder);
+    l.prefer_channels_last(images);
+    return images;
   }
-  // [n, oh, ow, kh, kw, 1] added up to the node's shape.
-  Expr images_of(Expr taps) const {
-    return l.reshape(scattered(l, windows, taps, image), l.shape());
+
+  // [n, oh, ow, c, kh, kw]
+  Expr seen(Expr x, double fill) const { return windows_of(l, windows, inside(x, image), fill); }
+  // A number for each window, to be used beside its taps: [n, oh, ow, c, 1, 1] or [.., 1, 1, c].
+  Expr beside(Expr results, bool last) const {
+    const Extent2 count = windows.count;
+    const Shape before{n, count.height, count.width, c, 1, 1},
+        after{n, count.height, count.width, 1, 1, c};
+    return l.reshape(inside(results, count), last ? after : before);
   }
+  // [n, oh, ow, kh, kw, c] added up to the node's shape.
+  Expr images_of(Expr taps) const { return outside(scattered(l, windows, taps, image)); }
   Shape taps() const {
-    return {n, windows.count.height, windows.count.width, spec.kernel.height, spec.kernel.width, 1};
+    return {n, windows.count.height, windows.count.width, spec.kernel.height, spec.kernel.width, c};
   }
   // The number of a tap in its window, i32, [1, 1, 1, kh, kw] with a last axis, or one before them.
   Expr numbers(bool last) const {
@@ -57,10 +72,10 @@ struct Pool {
     return l.cast(l.reshape(number, shape), DType::i32);
   }
   Expr is_chosen(Expr positions, bool last) const {
-    return l.binary(ScalarOp::eq, l.cast(beside(positions), DType::i32), numbers(last));
+    return l.binary(ScalarOp::eq, l.cast(beside(positions, last), DType::i32), numbers(last));
   }
 
-  // The index of a window along one direction, beside results [n, oh, ow, 1].
+  // The index of a window along one direction, beside results [n, oh, ow, c].
   Expr window(int axis) const {
     const Extent2 count = windows.count;
     return l.iota(axis == 1 ? Shape{1, count.height, 1, 1} : Shape{1, 1, count.width, 1}, axis);
@@ -71,7 +86,8 @@ struct Pool {
   const PoolSpec spec;
   const Extent2 image;
   const Windows windows;
-  std::int64_t n;
+  const bool channels_last;
+  std::int64_t n, c;
 };
 
 // The first tap of each window along a direction that is not in the padding.
@@ -120,10 +136,10 @@ Expr divisor(const Pool& p, DType dtype) {
 // x: the largest elements, and where in their windows the first of them are
 void max_pool(Lowering& l) {
   const Expr x = l.in(0);
-  const Pool p(l, x.shape(), l.shape());
+  const Pool p(l, x.shape(), l.shape(), x);
   constexpr double kLowest = -std::numeric_limits<double>::infinity();
   const Expr seen = p.seen(x, kLowest), largest = l.reduce(ReduceOp::Max, seen, kTaps);
-  l.out(0, l.reshape(largest, l.shape()));
+  l.out(0, p.outside(largest));
   Expr position = l.reduce(ReduceOp::ArgMax, seen, kTaps);
   const PoolSpec& s = p.spec;
   if (s.padding != Extent2(0)) {
@@ -135,37 +151,40 @@ void max_pool(Lowering& l) {
     position = l.where(is_lowest, first, position);
   }
   const bool small = s.kernel.height * s.kernel.width <= 256;
-  l.out(1, l.reshape(l.cast(position, small ? DType::u8 : DType::i32), l.shape()));
+  l.out(1, p.outside(l.stored(l.cast(position, small ? DType::u8 : DType::i32))));
 }
 
 // The gradient of the result, positions
 void max_pool_grad(Lowering& l) {
   const Expr g = l.in(0);
-  const Pool p(l, l.shape(), g.shape());
-  l.out(p.images_of(l.where(p.is_chosen(l.in(1), true), p.beside(g), l.constant(0, g.dtype()))));
+  const Expr positions = l.in(1);
+  const Pool p(l, l.shape(), g.shape(), l.has_channels_last(g) ? g : positions);
+  l.out(p.images_of(
+      l.where(p.is_chosen(positions, true), p.beside(g, true), l.constant(0, g.dtype()))));
 }
 
 // Images, positions: what is there
 void max_pool_at(Lowering& l) {
   const Expr x = l.in(0);
-  const Pool p(l, x.shape(), l.shape());
+  const Pool p(l, x.shape(), l.shape(), x);
   const Expr seen = l.where(p.is_chosen(l.in(1), false), p.seen(x, 0), l.constant(0, x.dtype()));
-  l.out(l.reshape(l.reduce(ReduceOp::Sum, seen, kTaps), l.shape()));
+  l.out(p.outside(l.reduce(ReduceOp::Sum, seen, kTaps)));
 }
 
 void avg_pool(Lowering& l) {
   const Expr x = l.in(0);
-  const Pool p(l, x.shape(), l.shape());
+  const Pool p(l, x.shape(), l.shape(), x);
   const Expr sums = l.reduce(ReduceOp::Sum, p.seen(x, 0), kTaps);
-  l.out(l.reshape(sums / divisor(p, x.dtype()), l.shape()));
+  l.out(p.outside(sums / divisor(p, x.dtype())));
 }
 
 void avg_pool_grad(Lowering& l) {
   const Expr g = l.in(0);
-  const Pool p(l, l.shape(), g.shape());
+  const Pool p(l, l.shape(), g.shape(), g);
   const Extent2 count = p.windows.count;
-  const Expr share = l.reshape(g, {p.n, count.height, count.width, 1}) / divisor(p, g.dtype());
-  l.out(p.images_of(l.expand(p.beside(share), p.taps())));
+  const Expr share = p.inside(g, count) / divisor(p, g.dtype());
+  const Expr beside = l.reshape(share, {p.n, count.height, count.width, 1, 1, p.c});
+  l.out(p.images_of(l.expand(beside, p.taps())));
 }
 
 }  // namespace volta::graph::expand

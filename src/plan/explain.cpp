@@ -62,8 +62,9 @@ std::string holder_text(const graph::Node& node, const SavedFor& saved_for) {
 
 void Account::add_step(const StepDraft& step, const std::vector<Value>& values) {
   StepInfo info;
-  if (step.is_sort) {
-    const SortStep& s = step.sort;
+  const bool is_call = step.segments.empty();
+  if (const auto* sort = std::get_if<SortStep>(&step.call); sort != nullptr && is_call) {
+    const SortStep& s = *sort;
     const auto keys = static_cast<std::uint64_t>(s.rows * s.length);
     const auto found = static_cast<std::uint64_t>(s.rows * s.count);
     info.kind = "sort";
@@ -73,8 +74,21 @@ void Account::add_step(const StepDraft& step, const std::vector<Value>& values) 
         keys * static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(s.length)));
     info.bytes_read = keys * size_of(s.dtype);
     info.bytes_written = found * (size_of(s.index_dtype) + (s.has_values ? size_of(s.dtype) : 0));
-  } else if (step.segments.empty()) {
-    const MatmulStep& m = step.matmul;
+  } else if (const auto* conv = std::get_if<ConvStep>(&step.call); conv != nullptr && is_call) {
+    const ConvStep& s = *conv;
+    info.kind = "convolution";
+    info.what =
+        fmt::format("{} {} with {}", s.label, to_string(Shape{s.n, s.in[0], s.in[1], s.c_in}),
+                    to_string(Shape{s.c_out, s.kernel[0], s.kernel[1], s.group_in()}));
+    info.schedule = "library";
+    info.operations = static_cast<std::uint64_t>(2 * s.work());
+    const std::int64_t sizes[] = {s.result_size(), s.input_size(), s.weight_size()};
+    const std::int64_t written = sizes[static_cast<int>(s.kind)];
+    info.bytes_written = size_of(s.dtype) * static_cast<std::uint64_t>(written);
+    info.bytes_read =
+        size_of(s.dtype) * static_cast<std::uint64_t>(sizes[0] + sizes[1] + sizes[2] - written);
+  } else if (is_call) {
+    const auto& m = std::get<MatmulStep>(step.call);
     info.kind = "matmul";
     info.what = fmt::format("{} {} x {}", m.label, to_string(Shape{m.batch, m.m, m.k}),
                             to_string(Shape{m.k, m.n}));
@@ -82,8 +96,8 @@ void Account::add_step(const StepDraft& step, const std::vector<Value>& values) 
     info.operations = static_cast<std::uint64_t>(2 * m.batch * m.m * m.n * m.k);
     const std::uint64_t size = size_of(m.dtype);
     info.bytes_read = size * static_cast<std::uint64_t>(
-                                 values[static_cast<std::size_t>(step.matmul_a)].shape.numel() +
-                                 values[static_cast<std::size_t>(step.matmul_b)].shape.numel());
+                                 values[static_cast<std::size_t>(step.reads[0])].shape.numel() +
+                                 values[static_cast<std::size_t>(step.reads[1])].shape.numel());
     info.bytes_written =
         size_of(m.result_dtype()) * static_cast<std::uint64_t>(m.batch * m.m * m.n);
   } else {

@@ -117,7 +117,7 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
       }
       const bool memory = v.is_step() || (v.kind == ValueKind::Gather && k == 0);
       if (memory) push_memory(v.in[k]);
-      if (v.kind == ValueKind::Sort) {
+      if (v.kind == ValueKind::Sort || v.kind == ValueKind::Conv) {
         stack.push_back({v.in[k], {}, false});
         continue;
       }
@@ -233,8 +233,7 @@ void Fusion::start() {
     }
     const int number = static_cast<int>(parts_.size());
     Part fresh;
-    fresh.is_matmul = at(id).kind == ValueKind::Matmul;
-    fresh.is_sort = at(id).kind == ValueKind::Sort;
+    fresh.is_call = at(id).is_step();
     fresh.space = space_of_root(values_, id);
     fresh.roots = {id};
     fresh.latest = id;
@@ -273,8 +272,7 @@ const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
 void Fusion::propose(int a, int b) {
   if (a == b) return;
   const Part &x = part(std::min(a, b)), &y = part(std::max(a, b));
-  if (x.is_matmul || y.is_matmul || x.is_sort || y.is_sort || !sizes_agree(x.space, y.space))
-    return;
+  if (x.is_call || y.is_call || !sizes_agree(x.space, y.space)) return;
   if (x.stage != y.stage && x.stage != 0 && y.stage != 0) return;
   std::int64_t saved = 0;
   std::vector<int> both;
@@ -465,8 +463,7 @@ void Fusion::finish() {
   for (const auto& [root, p] : order) {
     Part& from = part(p);
     Group group;
-    group.is_matmul = from.is_matmul;
-    group.is_sort = from.is_sort;
+    group.is_call = from.is_call;
     group.space = std::move(from.space);
     group.roots = from.roots;
     const int own = number[static_cast<std::size_t>(p)];

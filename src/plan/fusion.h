@@ -51,7 +51,7 @@ class Fusion {
 
  private:
   struct Part {
-    bool is_matmul = false, is_sort = false;
+    bool is_call = false;
     Space space;
     std::vector<int> roots;  // in order of value number
     std::vector<int> reads;  // leaves and roots it reads, its own included; sorted

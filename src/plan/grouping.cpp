@@ -104,6 +104,10 @@ void Grouper::mark_stored() {
     const Value& v = values_[i];
     if (v.kind == ValueKind::Gather || v.kind == ValueKind::Search || v.kind == ValueKind::Sort)
       store(v.in[0]);
+    if (v.kind == ValueKind::Conv) {
+      store(v.in[0]);
+      store(v.in[1]);
+    }
     if (v.kind == ValueKind::Matmul) {
       for (int side = 0; side < 2; ++side) {
         if (matrix_view(values_, stored, v.in[static_cast<std::size_t>(side)]).base < 0) {
@@ -327,8 +331,7 @@ void Grouper::merge_points() {
     for (std::size_t h = 0; h < groups.size(); ++h) {
       const auto& dims = groups[h].space.dims;
       const bool empty = std::count(dims.begin(), dims.end(), 0) > 0;
-      if (h == g || gone[h] || empty || groups[h].is_matmul || groups[h].is_sort ||
-          loads_[h].size() <= loads_[g].size()) {
+      if (h == g || gone[h] || empty || groups[h].is_call || loads_[h].size() <= loads_[g].size()) {
         continue;
       }
       const bool covers = std::all_of(loads_[g].begin(), loads_[g].end(), [&](int load) {

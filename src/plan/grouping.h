@@ -22,7 +22,7 @@ struct MatrixView {
 };
 
 struct Group {
-  bool is_matmul = false, is_sort = false;
+  bool is_call = false;  // a step outside the kernel language
   Space space;
   std::vector<int> roots;  // in order of value number
   std::vector<int> once;   // one-element values stored along the way

@@ -12,8 +12,13 @@
 #include "graph/node.h"
 #include "graph/segment.h"
 #include "kernel/program.h"
+#include "plan/plan_steps.h"
 #include "volta/dtype.h"
 #include "volta/shape.h"
+
+namespace volta {
+struct DeviceEntry;
+}
 
 namespace volta::plan {
 
@@ -42,6 +47,7 @@ enum class ValueKind : std::uint8_t {
   Search,  // in: ascending keys [n], value; attrs: {offset, stride, count}: how many of the count
            // keys at offset + i * stride are smaller than the value (i32)
   Matmul,  // attrs: {transpose_a, transpose_b, tf32}; of halves: f32, or rounded to theirs
+  Conv,    // in: images and weights, or twice images (ConvStep); attrs: see conv_attrs
   Sort,    // in: keys [rows, n]; attrs: {count, descending}: where the first `count` keys of each
            // row in order stand (i32 or i64), [rows, count]; equal keys keep their order
   SortedKeys,  // in: a Sort: the keys it found
@@ -66,7 +72,8 @@ struct Value {
 
   // A step of its own, outside the kernel language.
   bool is_step() const {
-    return kind == ValueKind::Matmul || kind == ValueKind::Sort || kind == ValueKind::SortedKeys;
+    return kind == ValueKind::Matmul || kind == ValueKind::Conv || kind == ValueKind::Sort ||
+           kind == ValueKind::SortedKeys;
   }
   // Computed by going over rows: a root wherever it is used.
   bool is_over_rows() const { return kind == ValueKind::Reduce || kind == ValueKind::Scan; }
@@ -153,11 +160,20 @@ class Lowering {
   Expr sort(Expr keys, std::int64_t count, bool descending, DType index);
   Expr sorted_keys(Expr sort);
   Expr matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool tf32);
+  // The step as a call of the backend's library; an empty Expr where it has none for it. Operands
+  // as ConvStep says, weights with their channels second.
+  Expr convolution(ConvStep step, Expr a, Expr b);
+  // Images [n, channels, height, width] that had better lie in memory with their channels last.
+  void prefer_channels_last(Expr images) { channels_last_.push_back(images.id); }
+  // Whether they are computed, element by element, from images that lie so.
+  bool has_channels_last(Expr images) const;
   // The value, in memory: what it is computed from is needed no longer.
   Expr stored(Expr a);
 
  private:
   void lower_node(graph::Node& node);
+  void lay_out_images();
+  Expr rebuilt(Value v, bool channels_last);
   void turn_products(const graph::Batch& batch);
   void round_products(const graph::Batch& batch);
   std::vector<int> count_uses(const graph::Batch& batch) const;
@@ -173,15 +189,21 @@ class Lowering {
 
   bool wide_device_;
   bool multiplies_halves_ = false;
+  const DeviceEntry* device_ = nullptr;
   graph::Node* node_ = nullptr;
+  const Value* origin_ = nullptr;  // what is being rebuilt
   std::unordered_map<std::string, int> merged_;
   std::unordered_map<const graph::Node*, int> leaf_values_;
   std::unordered_map<const graph::Node*, std::vector<int>> results_;  // of operations with several
   int arg_ = 0;                                                       // argument words seen so far
   int site_ = 0;
   std::uint32_t stage_ = 0, stages_ = 0;
-  std::vector<int> node_args_;  // argument number per input of the node, -1 where none
+  std::vector<int> channels_last_;  // what prefer_channels_last was told
+  std::vector<int> node_args_;      // argument number per input of the node, -1 where none
 };
+
+// The step that a Conv is, without buffers and label.
+ConvStep conv_of(const std::vector<Value>& values, const Value& v);
 
 // Into how many chunks a reduction is cut; 1: not at all.
 VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results,

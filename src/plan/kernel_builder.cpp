@@ -392,6 +392,7 @@ class Builder {
       case ValueKind::Reduce:
       case ValueKind::Scan:
       case ValueKind::Matmul:
+      case ValueKind::Conv:
       case ValueKind::Sort:
       case ValueKind::SortedKeys:
         break;

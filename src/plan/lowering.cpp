@@ -135,6 +135,7 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(w
   if (!batch.nodes.empty()) {
     const DeviceEntry& entry = *batch.nodes.front()->entry;
     multiplies_halves_ = entry.backend.multiplies_halves(entry.index);
+    device_ = &entry;
   }
   values.reserve(batch.nodes.size() * 4 + batch.leaves.size());
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
@@ -145,6 +146,7 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(w
   }
   node_values.assign(batch.nodes.size(), -1);
   for (Node* node : batch.nodes) lower_node(*node);
+  lay_out_images();
   round_products(batch);
   turn_products(batch);
 }
@@ -323,10 +325,18 @@ Expr Lowering::insert(Value value) {
     value.epoch = node_->epoch;
     value.stage = stage_;
   }
+  if (origin_ != nullptr && value.in[0] >= 0) {
+    value.epoch = origin_->epoch;
+    value.stage = origin_->stage;
+  }
   put(key, &value.epoch, sizeof value.epoch);
   put(key, &value.stage, sizeof value.stage);
-  if (const auto found = merged_.find(key); found != merged_.end()) return {this, found->second};
+  if (const auto found = merged_.find(key); found != merged_.end()) {
+    if (value.stored) values[static_cast<std::size_t>(found->second)].stored = true;
+    return {this, found->second};
+  }
   if (node_ != nullptr) value.label = graph::op_info(node_->op).name;
+  if (origin_ != nullptr) value.label = origin_->label;
   const int id = static_cast<int>(values.size());
   values.push_back(std::move(value));
   merged_.emplace(std::move(key), id);

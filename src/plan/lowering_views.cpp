@@ -17,13 +17,26 @@ Expr Lowering::reshape(Expr a, const Shape& shape) {
 }
 
 Expr Lowering::permute(Expr a, std::span<const std::int64_t> order) {
-  bool identity = true;
+  const Shape from = a.shape();
   std::vector<std::int64_t> sizes(order.size());
+  bool in_order = true;  // only axes of size 1 move
+  std::int64_t before = -1;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    identity = identity && order[i] == static_cast<std::int64_t>(i);
-    sizes[i] = a.shape()[static_cast<int>(order[i])];
+    sizes[i] = from[static_cast<int>(order[i])];
+    if (sizes[i] == 1) continue;
+    in_order = in_order && order[i] > before;
+    before = order[i];
   }
-  if (identity) return a;
+  if (in_order) return reshape(a, Shape(sizes));
+  const Expr inner{this, at(a).in[0]};
+  if (at(a).kind == ValueKind::Permute) {
+    std::vector<std::int64_t> both;
+    for (const std::int64_t axis : order)
+      both.push_back(at(a).attrs[static_cast<std::size_t>(axis)]);
+    return permute(inner, both);
+  }
+  if (at(a).kind == ValueKind::Expand && inner.shape().rank() == from.rank())
+    return expand(permute(inner, order), Shape(sizes));
   Value value{.kind = ValueKind::Permute, .dtype = a.dtype(), .shape = Shape(sizes)};
   value.in[0] = a.id;
   value.attrs.assign(order.begin(), order.end());

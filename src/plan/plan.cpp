@@ -26,8 +26,7 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
   const MatrixView a = matrix_view(values, grouping.stored, v.in[0]);
   const MatrixView b = matrix_view(values, grouping.stored, v.in[1]);
   const int rank = v.shape.rank();
-  StepDraft step;
-  MatmulStep& m = step.matmul;
+  MatmulStep m;
   m.dtype = values[static_cast<std::size_t>(v.in[0])].dtype;
   m.f32_result = v.dtype != m.dtype;
   m.m = v.shape[rank - 2];
@@ -47,31 +46,56 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
   m.offset_a = a.offset;
   m.offset_b = b.offset;
   m.label = v.label;
-  step.matmul_value = id;
-  step.matmul_a = a.base;
-  step.matmul_b = b.base;
+  StepDraft step;
+  step.call = std::move(m);
+  step.reads = {a.base, b.base};
+  step.writes = {id};
+  return step;
+}
+
+StepDraft conv_step(const std::vector<Value>& values, int id) {
+  const Value& v = values[static_cast<std::size_t>(id)];
+  StepDraft step;
+  ConvStep conv = conv_of(values, v);
+  conv.label = v.label;
+  step.call = std::move(conv);
+  step.reads = {reshape_base(values, v.in[0]), reshape_base(values, v.in[1])};
+  step.writes = {id};
   return step;
 }
 
 StepDraft sort_step(const std::vector<Value>& values, const Group& group, bool wide_device) {
-  StepDraft step;
-  step.is_sort = true;
-  step.sort_indices = group.roots.front();
-  if (group.roots.size() > 1) step.sort_values = group.roots[1];
-  const Value& v = values[static_cast<std::size_t>(step.sort_indices)];
-  step.sort_keys = reshape_base(values, v.in[0]);
+  const Value& v = values[static_cast<std::size_t>(group.roots.front())];
   const Value& keys = values[static_cast<std::size_t>(v.in[0])];
-  SortStep& s = step.sort;
+  SortStep s;
   s.dtype = keys.dtype;
   s.index_dtype = v.dtype;
   s.descending = v.attrs[1] != 0;
-  s.has_values = step.sort_values >= 0;
+  s.has_values = group.roots.size() > 1;
   s.rows = keys.shape[0];
   s.length = keys.shape[1];
   s.count = v.attrs[0];
   s.label = v.label;
+  StepDraft step;
+  step.reads = {reshape_base(values, v.in[0])};
+  step.writes = group.roots;
   if (wide_device) step.scratch_bytes = sort_scratch_bytes(s);
+  step.call = std::move(s);
   return step;
+}
+
+// The call that the group is.
+StepDraft call_step(const std::vector<Value>& values, const Grouping& grouping, const Group& group,
+                    bool wide_device) {
+  const int id = group.roots.front();
+  switch (values[static_cast<std::size_t>(id)].kind) {
+    case ValueKind::Matmul:
+      return matmul_step(values, grouping, id);
+    case ValueKind::Conv:
+      return conv_step(values, id);
+    default:
+      return sort_step(values, group, wide_device);
+  }
 }
 
 // The kernels and products of a grouping. Throws NeedsStore.
@@ -79,14 +103,14 @@ std::vector<StepDraft> steps_of(const std::vector<Value>& values, const Grouping
                                 bool wide_device) {
   std::vector<StepDraft> steps;
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    const Group& group = grouping.groups[g];
     StepDraft step;
-    if (grouping.groups[g].is_matmul) {
-      step = matmul_step(values, grouping, grouping.groups[g].roots.front());
-      if (step.matmul_a < 0 || step.matmul_b < 0)
-        throw NeedsStore{
-            values[static_cast<std::size_t>(step.matmul_value)].in[step.matmul_a < 0 ? 0 : 1]};
-    } else if (grouping.groups[g].is_sort) {
-      step = sort_step(values, grouping.groups[g], wide_device);
+    if (group.is_call) {
+      step = call_step(values, grouping, group, wide_device);
+      for (std::size_t k = 0; k < step.reads.size(); ++k) {
+        const Value& v = values[static_cast<std::size_t>(group.roots.front())];
+        if (step.reads[k] < 0) throw NeedsStore{v.in[k]};
+      }
     } else {
       step.segments.push_back(build_kernel(values, grouping, static_cast<int>(g), wide_device));
     }
@@ -229,19 +253,18 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
     account->explanation.arena_bytes = plan->steps.arena_bytes;
   }
   for (StepDraft& step : steps) {
-    if (step.is_sort) {
-      step.sort.keys = buffer(step.sort_keys);
-      step.sort.indices = buffer(step.sort_indices);
-      if (step.sort.has_values) step.sort.values = buffer(step.sort_values);
-      step.sort.scratch = {BufferRef::Kind::Temp, 0, step.scratch_offset};
-      plan->steps.steps.emplace_back(std::move(step.sort));
-      continue;
-    }
     if (step.segments.empty()) {
-      step.matmul.a = buffer(step.matmul_a);
-      step.matmul.b = buffer(step.matmul_b);
-      step.matmul.c = buffer(step.matmul_value);
-      plan->steps.steps.emplace_back(std::move(step.matmul));
+      std::vector<BufferRef> reads, writes;
+      for (const int value : step.reads) reads.push_back(buffer(value));
+      for (const int value : step.writes) writes.push_back(buffer(value));
+      if (auto* sort = std::get_if<SortStep>(&step.call))
+        sort->scratch = {BufferRef::Kind::Temp, 0, step.scratch_offset};
+      std::visit(
+          [&](auto& call) {
+            call.bind(reads, writes);
+            plan->steps.steps.emplace_back(std::move(call));
+          },
+          step.call);
       continue;
     }
     KernelStep kernel;

@@ -2,8 +2,10 @@
 // and nothing to its left.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -54,6 +56,42 @@ struct MatmulStep {
   std::string label;
 
   DType result_dtype() const { return f32_result ? DType::f32 : dtype; }
+  void bind(std::span<const BufferRef> reads, std::span<const BufferRef> writes) {
+    a = reads[0];
+    b = reads[1];
+    c = writes[0];
+  }
+};
+
+// A convolution of images [n, height, width, channels] with weights [out, in / groups, kernel
+// height, kernel width], or [out, kernel height, kernel width, in / groups]; everything contiguous.
+// Forward: a the input, b the weights, c the result. InputGrad: a the result's gradient, b the
+// weights, c the input's. WeightGrad: a the input, b the result's gradient, c the weights'.
+struct ConvStep {
+  enum class Kind : std::uint8_t { Forward, InputGrad, WeightGrad };
+  using Pair = std::array<std::int64_t, 2>;  // along height and width
+  Kind kind = Kind::Forward;
+  DType dtype = DType::f32;  // of all three
+  bool tf32 = false;
+  bool weight_channels_last = false;
+  std::int64_t n = 0, c_in = 0, c_out = 0, groups = 1;
+  Pair in{}, out{}, kernel{}, stride{}, padding{}, dilation{};  // padding at the start; the end's
+                                                                // follows from the sizes
+  BufferRef a, b, c;
+  std::string label;
+
+  std::int64_t group_in() const { return c_in / groups; }
+  std::int64_t group_out() const { return c_out / groups; }
+  std::int64_t input_size() const { return n * in[0] * in[1] * c_in; }
+  std::int64_t result_size() const { return n * out[0] * out[1] * c_out; }
+  std::int64_t weight_size() const { return c_out * group_in() * kernel[0] * kernel[1]; }
+  // Multiplications with additions.
+  std::int64_t work() const { return result_size() * group_in() * kernel[0] * kernel[1]; }
+  void bind(std::span<const BufferRef> reads, std::span<const BufferRef> writes) {
+    a = reads[0];
+    b = reads[1];
+    c = writes[0];
+  }
 };
 
 // Stable sort of the rows of keys [rows, length], NaN greatest: indices [rows, count] says where
@@ -67,9 +105,15 @@ struct SortStep {
   BufferRef keys, indices, values;
   BufferRef scratch;  // scratch_bytes of the arena, for backends that ask for them
   std::string label;
+
+  void bind(std::span<const BufferRef> reads, std::span<const BufferRef> writes) {
+    keys = reads[0];
+    indices = writes[0];
+    if (has_values) values = writes[1];
+  }
 };
 
-using Step = std::variant<KernelStep, MatmulStep, SortStep>;
+using Step = std::variant<KernelStep, MatmulStep, SortStep, ConvStep>;
 
 struct PlanSteps {
   std::uint32_t id = 0;  // unique in the process

@@ -140,19 +140,9 @@ std::vector<std::vector<int>> step_needs(const std::vector<StepDraft>& steps) {
 }  // namespace
 
 void StepDraft::collect() {
+  if (segments.empty()) return;
   reads.clear();
   writes.clear();
-  if (is_sort) {
-    reads = {sort_keys};
-    writes = {sort_indices};
-    if (sort_values >= 0) writes.push_back(sort_values);
-    return;
-  }
-  if (segments.empty()) {
-    reads = {matmul_a, matmul_b};
-    writes = {matmul_value};
-    return;
-  }
   for (const KernelDraft& kernel : segments) {
     for (std::size_t s = 0; s < kernel.slot_values.size(); ++s) {
       if (kernel.program.slots[s].read) reads.push_back(kernel.slot_values[s]);

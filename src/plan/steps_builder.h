@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <variant>
 #include <vector>
 
 #include "plan/grouping.h"
@@ -10,17 +11,13 @@
 
 namespace volta::plan {
 
-// A step before its buffers have places: a kernel (several segments when merged), a product, or a
-// sort.
+// A step before its buffers have places: a kernel (several segments when merged), or a call of
+// something outside the kernel language.
 struct StepDraft {
-  std::vector<KernelDraft> segments;  // empty: a product or a sort
-  bool is_sort = false;
-  SortStep sort;
-  int sort_keys = -1, sort_indices = -1, sort_values = -1;
+  std::vector<KernelDraft> segments;  // empty: a call
+  std::variant<MatmulStep, SortStep, ConvStep> call;
   std::uint64_t scratch_bytes = 0, scratch_offset = 0;  // memory of the arena for this step alone
-  MatmulStep matmul;
-  int matmul_value = -1, matmul_a = -1, matmul_b = -1;
-  std::vector<int> reads, writes;  // values
+  std::vector<int> reads, writes;  // values; of a call as its bind() wants them
   int kind = -1;                   // kernels of one text have one number; -1: not to be merged
 
   void collect();

@@ -25,7 +25,7 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
       }
     }
     group.space = std::move(*space);
-    if (group.roots.size() == 1 || group.is_sort) continue;
+    if (group.roots.size() == 1 || group.is_call) continue;
     for (const int root : group.roots) {
       if (!fits(values, grouping, root, static_cast<int>(g))) return false;
     }

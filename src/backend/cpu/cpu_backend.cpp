@@ -9,6 +9,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "backend/cpu/conv.h"
 #include "backend/cpu/cpu_executable.h"
 #include "backend/program_table.h"
 #include "core/counting.h"
@@ -39,6 +40,9 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
            static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
   }
   bool supports(int, DType) const override { return true; }
+  ConvWeights convolution_weights(int, const plan::ConvStep& step) const override {
+    return cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None;
+  }
 
   Address allocate(int, std::size_t bytes) override {
     // The system would promise more than there is, and end the process later.

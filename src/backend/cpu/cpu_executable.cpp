@@ -3,16 +3,16 @@
 #include "backend/cpu/cpu_executable.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "backend/cpu/block_launch.h"
+#include "backend/cpu/conv.h"
 #include "backend/cpu/matmul.h"
+#include "backend/cpu/scratch.h"
 #include "backend/cpu/sort.h"
 #include "backend/matmul_program.h"
 #include "core/counting.h"
@@ -24,28 +24,6 @@ namespace {
 
 // Elements below which a second thread costs more than it brings.
 constexpr std::int64_t kSerialWork = 16 * 1024;
-
-// Memory of the calling thread, grown when a launch needs more.
-struct Scratch {
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte, Free> memory;
-  std::size_t size = 0;
-};
-std::byte* thread_scratch(std::size_t bytes) {
-  auto& [memory, size] = ThreadOwned<Scratch>::get();
-  if (size < bytes) {
-    const std::size_t rounded = std::max<std::size_t>((bytes + 4095) / 4096 * 4096, 64 * 1024);
-    size = 0;  // should there be no memory
-    memory.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
-    if (memory == nullptr) throw std::bad_alloc();
-    // Registers may be read before they are written, where a block ends inside a vector.
-    std::fill_n(memory.get(), rounded, std::byte{0});
-    size = rounded;
-  }
-  return memory.get();
-}
 
 // Where the slots of a launch lie. Workers read the table while the calling thread waits for them.
 struct SlotTable {
@@ -64,10 +42,14 @@ struct KernelLaunch {
   bool uniform_stores = false;
 };
 
-struct MatmulLaunch {
-  std::unique_ptr<Matmul> call;
+// A product or a convolution.
+template <class Call>
+struct CallLaunch {
+  std::unique_ptr<Call> call;
   plan::BufferRef a, b, c;
 };
+using MatmulLaunch = CallLaunch<Matmul>;
+using ConvLaunch = CallLaunch<Conv>;
 
 // Addresses of one run.
 struct Addresses {
@@ -95,6 +77,9 @@ class CpuExecutable final : public Executable {
         add(*kernel, source);
       } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
         add(*matmul, source);
+      } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
+        steps_.emplace_back(ConvLaunch{make_conv(*conv), conv->a, conv->b, conv->c});
+        ++library_calls_;
       } else {
         steps_.emplace_back(std::get<plan::SortStep>(step));
         ++launches_;
@@ -114,6 +99,8 @@ class CpuExecutable final : public Executable {
         launch(*kernel, slots.data(), args.data());
       } else if (const auto* product = std::get_if<MatmulLaunch>(&step)) {
         product->call->run(addresses(product->a), addresses(product->b), addresses(product->c));
+      } else if (const auto* conv = std::get_if<ConvLaunch>(&step)) {
+        conv->call->run(addresses(conv->a), addresses(conv->b), addresses(conv->c));
       } else {
         const auto& sort = std::get<plan::SortStep>(step);
         sort_rows(sort, addresses(sort.keys), addresses(sort.indices),
@@ -200,7 +187,7 @@ class CpuExecutable final : public Executable {
   }
 
   kernel::ErrorRecord error_;
-  std::vector<std::variant<KernelLaunch, MatmulLaunch, plan::SortStep>> steps_;
+  std::vector<std::variant<KernelLaunch, MatmulLaunch, ConvLaunch, plan::SortStep>> steps_;
   std::size_t most_slots_ = 0;
   std::uint64_t launches_ = 0, library_calls_ = 0;
 };

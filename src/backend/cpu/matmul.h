@@ -18,7 +18,7 @@ class Matmul {
 
 // f32 or f64.
 VOLTA_BACKEND_API std::unique_ptr<Matmul> make_generic_matmul(const plan::MatmulStep& step);
-// f32 only; null in a build without oneDNN.
+// f32 only; null in a build without oneDNN or with VOLTA_ONEDNN=off.
 VOLTA_BACKEND_API std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& step);
 
 // The step with operands that every implementation takes: a batch of equal matrices one below the

@@ -5,11 +5,6 @@
 
 #ifdef VOLTA_HAS_ONEDNN
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.hpp>
-
-#ifdef VOLTA_HAS_OPENMP
-#include <omp.h>
-#endif
 
 #include <algorithm>
 #include <mutex>
@@ -17,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/simd_table.h"
 #include "platform/parallel.h"
 #include "volta/error.h"
@@ -37,24 +33,6 @@ constexpr std::int64_t kThinColumns = 16;
 constexpr std::int64_t kLeastDepth = 2048;
 // Small products of a batch are joined up to this many multiply-adds.
 constexpr std::int64_t kGroupWork = std::int64_t{1} << 20;
-
-dnnl::engine& engine() {
-  // Outlives objects with static storage.
-  static auto* cpu = new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return *cpu;
-}
-
-// While it lives, oneDNN plans and runs on the calling thread alone.
-class OneThread {
- public:
-#ifdef VOLTA_HAS_OPENMP
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-
- private:
-  int before_;
-#endif
-};
 
 struct TileShape {
   std::int64_t rows, columns;
@@ -142,12 +120,12 @@ class OneDnnMatmul final : public Matmul {
     const Desc a = matrix(count, rows, s.k, s.stride_a, row_step_a(), depth_step_a());
     const Desc b = matrix(count, s.k, columns, s.stride_b, depth_step_b(), column_step_b());
     const Desc c = matrix(count, rows, columns, s.stride_c, s.ldc, 1);
-    Tile tile{batch, row, column, {}, {}, {}, {}, {}, dnnl::stream(engine())};
+    Tile tile{batch, row, column, {}, {}, {}, {}, {}, dnnl::stream(onednn_engine())};
     // oneDNN caches primitives: tiles of one shape share the code.
-    tile.primitive = dnnl::matmul({dnnl::matmul::desc(a, b, c), engine()});
-    tile.a = dnnl::memory(a, engine(), nullptr);
-    tile.b = dnnl::memory(b, engine(), nullptr);
-    tile.c = dnnl::memory(c, engine(), nullptr);
+    tile.primitive = dnnl::matmul({dnnl::matmul::desc(a, b, c), onednn_engine()});
+    tile.a = dnnl::memory(a, onednn_engine(), nullptr);
+    tile.b = dnnl::memory(b, onednn_engine(), nullptr);
+    tile.c = dnnl::memory(c, onednn_engine(), nullptr);
     tile.arguments = {{DNNL_ARG_SRC, tile.a}, {DNNL_ARG_WEIGHTS, tile.b}, {DNNL_ARG_DST, tile.c}};
     tiles_.push_back(std::move(tile));
   }
@@ -288,6 +266,7 @@ class LongMatmul final : public Matmul {
 }  // namespace
 
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
+  if (!onednn_is_on()) return nullptr;
   const plan::MatmulStep step = fold_batch(original);
   try {
     if (SwappedMatmul::suits(step)) return std::make_unique<SwappedMatmul>(step);

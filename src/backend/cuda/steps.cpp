@@ -75,6 +75,8 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
     } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
       writes(matmul->c);
       steps_.emplace_back(ProductStep{*matmul, nullptr, {}, {}});
+    } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
+      throw BackendError(fmt::format("{}: no library for convolutions", conv->label));
     } else {
       const auto& sort = std::get<plan::SortStep>(step);
       for (SortLaunch& part : sort_launches(sort, kernel::Dialect::Cuda)) {

@@ -1,6 +1,8 @@
 // Prepares the steps of a plan and runs them.
 #include "backend/opencl/executable.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "backend/opencl/matmul_launch.h"
 #include "backend/sort_launches.h"
 #include "kernel/emit.h"
+#include "volta/error.h"
 
 namespace volta::opencl {
 
@@ -83,6 +86,10 @@ void OpenClExecutable::add(const plan::MatmulStep& step) {
 void OpenClExecutable::add(const plan::SortStep& step) {
   for (const SortLaunch& launch : sort_launches(step, kernel::Dialect::OpenCL))
     launches_.push_back(std::make_unique<KernelLaunch>(*device_, launch, step.label));
+}
+
+void OpenClExecutable::add(const plan::ConvStep& step) {
+  throw BackendError(fmt::format("{}: OpenCL has no library for convolutions", step.label));
 }
 
 void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,

@@ -26,6 +26,7 @@ class OpenClExecutable final : public Executable {
   void add(const plan::KernelStep& step);
   void add(const plan::MatmulStep& step);
   void add(const plan::SortStep& step);
+  static void add(const plan::ConvStep& step);
   void write_error(const kernel::ErrorRecord& record);
 
   std::shared_ptr<DeviceContext> device_;

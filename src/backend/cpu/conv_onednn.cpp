@@ -1,0 +1,333 @@
+// Convolutions through oneDNN. Its own threads would cut sums by their number; here the work is cut
+// into parts by shape alone (some images, or some rows of one), each part is one single-threaded
+// call, and Volta spreads them. Weights are brought into the library's order once a run.
+#include "backend/cpu/conv.h"
+
+#ifdef VOLTA_HAS_ONEDNN
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/onednn.h"
+#include "backend/cpu/scratch.h"
+#include "platform/parallel.h"
+#include "volta/error.h"
+
+namespace volta::cpu {
+namespace {
+
+using plan::ConvStep;
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+using Tag = dnnl::memory::format_tag;
+constexpr auto kF32 = dnnl::memory::data_type::f32;
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+
+// Parts there should be at least, as far as they keep that many multiply-adds each.
+constexpr std::int64_t kParts = 16;
+constexpr std::int64_t kLeastWork = std::int64_t{1} << 21;
+// Sums of weight gradients that parts keep for themselves, bytes.
+constexpr std::int64_t kMostSums = std::int64_t{64} << 20;
+
+// Rows of images: the first one and how many, of the input and of the result; and the padding above
+// and below that gives these from those.
+struct Rows {
+  std::int64_t in_first, in_count, out_first, out_count, above, below;
+};
+struct Part {
+  std::int64_t image, images;
+  Rows rows;
+};
+
+std::int64_t reach(const ConvStep& s, int axis) {
+  return s.dilation[static_cast<std::size_t>(axis)] *
+             (s.kernel[static_cast<std::size_t>(axis)] - 1) +
+         1;
+}
+
+// Padding at the end: what the sizes leave. Negative where the last pixels are not looked at.
+std::int64_t padding_after(std::int64_t in, std::int64_t out, std::int64_t stride,
+                           std::int64_t before, std::int64_t reach) {
+  return (out - 1) * stride + reach - in - before;
+}
+
+Rows all_rows(const ConvStep& s) {
+  return {0,
+          s.in[0],
+          0,
+          s.out[0],
+          s.padding[0],
+          padding_after(s.in[0], s.out[0], s.stride[0], s.padding[0], reach(s, 0))};
+}
+
+// The rows that are needed for rows [first, end) of the result, or of the input for its gradient;
+// nothing if they are no convolution by themselves.
+std::optional<Rows> some_rows(const ConvStep& s, std::int64_t first, std::int64_t end) {
+  const std::int64_t stride = s.stride[0], padding = s.padding[0], extent = reach(s, 0);
+  Rows r{};
+  if (s.kind == ConvStep::Kind::InputGrad) {
+    const std::int64_t above = first + padding - (extent - 1);
+    r.out_first = std::max<std::int64_t>(0, (above + stride - 1) / stride);
+    r.out_first = std::min(r.out_first, (first + padding) / stride);
+    r.out_count = std::min(s.out[0], (end - 1 + padding) / stride + 1) - r.out_first;
+    r.in_first = first;
+    r.in_count = end - first;
+    r.above = padding + first - r.out_first * stride;
+  } else {
+    r.out_first = first;
+    r.out_count = end - first;
+    r.in_first = std::max<std::int64_t>(0, first * stride - padding);
+    r.in_count = std::min(s.in[0], (end - 1) * stride - padding + extent) - r.in_first;
+    r.above = std::max<std::int64_t>(0, padding - first * stride);
+  }
+  if (r.in_count <= 0 || r.out_count <= 0) return std::nullopt;
+  r.below = padding_after(r.in_count, r.out_count, stride, r.above, extent);
+  if (r.below <= -stride || r.above >= extent) return std::nullopt;
+  return r;
+}
+
+std::vector<Part> parts_of(const ConvStep& s) {
+  const std::int64_t wanted = std::clamp<std::int64_t>(s.work() / kLeastWork, 1, kParts);
+  std::vector<Part> parts;
+  if (s.n >= wanted) {
+    const std::int64_t images = (s.n + wanted - 1) / wanted;
+    for (std::int64_t image = 0; image < s.n; image += images)
+      parts.push_back({image, std::min(images, s.n - image), all_rows(s)});
+    return parts;
+  }
+  const std::int64_t height = s.kind == ConvStep::Kind::InputGrad ? s.in[0] : s.out[0];
+  const std::int64_t cuts = std::min((wanted + s.n - 1) / s.n, height);
+  const std::int64_t step = (height + cuts - 1) / cuts;
+  for (std::int64_t image = 0; image < s.n; ++image) {
+    std::vector<Part> rows;
+    for (std::int64_t first = 0; first < height; first += step) {
+      const auto some = some_rows(s, first, std::min(height, first + step));
+      if (!some) break;
+      rows.push_back({image, 1, *some});
+    }
+    const bool whole = static_cast<std::int64_t>(rows.size()) * step < height;
+    if (whole) rows = {{image, 1, all_rows(s)}};
+    parts.insert(parts.end(), rows.begin(), rows.end());
+  }
+  return parts;
+}
+
+// A part of the convolution as a primitive with its memory.
+struct Call {
+  dnnl::primitive primitive;
+  dnnl::memory input, weights, result, scratchpad;
+  std::unordered_map<int, dnnl::memory> arguments;
+  dnnl::stream stream{onednn_engine()};
+  std::int64_t in_offset = 0, out_offset = 0;  // elements
+  std::size_t scratch_bytes = 0;
+};
+
+class OneDnnConv final : public Conv {
+ public:
+  explicit OneDnnConv(const ConvStep& step) : step_(step) {
+    [[maybe_unused]] const OneThread alone;
+    std::vector<Part> parts = parts_of(step);
+    if (step.kind == ConvStep::Kind::WeightGrad) limit_sums(parts);
+    for (const Part& part : parts) add(part);
+    user_weights_ = Desc(weight_dims(), kF32, step.groups > 1 ? Tag::goihw : Tag::oihw);
+    const std::size_t blocks = step.kind == ConvStep::Kind::WeightGrad ? calls_.size() : 1;
+    packed_bytes_ = (weights_->get_size() + 255) / 256 * 256;
+    const bool as_it_is = *weights_ == user_weights_ && blocks == 1;
+    if (!as_it_is) packed_.resize(blocks * packed_bytes_ / sizeof(float));
+    const dnnl::reorder::primitive_desc turn =
+        step.kind == ConvStep::Kind::WeightGrad
+            ? dnnl::reorder::primitive_desc(onednn_engine(), *weights_, onednn_engine(),
+                                            user_weights_)
+            : dnnl::reorder::primitive_desc(onednn_engine(), user_weights_, onednn_engine(),
+                                            *weights_);
+    turn_ = dnnl::reorder(turn);
+  }
+
+  void run(const void* a, const void* b, void* c) override {
+    // Addresses live in the memory objects: one run at a time.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    switch (step_.kind) {
+      case ConvStep::Kind::Forward:
+        return run_parts(a, turned(b), c);
+      case ConvStep::Kind::InputGrad:
+        return run_parts(c, turned(b), a);
+      case ConvStep::Kind::WeightGrad:
+        run_parts(a, packed_.empty() ? c : packed_.data(), b);
+        if (!packed_.empty()) collect(c);
+    }
+  }
+
+ private:
+  Dims weight_dims() const {
+    const ConvStep& s = step_;
+    if (s.groups == 1) return {s.c_out, s.c_in, s.kernel[0], s.kernel[1]};
+    return {s.groups, s.group_out(), s.group_in(), s.kernel[0], s.kernel[1]};
+  }
+
+  // Fewer parts where their sums would take too much memory.
+  void limit_sums(std::vector<Part>& parts) const {
+    const std::int64_t most =
+        std::max<std::int64_t>(1, kMostSums / std::max<std::int64_t>(1, 4 * step_.weight_size()));
+    if (static_cast<std::int64_t>(parts.size()) <= most) return;
+    const std::int64_t images = (step_.n + most - 1) / most;
+    parts.clear();
+    for (std::int64_t image = 0; image < step_.n; image += images)
+      parts.push_back({image, std::min(images, step_.n - image), all_rows(step_)});
+  }
+
+  void add(const Part& part) {
+    const ConvStep& s = step_;
+    const Rows& r = part.rows;
+    const Desc input({part.images, s.c_in, r.in_count, s.in[1]}, kF32, Tag::nhwc);
+    const Desc result({part.images, s.c_out, r.out_count, s.out[1]}, kF32, Tag::nhwc);
+    // All parts take their weights in the order that the first one asks for.
+    const Desc weights = weights_ ? *weights_ : Desc(weight_dims(), kF32, Tag::any);
+    const Dims strides{s.stride[0], s.stride[1]}, dilates{s.dilation[0] - 1, s.dilation[1] - 1},
+        before{r.above, s.padding[1]},
+        after{r.below, padding_after(s.in[1], s.out[1], s.stride[1], s.padding[1], reach(s, 1))};
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::convolution_forward::primitive_desc forward(
+        dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, kDirect, input, weights,
+                                        result, strides, dilates, before, after),
+        attr, onednn_engine());
+    Call call;
+    Desc scratchpad;
+    if (s.kind == ConvStep::Kind::Forward) {
+      call.primitive = dnnl::convolution_forward(forward);
+      keep(forward.weights_desc());
+      scratchpad = forward.scratchpad_desc();
+    } else if (s.kind == ConvStep::Kind::InputGrad) {
+      const dnnl::convolution_backward_data::primitive_desc pd(
+          dnnl::convolution_backward_data::desc(kDirect, input, weights, result, strides, dilates,
+                                                before, after),
+          attr, onednn_engine(), forward);
+      call.primitive = dnnl::convolution_backward_data(pd);
+      keep(pd.weights_desc());
+      scratchpad = pd.scratchpad_desc();
+    } else {
+      const dnnl::convolution_backward_weights::primitive_desc pd(
+          dnnl::convolution_backward_weights::desc(kDirect, input, weights, result, strides,
+                                                   dilates, before, after),
+          attr, onednn_engine(), forward);
+      call.primitive = dnnl::convolution_backward_weights(pd);
+      keep(pd.diff_weights_desc());
+      scratchpad = pd.scratchpad_desc();
+    }
+    const auto memory = [](const Desc& desc) {
+      return dnnl::memory(desc, onednn_engine(), nullptr);
+    };
+    call.input = memory(input);
+    call.weights = memory(*weights_);
+    call.result = memory(result);
+    call.scratchpad = memory(scratchpad);
+    call.scratch_bytes = scratchpad.get_size();
+    const bool to_input = s.kind == ConvStep::Kind::InputGrad,
+               to_weight = s.kind == ConvStep::Kind::WeightGrad,
+               forwards = s.kind == ConvStep::Kind::Forward;
+    call.arguments = {{to_input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, call.input},
+                      {to_weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, call.weights},
+                      {forwards ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, call.result},
+                      {DNNL_ARG_SCRATCHPAD, call.scratchpad}};
+    call.in_offset = (part.image * s.in[0] + r.in_first) * s.in[1] * s.c_in;
+    call.out_offset = (part.image * s.out[0] + r.out_first) * s.out[1] * s.c_out;
+    calls_.push_back(std::move(call));
+  }
+
+  void keep(const Desc& weights) {
+    if (!weights_) weights_ = weights;
+  }
+
+  // The weights in the library's order.
+  void* turned(const void* weights) {
+    if (packed_.empty()) return const_cast<void*>(weights);
+    const dnnl::memory from(user_weights_, onednn_engine(), const_cast<void*>(weights)),
+        to(*weights_, onednn_engine(), packed_.data());
+    dnnl::stream stream(onednn_engine());
+    turn_.execute(stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+    return packed_.data();
+  }
+
+  // The parts' sums, added up in order, in the caller's order.
+  void collect(void* weights) {
+    const std::size_t elements = weights_->get_size() / sizeof(float),
+                      stride = packed_bytes_ / sizeof(float);
+    platform::parallel_for(static_cast<std::int64_t>(elements), kSumGrain,
+                           [&](std::int64_t begin, std::int64_t end) {
+                             for (std::size_t part = 1; part < calls_.size(); ++part) {
+                               const float* more = packed_.data() + part * stride;
+                               for (std::int64_t i = begin; i < end; ++i)
+                                 packed_[static_cast<std::size_t>(i)] += more[i];
+                             }
+                           });
+    const dnnl::memory from(*weights_, onednn_engine(), packed_.data()),
+        to(user_weights_, onednn_engine(), weights);
+    dnnl::stream stream(onednn_engine());
+    turn_.execute(stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  }
+
+  void run_parts(const void* input, void* weights, const void* result) {
+    [[maybe_unused]] const OneThread alone;
+    const bool sums = step_.kind == ConvStep::Kind::WeightGrad;
+    platform::parallel_for(
+        static_cast<std::int64_t>(calls_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t n = begin; n < end; ++n) {
+            Call& call = calls_[static_cast<std::size_t>(n)];
+            const auto at = [](const void* base, std::int64_t offset) {
+              return const_cast<float*>(static_cast<const float*>(base) + offset);
+            };
+            call.input.set_data_handle(at(input, call.in_offset));
+            call.result.set_data_handle(at(result, call.out_offset));
+            const std::int64_t own =
+                sums ? n * static_cast<std::int64_t>(packed_bytes_ / sizeof(float)) : 0;
+            call.weights.set_data_handle(at(weights, own));
+            call.scratchpad.set_data_handle(thread_scratch(call.scratch_bytes));
+            call.primitive.execute(call.stream, call.arguments);
+          }
+        });
+  }
+
+  static constexpr std::int64_t kSumGrain = 16 * 1024;
+
+  ConvStep step_;
+  std::mutex mutex_;
+  std::vector<Call> calls_;
+  std::optional<Desc> weights_;  // as the library wants them
+  Desc user_weights_;
+  dnnl::reorder turn_;
+  std::size_t packed_bytes_ = 0;  // of one set of weights
+  std::vector<float> packed_;     // empty: the library takes the caller's
+};
+
+}  // namespace
+
+bool takes_conv(const plan::ConvStep& step) { return onednn_is_on() && step.dtype == DType::f32; }
+
+std::unique_ptr<Conv> make_conv(const plan::ConvStep& step) {
+  try {
+    return std::make_unique<OneDnnConv>(step);
+  } catch (const dnnl::error& error) {
+    throw BackendError(fmt::format(
+        "{}: oneDNN cannot prepare {} images of [{}, {}, {}] with {} kernels of [{}, {}]: {}",
+        step.label, step.n, step.c_in, step.in[0], step.in[1], step.c_out, step.kernel[0],
+        step.kernel[1], error.what()));
+  }
+}
+
+}  // namespace volta::cpu
+
+#else
+
+namespace volta::cpu {
+
+bool takes_conv(const plan::ConvStep&) { return false; }
+std::unique_ptr<Conv> make_conv(const plan::ConvStep&) { return nullptr; }
+
+}  // namespace volta::cpu
+
+#endif

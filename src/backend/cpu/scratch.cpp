@@ -1,0 +1,38 @@
+// Memory of the calling thread, grown when a launch needs more.
+#include "backend/cpu/scratch.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "core/thread_owned.h"
+
+namespace volta::cpu {
+namespace {
+
+struct Scratch {
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory;
+  std::size_t size = 0;
+};
+
+}  // namespace
+
+std::byte* thread_scratch(std::size_t bytes) {
+  auto& [memory, size] = ThreadOwned<Scratch>::get();
+  if (size < bytes) {
+    const std::size_t rounded = std::max<std::size_t>((bytes + 4095) / 4096 * 4096, 64 * 1024);
+    size = 0;  // should there be no memory
+    memory.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
+    if (memory == nullptr) throw std::bad_alloc();
+    // Registers may be read before they are written, where a block ends inside a vector.
+    std::fill_n(memory.get(), rounded, std::byte{0});
+    size = rounded;
+  }
+  return memory.get();
+}
+
+}  // namespace volta::cpu

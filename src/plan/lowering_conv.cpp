@@ -1,0 +1,85 @@
+// Convolutions as calls of a library.
+#include <utility>
+
+#include "backend/backend.h"
+#include "core/registry.h"
+#include "plan/ir.h"
+
+namespace volta::plan {
+namespace {
+
+constexpr std::int64_t kToLast[] = {0, 2, 3, 1}, kToSecond[] = {0, 3, 1, 2};
+
+std::vector<std::int64_t> attrs_of(const ConvStep& s) {
+  return {static_cast<std::int64_t>(s.kind),
+          s.stride[0],
+          s.stride[1],
+          s.padding[0],
+          s.padding[1],
+          s.dilation[0],
+          s.dilation[1],
+          s.groups,
+          s.tf32,
+          s.weight_channels_last};
+}
+
+}  // namespace
+
+ConvStep conv_of(const std::vector<Value>& values, const Value& v) {
+  const Value &a = values[static_cast<std::size_t>(v.in[0])],
+              &b = values[static_cast<std::size_t>(v.in[1])];
+  ConvStep s;
+  s.kind = static_cast<ConvStep::Kind>(v.attrs[0]);
+  s.dtype = v.dtype;
+  s.stride = {v.attrs[1], v.attrs[2]};
+  s.padding = {v.attrs[3], v.attrs[4]};
+  s.dilation = {v.attrs[5], v.attrs[6]};
+  s.groups = v.attrs[7];
+  s.tf32 = v.attrs[8] != 0;
+  s.weight_channels_last = v.attrs[9] != 0;
+  const bool to_input = s.kind == ConvStep::Kind::InputGrad,
+             to_weight = s.kind == ConvStep::Kind::WeightGrad;
+  const Shape &input = to_input ? v.shape : a.shape, &weight = to_weight ? v.shape : b.shape,
+              &result = to_input    ? a.shape
+                        : to_weight ? b.shape
+                                    : v.shape;
+  s.n = input[0];
+  s.in = {input[1], input[2]};
+  s.c_in = input[3];
+  s.out = {result[1], result[2]};
+  s.c_out = result[3];
+  const int height = s.weight_channels_last ? 1 : 2;
+  s.kernel = {weight[height], weight[height + 1]};
+  return s;
+}
+
+Expr Lowering::convolution(ConvStep step, Expr a, Expr b) {
+  step.dtype = a.dtype();
+  auto weights = device_->backend.convolution_weights(device_->index, step);
+  if (weights == ConvWeights::None && size_of(step.dtype) == 2) {
+    step.dtype = DType::f32;
+    weights = device_->backend.convolution_weights(device_->index, step);
+    a = cast(a, DType::f32);
+    b = cast(b, DType::f32);
+  }
+  if (weights == ConvWeights::None) return {};
+  step.weight_channels_last = weights == ConvWeights::ChannelsLast;
+  const bool to_weight = step.kind == ConvStep::Kind::WeightGrad;
+  Value value{.kind = ValueKind::Conv, .dtype = step.dtype};
+  if (step.kind == ConvStep::Kind::Forward) {
+    value.shape = {step.n, step.out[0], step.out[1], step.c_out};
+  } else if (step.kind == ConvStep::Kind::InputGrad) {
+    value.shape = {step.n, step.in[0], step.in[1], step.c_in};
+  } else if (step.weight_channels_last) {
+    value.shape = {step.c_out, step.kernel[0], step.kernel[1], step.group_in()};
+  } else {
+    value.shape = {step.c_out, step.group_in(), step.kernel[0], step.kernel[1]};
+  }
+  const bool turned = step.weight_channels_last && !to_weight;
+  value.in = {a.id, turned ? permute(b, kToLast).id : b.id, -1};
+  value.attrs = attrs_of(step);
+  const Expr result = insert(std::move(value));
+  return to_weight && step.weight_channels_last ? permute(result, kToSecond) : result;
+}
+
+}  // namespace volta::plan

@@ -1,0 +1,169 @@
+// Convolutions as steps of plans: the library's against our own lowering, cut into parts, and where
+// images lie in memory.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+bool has_library() {
+  const Tensor x = ones({1, 1, 2, 2}, {.device = test_device()}),
+               w = ones({1, 1, 1, 1}, {.device = test_device()});
+  const Explanation plan = explain(conv2d(x, w));
+  return std::any_of(plan.steps.begin(), plan.steps.end(),
+                     [](const StepInfo& step) { return step.kind == "convolution"; });
+}
+
+Tensor noise(const Shape& shape, std::uint64_t seed, DType dtype) {
+  manual_seed(seed);
+  return randn(shape, {.dtype = dtype, .device = test_device()}).eval();
+}
+
+struct Case {
+  std::int64_t n, c, h, w, o, kernel;
+  Conv2dOptions options;
+};
+
+// The convolution of f32 or f64 operands, and the gradients of a weighted sum of its elements.
+std::vector<Tensor> convolved(const Case& test, DType dtype) {
+  const Shape weights{test.o, test.c / test.options.groups, test.kernel, test.kernel};
+  Tensor x = noise({test.n, test.c, test.h, test.w}, 1, DType::f32).to(dtype).eval(),
+         w = noise(weights, 2, DType::f32).to(dtype).eval();
+  x.set_requires_grad(true);
+  w.set_requires_grad(true);
+  const Tensor y = conv2d(x, w, {}, test.options);
+  (y * noise(y.shape(), 3, DType::f32).to(dtype)).sum().backward();
+  return {y.detach().to(DType::f64), x.grad().to(DType::f64), w.grad().to(DType::f64)};
+}
+
+void expect_alike(const Case& test, double tolerance) {
+  const std::vector<Tensor> ours = convolved(test, DType::f64),
+                            library = convolved(test, DType::f32);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const double largest = ours[i].abs().max().item<double>(),
+                 off = (ours[i] - library[i]).abs().max().item<double>();
+    EXPECT_LE(off, tolerance * largest) << "result " << i << " of " << test.n << " x " << test.c
+                                        << " x " << test.h << " x " << test.w;
+  }
+}
+
+// f64 has no library: what it computes is the lowering to windows and products.
+TEST(ConvSteps, TheLibraryGivesWhatTheLoweringGives) {
+  if (!has_library()) GTEST_SKIP() << "no library for convolutions";
+  const Case cases[] = {
+      // One image, cut into rows: with and without padding, strides, rows that nobody looks at.
+      {1, 16, 57, 40, 32, 3, {.padding = 1}},
+      {1, 16, 56, 40, 32, 3, {.stride = 2, .padding = 1}},
+      {1, 8, 61, 64, 48, 5, {.stride = 3}},
+      {1, 32, 40, 40, 32, 1, {.stride = 2}},
+      {2, 16, 48, 40, 16, 3, {.stride = {1, 2}, .padding = {4, 0}, .dilation = {3, 2}}},
+      {1, 32, 64, 64, 16, 2, {.stride = 4}},  // pixels between kernels
+      {3, 16, 33, 31, 32, 3, {.padding = 2, .groups = 4}},
+      {1, 64, 40, 40, 64, 3, {.padding = 1, .groups = 64}},
+      // Parts of the images, the last one shorter.
+      {37, 8, 20, 20, 16, 3, {.padding = 1}},
+      {33, 1, 28, 28, 32, 3, {.padding = 1}},
+      {19, 3, 32, 32, 24, 7, {.stride = 2, .padding = 3}},
+      // Weights with many elements: few parts keep sums of their own.
+      {40, 512, 4, 4, 512, 3, {.padding = 1}},
+  };
+  for (const Case& test : cases) expect_alike(test, 4e-6);
+}
+
+std::vector<std::vector<float>> bits_with(int threads, const Case& test) {
+  const int before = num_threads();
+  set_num_threads(threads);
+  std::vector<std::vector<float>> bits;
+  for (const Tensor& result : convolved(test, DType::f32))
+    bits.push_back(result.to(DType::f32).to_vector<float>());
+  set_num_threads(before);
+  return bits;
+}
+
+TEST(ConvSteps, BitsDoNotDependOnTheNumberOfThreads) {
+  if (!test_device().is_cpu()) GTEST_SKIP() << "threads of the CPU";
+  for (const Case& test :
+       {Case{1, 16, 57, 40, 32, 3, {.padding = 1}}, Case{37, 8, 20, 20, 16, 3, {.padding = 1}},
+        Case{5, 64, 16, 16, 64, 3, {.padding = 1}}}) {
+    const auto one = bits_with(1, test);
+    EXPECT_EQ(one, bits_with(2, test));
+    EXPECT_EQ(one, bits_with(4, test));
+  }
+}
+
+std::int64_t count(const Explanation& plan, const std::string& kind) {
+  return std::count_if(plan.steps.begin(), plan.steps.end(),
+                       [&](const StepInfo& step) { return step.kind == kind; });
+}
+
+// Between convolutions images are written once, by the kernel that computes them, as the next one
+// reads them: kernels that only copy are at the edges.
+TEST(ConvSteps, LayoutsChangeAtTheEdgesOnly) {
+  if (!has_library()) GTEST_SKIP() << "no library for convolutions";
+  const Tensor x = noise({8, 3, 16, 16}, 1, DType::f32), w1 = noise({16, 3, 3, 3}, 2, DType::f32),
+               w2 = noise({16, 16, 3, 3}, 3, DType::f32), b = noise({16}, 4, DType::f32);
+  const auto network = [&] {
+    const Tensor first = relu(conv2d(x, w1, b, {.padding = 1}));
+    const Tensor second = relu(conv2d(first, w2, b, {.padding = 1}) + first);
+    return conv2d(max_pool2d(second, 2), w2, b, {.padding = 1});
+  };
+  const Explanation plan = explain(network());
+  EXPECT_EQ(count(plan, "convolution"), 3);
+  // The input turned; two times bias and ReLU (and the sum, and the pool); the result turned back
+  // with its bias. cuDNN's weights are turned as well, in one launch for those of one size.
+  const std::int64_t weights = test_device().is_cpu() ? 0 : 2;
+  EXPECT_EQ(count(plan, "kernel"), 4 + weights);
+  // x and its copy, first read twice, pooled, and every result once.
+  const std::uint64_t image = 8 * 16 * 16 * 16 * 4, input = 8 * 3 * 16 * 16 * 4;
+  std::uint64_t read = 0, written = 0;
+  for (const StepInfo& step : plan.steps) {
+    if (step.kind != "kernel") continue;
+    read += step.bytes_read;
+    written += step.bytes_written;
+  }
+  const std::uint64_t small = 64 * 1024;  // weights, biases
+  EXPECT_LE(read, input + 3 * image + image / 4 + small);
+  EXPECT_LE(written, input + image + image / 4 + image / 4 + small);
+}
+
+TEST(ConvSteps, LinesOfPixelsKeepTheirChannelsLast) {
+  if (!has_library()) GTEST_SKIP() << "no library for convolutions";
+  const Tensor x = noise({4, 8, 64}, 1, DType::f32), w = noise({8, 8, 3}, 2, DType::f32);
+  const Tensor y = conv1d(relu(conv1d(relu(conv1d(x, w)), w)), w);
+  const Explanation plan = explain(y);
+  EXPECT_EQ(count(plan, "convolution"), 3);
+  // The input and the result turned, two ReLUs between.
+  const std::int64_t weights = test_device().is_cpu() ? 0 : 1;
+  EXPECT_EQ(count(plan, "kernel"), 4 + weights);
+}
+
+// The gradient of a first layer's weights does not compute one for the images.
+TEST(ConvSteps, AFirstLayersWeightsNeedNoGradientOfItsInput) {
+  if (!has_library()) GTEST_SKIP() << "no library for convolutions";
+  const Tensor x = noise({4, 3, 16, 16}, 1, DType::f32);
+  Tensor w = noise({8, 3, 3, 3}, 2, DType::f32);
+  w.set_requires_grad(true);
+  conv2d(x, w).sum().backward();
+  EXPECT_EQ(count(explain(w.grad()), "convolution"), 1);
+}
+
+// The positions of a pool's largest elements are kept as bytes.
+TEST(ConvSteps, PoolsKeepPositionsAsBytes) {
+  Tensor x = noise({8, 16, 16, 16}, 1, DType::f32);
+  x.set_requires_grad(true);
+  max_pool2d(x, 2).sum().backward();
+  const Explanation plan = explain(x.grad());
+  const std::uint64_t pixels = 8 * 16 * 16 * 16;
+  std::uint64_t written = 0;
+  for (const StepInfo& step : plan.steps) written += step.bytes_written;
+  EXPECT_LE(written, 4 * pixels + pixels / 4 + 1024);
+}
+
+}  // namespace
+}  // namespace volta
