@@ -65,4 +65,16 @@ volta_backend_wanted(VOLTA_CUDA build_cuda ${missing})
 if(build_cuda)
   volta_add_backend(cuda)
   target_include_directories(volta_cuda SYSTEM PRIVATE ${VOLTA_CUDA_INCLUDE_DIR})
+  # cuDNN is opened at run time like the others; its graphs are built through the frontend's headers,
+  # which scripts/setup.sh brings.
+  find_path(VOLTA_CUDNN_FRONTEND_INCLUDE_DIR NAMES cudnn_frontend.h
+    HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend/include)
+  if(VOLTA_CUDNN_FRONTEND_INCLUDE_DIR AND EXISTS ${VOLTA_CUDA_INCLUDE_DIR}/cudnn.h)
+    set(cudnn_sources ${PROJECT_SOURCE_DIR}/src/backend/cuda/cudnn.cpp)
+    set_property(SOURCE ${cudnn_sources} APPEND PROPERTY COMPILE_DEFINITIONS VOLTA_HAS_CUDNN)
+    set_property(SOURCE ${cudnn_sources} APPEND PROPERTY COMPILE_OPTIONS -O1)  # long headers, nothing to speed up
+    target_include_directories(volta_cuda SYSTEM PRIVATE ${VOLTA_CUDNN_FRONTEND_INCLUDE_DIR})
+  else()
+    message(STATUS "CUDA backend without cuDNN: convolutions are lowered to products")
+  endif()
 endif()

@@ -37,7 +37,7 @@ if command -v dpkg-query >/dev/null; then
 else
   missing=("${wanted[@]}")
 fi
-if [[ ${#missing[@]} -eq 0 ]]; then exit 0; fi
+if [[ ${#missing[@]} -eq 0 ]]; then exec "$(dirname "$0")/cudnn_frontend.sh"; fi
 
 install=(apt-get install -y --no-install-recommends "${missing[@]}")
 
@@ -71,3 +71,4 @@ known() {
 echo "setup: installing ${missing[*]}"
 known "${missing[@]}" || privileged apt-get update -q || give_up 'apt-get update failed'
 privileged "${install[@]}" -q || { privileged apt-get update -q && privileged "${install[@]}" -q; } || give_up 'apt-get install failed'
+"$(dirname "$0")/cudnn_frontend.sh"

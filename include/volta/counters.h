@@ -16,8 +16,9 @@ struct Counters {
   std::uint64_t compilations =
       0;  // kernels compiled, by NVRTC, OpenCL or the CPU executor's preparation
   std::uint64_t kernels_loaded = 0;  // kernels taken from the disk cache instead
+  std::uint64_t timings = 0;         // ways of doing something that were timed to find the fastest
   std::uint64_t launches = 0;        // kernels run, each node of a replayed graph included
-  std::uint64_t library_calls = 0;   // matrix products run by a library
+  std::uint64_t library_calls = 0;   // products and convolutions run by a library
   std::uint64_t graph_launches = 0;  // whole plans replayed as one CUDA graph
   std::uint64_t transfers = 0;       // copies between host and device, or between devices
   std::uint64_t bytes_to_device = 0;

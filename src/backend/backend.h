@@ -26,8 +26,13 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// How a library wants the weights of a convolution; None: it has no call for it.
+// What a library needs for a convolution: how its weights should lie (None: it has no call for it),
+// and memory to work in.
 enum class ConvWeights : std::uint8_t { None, ChannelsSecond, ChannelsLast };
+struct ConvSupport {
+  ConvWeights weights = ConvWeights::None;
+  std::uint64_t workspace_bytes = 0;
+};
 
 // What a device can do at best, from its data sheet or its driver; 0: not known.
 struct DeviceFigures {
@@ -66,9 +71,7 @@ class VOLTA_BACKEND_API Backend {
   // convert the operands to f32 first.
   virtual bool multiplies_halves(int device) const;
   // Convolutions without a call are lowered to kernels and products.
-  virtual ConvWeights convolution_weights(int /*device*/, const plan::ConvStep& /*step*/) const {
-    return ConvWeights::None;
-  }
+  virtual ConvSupport convolution(int /*device*/, const plan::ConvStep& /*step*/) { return {}; }
   virtual DeviceFigures figures(int /*device*/) const { return {}; }
 
   // Raw device memory, at least 256-byte aligned; the pool in front of it caches and splits.

@@ -17,6 +17,7 @@ void for_each_counter(Counters& totals, LiveCounters& live, Visit visit) {
   visit(totals.submits, live.submits);
   visit(totals.plans_built, live.plans_built);
   visit(totals.compilations, live.compilations);
+  visit(totals.timings, live.timings);
   visit(totals.kernels_loaded, live.kernels_loaded);
   visit(totals.launches, live.launches);
   visit(totals.library_calls, live.library_calls);

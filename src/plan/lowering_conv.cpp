@@ -20,7 +20,8 @@ std::vector<std::int64_t> attrs_of(const ConvStep& s) {
           s.dilation[1],
           s.groups,
           s.tf32,
-          s.weight_channels_last};
+          s.weight_channels_last,
+          static_cast<std::int64_t>(s.workspace_bytes)};
 }
 
 }  // namespace
@@ -37,6 +38,7 @@ ConvStep conv_of(const std::vector<Value>& values, const Value& v) {
   s.groups = v.attrs[7];
   s.tf32 = v.attrs[8] != 0;
   s.weight_channels_last = v.attrs[9] != 0;
+  s.workspace_bytes = static_cast<std::uint64_t>(v.attrs[10]);
   const bool to_input = s.kind == ConvStep::Kind::InputGrad,
              to_weight = s.kind == ConvStep::Kind::WeightGrad;
   const Shape &input = to_input ? v.shape : a.shape, &weight = to_weight ? v.shape : b.shape,
@@ -55,15 +57,16 @@ ConvStep conv_of(const std::vector<Value>& values, const Value& v) {
 
 Expr Lowering::convolution(ConvStep step, Expr a, Expr b) {
   step.dtype = a.dtype();
-  auto weights = device_->backend.convolution_weights(device_->index, step);
-  if (weights == ConvWeights::None && size_of(step.dtype) == 2) {
+  ConvSupport support = device_->backend.convolution(device_->index, step);
+  if (support.weights == ConvWeights::None && size_of(step.dtype) == 2) {
     step.dtype = DType::f32;
-    weights = device_->backend.convolution_weights(device_->index, step);
+    support = device_->backend.convolution(device_->index, step);
     a = cast(a, DType::f32);
     b = cast(b, DType::f32);
   }
-  if (weights == ConvWeights::None) return {};
-  step.weight_channels_last = weights == ConvWeights::ChannelsLast;
+  if (support.weights == ConvWeights::None) return {};
+  step.workspace_bytes = support.workspace_bytes;
+  step.weight_channels_last = support.weights == ConvWeights::ChannelsLast;
   const bool to_weight = step.kind == ConvStep::Kind::WeightGrad;
   Value value{.kind = ValueKind::Conv, .dtype = step.dtype};
   if (step.kind == ConvStep::Kind::Forward) {

@@ -58,6 +58,7 @@ StepDraft conv_step(const std::vector<Value>& values, int id) {
   StepDraft step;
   ConvStep conv = conv_of(values, v);
   conv.label = v.label;
+  step.scratch_bytes = conv.workspace_bytes;
   step.call = std::move(conv);
   step.reads = {reshape_base(values, v.in[0]), reshape_base(values, v.in[1])};
   step.writes = {id};
@@ -257,8 +258,9 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
       std::vector<BufferRef> reads, writes;
       for (const int value : step.reads) reads.push_back(buffer(value));
       for (const int value : step.writes) writes.push_back(buffer(value));
-      if (auto* sort = std::get_if<SortStep>(&step.call))
-        sort->scratch = {BufferRef::Kind::Temp, 0, step.scratch_offset};
+      const BufferRef scratch{BufferRef::Kind::Temp, 0, step.scratch_offset};
+      if (auto* sort = std::get_if<SortStep>(&step.call)) sort->scratch = scratch;
+      if (auto* conv = std::get_if<ConvStep>(&step.call)) conv->scratch = scratch;
       std::visit(
           [&](auto& call) {
             call.bind(reads, writes);

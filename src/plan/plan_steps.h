@@ -77,7 +77,9 @@ struct ConvStep {
   std::int64_t n = 0, c_in = 0, c_out = 0, groups = 1;
   Pair in{}, out{}, kernel{}, stride{}, padding{}, dilation{};  // padding at the start; the end's
                                                                 // follows from the sizes
+  std::uint64_t workspace_bytes = 0;
   BufferRef a, b, c;
+  BufferRef scratch;  // workspace_bytes of the arena
   std::string label;
 
   std::int64_t group_in() const { return c_in / groups; }

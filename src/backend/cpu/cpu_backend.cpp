@@ -40,8 +40,8 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
            static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
   }
   bool supports(int, DType) const override { return true; }
-  ConvWeights convolution_weights(int, const plan::ConvStep& step) const override {
-    return cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None;
+  ConvSupport convolution(int, const plan::ConvStep& step) override {
+    return {cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None};
   }
 
   Address allocate(int, std::size_t bytes) override {

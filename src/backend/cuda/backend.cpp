@@ -101,6 +101,15 @@ class CudaBackend final : public Backend {
     driver().cuMemFreeHost(memory);
   }
 
+  ConvSupport convolution(int device, const plan::ConvStep& step) override {
+    const std::shared_ptr<Device> on = this->device(device);
+    on->context().ensure_alive();
+    const ContextScope scope(on->context());
+    const auto found = on->convolutions().convolution(step);
+    if (found == nullptr) return {};
+    return {ConvWeights::ChannelsLast, ConvLibrary::workspace_bytes(*found)};
+  }
+
   std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
     const std::shared_ptr<Device> on = this->device(device);
     on->context().ensure_alive();

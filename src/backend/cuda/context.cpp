@@ -92,6 +92,12 @@ void Context::ensure_alive() const {
   throw BackendError(fmt::format("{} is lost: {}", name_, lost_reason_));
 }
 
+std::string Context::device_name() const {
+  char name[256] = {};
+  check(driver().cuDeviceGetName(name, sizeof name, device_), "reading the device's name");
+  return name;
+}
+
 void Context::synchronize() const {
   check(driver().cuStreamSynchronize(stream_), "waiting for the device");
 }
@@ -231,5 +237,23 @@ void Event::wait() const {
 }
 
 void Event::wait_quietly() const noexcept { context_->driver().cuEventSynchronize(event_); }
+
+TimedEvent::TimedEvent(const Context& context) : context_(context) {
+  context.check(context.driver().cuEventCreate(&event_, CU_EVENT_DEFAULT), "creating an event");
+}
+
+TimedEvent::~TimedEvent() { context_.driver().cuEventDestroy(event_); }
+
+void TimedEvent::record() const {
+  context_.check(context_.driver().cuEventRecord(event_, context_.stream()), "recording an event");
+}
+
+double TimedEvent::seconds_since(const TimedEvent& earlier) const {
+  context_.check(context_.driver().cuEventSynchronize(event_), "waiting for the device");
+  float milliseconds = 0;
+  context_.check(context_.driver().cuEventElapsedTime(&milliseconds, earlier.event_, event_),
+                 "timing");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
 
 }  // namespace volta::cuda

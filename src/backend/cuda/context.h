@@ -24,6 +24,7 @@ class Context {
   const std::string& name() const { return name_; }  // "cuda:0"
   CUcontext handle() const { return handle_; }
   CUstream stream() const { return stream_; }
+  std::string device_name() const;
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
 
   // Throws BackendError for a status that is not success, naming what was being done. A fault of
@@ -147,6 +148,23 @@ class Event {
 
  private:
   const Context* context_;
+  CUevent event_ = nullptr;
+};
+
+// A point in the compute stream's work whose time is measured.
+class TimedEvent {
+ public:
+  explicit TimedEvent(const Context& context);
+  ~TimedEvent();
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+
+  void record() const;
+  // Waits for this one.
+  double seconds_since(const TimedEvent& earlier) const;
+
+ private:
+  const Context& context_;
   CUevent event_ = nullptr;
 };
 

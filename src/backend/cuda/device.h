@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "backend/cuda/context.h"
+#include "backend/cuda/cudnn.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/modules.h"
 #include "backend/cuda/scalars.h"
@@ -28,6 +29,7 @@ class Device {
   const Context& context() const { return context_; }
   Modules& modules() { return modules_; }
   MatmulLibrary& matmuls() { return matmuls_; }
+  ConvLibrary& convolutions() { return convolutions_; }
   Staging& staging() { return staging_; }
   ScalarTable& scalars() { return scalars_; }  // under submission()
   CUstream capture_stream() const { return capture_stream_.get(); }
@@ -42,6 +44,7 @@ class Device {
   Stream capture_stream_;
   Modules modules_;
   MatmulLibrary matmuls_;
+  ConvLibrary convolutions_;
   Staging staging_;
   std::mutex submission_;
   ScalarTable scalars_;

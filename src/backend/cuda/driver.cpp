@@ -25,7 +25,8 @@ std::vector<std::string> library_folders() {
     const std::size_t end = std::min(named.find(':', begin), named.size());
     if (end > begin) {
       const std::string folder = named.substr(begin, end - begin);
-      for (const char* inside : {"", "/lib", "/cuda_nvrtc/lib", "/cublas/lib", "/cu13/lib"}) {
+      for (const char* inside :
+           {"", "/lib", "/cuda_nvrtc/lib", "/cublas/lib", "/cudnn/lib", "/cu13/lib"}) {
         folders.push_back(folder + inside);
       }
     }
@@ -143,6 +144,8 @@ bool open_libraries(Libraries& libraries, std::string* why) {
   open_cublas(libraries, folders);
   return true;
 }
+
+void* open_cudnn() { return open_first(library_folders(), {"libcudnn.so.9"}); }
 
 std::string describe(const Driver& driver, CUresult status) {
   const char* name = nullptr;

@@ -36,6 +36,7 @@ namespace volta::cuda {
   X(cuEventDestroy)                    \
   X(cuEventRecord)                     \
   X(cuEventSynchronize)                \
+  X(cuEventElapsedTime)                \
   X(cuMemAlloc)                        \
   X(cuMemFree)                         \
   X(cuMemHostAlloc)                    \
@@ -113,6 +114,9 @@ struct Libraries {
 // Opens the libraries and initialises the driver. False, with the reason in *why, when the driver,
 // a device or NVRTC is missing; without cuBLASLt products take the generic lowering.
 bool open_libraries(Libraries& libraries, std::string* why);
+
+// cuDNN, opened; null where there is none.
+void* open_cudnn();
 
 // "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)"
 std::string describe(const Driver& driver, CUresult status);

@@ -53,10 +53,11 @@ bool is_empty(const plan::MatmulStep& step) {
 }  // namespace
 
 PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLibrary& matmuls,
-                             const plan::PlanSteps& steps)
+                             ConvLibrary& convolutions, const plan::PlanSteps& steps)
     : context_(context),
       modules_(modules),
       matmuls_(matmuls),
+      convolutions_(convolutions),
       last_writers_(steps.output_bytes.size()) {
   std::vector<kernel::KernelSource> sources;
   const auto writes = [&](const plan::BufferRef& buffer) {
@@ -76,7 +77,11 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
       writes(matmul->c);
       steps_.emplace_back(ProductStep{*matmul, nullptr, {}, {}});
     } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
-      throw BackendError(fmt::format("{}: no library for convolutions", conv->label));
+      writes(conv->c);
+      ConvCall call{*conv, convolutions_.convolution(*conv)};
+      if (call.convolution == nullptr)
+        throw BackendError(fmt::format("{}: cuDNN takes the convolution no longer", conv->label));
+      steps_.emplace_back(std::move(call));
     } else {
       const auto& sort = std::get<plan::SortStep>(step);
       for (SortLaunch& part : sort_launches(sort, kernel::Dialect::Cuda)) {
@@ -156,6 +161,8 @@ void PreparedSteps::count_work() {
   for (const auto& step : steps_) {
     if (const auto* launch = std::get_if<Launch>(&step)) {
       launches_ += launch->blocks > 0 ? 1 : 0;
+    } else if (std::holds_alternative<ConvCall>(step)) {
+      ++library_calls_;
     } else {
       const auto& product = std::get<ProductStep>(step);
       if (product.product != nullptr) {
@@ -205,6 +212,12 @@ void PreparedSteps::fill_tables(const Bound& bound, std::vector<std::uint64_t>& 
 void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlace& place) const {
   if (const auto* launch = std::get_if<Launch>(&steps_[step])) {
     issue_launch(*launch, bound, place);
+    return;
+  }
+  if (const auto* call = std::get_if<ConvCall>(&steps_[step])) {
+    const plan::ConvStep& conv = call->step;
+    convolutions_.run(*call->convolution, bound[conv.a], bound[conv.b], bound[conv.c],
+                      bound[conv.scratch], place.stream);
     return;
   }
   const auto& product = std::get<ProductStep>(steps_[step]);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/cuda/context.h"
+#include "backend/cuda/cudnn.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/modules.h"
 #include "backend/sort_launches.h"
@@ -47,7 +48,7 @@ class PreparedSteps {
  public:
   // The context is current. Throws BackendError with the compiler's words.
   PreparedSteps(const Context& context, Modules& modules, MatmulLibrary& matmuls,
-                const plan::PlanSteps& steps);
+                ConvLibrary& convolutions, const plan::PlanSteps& steps);
 
   // Finds the products for operands aligned as these are. Before issue, outside any capture.
   void bind(const Bound& bound);
@@ -88,6 +89,11 @@ class PreparedSteps {
     Launch generic;  // where the library does not take the product
   };
 
+  struct ConvCall {
+    plan::ConvStep step;
+    std::shared_ptr<const Convolution> convolution;
+  };
+
   // A launch without its module.
   Launch lay_out(const plan::KernelStep& step);
   static Launch lay_out(const SortLaunch& part, const std::string& label);
@@ -100,7 +106,8 @@ class PreparedSteps {
   const Context& context_;
   Modules& modules_;
   MatmulLibrary& matmuls_;
-  std::vector<std::variant<Launch, ProductStep>> steps_;
+  ConvLibrary& convolutions_;
+  std::vector<std::variant<Launch, ProductStep, ConvCall>> steps_;
   std::vector<std::optional<std::size_t>> last_writers_;
   std::size_t table_words_ = 0;
   bool checks_indices_ = false;

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Brings the headers of cuDNN's frontend, which convolutions and attention on CUDA are built with, from
+# PyPI into .deps/, where there are CUDA and cuDNN to build against. Silent when there is nothing to do;
+# without them the backend is built all the same, and lowers convolutions itself.
+set -euo pipefail
+
+version=1.32.0
+folder=$(cd "$(dirname "$0")/.." && pwd)/.deps/cudnn-frontend
+[[ -e $folder/include/cudnn_frontend.h ]] && exit 0
+
+for place in "${CUDA_PATH-}" "${CUDA_HOME-}" /usr/local/cuda /opt/cuda /usr; do
+  [[ -n $place && -e $place/include/cublasLt.h && -e $place/include/cudnn.h ]] && found=$place
+done
+[[ -n ${found-} ]] || exit 0
+
+without() {
+  echo "setup: $1; the CUDA backend is built without cuDNN (its frontend's headers may be put into .deps/cudnn-frontend/include by hand)"
+  exit 0
+}
+python3 -m pip --version >/dev/null 2>&1 || without 'python3 with pip is not here'
+
+echo "setup: fetching the headers of cuDNN's frontend $version"
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: \
+  -d "$temporary" "nvidia-cudnn-frontend==$version" || without 'PyPI could not be reached'
+python3 -m zipfile -e "$temporary"/*.whl "$temporary/wheel"
+mkdir -p "$folder"
+cp -r "$temporary/wheel/include" "$folder/include.new"
+mv "$folder/include.new" "$folder/include"

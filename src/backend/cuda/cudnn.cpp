@@ -1,0 +1,338 @@
+// Convolutions by cuDNN. Candidates come from its heuristics, deterministic ones only; the fastest
+// of the first few is found by timing and remembered.
+#include "backend/cuda/cudnn.h"
+
+#ifdef VOLTA_HAS_CUDNN
+#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
+#include <cudnn_frontend.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <bit>
+#include <vector>
+
+#include "backend/timed_choice.h"
+#include "core/log_once.h"
+#include "platform/env.h"
+#include "volta/error.h"
+
+namespace cudnn_frontend {
+void* cudnn_dlhandle = nullptr;
+}
+
+namespace volta::cuda {
+
+namespace fe = cudnn_frontend;
+using plan::ConvStep;
+
+class Convolution {
+ public:
+  fe::graph::Graph graph;
+  std::int64_t plan = 0;
+  std::uint64_t workspace = 0;
+};
+
+namespace {
+
+// What a plan may ask for besides its operands.
+constexpr std::int64_t kMostWorkspace = std::int64_t{256} << 20;
+// Candidates that are built and timed, and the time they may take together.
+constexpr std::size_t kCandidates = 6;
+constexpr double kBudget = 0.1;
+constexpr int kTimedRuns = 3;
+
+enum Uid : std::int64_t { kA = 1, kB, kC };
+
+fe::DataType_t type_of(DType dtype) {
+  return dtype == DType::f16    ? fe::DataType_t::HALF
+         : dtype == DType::bf16 ? fe::DataType_t::BFLOAT16
+                                : fe::DataType_t::FLOAT;
+}
+
+using TensorHandle = std::shared_ptr<fe::graph::Tensor_attributes>;
+using Dims = std::vector<std::int64_t>;
+
+// Dimensions in the order channels second, strides of memory with channels last.
+Dims channels_last_strides(const Dims& d) { return {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]}; }
+fe::graph::Tensor_attributes operand(Uid uid, const Dims& dims) {
+  return fe::graph::Tensor_attributes().set_uid(uid).set_dim(dims).set_stride(
+      channels_last_strides(dims));
+}
+
+template <class Attributes>
+Attributes convolution_attributes(const ConvStep& s) {
+  return Attributes()
+      .set_padding({s.padding[0], s.padding[1]})
+      .set_stride({s.stride[0], s.stride[1]})
+      .set_dilation({s.dilation[0], s.dilation[1]});
+}
+
+void describe(const ConvStep& s, fe::graph::Graph& graph) {
+  const Dims input{s.n, s.c_in, s.in[0], s.in[1]},
+      weight{s.c_out, s.group_in(), s.kernel[0], s.kernel[1]},
+      result{s.n, s.c_out, s.out[0], s.out[1]};
+  graph.set_io_data_type(type_of(s.dtype))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const auto finish = [&](const TensorHandle& c, const Dims& dims) {
+    c->set_output(true).set_uid(kC).set_dim(dims).set_stride(channels_last_strides(dims));
+  };
+  switch (s.kind) {
+    case ConvStep::Kind::Forward:
+      return finish(
+          graph.conv_fprop(graph.tensor(operand(kA, input)), graph.tensor(operand(kB, weight)),
+                           convolution_attributes<fe::graph::Conv_fprop_attributes>(s)),
+          result);
+    case ConvStep::Kind::InputGrad:
+      return finish(
+          graph.conv_dgrad(graph.tensor(operand(kA, result)), graph.tensor(operand(kB, weight)),
+                           convolution_attributes<fe::graph::Conv_dgrad_attributes>(s)),
+          input);
+    case ConvStep::Kind::WeightGrad:
+      return finish(
+          graph.conv_wgrad(graph.tensor(operand(kB, result)), graph.tensor(operand(kA, input)),
+                           convolution_attributes<fe::graph::Conv_wgrad_attributes>(s)),
+          weight);
+  }
+}
+
+// Engines that would not give the same bits every time, or fewer of them than the step asks for.
+std::vector<fe::NumericalNote_t> unwanted(const ConvStep& s) {
+  std::vector<fe::NumericalNote_t> notes{fe::NumericalNote_t::NONDETERMINISTIC,
+                                         fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
+                                         fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION};
+  if (s.dtype == DType::f32) {
+    for (const auto note : {fe::NumericalNote_t::WINOGRAD, fe::NumericalNote_t::WINOGRAD_TILE_4x4,
+                            fe::NumericalNote_t::WINOGRAD_TILE_6x6,
+                            fe::NumericalNote_t::WINOGRAD_TILE_13x13, fe::NumericalNote_t::FFT}) {
+      notes.push_back(note);
+    }
+    if (!s.tf32) notes.push_back(fe::NumericalNote_t::TENSOR_CORE);
+  }
+  return notes;
+}
+
+void* pointer(CUdeviceptr address) { return std::bit_cast<void*>(address); }
+
+std::array<std::int64_t, 3> element_counts(const ConvStep& s) {
+  switch (s.kind) {
+    case ConvStep::Kind::Forward:
+      return {s.input_size(), s.weight_size(), s.result_size()};
+    case ConvStep::Kind::InputGrad:
+      return {s.result_size(), s.weight_size(), s.input_size()};
+    case ConvStep::Kind::WeightGrad:
+      break;
+  }
+  return {s.input_size(), s.result_size(), s.weight_size()};
+}
+
+// Runs candidates on memory of their own.
+class Trial {
+ public:
+  Trial(const Context& context, cudnnHandle_t handle, const ConvStep& step)
+      : context_(context), handle_(handle) {
+    const auto counts = element_counts(step);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const std::size_t bytes = static_cast<std::size_t>(counts[i]) * size_of(step.dtype);
+      operands_[i] = DeviceMemory::try_allocate(context, bytes);
+      if (!operands_[i]) return;
+      context.check(
+          context.driver().cuMemsetD8Async(operands_[i].address(), 0, bytes, context.stream()),
+          "clearing memory");
+    }
+    is_ready_ = true;
+  }
+  bool is_ready() const { return is_ready_; }
+
+  // Seconds of one run; nothing where there is no memory for it or it fails.
+  std::optional<double> seconds(const fe::graph::Graph& graph, std::int64_t plan) {
+    std::int64_t bytes = 0;
+    if (graph.get_workspace_size_plan_at_index(plan, bytes).is_bad()) return std::nullopt;
+    DeviceMemory workspace;
+    if (bytes > 0) {
+      workspace = DeviceMemory::try_allocate(context_, static_cast<std::size_t>(bytes));
+      if (!workspace) return std::nullopt;
+    }
+    std::unordered_map<std::int64_t, void*> pack{{kA, pointer(operands_[0].address())},
+                                                 {kB, pointer(operands_[1].address())},
+                                                 {kC, pointer(operands_[2].address())}};
+    const auto run = [&] {
+      return graph.execute_plan_at_index(handle_, pack, pointer(workspace.address()), plan)
+          .is_good();
+    };
+    if (!run()) return std::nullopt;
+    const TimedEvent begin(context_), end(context_);
+    begin.record();
+    for (int i = 0; i < kTimedRuns; ++i) {
+      if (!run()) return std::nullopt;
+    }
+    end.record();
+    return end.seconds_since(begin) / kTimedRuns;
+  }
+
+ private:
+  const Context& context_;
+  cudnnHandle_t handle_;
+  std::array<DeviceMemory, 3> operands_;
+  bool is_ready_ = false;
+};
+
+std::string text_of(const ConvStep& s) {
+  return fmt::format("convolution {} {} tf32 {} n {} c {} o {} groups {} {} {} {} {} {} {}",
+                     static_cast<int>(s.kind), name_of(s.dtype), s.tf32, s.n, s.c_in, s.c_out,
+                     s.groups, s.in, s.out, s.kernel, s.stride, s.padding, s.dilation);
+}
+
+}  // namespace
+
+bool ConvLibrary::start() {
+  if (handle_ != nullptr) return true;
+  if (missing_) return false;
+  missing_ = true;
+  if (platform::environment("VOLTA_CUDNN") == "off") return false;
+  fe::cudnn_dlhandle = open_cudnn();
+  if (fe::cudnn_dlhandle == nullptr) {
+    log_once("cuda.no_cudnn", LogLevel::warning,
+             "cuDNN (libcudnn.so.9) was not found; convolutions on CUDA run as generated kernels "
+             "and products, slowly");
+    return false;
+  }
+  if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) {
+    handle_ = nullptr;
+    log_once("cuda.no_cudnn", LogLevel::warning,
+             "cuDNN does not start; convolutions on CUDA run as generated kernels and products");
+    return false;
+  }
+  missing_ = false;
+  return true;
+}
+
+ConvLibrary::~ConvLibrary() {
+  convolutions_.clear();
+  if (handle_ == nullptr) return;
+  const ContextScope scope(context_, std::nothrow);
+  fe::detail::destroy_handle(handle_);
+}
+
+std::shared_ptr<const Convolution> ConvLibrary::convolution(const ConvStep& s) {
+  if (s.dtype != DType::f32 && size_of(s.dtype) != 2) return nullptr;
+  const Key key{static_cast<std::int64_t>(s.kind),
+                static_cast<std::int64_t>(s.dtype),
+                s.tf32,
+                s.n,
+                s.c_in,
+                s.c_out,
+                s.groups,
+                s.in[0],
+                s.in[1],
+                s.out[0],
+                s.out[1],
+                s.kernel[0],
+                s.kernel[1],
+                s.stride[0],
+                s.stride[1],
+                s.padding[0],
+                s.padding[1],
+                s.dilation[0],
+                s.dilation[1]};
+  const std::lock_guard lock(mutex_);
+  const auto found = convolutions_.find(key);
+  if (found != convolutions_.end()) return found->second;
+  if (!start()) return nullptr;
+  return convolutions_[key] = plan(s);
+}
+
+std::shared_ptr<const Convolution> ConvLibrary::plan(const ConvStep& step) {
+  const auto convolution = std::make_shared<Convolution>();
+  fe::graph::Graph& graph = convolution->graph;
+  describe(step, graph);
+  if (graph.validate().is_bad() || graph.build_operation_graph(handle_).is_bad() ||
+      graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad()) {
+    return nullptr;
+  }
+  graph.deselect_numeric_notes(unwanted(step));
+  graph.deselect_workspace_greater_than(kMostWorkspace);
+  if (graph.check_support(handle_).is_bad()) return nullptr;
+
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
+    std::string name;
+    if (graph.get_plan_name_at_index(i, name).is_bad()) name = fmt::format("plan {}", i);
+    names.push_back(std::move(name));
+  }
+  const TimedThing thing{
+      fmt::format("{} sm{} cuDNN {}", context_.device_name(), context_.compute_capability(),
+                  fe::detail::get_backend_version()),
+      text_of(step)};
+  const auto build = [&](std::size_t way) {
+    return graph.build_plan_at_index(handle_, static_cast<std::int64_t>(way)).is_good();
+  };
+  std::optional<std::size_t> way = remembered_way(thing, names);
+  if (way && !build(*way)) way.reset();
+  if (!way) {
+    fe::detail::set_stream(handle_, reinterpret_cast<cudaStream_t>(context_.stream()));
+    Trial trial(context_, handle_, step);
+    std::size_t built = 0;
+    const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
+      if (built >= kCandidates || !build(candidate)) return std::nullopt;
+      ++built;
+      if (!trial.is_ready()) return built == 1 ? std::optional(0.0) : std::nullopt;
+      return trial.seconds(graph, static_cast<std::int64_t>(candidate));
+    };
+    way = fastest_way(thing, names, seconds, kBudget);
+  }
+  if (!way) return nullptr;
+  convolution->plan = static_cast<std::int64_t>(*way);
+  std::int64_t bytes = 0;
+  if (graph.get_workspace_size_plan_at_index(convolution->plan, bytes).is_bad()) return nullptr;
+  convolution->workspace = static_cast<std::uint64_t>(bytes);
+  return convolution;
+}
+
+std::uint64_t ConvLibrary::workspace_bytes(const Convolution& convolution) {
+  return convolution.workspace;
+}
+
+void ConvLibrary::run(const Convolution& convolution, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
+                      CUdeviceptr workspace, CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  fe::detail::set_stream(handle_, reinterpret_cast<cudaStream_t>(stream));
+  std::unordered_map<std::int64_t, void*> pack{
+      {kA, pointer(a)}, {kB, pointer(b)}, {kC, pointer(c)}};
+  auto status =
+      convolution.graph.execute_plan_at_index(handle_, pack, pointer(workspace), convolution.plan);
+  if (status.is_good()) return;
+  // A fault of the device may be what the library stumbled over.
+  if (const CUresult state = context_.driver().cuStreamQuery(context_.stream());
+      state != CUDA_ERROR_NOT_READY) {
+    context_.check(state, "running a convolution");
+  }
+  throw BackendError(fmt::format("{}: cuDNN: running a convolution failed: {}", context_.name(),
+                                 status.get_message()));
+}
+
+}  // namespace volta::cuda
+
+#else
+
+#include "core/log_once.h"
+
+namespace volta::cuda {
+
+class Convolution {};
+
+bool ConvLibrary::start() { return false; }
+ConvLibrary::~ConvLibrary() = default;
+std::shared_ptr<const Convolution> ConvLibrary::convolution(const plan::ConvStep&) {
+  log_once(
+      "cuda.no_cudnn", LogLevel::warning,
+      "built without cuDNN; convolutions on CUDA run as generated kernels and products, slowly");
+  return nullptr;
+}
+std::uint64_t ConvLibrary::workspace_bytes(const Convolution&) { return 0; }
+void ConvLibrary::run(const Convolution&, CUdeviceptr, CUdeviceptr, CUdeviceptr, CUdeviceptr,
+                      CUstream) {}
+
+}  // namespace volta::cuda
+
+#endif

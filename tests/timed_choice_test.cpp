@@ -1,0 +1,68 @@
+// The fastest of several ways: never the slow one, timed once, remembered for the next process.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "backend/timed_choice.h"
+#include "volta/counters.h"
+
+namespace volta {
+namespace {
+
+// A thing that no run of this test has timed before.
+TimedThing fresh_thing() {
+  return {"a machine", "thing " + std::to_string(std::random_device{}()) + " " +
+                           std::to_string(std::random_device{}())};
+}
+
+const std::vector<std::string> kNames{"usual", "slow", "fast", "broken", "late"};
+
+TEST(TimedChoice, TheSlowWayIsNeverChosen) {
+  const TimedThing thing = fresh_thing();
+  EXPECT_FALSE(remembered_way(thing, kNames));
+  std::vector<std::size_t> tried;
+  const auto seconds = [&](std::size_t way) -> std::optional<double> {
+    tried.push_back(way);
+    if (kNames[way] == "broken") return std::nullopt;
+    return kNames[way] == "slow" ? 1.0 : kNames[way] == "fast" ? 0.01 : 0.02;
+  };
+  const Counters before = counters();
+  EXPECT_EQ(fastest_way(thing, kNames, seconds, 100), 2u);
+  EXPECT_EQ(tried, (std::vector<std::size_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(counters().timings - before.timings, 4u);
+}
+
+// The memory is the disk: it knows no process.
+TEST(TimedChoice, WhatWasChosenIsRemembered) {
+  const TimedThing thing = fresh_thing();
+  ASSERT_TRUE(
+      fastest_way(thing, kNames, [](std::size_t way) { return way == 2 ? 0.1 : 0.2; }, 100));
+  const Counters before = counters();
+  EXPECT_EQ(remembered_way(thing, kNames), 2u);
+  EXPECT_EQ(counters().timings, before.timings);
+  // By name: candidates may come in another order, or no longer.
+  EXPECT_EQ(remembered_way(thing, std::vector<std::string>{"fast", "usual"}), 0u);
+  EXPECT_FALSE(remembered_way(thing, std::vector<std::string>{"usual"}));
+  // Other hardware, another version of the library, another size: not the same thing.
+  EXPECT_FALSE(remembered_way({"another machine", thing.what}, kNames));
+  EXPECT_FALSE(remembered_way({thing.machine, thing.what + "1"}, kNames));
+}
+
+TEST(TimedChoice, TimingIsBounded) {
+  std::size_t tries = 0;
+  const auto seconds = [&](std::size_t) {
+    ++tries;
+    return 0.3;
+  };
+  EXPECT_EQ(fastest_way(fresh_thing(), kNames, seconds, 0.1), 0u);
+  EXPECT_EQ(tries, 2u);  // with one there would be no choice
+}
+
+TEST(TimedChoice, WhereNothingWorksNothingIsChosen) {
+  const TimedThing thing = fresh_thing();
+  EXPECT_FALSE(fastest_way(thing, kNames, [](std::size_t) { return std::optional<double>(); }, 1));
+  EXPECT_FALSE(remembered_way(thing, kNames));
+}
+
+}  // namespace
+}  // namespace volta
