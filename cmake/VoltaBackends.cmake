@@ -69,11 +69,13 @@ if(build_cuda)
   # which scripts/setup.sh brings.
   find_path(VOLTA_CUDNN_FRONTEND_INCLUDE_DIR NAMES cudnn_frontend.h
     HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend/include)
-  if(VOLTA_CUDNN_FRONTEND_INCLUDE_DIR AND EXISTS ${VOLTA_CUDA_INCLUDE_DIR}/cudnn.h)
+  find_path(VOLTA_CUDNN_INCLUDE_DIR NAMES cudnn.h HINTS ${VOLTA_CUDA_INCLUDE_DIR})
+  if(VOLTA_CUDNN_FRONTEND_INCLUDE_DIR AND VOLTA_CUDNN_INCLUDE_DIR)
     set(cudnn_sources ${PROJECT_SOURCE_DIR}/src/backend/cuda/cudnn.cpp)
     set_property(SOURCE ${cudnn_sources} APPEND PROPERTY COMPILE_DEFINITIONS VOLTA_HAS_CUDNN)
     set_property(SOURCE ${cudnn_sources} APPEND PROPERTY COMPILE_OPTIONS -O1)  # long headers, nothing to speed up
-    target_include_directories(volta_cuda SYSTEM PRIVATE ${VOLTA_CUDNN_FRONTEND_INCLUDE_DIR})
+    target_include_directories(volta_cuda SYSTEM PRIVATE ${VOLTA_CUDNN_FRONTEND_INCLUDE_DIR}
+                               ${VOLTA_CUDNN_INCLUDE_DIR})
   else()
     message(STATUS "CUDA backend without cuDNN: convolutions are lowered to products")
   endif()

@@ -8,10 +8,13 @@ version=1.32.0
 folder=$(cd "$(dirname "$0")/.." && pwd)/.deps/cudnn-frontend
 [[ -e $folder/include/cudnn_frontend.h ]] && exit 0
 
-for place in "${CUDA_PATH-}" "${CUDA_HOME-}" /usr/local/cuda /opt/cuda /usr; do
-  [[ -n $place && -e $place/include/cublasLt.h && -e $place/include/cudnn.h ]] && found=$place
-done
-[[ -n ${found-} ]] || exit 0
+has() { # a header in one of the usual places
+  for place in "${CUDA_PATH-}" "${CUDA_HOME-}" /usr/local/cuda /opt/cuda /usr /usr/local; do
+    if [[ -n $place && -e $place/include/$1 ]]; then return 0; fi
+  done
+  [[ -e /usr/include/x86_64-linux-gnu/$1 ]]
+}
+has cublasLt.h && has cudnn.h || exit 0
 
 without() {
   echo "setup: $1; the CUDA backend is built without cuDNN (its frontend's headers may be put into .deps/cudnn-frontend/include by hand)"

@@ -73,7 +73,8 @@ TEST(ConvSteps, TheLibraryGivesWhatTheLoweringGives) {
       // Weights with many elements: few parts keep sums of their own.
       {40, 512, 4, 4, 512, 3, {.padding = 1}},
   };
-  for (const Case& test : cases) expect_alike(test, 4e-6);
+  // cuDNN adds up weight gradients one after the other.
+  for (const Case& test : cases) expect_alike(test, test_device().is_cpu() ? 4e-6 : 2e-5);
 }
 
 std::vector<std::vector<float>> bits_with(int threads, const Case& test) {
@@ -115,10 +116,9 @@ TEST(ConvSteps, LayoutsChangeAtTheEdgesOnly) {
   };
   const Explanation plan = explain(network());
   EXPECT_EQ(count(plan, "convolution"), 3);
-  // The input turned; two times bias and ReLU (and the sum, and the pool); the result turned back
-  // with its bias. cuDNN's weights are turned as well, in one launch for those of one size.
-  const std::int64_t weights = test_device().is_cpu() ? 0 : 2;
-  EXPECT_EQ(count(plan, "kernel"), 4 + weights);
+  // The input turned (and with it the weights, where the library wants that); two times bias and
+  // ReLU (and the sum, and the pool); the result turned back with its bias.
+  EXPECT_EQ(count(plan, "kernel"), 4);
   // x and its copy, first read twice, pooled, and every result once.
   const std::uint64_t image = 8 * 16 * 16 * 16 * 4, input = 8 * 3 * 16 * 16 * 4;
   std::uint64_t read = 0, written = 0;
@@ -139,8 +139,7 @@ TEST(ConvSteps, LinesOfPixelsKeepTheirChannelsLast) {
   const Explanation plan = explain(y);
   EXPECT_EQ(count(plan, "convolution"), 3);
   // The input and the result turned, two ReLUs between.
-  const std::int64_t weights = test_device().is_cpu() ? 0 : 1;
-  EXPECT_EQ(count(plan, "kernel"), 4 + weights);
+  EXPECT_EQ(count(plan, "kernel"), 4);
 }
 
 // The gradient of a first layer's weights does not compute one for the images.

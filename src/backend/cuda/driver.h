@@ -74,6 +74,7 @@ namespace volta::cuda {
 #define VOLTA_CUDA_CUBLASLT_FUNCTIONS(X)  \
   X(cublasLtCreate)                       \
   X(cublasLtDestroy)                      \
+  X(cublasLtGetVersion)                   \
   X(cublasLtGetStatusString)              \
   X(cublasLtMatmulDescCreate)             \
   X(cublasLtMatmulDescDestroy)            \

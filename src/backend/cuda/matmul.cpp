@@ -3,12 +3,17 @@
 #include "backend/cuda/matmul.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "backend/timed_choice.h"
 #include "core/log_once.h"
 #include "volta/error.h"
 
@@ -41,6 +46,13 @@ class Product {
 namespace {
 
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+// Algorithms that are timed, for products of at least so many multiply-adds, and the seconds that
+// may take.
+constexpr int kCandidates = 8;
+constexpr double kLeastTimedWork = 1e8;
+constexpr double kBudget = 0.1;
+constexpr int kTimedRuns = 3;
+constexpr std::uint32_t kAlignment = 16;  // what there is to align to
 
 struct Types {
   cudaDataType_t data;  // of the operands
@@ -199,38 +211,107 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned.a);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned.c);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned.c);
-  // Partial sums of half types are added in f32, never in the output's type.
-  if (size_of(step.dtype) == 2) {
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  }
+  // Partial sums are added up in order, through the workspace, never in the output's own memory:
+  // the same bits every time, and f32 where the output is a half.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
 
-  cublasLtMatmulHeuristicResult_t choice{};
+  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> choices{};
   int found = 0;
   const cublasStatus_t status = library.cublasLtMatmulAlgoGetHeuristic(
       handle_, product->operation, product->first, product->second, product->result,
-      product->result, product->preference, 1, &choice, &found);
+      product->result, product->preference, kCandidates, choices.data(), &found);
   const bool refused =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (refused) return nullptr;
   check(status, "choosing an algorithm");
-  if (found == 0 || choice.state != CUBLAS_STATUS_SUCCESS) return nullptr;
-  product->algorithm = choice.algo;
+  const auto end = std::remove_if(choices.begin(), choices.begin() + found, [](const auto& choice) {
+    return choice.state != CUBLAS_STATUS_SUCCESS;
+  });
+  const std::span<const cublasLtMatmulHeuristicResult_t> usable(choices.begin(), end);
+  if (usable.empty()) return nullptr;
+  product->algorithm = usable[fastest(step, aligned, *product, usable)].algo;
   return product;
 }
 
-void MatmulLibrary::run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
-                        CUstream stream) const {
+// What the heuristics put first is not always the fastest. Products that take longer than a launch
+// are tried on memory of their own.
+std::size_t MatmulLibrary::fastest(
+    const plan::MatmulStep& step, Alignment aligned, const Product& product,
+    std::span<const cublasLtMatmulHeuristicResult_t> candidates) const {
+  const double work = static_cast<double>(step.batch) * static_cast<double>(step.m) *
+                      static_cast<double>(step.n) * static_cast<double>(step.k);
+  if (candidates.size() < 2 || work < kLeastTimedWork) return 0;
+  std::vector<std::string> names;
+  for (const auto& candidate : candidates)
+    names.push_back(fmt::format("{:016x}", fmt::join(candidate.algo.data, "")));
+  const TimedThing thing{
+      fmt::format("{} sm{} cuBLASLt {}", context_.device_name(), context_.compute_capability(),
+                  context_.libraries().cublas.cublasLtGetVersion()),
+      fmt::format("product {} {} tf32 {} {}{} [{}, {}, {}] x {}, ld {} {} {}, strides {} {} {}, "
+                  "aligned {} {} {}",
+                  name_of(step.dtype), name_of(step.result_dtype()), step.tf32,
+                  step.transpose_a ? "T" : "N", step.transpose_b ? "T" : "N", step.m, step.n,
+                  step.k, step.batch, step.lda, step.ldb, step.ldc, step.stride_a, step.stride_b,
+                  step.stride_c, aligned.a, aligned.b, aligned.c)};
+  if (const auto known = remembered_way(thing, names)) return *known;
+
+  const auto bytes = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld,
+                         std::int64_t stride, DType dtype) {
+    const std::int64_t elements = (rows - 1) * ld + columns + (step.batch - 1) * stride;
+    return static_cast<std::size_t>(elements) * size_of(dtype) + kAlignment;
+  };
+  const std::int64_t rows_a = step.transpose_a ? step.k : step.m,
+                     rows_b = step.transpose_b ? step.n : step.k;
+  const std::array<std::size_t, 3> sizes{
+      bytes(rows_a, step.m + step.k - rows_a, step.lda, step.stride_a, step.dtype),
+      bytes(rows_b, step.n + step.k - rows_b, step.ldb, step.stride_b, step.dtype),
+      bytes(step.m, step.n, step.ldc, step.stride_c, step.result_dtype())};
+  const std::array<std::uint32_t, 3> alignments{aligned.a, aligned.b, aligned.c};
+  std::array<DeviceMemory, 3> memory;
+  std::array<CUdeviceptr, 3> address{};
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    memory[i] = DeviceMemory::try_allocate(context_, sizes[i]);
+    if (!memory[i]) return 0;  // no memory to try it in
+    context_.check(
+        context_.driver().cuMemsetD8Async(memory[i].address(), 0, sizes[i], context_.stream()),
+        "clearing memory");
+    address[i] = memory[i].address() + alignments[i] % kAlignment;
+  }
+  const auto seconds = [&](std::size_t way) -> std::optional<double> {
+    const auto run = [&] {
+      return multiply(product, candidates[way].algo, address[0], address[1], address[2],
+                      context_.stream()) == CUBLAS_STATUS_SUCCESS;
+    };
+    if (!run()) return std::nullopt;
+    const TimedEvent begin(context_), end(context_);
+    begin.record();
+    for (int i = 0; i < kTimedRuns; ++i) {
+      if (!run()) return std::nullopt;
+    }
+    end.record();
+    return end.seconds_since(begin) / kTimedRuns;
+  };
+  return fastest_way(thing, names, seconds, kBudget).value_or(0);
+}
+
+cublasStatus_t MatmulLibrary::multiply(const Product& product,
+                                       const cublasLtMatmulAlgo_t& algorithm, CUdeviceptr a,
+                                       CUdeviceptr b, CUdeviceptr c, CUstream stream) const {
   const float one = 1, zero = 0;
   const double one_double = 1, zero_double = 0;
   const void* alpha = product.is_double ? static_cast<const void*>(&one_double) : &one;
   const void* beta = product.is_double ? static_cast<const void*>(&zero_double) : &zero;
   const auto pointer = [](CUdeviceptr address) { return std::bit_cast<void*>(address); };
-  check(context_.libraries().cublas.cublasLtMatmul(
-            handle_, product.operation, alpha, pointer(b), product.first, pointer(a),
-            product.second, beta, pointer(c), product.result, pointer(c), product.result,
-            &product.algorithm, pointer(workspace_.address()), workspace_bytes_, stream),
-        "running a product");
+  return context_.libraries().cublas.cublasLtMatmul(
+      handle_, product.operation, alpha, pointer(b), product.first, pointer(a), product.second,
+      beta, pointer(c), product.result, pointer(c), product.result, &algorithm,
+      pointer(workspace_.address()), workspace_bytes_, stream);
+}
+
+void MatmulLibrary::run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
+                        CUstream stream) const {
+  check(multiply(product, product.algorithm, a, b, c, stream), "running a product");
 }
 
 }  // namespace volta::cuda

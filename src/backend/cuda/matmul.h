@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "backend/cuda/context.h"
 #include "plan/plan_steps.h"
@@ -40,6 +41,10 @@ class MatmulLibrary {
 
   bool start();
   std::shared_ptr<const Product> plan(const plan::MatmulStep& step, Alignment alignment) const;
+  std::size_t fastest(const plan::MatmulStep& step, Alignment aligned, const Product& product,
+                      std::span<const cublasLtMatmulHeuristicResult_t> candidates) const;
+  cublasStatus_t multiply(const Product& product, const cublasLtMatmulAlgo_t& algorithm,
+                          CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream) const;
   void check(cublasStatus_t status, const char* doing) const;
 
   const Context& context_;
