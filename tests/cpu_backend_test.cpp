@@ -533,7 +533,7 @@ TEST(CpuMatmul, GenericProductMatchesOneDnn) {
              b = random_values<float>(2, product.b_elements);
   const std::vector<float> expected = run_product(product, a, b);
   std::vector<float> c(expected.size(), 7);
-  cpu::make_generic_matmul(product.step)->run(a.data(), b.data(), c.data());
+  cpu::make_generic_matmul(product.step)->run(a.data(), b.data(), c.data(), nullptr);
   for (std::size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], expected[i], 1e-4);
 }
 
@@ -557,7 +557,8 @@ TEST(CpuMatmul, BitsDoNotDependOnTheThreadCount) {
       const ThreadCount count(threads);
       results.push_back(run_product(product, a, b));
       generic.emplace_back(results[0].size(), 7.0f);
-      cpu::make_generic_matmul(product.step)->run(a.data(), b.data(), generic.back().data());
+      cpu::make_generic_matmul(product.step)
+          ->run(a.data(), b.data(), generic.back().data(), nullptr);
     }
     for (const std::size_t other : {1, 2}) {
       EXPECT_EQ(results[0], results[other]) << s.m << " x " << s.n << " x " << s.k;

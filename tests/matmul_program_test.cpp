@@ -42,6 +42,19 @@ TEST(MatmulProgramTest, LowersToAReduction) {
   EXPECT_EQ(buffers[2], bytes_of<float>({0, 0, 0, 0, 0, 0, 13, 17, 21, 18, 24, 30}));
 }
 
+TEST(MatmulProgramTest, AddsABiasAndCutsOffWhatIsNegative) {
+  plan::MatmulStep step;
+  step.m = step.n = step.k = 2;
+  step.lda = step.ldb = step.ldc = 2;
+  step.has_bias = step.relu = true;
+  step.bias = {Ref::Kind::Leaf, 2, 0};
+  const plan::KernelStep lowered = lower_matmul(step);
+  std::vector<Bytes> buffers{bytes_of<float>({1, 2, 3, 4}), bytes_of<float>({1, 0, 0, -1}),
+                             Bytes(4 * sizeof(float)), bytes_of<float>({-2, 3})};
+  run_reference(*lowered.program, lowered.segments[0].ints, pointers(buffers), nullptr, nullptr);
+  EXPECT_EQ(buffers[2], bytes_of<float>({0, 1, 1, 0}));
+}
+
 TEST(MatmulProgramTest, LargeOperandsNeedWideIndices) {
   plan::MatmulStep step;
   step.m = step.n = step.k = 4;

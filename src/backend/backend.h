@@ -70,6 +70,8 @@ class VOLTA_BACKEND_API Backend {
   // Whether products of f16 and bf16 matrices, added up in f32, run as they are. If not, plans
   // convert the operands to f32 first.
   virtual bool multiplies_halves(int device) const;
+  // Whether the library adds the step's epilogue (bias, ReLU) to a product of these sizes.
+  virtual bool fuses(int /*device*/, const plan::MatmulStep& /*step*/) const { return false; }
   // Convolutions without a call are lowered to kernels and products.
   virtual ConvSupport convolution(int /*device*/, const plan::ConvStep& /*step*/) { return {}; }
   virtual DeviceFigures figures(int /*device*/) const { return {}; }

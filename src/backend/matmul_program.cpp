@@ -47,6 +47,7 @@ class Builder {
     program_->slots = {{step_.dtype, true, false},
                        {step_.dtype, true, false},
                        {step_.result_dtype(), false, true}};
+    std::vector<plan::BufferRef> buffers{step_.a, step_.b, step_.c};
 
     const int a =
         load(0, index(step_.stride_a, row, depth, step_.lda, step_.transpose_a, step_.offset_a));
@@ -57,9 +58,30 @@ class Builder {
         add({.kind = InstrKind::Op, .dtype = dtype, .op = kernel::ScalarOp::mul, .a = a, .b = b});
     const int sum = add(
         {.kind = InstrKind::Reduce, .dtype = dtype, .reduce = kernel::ReduceOp::Sum, .a = product});
+    int result = sum;
+    if (step_.has_bias) {
+      program_->slots.push_back({step_.result_dtype(), true, false});
+      buffers.push_back(step_.bias);
+      Instr bias{.kind = InstrKind::Load, .dtype = step_.result_dtype(), .slot = 3};
+      bias.index.terms.push_back({column, Int::literal(1)});
+      const int loaded = convert(add(std::move(bias)), step_.result_dtype(), dtype);
+      result = add({.kind = InstrKind::Op,
+                    .dtype = dtype,
+                    .op = kernel::ScalarOp::add,
+                    .a = result,
+                    .b = loaded});
+    }
+    if (step_.relu) {
+      const int zero = add({.kind = InstrKind::Const, .dtype = dtype});
+      result = add({.kind = InstrKind::Op,
+                    .dtype = dtype,
+                    .op = kernel::ScalarOp::maximum,
+                    .a = result,
+                    .b = zero});
+    }
     Instr store{.kind = InstrKind::Store,
                 .dtype = step_.result_dtype(),
-                .a = convert(sum, dtype, step_.result_dtype()),
+                .a = convert(result, dtype, step_.result_dtype()),
                 .slot = 2};
     store.index = index(step_.stride_c, row, column, step_.ldc, false, 0);
     add(std::move(store));
@@ -72,9 +94,7 @@ class Builder {
     kernel::validate(*program_);
     kernel::report_program(*program_);
     return {.program = program_,
-            .segments = {{.ints = std::move(ints_),
-                          .buffers = {step_.a, step_.b, step_.c},
-                          .first_arg = 0}},
+            .segments = {{.ints = std::move(ints_), .buffers = std::move(buffers), .first_arg = 0}},
             .label = step_.label};
   }
 

@@ -90,8 +90,9 @@ void Account::add_step(const StepDraft& step, const std::vector<Value>& values) 
   } else if (is_call) {
     const auto& m = std::get<MatmulStep>(step.call);
     info.kind = "matmul";
-    info.what = fmt::format("{} {} x {}", m.label, to_string(Shape{m.batch, m.m, m.k}),
-                            to_string(Shape{m.k, m.n}));
+    info.what = fmt::format("{} {} x {}{}{}", m.label, to_string(Shape{m.batch, m.m, m.k}),
+                            to_string(Shape{m.k, m.n}), m.has_bias ? " + bias" : "",
+                            m.relu ? ", relu" : "");
     info.schedule = "library";
     info.operations = static_cast<std::uint64_t>(2 * m.batch * m.m * m.n * m.k);
     const std::uint64_t size = size_of(m.dtype);

@@ -117,7 +117,8 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
       }
       const bool memory = v.is_step() || (v.kind == ValueKind::Gather && k == 0);
       if (memory) push_memory(v.in[k]);
-      if (v.kind == ValueKind::Sort || v.kind == ValueKind::Conv) {
+      const bool bias = v.kind == ValueKind::Matmul && k == 2;
+      if (v.kind == ValueKind::Sort || v.kind == ValueKind::Conv || bias) {
         stack.push_back({v.in[k], {}, false});
         continue;
       }

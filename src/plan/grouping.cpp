@@ -108,6 +108,7 @@ void Grouper::mark_stored() {
       store(v.in[0]);
       store(v.in[1]);
     }
+    if (v.kind == ValueKind::Matmul && v.in[2] >= 0) store(v.in[2]);
     if (v.kind == ValueKind::Matmul) {
       for (int side = 0; side < 2; ++side) {
         if (matrix_view(values_, stored, v.in[static_cast<std::size_t>(side)]).base < 0) {

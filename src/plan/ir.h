@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/node.h"
@@ -46,7 +47,8 @@ enum class ValueKind : std::uint8_t {
   Gather,  // in: source [n, rest...], index (Bounded)
   Search,  // in: ascending keys [n], value; attrs: {offset, stride, count}: how many of the count
            // keys at offset + i * stride are smaller than the value (i32)
-  Matmul,  // attrs: {transpose_a, transpose_b, tf32}; of halves: f32, or rounded to theirs
+  Matmul,  // attrs: {transpose_a, transpose_b, tf32, relu}; of halves: f32, or rounded to theirs.
+           // in: operands, and a bias for every row
   Conv,    // in: images and weights, or twice images (ConvStep); attrs: see conv_attrs
   Sort,    // in: keys [rows, n]; attrs: {count, descending}: where the first `count` keys of each
            // row in order stand (i32 or i64), [rows, count]; equal keys keep their order
@@ -174,6 +176,11 @@ class Lowering {
   void lower_node(graph::Node& node);
   void lay_out_images();
   Expr rebuilt(Value v, bool channels_last);
+  void fuse_epilogues(const graph::Batch& batch);
+  // All values anew, in order: make(number, value with its operands renamed, new numbers so far)
+  // gives the one to take its place.
+  template <class Make>
+  void rebuild(const Make& make);
   void turn_products(const graph::Batch& batch);
   void round_products(const graph::Batch& batch);
   std::vector<int> count_uses(const graph::Batch& batch) const;
@@ -201,6 +208,27 @@ class Lowering {
   std::vector<int> channels_last_;  // what prefer_channels_last was told
   std::vector<int> node_args_;      // argument number per input of the node, -1 where none
 };
+
+template <class Make>
+void Lowering::rebuild(const Make& make) {
+  const std::vector<Value> before = std::exchange(values, {});
+  values.reserve(before.size() * 2);
+  merged_.clear();
+  node_ = nullptr;
+  std::vector<int> renamed(before.size(), -1);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    origin_ = &before[i];
+    Value v = before[i];
+    for (int& in : v.in) {
+      if (in >= 0) in = renamed[static_cast<std::size_t>(in)];
+    }
+    renamed[i] = make(i, std::move(v), renamed).id;
+  }
+  origin_ = nullptr;
+  for (int& value : node_values) {
+    if (value >= 0) value = renamed[static_cast<std::size_t>(value)];
+  }
+}
 
 // The step that a Conv is, without buffers and label.
 ConvStep conv_of(const std::vector<Value>& values, const Value& v);

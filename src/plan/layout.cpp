@@ -180,23 +180,9 @@ Expr Lowering::rebuilt(Value v, bool channels_last) {
 void Lowering::lay_out_images() {
   if (channels_last_.empty()) return;
   const std::vector<bool> last = Preference(values, channels_last_).run();
-  const std::vector<Value> before = std::exchange(values, {});
-  values.reserve(before.size() * 2);
-  merged_.clear();
-  node_ = nullptr;
-  std::vector<int> renamed(before.size(), -1);
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    origin_ = &before[i];
-    Value v = before[i];
-    for (int& in : v.in) {
-      if (in >= 0) in = renamed[static_cast<std::size_t>(in)];
-    }
-    renamed[i] = rebuilt(std::move(v), last[i]).id;
-  }
-  origin_ = nullptr;
-  for (int& value : node_values) {
-    if (value >= 0) value = renamed[static_cast<std::size_t>(value)];
-  }
+  rebuild([&](std::size_t i, Value v, const std::vector<int>&) {
+    return rebuilt(std::move(v), last[i]);
+  });
 }
 
 }  // namespace volta::plan

@@ -149,6 +149,7 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(w
   lay_out_images();
   round_products(batch);
   turn_products(batch);
+  fuse_epilogues(batch);
 }
 
 // A product of which only the transpose is wanted is computed the other way round:
@@ -164,7 +165,7 @@ void Lowering::turn_products(const graph::Batch& batch) {
     if (product.kind != ValueKind::Matmul || uses[operand] != 1 || v.attrs != turned) continue;
     v.kind = ValueKind::Matmul;
     v.in = {product.in[1], product.in[0], -1};
-    v.attrs = {product.attrs[1] == 0, product.attrs[0] == 0, product.attrs[2]};
+    v.attrs = {product.attrs[1] == 0, product.attrs[0] == 0, product.attrs[2], 0};
     v.label = product.label;
   }
 }
@@ -640,7 +641,7 @@ Expr Lowering::matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool t
           values[static_cast<std::size_t>(half_b)].dtype) {
     value.in = {half_a, half_b, -1};
   }
-  value.attrs = {transpose_a, transpose_b, tf32};
+  value.attrs = {transpose_a, transpose_b, tf32, 0};
   return insert(std::move(value));
 }
 

@@ -46,9 +46,12 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
   m.offset_a = a.offset;
   m.offset_b = b.offset;
   m.label = v.label;
+  m.has_bias = v.in[2] >= 0;
+  m.relu = v.attrs[3] != 0;
   StepDraft step;
-  step.call = std::move(m);
   step.reads = {a.base, b.base};
+  if (m.has_bias) step.reads.push_back(reshape_base(values, v.in[2]));
+  step.call = std::move(m);
   step.writes = {id};
   return step;
 }

@@ -41,7 +41,8 @@ struct KernelStep {
 };
 
 // C[b] = op(A[b]) * op(B[b]) in row-major storage, b < batch; C is [m, n], contiguous unless ldc
-// says so. Strides in elements.
+// says so. Strides in elements. With an epilogue (batch 1 only): plus bias [n], of C's dtype, to
+// every row; negative results replaced by 0.
 struct MatmulStep {
   DType dtype = DType::f32;  // of A and B, and of C
   bool f32_result = false;   // of f16 and bf16 operands: C is f32
@@ -51,7 +52,9 @@ struct MatmulStep {
   std::int64_t lda = 0, ldb = 0, ldc = 0;                 // row strides
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // batch strides; 0: shared
   bool tf32 = false;
+  bool has_bias = false, relu = false;
   BufferRef a, b, c;
+  BufferRef bias = {};
   std::int64_t offset_a = 0, offset_b = 0;  // elements
   std::string label;
 
@@ -59,6 +62,7 @@ struct MatmulStep {
   void bind(std::span<const BufferRef> reads, std::span<const BufferRef> writes) {
     a = reads[0];
     b = reads[1];
+    if (has_bias) bias = reads[2];
     c = writes[0];
   }
 };

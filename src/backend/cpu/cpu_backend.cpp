@@ -11,6 +11,7 @@
 
 #include "backend/cpu/conv.h"
 #include "backend/cpu/cpu_executable.h"
+#include "backend/cpu/matmul.h"
 #include "backend/program_table.h"
 #include "core/counting.h"
 
@@ -40,6 +41,7 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
            static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
   }
   bool supports(int, DType) const override { return true; }
+  bool fuses(int, const plan::MatmulStep& step) const override { return cpu::fuses_epilogue(step); }
   ConvSupport convolution(int, const plan::ConvStep& step) override {
     return {cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None};
   }

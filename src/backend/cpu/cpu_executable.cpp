@@ -47,6 +47,7 @@ template <class Call>
 struct CallLaunch {
   std::unique_ptr<Call> call;
   plan::BufferRef a, b, c;
+  std::optional<plan::BufferRef> bias = {};
 };
 using MatmulLaunch = CallLaunch<Matmul>;
 using ConvLaunch = CallLaunch<Conv>;
@@ -98,7 +99,8 @@ class CpuExecutable final : public Executable {
           slots[n] = addresses(kernel->buffers[n]);
         launch(*kernel, slots.data(), args.data());
       } else if (const auto* product = std::get_if<MatmulLaunch>(&step)) {
-        product->call->run(addresses(product->a), addresses(product->b), addresses(product->c));
+        product->call->run(addresses(product->a), addresses(product->b), addresses(product->c),
+                           product->bias ? addresses(*product->bias) : nullptr);
       } else if (const auto* conv = std::get_if<ConvLaunch>(&step)) {
         conv->call->run(addresses(conv->a), addresses(conv->b), addresses(conv->c));
       } else {
@@ -151,7 +153,9 @@ class CpuExecutable final : public Executable {
       ++launches_;
     }
     if (call == nullptr) return add(lower_matmul(step), source);
-    steps_.emplace_back(MatmulLaunch{std::move(call), step.a, step.b, step.c});
+    MatmulLaunch launch{std::move(call), step.a, step.b, step.c};
+    if (step.has_bias) launch.bias = step.bias;
+    steps_.emplace_back(std::move(launch));
   }
 
   void launch(const KernelLaunch& kernel, void* const* slots, const std::uint64_t* args) {

@@ -13,13 +13,17 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
   // Addresses of the buffers; the step's element offsets are added here. Safe from several threads.
-  virtual void run(const void* a, const void* b, void* c) = 0;
+  // `bias` where the step has one.
+  virtual void run(const void* a, const void* b, void* c, const void* bias) = 0;
 };
 
 // f32 or f64.
 VOLTA_BACKEND_API std::unique_ptr<Matmul> make_generic_matmul(const plan::MatmulStep& step);
 // f32 only; null in a build without oneDNN or with VOLTA_ONEDNN=off.
 VOLTA_BACKEND_API std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& step);
+
+// Whether make_onednn_matmul does the step's bias and ReLU too.
+bool fuses_epilogue(const plan::MatmulStep& step);
 
 // The step with operands that every implementation takes: a batch of equal matrices one below the
 // other, times one shared matrix, becomes a single taller product.

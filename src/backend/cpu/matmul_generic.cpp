@@ -22,7 +22,7 @@ class GenericMatmul final : public Matmul {
  public:
   GenericMatmul(const plan::MatmulStep& step, GemmTileFn tile) : step_(step), tile_(tile) {}
 
-  void run(const void* a, const void* b, void* c) override {
+  void run(const void* a, const void* b, void* c, const void*) override {
     const std::int64_t rows = blocks(step_.m, kTaskRows), columns = blocks(step_.n, kTaskColumns);
     const std::int64_t work =
         std::min(step_.m, kTaskRows) * std::min(step_.n, kTaskColumns) * step_.k;

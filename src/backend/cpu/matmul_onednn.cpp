@@ -53,7 +53,7 @@ TileShape tile_of(const plan::MatmulStep& step) {
 struct Tile {
   std::int64_t batch, row, column;
   dnnl::matmul primitive;
-  dnnl::memory a, b, c;
+  dnnl::memory a, b, c, bias;
   std::unordered_map<int, dnnl::memory> arguments;
   dnnl::stream stream;
 };
@@ -76,7 +76,7 @@ class OneDnnMatmul final : public Matmul {
     grain_ = std::max<std::int64_t>(1, kSerialWork / (rows * columns * group * step.k));
   }
 
-  void run(const void* a, const void* b, void* c) override {
+  void run(const void* a, const void* b, void* c, const void* bias) override {
     // Addresses live in the memory objects: one run at a time.
     const std::lock_guard<std::mutex> lock(mutex_);
     [[maybe_unused]] const OneThread alone;
@@ -85,7 +85,7 @@ class OneDnnMatmul final : public Matmul {
                              for (std::int64_t n = begin; n < end; ++n) {
                                run_tile(tiles_[static_cast<std::size_t>(n)],
                                         static_cast<const float*>(a), static_cast<const float*>(b),
-                                        static_cast<float*>(c));
+                                        static_cast<float*>(c), static_cast<const float*>(bias));
                              }
                            });
   }
@@ -120,23 +120,35 @@ class OneDnnMatmul final : public Matmul {
     const Desc a = matrix(count, rows, s.k, s.stride_a, row_step_a(), depth_step_a());
     const Desc b = matrix(count, s.k, columns, s.stride_b, depth_step_b(), column_step_b());
     const Desc c = matrix(count, rows, columns, s.stride_c, s.ldc, 1);
-    Tile tile{batch, row, column, {}, {}, {}, {}, {}, dnnl::stream(onednn_engine())};
+    Tile tile{batch, row, column, {}, {}, {}, {}, {}, {}, dnnl::stream(onednn_engine())};
+    dnnl::primitive_attr attr;
+    if (s.relu) {
+      dnnl::post_ops after;
+      after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+      attr.set_post_ops(after);
+    }
+    const Desc bias({1, columns}, dnnl::memory::data_type::f32, Dims{columns, 1});
     // oneDNN caches primitives: tiles of one shape share the code.
-    tile.primitive = dnnl::matmul({dnnl::matmul::desc(a, b, c), onednn_engine()});
+    tile.primitive =
+        dnnl::matmul({s.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c),
+                      attr, onednn_engine()});
+    if (s.has_bias) tile.bias = dnnl::memory(bias, onednn_engine(), nullptr);
     tile.a = dnnl::memory(a, onednn_engine(), nullptr);
     tile.b = dnnl::memory(b, onednn_engine(), nullptr);
     tile.c = dnnl::memory(c, onednn_engine(), nullptr);
     tile.arguments = {{DNNL_ARG_SRC, tile.a}, {DNNL_ARG_WEIGHTS, tile.b}, {DNNL_ARG_DST, tile.c}};
+    if (s.has_bias) tile.arguments.emplace(DNNL_ARG_BIAS, tile.bias);
     tiles_.push_back(std::move(tile));
   }
 
-  void run_tile(Tile& tile, const float* a, const float* b, float* c) const {
+  void run_tile(Tile& tile, const float* a, const float* b, float* c, const float* bias) const {
     a += step_.offset_a + tile.batch * step_.stride_a + tile.row * row_step_a();
     b += step_.offset_b + tile.batch * step_.stride_b + tile.column * column_step_b();
     c += tile.batch * step_.stride_c + tile.row * step_.ldc + tile.column;
     tile.a.set_data_handle(const_cast<float*>(a));
     tile.b.set_data_handle(const_cast<float*>(b));
     tile.c.set_data_handle(c);
+    if (step_.has_bias) tile.bias.set_data_handle(const_cast<float*>(bias) + tile.column);
     tile.primitive.execute(tile.stream, tile.arguments);
   }
 
@@ -160,7 +172,7 @@ class SwappedMatmul final : public Matmul {
     return step.n <= kThinColumns && step.m >= 4 * step.n && step.k <= 4 * kLeastDepth;
   }
 
-  void run(const void* a, const void* b, void* c) override {
+  void run(const void* a, const void* b, void* c, const void*) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (packs(step_)) {
       const float* from = static_cast<const float*>(b) + step_.offset_b;
@@ -171,7 +183,7 @@ class SwappedMatmul final : public Matmul {
       }
       b = packed_.data();
     }
-    product_.run(b, a, result_.data());
+    product_.run(b, a, result_.data(), nullptr);
     for (std::int64_t batch = 0; batch < step_.batch; ++batch) {
       simd().turn[size_index(DType::f32)](static_cast<float*>(c) + batch * step_.stride_c,
                                           step_.ldc, result_.data() + batch * step_.m * step_.n,
@@ -240,12 +252,12 @@ class LongMatmul final : public Matmul {
     return std::max<std::int64_t>(1, std::min(kTiles / tiles, step.k / kLeastDepth));
   }
 
-  void run(const void* a, const void* b, void* c) override {
+  void run(const void* a, const void* b, void* c, const void*) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const std::size_t cells = static_cast<std::size_t>(step_.m * step_.n);
-    product_->run(a, b, sums_.data());
+    product_->run(a, b, sums_.data(), nullptr);
     std::size_t count = static_cast<std::size_t>(pieces_);
-    if (rest_ != nullptr) rest_->run(a, b, sums_.data() + count++ * cells);
+    if (rest_ != nullptr) rest_->run(a, b, sums_.data() + count++ * cells, nullptr);
     for (std::size_t piece = 1; piece < count; ++piece) {
       const float* next = sums_.data() + piece * cells;
       for (std::size_t i = 0; i < cells; ++i) sums_[i] += next[i];
@@ -264,6 +276,11 @@ class LongMatmul final : public Matmul {
 };
 
 }  // namespace
+
+bool fuses_epilogue(const plan::MatmulStep& step) {
+  return onednn_is_on() && step.dtype == DType::f32 && step.k > 0 && !SwappedMatmul::suits(step) &&
+         LongMatmul::pieces(step) == 1;
+}
 
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
   if (!onednn_is_on()) return nullptr;
@@ -287,6 +304,7 @@ std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
 namespace volta::cpu {
 
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep&) { return nullptr; }
+bool fuses_epilogue(const plan::MatmulStep&) { return false; }
 
 }  // namespace volta::cpu
 

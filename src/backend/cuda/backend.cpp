@@ -101,6 +101,10 @@ class CudaBackend final : public Backend {
     driver().cuMemFreeHost(memory);
   }
 
+  bool fuses(int, const plan::MatmulStep& step) const override {
+    return libraries_->has_cublas && step.k > 0;
+  }
+
   ConvSupport convolution(int device, const plan::ConvStep& step) override {
     const std::shared_ptr<Device> on = this->device(device);
     on->context().ensure_alive();

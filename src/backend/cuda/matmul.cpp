@@ -37,7 +37,7 @@ class Product {
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
   cublasLtMatmulPreference_t preference = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
-  bool is_double = false;
+  bool is_double = false, has_bias = false;
 
  private:
   const CublasLt& library_;
@@ -149,7 +149,9 @@ std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& st
                 step.stride_c,
                 aligned.a,
                 aligned.b,
-                aligned.c};
+                aligned.c,
+                step.has_bias,
+                step.relu};
   const std::lock_guard lock(mutex_);
   if (!start()) return nullptr;
   const auto found = products_.find(key);
@@ -167,18 +169,25 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   const auto result = layout(step.n, step.m, step.ldc, step.stride_c);
   const bool countable = step.batch <= std::numeric_limits<std::int32_t>::max();
   if (!types || !first || !second || !result || step.k == 0 || !countable) return nullptr;
+  if (step.has_bias && !workspace_) return nullptr;
 
   const CublasLt& library = context_.libraries().cublas;
   const auto product = std::make_shared<Product>(library);
   product->is_double = step.dtype == DType::f64;
+  product->has_bias = step.has_bias;
   check(library.cublasLtMatmulDescCreate(&product->operation, types->compute, types->scale),
         "describing a product");
   const auto transpose = [&](cublasLtMatmulDescAttributes_t attribute, bool value) {
     const std::int32_t operation = value ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(library.cublasLtMatmulDescSetAttribute(product->operation, attribute, &operation,
-                                                 sizeof operation),
-          "describing a product");
+    set(*product, attribute, &operation, sizeof operation);
   };
+  if (step.has_bias || step.relu) {
+    const cublasLtEpilogue_t epilogue = step.has_bias && step.relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                        : step.relu                ? CUBLASLT_EPILOGUE_RELU
+                                                                   : CUBLASLT_EPILOGUE_BIAS;
+    set(*product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (step.has_bias) set_bias(*product, workspace_.address());  // aligned as any buffer is
+  }
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, step.transpose_b);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, step.transpose_a);
 
@@ -249,11 +258,11 @@ std::size_t MatmulLibrary::fastest(
       fmt::format("{} sm{} cuBLASLt {}", context_.device_name(), context_.compute_capability(),
                   context_.libraries().cublas.cublasLtGetVersion()),
       fmt::format("product {} {} tf32 {} {}{} [{}, {}, {}] x {}, ld {} {} {}, strides {} {} {}, "
-                  "aligned {} {} {}",
+                  "aligned {} {} {}, bias {}, relu {}",
                   name_of(step.dtype), name_of(step.result_dtype()), step.tf32,
                   step.transpose_a ? "T" : "N", step.transpose_b ? "T" : "N", step.m, step.n,
                   step.k, step.batch, step.lda, step.ldb, step.ldc, step.stride_a, step.stride_b,
-                  step.stride_c, aligned.a, aligned.b, aligned.c)};
+                  step.stride_c, aligned.a, aligned.b, aligned.c, step.has_bias, step.relu)};
   if (const auto known = remembered_way(thing, names)) return *known;
 
   const auto bytes = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld,
@@ -278,6 +287,7 @@ std::size_t MatmulLibrary::fastest(
         "clearing memory");
     address[i] = memory[i].address() + alignments[i] % kAlignment;
   }
+  if (step.has_bias) set_bias(product, workspace_.address());
   const auto seconds = [&](std::size_t way) -> std::optional<double> {
     const auto run = [&] {
       return multiply(product, candidates[way].algo, address[0], address[1], address[2],
@@ -309,8 +319,22 @@ cublasStatus_t MatmulLibrary::multiply(const Product& product,
       pointer(workspace_.address()), workspace_bytes_, stream);
 }
 
+void MatmulLibrary::set(const Product& product, cublasLtMatmulDescAttributes_t attribute,
+                        const void* value, std::size_t bytes) const {
+  check(context_.libraries().cublas.cublasLtMatmulDescSetAttribute(product.operation, attribute,
+                                                                   value, bytes),
+        "describing a product");
+}
+
+void MatmulLibrary::set_bias(const Product& product, CUdeviceptr bias) const {
+  const void* address = std::bit_cast<const void*>(bias);
+  set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(&address),
+      sizeof address);
+}
+
 void MatmulLibrary::run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
-                        CUstream stream) const {
+                        CUdeviceptr bias, CUstream stream) const {
+  if (product.has_bias) set_bias(product, bias);
   check(multiply(product, product.algorithm, a, b, c, stream), "running a product");
 }
 

@@ -32,14 +32,17 @@ class MatmulLibrary {
   // How to run the product; null when the library does not take it, or when there is none (said
   // once, as a warning). The library is started by the first product. The context is current.
   std::shared_ptr<const Product> product(const plan::MatmulStep& step, Alignment alignment);
-  // Enqueues it; the addresses include the operands' offsets.
-  void run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
+  // Enqueues it; the addresses include the operands' offsets. One at a time.
+  void run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr bias,
            CUstream stream) const;
 
  private:
-  using Key = std::array<std::int64_t, 18>;
+  using Key = std::array<std::int64_t, 20>;
 
   bool start();
+  void set(const Product& product, cublasLtMatmulDescAttributes_t attribute, const void* value,
+           std::size_t bytes) const;
+  void set_bias(const Product& product, CUdeviceptr bias) const;
   std::shared_ptr<const Product> plan(const plan::MatmulStep& step, Alignment alignment) const;
   std::size_t fastest(const plan::MatmulStep& step, Alignment aligned, const Product& product,
                       std::span<const cublasLtMatmulHeuristicResult_t> candidates) const;

@@ -228,7 +228,7 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
   const plan::MatmulStep& matmul = product.step;
   matmuls_.run(*product.product, operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
                operand(bound[matmul.b], matmul.offset_b, matmul.dtype), bound[matmul.c],
-               place.stream);
+               matmul.has_bias ? bound[matmul.bias] : 0, place.stream);
 }
 
 void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,

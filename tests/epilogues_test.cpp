@@ -1,0 +1,139 @@
+// Bias and ReLU as part of the product before them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+Tensor noise(const Shape& shape, std::uint64_t seed, DType dtype = DType::f32) {
+  manual_seed(seed);
+  return randn(shape, {.device = test_device()}).to(dtype).eval();
+}
+
+// Whether the library here does that at all.
+bool fuses(DType dtype = DType::f32) {
+  const Explanation plan =
+      explain(linear(noise({96, 64}, 1, dtype), noise({80, 64}, 2, dtype), noise({80}, 3, dtype)));
+  return plan.kernels() == 0;
+}
+
+void expect_near(const Tensor& actual, const Tensor& expected, double tolerance) {
+  const Tensor wide = expected.to(DType::f64);
+  const double largest = wide.abs().max().item<double>(),
+               off = (actual.to(DType::f64) - wide).abs().max().item<double>();
+  EXPECT_LE(off, tolerance * largest);
+}
+
+struct Layer {
+  Layer(const Shape& input, std::int64_t outputs, DType dtype = DType::f32)
+      : x(noise(input, 1, dtype)),
+        w(noise({outputs, input[input.rank() - 1]}, 2, dtype)),
+        b(noise({outputs}, 3, dtype)) {}
+  Tensor x, w, b;
+  Tensor wide_sum() const {
+    return matmul(x.to(DType::f64), w.to(DType::f64).t()) + b.to(DType::f64);
+  }
+};
+
+TEST(Epilogues, ALinearLayerIsOneCall) {
+  if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
+  for (const Shape& input : {Shape{96, 64}, Shape{4, 24, 64}}) {
+    const Layer layer(input, 80);
+    const Tensor plain = linear(layer.x, layer.w, layer.b);
+    EXPECT_EQ(explain(plain).kernels(), 0);
+    EXPECT_EQ(explain(plain).library_calls(), 1);
+    expect_near(plain, layer.wide_sum(), 1e-6);
+    const Tensor y = relu(linear(layer.x, layer.w, layer.b));
+    EXPECT_EQ(explain(y).kernels(), 0);
+    expect_near(y, relu(layer.wide_sum()), 1e-6);
+  }
+}
+
+TEST(Epilogues, AProductAndAReluWithoutBias) {
+  if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
+  const Layer layer({96, 64}, 80);
+  const Tensor y = relu(linear(layer.x, layer.w));
+  EXPECT_EQ(explain(y).kernels(), 0);
+  expect_near(y, relu(matmul(layer.x.to(DType::f64), layer.w.to(DType::f64).t())), 1e-6);
+}
+
+// Whatever the library makes of the shape, the values are the same.
+TEST(Epilogues, EveryShapeOfProduct) {
+  if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
+  for (const auto& [rows, depth, columns] :
+       {std::tuple{300, 40, 8}, {2, 9000, 40}, {700, 300, 500}, {33, 65, 129}, {1, 512, 300}}) {
+    const Layer layer({rows, depth}, columns);
+    expect_near(relu(linear(layer.x, layer.w, layer.b)), relu(layer.wide_sum()), 2e-6);
+  }
+}
+
+TEST(Epilogues, WhatSomebodyHoldsIsNotLeftOut) {
+  if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
+  const Layer layer({96, 64}, 80);
+  const Tensor sum = linear(layer.x, layer.w, layer.b), y = relu(sum);
+  expect_near(sum, layer.wide_sum(), 1e-6);
+  expect_near(y, relu(layer.wide_sum()), 1e-6);
+}
+
+// What is added is no bias: along the other axis, a whole matrix, one number.
+TEST(Epilogues, OtherSumsAreNoBias) {
+  if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
+  const Layer layer({80, 64}, 80);
+  const Tensor product = matmul(layer.x.to(DType::f64), layer.w.to(DType::f64).t());
+  const auto times = [&] { return matmul(layer.x, layer.w.t()); };
+  const Tensor column = layer.b.reshape({80, 1}), matrix = noise({80, 80}, 7);
+  expect_near(times() + column, product + column.to(DType::f64), 1e-6);
+  expect_near(times() + matrix, product + matrix.to(DType::f64), 1e-6);
+  expect_near(times() + 2.5, product + 2.5, 1e-6);
+  expect_near(layer.b - times(), layer.b.to(DType::f64) - product, 1e-6);
+  expect_near(maximum(times(), layer.b), maximum(product, layer.b.to(DType::f64)), 1e-6);
+}
+
+// The bias is computed in the same step.
+TEST(Epilogues, ABiasThatIsAResult) {
+  if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
+  const Layer layer({96, 64}, 80);
+  const Tensor y = relu(linear(layer.x, layer.w, layer.b * 2 - 1));
+  expect_near(y, relu(layer.wide_sum() + layer.b.to(DType::f64) - 1), 1e-6);
+}
+
+TEST(Epilogues, HalvesAreRoundedOnceAtTheEnd) {
+  if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const double unit = dtype == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
+    const Layer layer({96, 64}, 80, dtype);
+    const Tensor y = relu(linear(layer.x, layer.w, layer.b));
+    if (fuses(dtype)) {
+      EXPECT_EQ(explain(y).kernels(), 0);
+    }
+    EXPECT_EQ(y.dtype(), dtype);
+    // Half a unit of each element, and the error of the sum.
+    const Tensor wide = relu(layer.wide_sum());
+    const Tensor off = (y.to(DType::f64) - wide).abs() - wide.abs() * (unit * 1.001);
+    EXPECT_LE(off.max().item<double>(), 1e-4);
+  }
+}
+
+TEST(Epilogues, GradientsGoThrough) {
+  if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
+  const Layer layer({96, 64}, 80);
+  const auto gradients = [&](DType dtype) {
+    std::vector<Tensor> leaves;
+    for (const Tensor& value : {layer.x, layer.w, layer.b}) {
+      leaves.push_back(value.clone().to(dtype).eval());
+      leaves.back().set_requires_grad(true);
+    }
+    const Tensor h = relu(linear(leaves[0], leaves[1], leaves[2]));
+    (h * h).sum().backward();
+    return std::vector<Tensor>{leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
+  };
+  const std::vector<Tensor> narrow = gradients(DType::f32), wide = gradients(DType::f64);
+  for (std::size_t i = 0; i < wide.size(); ++i) expect_near(narrow[i], wide[i], 3e-6);
+}
+
+}  // namespace
+}  // namespace volta
