@@ -142,6 +142,21 @@ TEST(ConvSteps, LinesOfPixelsKeepTheirChannelsLast) {
   EXPECT_EQ(count(plan, "kernel"), 4);
 }
 
+// Without a library windows are as much memory as the images times the taps; they take 256 MiB at a
+// time, however many images there are.
+TEST(ConvSteps, WindowsStayWithinTheirBound) {
+  if (!test_device().supports(DType::f64)) GTEST_SKIP() << "no f64";
+  Tensor x = noise({64, 64, 64, 64}, 1, DType::f64), w = noise({64, 64, 3, 3}, 2, DType::f64);
+  x.set_requires_grad(true);
+  w.set_requires_grad(true);
+  conv2d(x, w, {}, {.padding = 1}).sum().backward();
+  const std::uint64_t images = 64 * 64 * 64 * 64 * 8, bound = std::uint64_t{256} << 20;
+  ASSERT_GT(9 * images, 4 * bound);
+  // What is not windows: the images turned, gradients and results of parts.
+  for (const Tensor& gradient : {w.grad(), x.grad()})
+    EXPECT_LE(explain(gradient).arena_bytes, bound + 3 * images);
+}
+
 // The gradient of a first layer's weights does not compute one for the images.
 TEST(ConvSteps, AFirstLayersWeightsNeedNoGradientOfItsInput) {
   if (!has_library()) GTEST_SKIP() << "no library for convolutions";

@@ -155,13 +155,22 @@ std::int64_t images_at_once(const Sizes& s, DType dtype) {
   return (s.n + parts - 1) / parts;
 }
 
-// `part(first, count)` for all images, one after the other along the first axis.
+// `part(first, count)` for all images, each in the memory of the one before.
+template <class Part>
+std::vector<Expr> each_part(Lowering& l, std::int64_t n, std::int64_t at_once, const Part& part) {
+  if (at_once >= n) return {part(0, n)};
+  std::vector<Expr> parts;
+  for (std::int64_t first = 0; first < n; first += at_once) {
+    l.begin_stage();
+    parts.push_back(l.stored(part(first, std::min(at_once, n - first))));
+  }
+  l.end_stages();
+  return parts;
+}
+// One after the other along the first axis.
 template <class Part>
 Expr by_parts(Lowering& l, std::int64_t n, std::int64_t at_once, const Part& part) {
-  std::vector<Expr> parts;
-  for (std::int64_t first = 0; first < n; first += at_once)
-    parts.push_back(part(first, std::min(at_once, n - first)));
-  return joined(l, std::move(parts), 0);
+  return joined(l, each_part(l, n, at_once, part), 0);
 }
 
 Expr nothing(Lowering& l, const Shape& shape) {
@@ -251,24 +260,22 @@ void conv_weight_grad(Lowering& l) {
   const Expr library = l.convolution(s.step(plan::ConvStep::Kind::WeightGrad), inputs, results);
   if (library.lowering != nullptr) return l.out(library);
   const std::int64_t at_once = images_at_once(s, x.dtype());
-  Expr sum;
-  for (std::int64_t first = 0; first < s.n; first += at_once) {
-    const std::int64_t count = std::min(at_once, s.n - first);
-    const Expr seen = seen_in(l, s, images(l, inputs, first, count)),
-               part = images(l, results, first, count);
-    Expr matrix;
-    if (is_by_channel(s)) {
-      const std::int64_t pixels[] = {0, 1, 2};
-      const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
-      const Expr kernels =
-          l.reduce(ReduceOp::Sum, widened(l, each) * widened(l, channels_seen(l, s, seen)), pixels);
-      matrix = l.reshape(kernels, {s.o, s.taps()});
-    } else {
-      matrix = l.matmul(widened(l, columns_of(l, s, part)), widened(l, rows_of(l, s, seen)), true,
+  const std::vector<Expr> matrices =
+      each_part(l, s.n, at_once, [&](std::int64_t first, std::int64_t count) {
+        const Expr seen = seen_in(l, s, images(l, inputs, first, count)),
+                   part = images(l, results, first, count);
+        if (is_by_channel(s)) {
+          const std::int64_t pixels[] = {0, 1, 2};
+          const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
+          const Expr kernels = l.reduce(
+              ReduceOp::Sum, widened(l, each) * widened(l, channels_seen(l, s, seen)), pixels);
+          return l.reshape(kernels, {s.o, s.taps()});
+        }
+        return l.matmul(widened(l, columns_of(l, s, part)), widened(l, rows_of(l, s, seen)), true,
                         false, s.spec.tf32);
-    }
-    sum = first == 0 ? matrix : sum + matrix;
-  }
+      });
+  Expr sum = matrices.front();
+  for (std::size_t i = 1; i < matrices.size(); ++i) sum = sum + matrices[i];
   l.out(weight_of(l, s, sum));
 }
 
