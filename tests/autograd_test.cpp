@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "errors.h"
@@ -306,6 +307,29 @@ TEST(Functions, TakeAndGiveSeveralTensorsAndSaveThem) {
   // Second order, also through the saved output.
   const Tensor g = grad(polar({a, b})[0].sum(), a, {.create_graph = true});
   expect_near(grad(g.sum(), a), {16 / 125.0, 4 / std::pow(5, 1.5)});
+}
+
+// A list gives a list, whatever its length.
+TEST(Functions, GiveOneTensorForATensorAndAListForAList) {
+  const Function f({.name = "f",
+                    .forward =
+                        [](FunctionContext&, const std::vector<Tensor>& in) {
+                          return std::vector{in.empty() ? ones({2}, here()) : in[0] * 2};
+                        },
+                    .backward = [](FunctionContext&, const std::vector<Tensor>& g) { return g; }});
+  const Tensor x = tensor({1, 2}, here(true));
+  static_assert(std::is_same_v<decltype(f(x)), Tensor>);
+  static_assert(std::is_same_v<decltype(f(x * 2)), Tensor>);
+  static_assert(std::is_same_v<decltype(f({x})), std::vector<Tensor>>);
+  static_assert(std::is_same_v<decltype(f({x, x})), std::vector<Tensor>>);
+  static_assert(std::is_same_v<decltype(f({})), std::vector<Tensor>>);
+  static_assert(std::is_same_v<decltype(f(std::vector<Tensor>{x})), std::vector<Tensor>>);
+  EXPECT_EQ(f({x}).at(0).to_vector<float>(), (std::vector<float>{2, 4}));
+  EXPECT_EQ(f({}).at(0).to_vector<float>(), (std::vector<float>{1, 1}));
+  const Tensor y = x.square().sum();
+  static_assert(std::is_same_v<decltype(grad(y, x)), Tensor>);
+  static_assert(std::is_same_v<decltype(grad({y}, {x})), std::vector<Tensor>>);
+  expect_near(grad({y}, {x}).at(0), {2, 4});
 }
 
 TEST(Functions, SayWhatIsWrong) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "conformance.h"
+#include "errors.h"
 #include "test_device.h"
 #include "volta/volta.h"
 
@@ -100,9 +101,20 @@ TEST(CheckGradients, AnInputThatDoesNotMatterHasNone) {
   EXPECT_TRUE(
       check_gradients([](const std::vector<Tensor>& in) { return in[0] * 2; }, {x, x.clone()})
           .passed);
-  EXPECT_TRUE(check_gradients([](const Tensor& in) { return in * 3; }, scalar(2, here())).passed);
+  EXPECT_TRUE(check_gradients([](const Tensor& in) { return in * 3; }, scalar(2.0, here())).passed);
   EXPECT_TRUE(
       check_gradients([](const Tensor& in) { return in * 3; }, zeros({0, 2}, here())).passed);
+  // Nor has the only one.
+  EXPECT_TRUE(check_gradients([&](const Tensor&) { return x * 2; }, x).passed);
+  EXPECT_FALSE(check_gradients([](const Tensor& in) { return in.detach() * 2; }, x).passed);
+}
+
+TEST(CheckGradientErrors, WhatTheFunctionGives) {
+  const Tensor x = tensor({1, 2}, here());
+  errors::expect<ArgumentError>([&] { check_gradients([](const Tensor&) { return Tensor(); }, x); },
+                                "check_gradients: the result of the function is not a tensor");
+  errors::expect<DTypeError>([&] { check_gradients([](const Tensor& in) { return in > 0; }, x); },
+                             "check_gradients: expected a floating-point tensor, got bool");
 }
 
 }  // namespace

@@ -305,6 +305,19 @@ TEST(Conformance, ScatterAdd) {
                 numbers({3, 2}), {});
 }
 
+// Rounding does not pile up, neither along a chunk nor over the chunks before it.
+TEST(Conformance, LongRunningSumsAreExactToTheirDtype) {
+  constexpr std::int64_t n = std::int64_t{1} << 22;
+  const Tensor x = rand({n}, {.device = test_device(), .generator = Generator(3)}).eval();
+  const std::vector<float> values = x.to_vector<float>(), sums = x.cumsum(0).to_vector<float>();
+  double sum = 0, worst = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    sum += values[i];
+    worst = std::max(worst, std::abs(sums[i] - sum) / sum);
+  }
+  EXPECT_LE(worst, test_device().is_cpu() ? 1e-7 : 1e-6);
+}
+
 TEST(Conformance, ScatterAddGradient) {
   const Tensor few = upload(integers({6}, 0, 3, DType::i64));
   expect_gradients({numbers({4, 3}), numbers({6, 3})},
@@ -317,7 +330,8 @@ TEST(Errors, OrderAndIndexing) {
   expect<ShapeError>([&] { x.cumsum(2); }, "cumsum: axis 2 is out of range for [3, 4]");
   expect<ShapeError>([&] { sort(x, -3); }, "sort: axis -3 is out of range for [3, 4]");
   expect<ArgumentError>([&] { topk(x, 5); }, "topk: 5 of the elements along axis 1 of [3, 4]");
-  expect<ShapeError>([&] { topk(scalar(1), 0); }, "topk: a scalar has no axis");
+  expect<ArgumentError>([&] { topk(scalar(1), 0); }, "topk: 0 of the elements of a scalar");
+  expect<ShapeError>([&] { sort(scalar(1), 1); }, "sort: axis 1 is out of range for []");
   expect<ShapeError>([&] { take_along_axis(x, zeros({2, 2}, {.dtype = DType::i64}), 1); },
                      "take_along_axis: indices [2, 2] do not fit [3, 4] along axis 1");
   expect<DTypeError>([&] { take_along_axis(x, x, 1); },

@@ -49,7 +49,10 @@ TEST(Creation, DtypesFollowValuesUnlessSaid) {
   EXPECT_EQ(full({2}, 1, here()).dtype(), DType::i64);
   EXPECT_EQ(full({2}, 1.0, here()).dtype(), DType::f32);
   EXPECT_EQ(full({2}, true, here()).dtype(), DType::boolean);
-  EXPECT_EQ(scalar(1, here()).dtype(), DType::f32);
+  EXPECT_EQ(scalar(1, here()).dtype(), DType::i64);
+  EXPECT_EQ(scalar(1.0, here()).dtype(), DType::f32);
+  EXPECT_EQ(scalar(true, here()).dtype(), DType::boolean);
+  EXPECT_EQ(scalar(1, here(DType::f32)).dtype(), DType::f32);
   EXPECT_EQ(tensor({0, 1}, here()).dtype(), DType::f32);
   EXPECT_EQ(from_vector<std::int32_t>({1, 2}, here()).dtype(), DType::i32);
   EXPECT_EQ(from_vector<std::uint8_t>({1, 2}, here()).dtype(), DType::u8);

@@ -89,6 +89,12 @@ TEST(ErrorsConvolution, Options) {
                         "conv1d: the stride must be positive, got 0");
   expect<ArgumentError>([&] { conv1d(line, k, {}, {.padding = -3}); },
                         "conv1d: the padding must be zero or more, got -3");
+  expect<ArgumentError>([&] { conv1d(line, k, {}, {.padding = std::int64_t{1} << 62}); },
+                        "conv1d: the padding must be below 2^31, got 4611686018427387904");
+  expect<ArgumentError>([&] { conv1d(line, k, {}, {.dilation = std::int64_t{1} << 33}); },
+                        "conv1d: the dilation must be below 2^31, got 8589934592");
+  expect<ArgumentError>([&] { conv1d(line, k, {}, {.stride = std::int64_t{1} << 31}); },
+                        "conv1d: the stride must be below 2^31, got 2147483648");
   expect<ArgumentError>([&] { conv1d(line, k, {}, {.dilation = -1}); },
                         "conv1d: the dilation must be positive, got -1");
   expect<ArgumentError>([&] { conv1d(line, k, {}, {.groups = -2}); },

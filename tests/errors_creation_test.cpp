@@ -30,7 +30,7 @@ TEST(CreationErrors, Values) {
   expect<ShapeError>([] { tensor({1, 2}, {3, 0}, here()); },
                      "tensor: 2 values do not fill [3, 0] (0 elements)");
   expect<ShapeError>([] { from_vector<std::int64_t>({1, 2, 3}, Shape{}, here()); },
-                     "tensor: 3 values do not fill [] (1 elements)");
+                     "from_vector: 3 values do not fill [] (1 elements)");
   expect<ArgumentError>([] { tensor({1, 300}, here(DType::u8)); }, "tensor: 300 does not fit u8");
   expect<ArgumentError>([] { tensor({-1}, here(DType::u8)); }, "tensor: -1 does not fit u8");
   expect<ArgumentError>([] { tensor({1, kNan}, here(DType::i64)); },
@@ -38,9 +38,9 @@ TEST(CreationErrors, Values) {
   expect<ArgumentError>([] { tensor({kInf}, here(DType::i32)); }, "tensor: inf does not fit i32");
   expect<ArgumentError>([] { tensor({1e19}, here(DType::i64)); }, "tensor: 1e+19 does not fit i64");
   expect<ArgumentError>([] { from_vector<std::int64_t>({1, kHuge}, here(DType::i32)); },
-                        "tensor: 9223372036854775807 does not fit i32");
+                        "from_vector: 9223372036854775807 does not fit i32");
   expect<DTypeError>([] { tensor({1}, here(DType::i64, true)); },
-                     "set_requires_grad: expected a floating-point tensor, got i64");
+                     "tensor: expected a floating-point dtype for requires_grad, got i64");
 }
 
 TEST(CreationErrors, Sizes) {
@@ -64,6 +64,9 @@ TEST(CreationErrors, Sizes) {
   const Tensor wide = zeros(large, here(DType::u8));
   expect<ShapeError>([&] { zeros_like(wide, {.dtype = DType::f32}); }, "zeros_like" + too_large);
   expect<ShapeError>([&] { rand_like(wide, {.dtype = DType::f32}); }, "rand_like" + too_large);
+  expect<ShapeError>([] { eye(std::int64_t{1} << 40, here()); },
+                     "eye: the number of elements of [1099511627776, 1099511627776] exceeds "
+                     "2^63 - 1");
   expect<ShapeError>([] { eye(std::int64_t{1} << 31, here()); },
                      "eye: [2147483648, 2147483648] of f32 takes more than 2^62 bytes");
   expect<ShapeError>([] { linspace(0, 1, std::int64_t{1} << 61, here()); },
@@ -76,11 +79,13 @@ TEST(CreationErrors, Constants) {
   expect<ArgumentError>([] { full({2}, -kInf, here(DType::i64)); }, "full: -inf does not fit i64");
   expect<ArgumentError>([] { full({2}, ~0ull, here()); },
                         "full: 1.8446744073709552e+19 does not fit i64");
+  expect<DTypeError>([] { scalar(1, here(std::nullopt, true)); },
+                     "scalar: expected a floating-point dtype for requires_grad, got i64");
   expect<ArgumentError>([] { scalar(-1, here(DType::u8)); }, "scalar: -1 does not fit u8");
   expect<ArgumentError>([] { full_like(zeros({2}, here(DType::u8)), 1000); },
                         "full_like: 1000 does not fit u8");
   expect<DTypeError>([] { ones({2}, here(DType::boolean, true)); },
-                     "set_requires_grad: expected a floating-point tensor, got bool");
+                     "ones: expected a floating-point dtype for requires_grad, got bool");
   for (const auto& [name, make] : std::vector<std::pair<std::string, std::function<void()>>>{
            {"zeros_like", [] { zeros_like(none); }},
            {"ones_like", [] { ones_like(none); }},
@@ -122,7 +127,7 @@ TEST(CreationErrors, Sequences) {
   expect<ArgumentError>([] { arange(0, 5e9, 1e9, here(DType::i32)); },
                         "arange: 4000000000 does not fit i32");
   expect<DTypeError>([] { arange(5, here(std::nullopt, true)); },
-                     "set_requires_grad: expected a floating-point tensor, got i64");
+                     "arange: expected a floating-point dtype for requires_grad, got i64");
   expect<ArgumentError>([] { linspace(0, 1, -1); }, "linspace: a count of -1 is negative");
   expect<ArgumentError>([] { linspace(0, kInf, 3); }, "linspace: from 0 to inf: not finite");
   expect<ArgumentError>([] { linspace(kNan, 1, 3); }, "linspace: from nan to 1: not finite");
@@ -173,7 +178,7 @@ TEST(CreationErrors, Random) {
   expect<DTypeError>([] { bernoulli(zeros({2}, here(DType::i32))); },
                      "bernoulli: expected floating-point probabilities, got i32");
   expect<DTypeError>([] { bernoulli({2}, 0.5, here(DType::boolean, true)); },
-                     "set_requires_grad: expected a floating-point tensor, got bool");
+                     "bernoulli: expected a floating-point dtype for requires_grad, got bool");
   expect<ArgumentError>([] { dropout(ones({2}, here()), 1.5, true, Generator(1)); },
                         "dropout: p = 1.5 is not in [0, 1]");
   // A call that fails draws nothing.
@@ -200,7 +205,7 @@ TEST(CreationErrors, Blobs) {
                      "from_blob: [2305843009213693952] of f32 takes more than 2^62 bytes");
   const std::int32_t whole[2] = {1, 2};
   expect<DTypeError>([&] { from_blob(whole, {2}, {.requires_grad = true}); },
-                     "set_requires_grad: expected a floating-point tensor, got i32");
+                     "from_blob: expected a floating-point dtype for requires_grad, got i32");
 }
 
 TEST(CreationErrors, Spans) {

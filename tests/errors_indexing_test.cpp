@@ -105,7 +105,7 @@ TEST(ErrorsIndexing, Ranges) {
   expect<ShapeError>([&] { x[0].slice(1, 0, 1) = 0; }, "slice: axis 1 is out of range for [4]");
   expect<ArgumentError>([&] { x.index({ellipsis, 0, ellipsis}); }, "index: more than one ellipsis");
   expect<ShapeError>([&] { f32({1, 1, 1, 1, 1, 1, 1, 1}).index({newaxis}).shape(); },
-                     "shape: 9 axes, at most 8");
+                     "index: 9 axes, at most 8");
 }
 
 TEST(ErrorsIndexing, TensorsAsEntries) {
@@ -278,6 +278,11 @@ TEST(ErrorsIndexing, Masks) {
   expect<DTypeError>([&] { one_hot(x, 3); }, "one_hot: expected integer indices, got f32");
   expect<ArgumentError>([&] { one_hot(ids({0}), 0); }, "one_hot: 0 classes");
   expect<ArgumentError>([&] { one_hot(ids({0}), -2); }, "one_hot: -2 classes");
+  expect<ArgumentError>([&] { one_hot(ids({-3, -1})); },
+                        "one_hot: the largest index is -1: no classes");
+  expect<ShapeError>(
+      [&] { one_hot(ids({0, 1}), std::int64_t{1} << 62); },
+      "one_hot: the number of elements of [2, 4611686018427387904] exceeds 2^63 - 1");
   expect<ArgumentError>([&] { one_hot(ids({}, {0})); },
                         "one_hot: no indices to count the classes by");
   expect<ShapeError>([&] { tril(f32({3})); }, "tril: expected matrices, got [3]");

@@ -22,7 +22,8 @@ TEST(Errors, MovementOfNoTensor) {
   const auto undefined = [](const char* name, const auto& act) {
     expect<ArgumentError>(act, std::string(name) + ": the input is not a tensor");
   };
-  undefined("reshape", [] { none.view({1}); });
+  undefined("view", [] { none.view({1}); });
+  undefined("view", [] { none.view(Shape{1}); });
   undefined("flatten", [] { none.flatten(); });
   undefined("unflatten", [] { none.unflatten(0, {1}); });
   undefined("transpose", [] { none.transpose(0, 1); });
@@ -45,6 +46,7 @@ TEST(Errors, MovementOfNoTensor) {
   undefined("split", [] { none.split({1}); });
   undefined("chunk", [] { none.chunk(1); });
   expect<ArgumentError>([] { concat({of({1}), none}); }, "concat: an input is not a tensor");
+  expect<ArgumentError>([] { cat({of({1}), none}); }, "cat: an input is not a tensor");
   expect<ArgumentError>([] { stack({none}); }, "stack: an input is not a tensor");
 }
 
@@ -63,15 +65,16 @@ TEST(Errors, MovementAlongAxesThatAreNotThere) {
   outside("split", [&] { x.split({1}, 2); });
   outside("chunk", [&] { x.chunk(1, 2); });
   outside("concat", [&] { concat({x, x}, 2); });
+  outside("cat", [&] { cat({x, x}, 2); });
   expect<ShapeError>([&] { stack({x, x}, 3); }, "stack: axis 3 is out of range for [2, 3]");
   expect<ShapeError>([&] { stack({x, x}, -4); }, "stack: axis -4 is out of range for [2, 3]");
 }
 
 TEST(Errors, SizesThatDoNotFit) {
   const Tensor x = of({2, 6});
-  expect<ShapeError>([&] { x.view({5, -1}); }, "reshape: [2, 6] does not fit [5, -1]");
-  expect<ShapeError>([&] { x.view({-1, -1}); }, "reshape: more than one size of [-1, -1] is -1");
-  expect<ShapeError>([&] { x.view(Shape{5}); }, "reshape: [2, 6] has 12 elements, [5] has 5");
+  expect<ShapeError>([&] { x.view({5, -1}); }, "view: [2, 6] does not fit [5, -1]");
+  expect<ShapeError>([&] { x.view({-1, -1}); }, "view: more than one size of [-1, -1] is -1");
+  expect<ShapeError>([&] { x.view(Shape{5}); }, "view: [2, 6] has 12 elements, [5] has 5");
   expect<ShapeError>([&] { x.unflatten(1, {4, -1}); },
                      "unflatten: axis 1 of [2, 6] does not fit [4, -1]");
   expect<ShapeError>([&] { x.unflatten(-1, {2, 2}); },
@@ -132,7 +135,10 @@ TEST(Errors, Joining) {
                      "concat: [2, 3] and [3] do not fit along axis 1");
   expect<ShapeError>([&] { concat({of({}), of({})}); }, "concat: axis 0 is out of range for []");
   expect<ShapeError>([&] { stack({x, of({3, 2})}); }, "stack: [2, 3] and [3, 2] differ in shape");
-  expect<ShapeError>([&] { stack({of({1, 1, 1, 1, 1, 1, 1, 1})}); }, "shape: 9 axes, at most 8");
+  expect<ShapeError>([&] { stack({of({1, 1, 1, 1, 1, 1, 1, 1})}); }, "stack: 9 axes, at most 8");
+  expect<ShapeError>([&] { cat({x, of({2, 4})}); },
+                     "cat: [2, 3] and [2, 4] do not fit along axis 0");
+  expect<ArgumentError>([] { cat(std::span<const Tensor>()); }, "cat: no tensors");
 }
 
 TEST(Errors, TakingApartAndRepeating) {
@@ -148,6 +154,18 @@ TEST(Errors, TakingApartAndRepeating) {
   expect<ArgumentError>([&] { x.chunk(0); }, "chunk: 0 parts");
   expect<ShapeError>([&] { x.repeat({2}); }, "repeat: 1 counts for [2, 6]");
   expect<ArgumentError>([&] { x.repeat({2, -1}); }, "repeat: -1 repetitions");
+  constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+  const std::string past = " repetitions of axis 1 of [2, 6] are past 2^63 - 1";
+  expect<ShapeError>([&] { x.repeat({1, huge}); }, "repeat: 9223372036854775807" + past);
+  expect<ShapeError>([&] { x.tile({huge}); }, "tile: 9223372036854775807" + past);
+  expect<ShapeError>([&] { x.repeat_interleave(huge, 1); },
+                     "repeat_interleave: 9223372036854775807" + past);
+  expect<ShapeError>([&] { x.repeat({std::int64_t{1} << 59, 1}); },
+                     "repeat: [1152921504606846976, 6] of f32 takes more than 2^62 bytes");
+  expect<ShapeError>(
+      [&] { x.repeat({std::int64_t{1} << 60, 4}); },
+      "repeat: the number of elements of [2305843009213693952, 24] exceeds 2^63 - 1");
+  expect<ShapeError>([&] { x.unflatten(1, {-2, 3}); }, "unflatten: size -2 is negative in [-2, 3]");
   expect<ArgumentError>([&] { x.tile({-2}); }, "tile: -2 repetitions");
   expect<ArgumentError>([&] { x.repeat_interleave(-3, 0); }, "repeat_interleave: -3 repetitions");
 }

@@ -177,7 +177,10 @@ TEST(Errors, Activations) {
   refused("softplus", [](const Tensor& x) { return softplus(x); });
   refused("mish", [](const Tensor& x) { return mish(x); });
   refused("hardswish", [](const Tensor& x) { return hardswish(x); });
-  refused("gelu_tanh", [](const Tensor& x) { return gelu(x, {.tanh = true}); });
+  refused("gelu", [](const Tensor& x) { return gelu(x); });
+  refused("silu", [](const Tensor& x) { return silu(x); });
+  refused("swish", [](const Tensor& x) { return swish(x); });
+  refused("gelu", [](const Tensor& x) { return gelu(x, {.tanh = true}); });
 }
 
 TEST(Errors, Clamp) {
@@ -208,17 +211,26 @@ TEST(Errors, OperationsOfThreeOperands) {
   expect<ShapeError>([&] { lerp(x, other, 0.5); }, "lerp: shapes [2] and [3] do not broadcast");
   expect<DTypeError>([&] { lerp(whole, whole, 0.5); },
                      "lerp: expected a floating-point tensor, got i64");
+  expect<DTypeError>([&] { lerp(x, whole, 0.5); },
+                     "lerp: expected a floating-point tensor, got i64");
+  expect<DTypeError>([&] { lerp(x, x, whole); }, "lerp: expected a floating-point tensor, got i64");
   expect<ArgumentError>([&] { addcmul(none, x, x); }, "addcmul: the input is not a tensor");
   expect<ArgumentError>([&] { addcmul(x, none, x); }, "addcmul: the first factor is not a tensor");
   expect<ArgumentError>([&] { addcmul(x, x, none); }, "addcmul: the second factor is not a tensor");
   expect<ShapeError>([&] { addcmul(x, x, other); }, "addcmul: shapes [2] and [3] do not broadcast");
   expect<DTypeError>([&] { addcmul(flags, flags, flags); }, "addcmul: expected numbers, got bool");
   expect<DTypeError>([&] { addcmul(whole, whole, whole, 0.5); },
-                     "addcmul: value 0.5 is no integer, the tensors are i64");
+                     "addcmul: value 0.5 is no integer, the operands are i64");
   expect<ArgumentError>([&] { addcdiv(none, x, x); }, "addcdiv: the input is not a tensor");
   expect<ArgumentError>([&] { addcdiv(x, none, x); }, "addcdiv: the dividend is not a tensor");
   expect<ArgumentError>([&] { addcdiv(x, x, none); }, "addcdiv: the divisor is not a tensor");
   expect<ShapeError>([&] { addcdiv(x, x, other); }, "addcdiv: shapes [2] and [3] do not broadcast");
+  expect<DTypeError>([&] { addcdiv(whole, 1, 2); },
+                     "addcdiv: expected a floating-point tensor, got i64");
+  expect<DTypeError>([&] { addcdiv(x, whole, 2); },
+                     "addcdiv: expected a floating-point tensor, got i64");
+  expect<DTypeError>([&] { addcdiv(flags, 1, 2); },
+                     "addcdiv: expected a floating-point tensor, got bool");
   expect<DTypeError>([&] { addcdiv(x, whole, whole); },
                      "addcdiv: expected a floating-point tensor, got i64");
 }
@@ -264,9 +276,10 @@ TEST(Errors, Reshape) {
   expect<ShapeError>([&] { x.reshape({-1, 5}); }, "reshape: [4, 6] does not fit [-1, 5]");
   expect<ShapeError>([&] { x.reshape({-1, 0}); }, "reshape: [4, 6] does not fit [-1, 0]");
   expect<ShapeError>([&] { x.reshape({-1, -1}); }, "reshape: more than one size of [-1, -1] is -1");
-  expect<ShapeError>([&] { x.reshape({-2, 12}); }, "shape: size -2 is negative in [-2, 12]");
-  expect<ShapeError>([&] { x.reshape({kHuge, 4}); },
-                     "shape: the number of elements of [9223372036854775807, 4] exceeds 2^63 - 1");
+  expect<ShapeError>([&] { x.reshape({-2, 12}); }, "reshape: size -2 is negative in [-2, 12]");
+  expect<ShapeError>(
+      [&] { x.reshape({kHuge, 4}); },
+      "reshape: the number of elements of [9223372036854775807, 4] exceeds 2^63 - 1");
   expect<ShapeError>([&] { x.flatten(1, 0); }, "flatten: axis 1 comes after axis 0 in [4, 6]");
   expect<ShapeError>([&] { x.flatten(0, 2); }, "flatten: axis 2 is out of range for [4, 6]");
 }
@@ -295,7 +308,7 @@ TEST(Errors, ExpandSqueezeNarrowPad) {
   expect<ShapeError>([&] { x.unsqueeze(3); }, "unsqueeze: axis 3 is out of range for [2, 3]");
   expect<ShapeError>([&] { x.unsqueeze(-4); }, "unsqueeze: axis -4 is out of range for [2, 3]");
   expect<ShapeError>([&] { f32({1, 1, 1, 1, 1, 1, 1, 1}).unsqueeze(0); },
-                     "shape: 9 axes, at most 8");
+                     "unsqueeze: 9 axes, at most 8");
   expect<ShapeError>([&] { x.narrow(2, 0, 1); }, "narrow: axis 2 is out of range for [2, 3]");
   expect<ShapeError>([&] { x.narrow(1, 2, 2); }, "narrow: [2, 2 + 2) is outside axis 1 of [2, 3]");
   expect<ShapeError>([&] { x.narrow(1, -1, 2); },

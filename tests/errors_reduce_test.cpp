@@ -52,7 +52,9 @@ TEST(Errors, ReductionsOverAxesThatAreNotThere) {
                        name + ": axis 2 is out of range for [2, 3]");
     expect<ShapeError>([&] { reduce(of({2, 3}), {0, -3}); },
                        name + ": axis -3 is out of range for [2, 3]");
-    expect<ShapeError>([&] { reduce(of({}), 0); }, name + ": axis 0 is out of range for []");
+    expect<ShapeError>([&] { reduce(of({}), 1); }, name + ": axis 1 is out of range for []");
+    expect<ShapeError>([&] { reduce(of({}), {0, -1}); },
+                       name + ": an axis of [] appears twice in [0, -1]");
   }
   expect<ShapeError>([] { of({2, 3}).argmax(2); }, "argmax: axis 2 is out of range for [2, 3]");
   expect<ShapeError>([] { of({2, 3}).argmin(-3); }, "argmin: axis -3 is out of range for [2, 3]");

@@ -103,8 +103,14 @@ TEST(ScalarFunctions, SayWhereAFormulaGoesWrong) {
   wrong("x x", "an operator is missing at character 3 of \"x x\"");
   wrong("(x + 1", "')' is missing at character 7 of \"(x + 1\"");
   wrong("x > 0 ? x", "':' is missing at character 10 of \"x > 0 ? x\"");
-  wrong("x ? 1 : 2", "'where' takes a condition, not a number, at character 10 of \"x ? 1 : 2\"");
-  wrong("(x > 0) + 1", "'add' takes a number, not a condition, at character 12 of \"(x > 0) + 1\"");
+  wrong("x ? 1 : 2", "'?' takes a condition, not a number, at character 3 of \"x ? 1 : 2\"");
+  wrong("(x > 0) + 1", "'+' takes a number, not a condition, at character 9 of \"(x > 0) + 1\"");
+  wrong("1 + -(x > 0)", "'-' takes a number, not a condition, at character 5 of \"1 + -(x > 0)\"");
+  wrong("x && x > 0", "'&&' takes a condition, not a number, at character 3 of \"x && x > 0\"");
+  wrong("x + exp(x > 0)",
+        "'exp' takes a number, not a condition, at character 5 of \"x + exp(x > 0)\"");
+  wrong("x + relu(x > 0)",
+        "'relu' takes numbers, not conditions, at character 5 of \"x + relu(x > 0)\"");
   wrong("blub(x)", "there is no operation 'blub' at character 1 of \"blub(x)\"");
   wrong("exp(x, 2)", "'exp' takes 1 arguments, not 2, at character 1 of \"exp(x, 2)\"");
   wrong("x # 2", "an operator is missing at character 3 of \"x # 2\"");

@@ -56,13 +56,12 @@ std::vector<std::byte> bytes_of(const SafetensorsFile& file, const TensorEntry& 
 }
 
 Tensor upload(const SafetensorsFile& file, const TensorEntry& entry, bool requires_grad = false) {
-  return detail::from_values(bytes_of(file, entry).data(),
+  return detail::from_values("golden", bytes_of(file, entry).data(),
                              static_cast<std::size_t>(entry.shape.numel()), entry.dtype,
                              entry.shape,
                              {.dtype = entry.dtype,
                               .device = test_device(),
-                              .requires_grad = requires_grad && is_floating(entry.dtype)},
-                             Place::here());
+                              .requires_grad = requires_grad && is_floating(entry.dtype)});
 }
 
 void read_notes(const SafetensorsFile& file, Case& read) {

@@ -2,6 +2,8 @@
 // in a hundred, and the golden values must notice, for that operation and for no other.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -132,6 +134,92 @@ class Mutation : public ::testing::Test {
 
 TEST_F(Mutation, AWrongResultIsNoticedByItsOperationsCases) { expect_noticed(Part::result); }
 TEST_F(Mutation, AWrongGradientIsNoticedByItsOperationsCases) { expect_noticed(Part::gradient); }
+
+// ---- Rules that no golden case reaches: those of what other rules record, which work in gradients
+// of gradients only, and of what draws or calls a user's function. Differences must notice.
+
+using Function1 = std::function<Tensor(const Tensor&)>;
+struct Checked {
+  OpId op;
+  Function1 function;
+};
+
+// The gradient of the sum of squares, as a function.
+Function1 gradient_of(Function1 function) {
+  return [function = std::move(function)](const Tensor& given) {
+    const EnableGrad history;
+    const Tensor x = given.requires_grad() ? given : given.detach().set_requires_grad();
+    return grad(function(x).square().sum(), x, {.create_graph = true});
+  };
+}
+
+std::vector<Checked> checked_by_differences() {
+  const auto made = [](const Shape& shape, double step) {
+    const Tensor line = arange(shape.numel(), {.dtype = DType::f64});
+    return ((line * step).sin() + 1.5).reshape(shape);
+  };
+  const Tensor rows = from_vector<std::int64_t>({2, 0, 2});
+  const Function same({.name = "same",
+                       .forward = [](FunctionContext&, const auto& x) { return x; },
+                       .backward = [](FunctionContext&, const auto& g) { return g; }});
+  const Function1 image = [](const Tensor& x) { return x.reshape({1, 1, 4, 4}); };
+  const Function1 pooled = [=](const Tensor& x) { return max_pool2d(image(x), 2); };
+  return {
+      {OpId::function, [=](const Tensor& x) { return same(x * 2); }},
+      {OpId::function_output, [=](const Tensor& x) { return same(x * 2); }},
+      {OpId::dropout, [](const Tensor& x) { return dropout(x, 0.5, true, Generator(7)); }},
+      {OpId::sum_to, gradient_of([=](const Tensor& x) { return x * made({3, 16}, 0.7); })},
+      {OpId::index_sum, gradient_of([=](const Tensor& x) { return x[rows] * 2; })},
+      {OpId::select_at, gradient_of([=](const Tensor& x) {
+         Tensor y = made({2, 16}, 0.3);
+         y[1] = x;
+         return y;
+       })},
+      {OpId::fold, gradient_of([](const Tensor& x) { return x.unfold(0, 5, 2); })},
+      {OpId::conv_weight_grad,
+       gradient_of([=](const Tensor& x) { return conv2d(made({1, 1, 6, 6}, 0.9), image(x)); })},
+      {OpId::max_pool_grad, gradient_of(pooled)},
+      {OpId::max_pool_at, gradient_of(gradient_of(pooled))},
+      {OpId::avg_pool_grad, gradient_of([=](const Tensor& x) { return avg_pool2d(image(x), 3); })},
+      {OpId::resample_grad, gradient_of([=](const Tensor& x) {
+         return interpolate(image(x), {.size = {7, 5}, .mode = InterpolateMode::bilinear});
+       })},
+  };
+}
+
+TEST_F(Mutation, AWrongRuleBeyondTheGoldenCasesIsNoticedByDifferences) {
+  if (!test_device().is_cpu()) GTEST_SKIP() << "what the tests notice does not depend on devices";
+  const Tensor x = ((arange(16, {.dtype = DType::f64}) * 0.8).cos() + 0.3).eval();
+  Ops noticed;
+  for (const auto& [op, function] : checked_by_differences()) {
+    const std::string name = graph::op_table[static_cast<std::size_t>(op)].name;
+    const CheckOptions options{.eps = 1e-5, .tol = 1e-4};
+    const CheckReport right = check_gradients(function, x, options);
+    EXPECT_TRUE(right.passed) << name << ": " << right.message;
+    const Spoiler spoiler(Part::gradient, op);
+    EXPECT_FALSE(check_gradients(function, x, options).passed) << name << " can be wrong";
+    EXPECT_EQ(spoiler.differentiated_ops.count(op), 1u) << name;
+    noticed.insert(op);
+  }
+  // A copy to the device where the tensor is records nothing: device_test.cpp has two devices.
+  const Ops elsewhere{OpId::to_device};
+  const Ops golden = ops_of_cases(Part::gradient);
+  int rules = 0, by_golden = 0, by_differences = 0;
+  std::string missing;
+  for (const graph::Op& op : graph::op_table) {
+    if (op.vjp == nullptr || elsewhere.count(op.id) != 0) continue;
+    ++rules;
+    by_golden += golden.count(op.id) != 0 ? 1 : 0;
+    by_differences += noticed.count(op.id) != 0 ? 1 : 0;
+    if (golden.count(op.id) == 0 && noticed.count(op.id) == 0)
+      missing += std::string(" ") + op.name;
+  }
+  EXPECT_EQ(missing, "");
+  std::printf(
+      "gradient rules: %d; made wrong one by one: %d noticed by golden values, %d more by "
+      "differences\n",
+      rules, by_golden, by_differences);
+}
 
 // Each operation and each gradient runs on this device, whatever cases are left to others.
 // Operations without golden values, and which tests look after them:

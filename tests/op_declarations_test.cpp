@@ -1,5 +1,5 @@
-// Reading declarations out of headers. The headers are ours: comments stand above a function and
-// its overloads or behind one, a title's ends with the line that ends a sentence.
+// Reading declarations out of headers. The headers are ours: comments stand behind a function or
+// above several, to the next blank line; a title's ends with the line that ends a sentence.
 #include "op_declarations.h"
 
 #include <gtest/gtest.h>
@@ -102,7 +102,6 @@ class Parser {
       in_title_ = text.back() != '.';
     } else {
       comment_ = in_comment_ ? joined(comment_, text) : text;
-      commented_.clear();
       in_comment_ = true;
     }
   }
@@ -133,7 +132,7 @@ class Parser {
     std::smatch found;
     if (is_type(statement_)) {
       if (std::regex_match(statement_, found, type))
-        types_.push_back({found[2], statement_.substr(0, statement_.rfind(';')), comment_});
+        types_.push_back({found[2], fields_of(statement_, found[2]), comment_});
       return;
     }
     std::string text = statement_.substr(0, statement_.rfind(')') + 1);
@@ -149,16 +148,20 @@ class Parser {
     add(signature_of(text));
   }
 
+  // A type without what makes and compares its values.
+  static std::string fields_of(const std::string& statement, const std::string& name) {
+    const std::regex constructor(" *(constexpr|explicit) [^;{]*\\b" + name +
+                                 "\\([^{;]*[{][^}]*[}]|"
+                                 " *friend [^;]*;");
+    return std::regex_replace(statement.substr(0, statement.rfind(';')), constructor, "");
+  }
+
   void add(const std::string& signature) {
     std::vector<Operation>& all = groups_.back().operations;
     const std::string name = name_of(signature);
     auto found =
         std::find_if(all.begin(), all.end(), [&](const Operation& o) { return o.name == name; });
     if (found == all.end()) found = all.insert(all.end(), {name, {}, {}, {}});
-    if (commented_ != name) {
-      if (!commented_.empty()) comment_.clear();
-      commented_ = name;
-    }
     found->signatures.push_back(signature);
     for (const std::string& comment : {comment_, behind_}) add_comment(*found, comment);
   }
@@ -184,7 +187,7 @@ class Parser {
 
   std::vector<Group> groups_;
   std::vector<Type> types_;
-  std::string comment_, commented_;  // and the operation it is about, once that is known
+  std::string comment_;  // about what is declared up to a blank line or the next one
   std::string statement_, behind_;
   bool in_comment_ = false, in_title_ = false;
 };
@@ -271,6 +274,13 @@ struct Options {
 };
 VOLTA_API Tensor gelu(const Tensor& x, Place place = Place::here());  // exact
 VOLTA_API Tensor gelu(const Tensor& x, Options options = {}, Place place = Place::here());
+struct Extent {
+  int high = 0, wide = 0;
+  constexpr Extent(int both) : high(both), wide(both) {}  // NOLINT: implicit
+  constexpr Extent(int h, int w) : high(h), wide(w) {}
+  friend constexpr bool operator==(Extent, Extent) = default;
+};
+VOLTA_API Tensor pool(const Tensor& x, Extent kernel);
 // ---- In place.
 Tensor& zero_(Place place = Place::here()) & { return fill_(0, place); }
 Selection operator[](const Index& index) const;
@@ -279,17 +289,18 @@ Selection operator[](const Index& index) const;
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_EQ(groups[0].title, "Elementwise");
   EXPECT_EQ(groups[0].introduction, "Elementwise, of numbers. They are fast.");
-  ASSERT_EQ(groups[0].operations.size(), 3u);
+  ASSERT_EQ(groups[0].operations.size(), 4u);
   using Texts = std::vector<std::string>;
   const Operation &add = groups[0].operations[0], &sub = groups[0].operations[1],
-                  &gelu = groups[0].operations[2];
+                  &gelu = groups[0].operations[2], &pool = groups[0].operations[3];
   EXPECT_EQ(add.name, "add");
   EXPECT_EQ(add.comments, (Texts{"Of two.", "a + b"}));
   EXPECT_EQ(sub.signatures, (Texts{"Tensor sub(const Operand& a, const Operand& b)"}));
-  EXPECT_EQ(sub.comments, (Texts{}));
+  EXPECT_EQ(sub.comments, (Texts{"Of two."}));
   EXPECT_EQ(gelu.signatures, (Texts{"Tensor gelu(const Tensor& x)",
                                     "Tensor gelu(const Tensor& x, Options options = {})"}));
   EXPECT_EQ(gelu.types, (Texts{"struct Options { bool fast = false; /* or not */ }"}));
+  EXPECT_EQ(pool.types, (Texts{"struct Extent { int high = 0, wide = 0; }"}));
   EXPECT_EQ(gelu.comments, (Texts{"exact"}));
   ASSERT_EQ(groups[1].operations.size(), 2u);
   EXPECT_EQ(groups[1].operations[0].signatures, (Texts{"Tensor& zero_()"}));

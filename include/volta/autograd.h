@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "volta/tensor.h"
@@ -48,6 +50,11 @@ struct GradOptions {
 VOLTA_API std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
                                    const std::vector<Tensor>& inputs, GradOptions options = {},
                                    Place place = Place::here());
+inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs,
+                                std::initializer_list<Tensor> inputs, GradOptions options = {},
+                                Place place = Place::here()) {
+  return grad(std::vector<Tensor>(outputs), std::vector<Tensor>(inputs), std::move(options), place);
+}
 VOLTA_API Tensor grad(const Tensor& output, const Tensor& input, GradOptions options = {},
                       Place place = Place::here());
 

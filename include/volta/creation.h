@@ -21,22 +21,20 @@ VOLTA_API Tensor tensor(std::initializer_list<double> values, const TensorOption
                         Place place = Place::here());
 VOLTA_API Tensor tensor(std::initializer_list<double> values, const Shape& shape,
                         const TensorOptions& options = {}, Place place = Place::here());
-VOLTA_API Tensor scalar(Scalar value, const TensorOptions& options = {},
-                        Place place = Place::here());
 
 namespace detail {
-VOLTA_API Tensor from_values(const void* values, std::size_t count, DType dtype, const Shape& shape,
-                             const TensorOptions& options, Place place);
+VOLTA_API Tensor from_values(const char* op, const void* values, std::size_t count, DType dtype,
+                             const Shape& shape, const TensorOptions& options);
 }  // namespace detail
 
 // A copy of the values; the dtype is T's unless options say otherwise.
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape,
-                   const TensorOptions& options = {}, Place place = Place::here()) {
+                   const TensorOptions& options = {}, Place = Place::here()) {
   static_assert(!std::is_same_v<T, bool>,
                 "use std::vector<std::uint8_t> with {.dtype = DType::boolean}");
-  return detail::from_values(values.data(), values.size(), dtype_of<T>::value, shape, options,
-                             place);
+  return detail::from_values("from_vector", values.data(), values.size(), dtype_of<T>::value, shape,
+                             options);
 }
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const TensorOptions& options = {},
@@ -74,6 +72,9 @@ Tensor from_blob(const T* data, const Shape& shape, BlobOptions options = {},
 // f32, i64 or bool by the value unless options say otherwise.
 VOLTA_API Tensor full(const Shape& shape, Scalar value, const TensorOptions& options = {},
                       Place place = Place::here());
+// A tensor of no axes: full({}, value).
+VOLTA_API Tensor scalar(Scalar value, const TensorOptions& options = {},
+                        Place place = Place::here());
 VOLTA_API Tensor zeros(const Shape& shape, const TensorOptions& options = {},
                        Place place = Place::here());
 VOLTA_API Tensor ones(const Shape& shape, const TensorOptions& options = {},

@@ -84,12 +84,18 @@ struct FunctionOptions {
 //       .name = "round_straight_through",
 //       .forward = [](FunctionContext&, const auto& x) { return std::vector{x[0].round()}; },
 //       .backward = [](FunctionContext&, const auto& g) { return g; }});
+// f(x) of a function with one output is that output; f({x, ...}), a list of any length, gives all
+// outputs in a vector.
 class VOLTA_API Function {
  public:
   explicit Function(FunctionOptions options);
+  Tensor operator()(const Tensor& input, Place place = Place::here()) const;
+  std::vector<Tensor> operator()(std::initializer_list<Tensor> inputs,
+                                 Place place = Place::here()) const {
+    return (*this)(std::vector<Tensor>(inputs), place);
+  }
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs,
                                  Place place = Place::here()) const;
-  Tensor operator()(const Tensor& input, Place place = Place::here()) const;  // of one output
 
  private:
   std::shared_ptr<const FunctionOptions> options_;

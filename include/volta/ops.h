@@ -14,7 +14,8 @@
 
 namespace volta {
 
-// ---- Elementwise.
+// ---- Elementwise. A number takes the tensor's dtype, or f32 beside integers if it has a fraction;
+// one that the integers of the result do not have is refused.
 VOLTA_API Tensor add(const Operand& a, const Operand& b);
 VOLTA_API Tensor sub(const Operand& a, const Operand& b);
 VOLTA_API Tensor mul(const Operand& a, const Operand& b);
@@ -25,26 +26,30 @@ VOLTA_API Tensor fmod(const Operand& a, const Operand& b);       // has the sign
 VOLTA_API Tensor floor_div(const Operand& a, const Operand& b);  // rounded down
 // Integers keep their dtype: a negative exponent gives 0 (±1 for ±1), as a number it is refused.
 VOLTA_API Tensor pow(const Operand& a, const Operand& b);
+
 VOLTA_API Tensor atan2(const Operand& a, const Operand& b);  // the angle of the point (b, a)
-VOLTA_API Tensor maximum(const Operand& a,
-                         const Operand& b);  // NaN if either is; a tie splits the gradient
+// NaN if either is; a tie splits the gradient.
+VOLTA_API Tensor maximum(const Operand& a, const Operand& b);
 VOLTA_API Tensor minimum(const Operand& a, const Operand& b);
+// A number is compared as it is, also where the tensor's integers end before it.
 VOLTA_API Tensor lt(const Operand& a, const Operand& b);
 VOLTA_API Tensor le(const Operand& a, const Operand& b);
 VOLTA_API Tensor gt(const Operand& a, const Operand& b);
 VOLTA_API Tensor ge(const Operand& a, const Operand& b);
 VOLTA_API Tensor eq(const Operand& a, const Operand& b);
 VOLTA_API Tensor ne(const Operand& a, const Operand& b);
+
 VOLTA_API Tensor logical_and(const Operand& a, const Operand& b);
 VOLTA_API Tensor logical_or(const Operand& a, const Operand& b);
 VOLTA_API Tensor logical_xor(const Operand& a, const Operand& b);
 VOLTA_API Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
 VOLTA_API Tensor mulacc(const Operand& a, const Operand& b, const Operand& c);  // a b + c
-// a + weight (b - a)
+// a + weight (b - a), of floats.
 VOLTA_API Tensor lerp(const Operand& a, const Operand& b, const Operand& weight);
-// x + value a b, and x + value a / b
+// x + value a b; of integers, value is one.
 VOLTA_API Tensor addcmul(const Tensor& x, const Operand& a, const Operand& b, Scalar value = 1,
                          Place place = Place::here());
+// x + value a / b, where a and b are floats; two numbers are if x is.
 VOLTA_API Tensor addcdiv(const Tensor& x, const Operand& a, const Operand& b, Scalar value = 1,
                          Place place = Place::here());
 // Bounds are numbers or tensors; {} is none. NaN stays NaN.
@@ -90,6 +95,7 @@ VOLTA_API Tensor elu(const Tensor& x, double alpha = 1, Place place = Place::her
 // log(1 + e^(beta x)) / beta; x itself where beta x is above the threshold.
 VOLTA_API Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20,
                           Place place = Place::here());
+
 VOLTA_API Tensor mish(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor hardswish(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor logical_not(const Tensor& x, Place place = Place::here());
@@ -116,6 +122,7 @@ VOLTA_API Tensor stack(std::span<const Tensor> tensors, std::int64_t axis = 0,
                        Place place = Place::here());
 VOLTA_API Tensor stack(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
                        Place place = Place::here());
+
 VOLTA_API Tensor reshape(const Tensor& x, const Shape& shape, Place place = Place::here());
 VOLTA_API Tensor flatten(const Tensor& x, std::int64_t first = 0, std::int64_t last = -1,
                          Place place = Place::here());
@@ -138,7 +145,7 @@ VOLTA_API std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int
 VOLTA_API std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t axis = 0,
                                     Place place = Place::here());
 
-// ---- Reductions, over all axes, one or several.
+// ---- Reductions, over all axes, one or several; of a scalar, 0 and -1 are axes as well.
 // Integers add and multiply up in i64. Of no elements: 0, 1, NaN, false, true; no max or min.
 VOLTA_API Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                      Place place = Place::here());
@@ -157,6 +164,7 @@ VOLTA_API Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdim = fals
                      Place place = Place::here());
 VOLTA_API Tensor all(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                      Place place = Place::here());
+
 VOLTA_API Tensor var(const Tensor& x, const Axes& axes = {}, VarOptions options = {},
                      Place place = Place::here());
 VOLTA_API Tensor std(const Tensor& x, const Axes& axes = {}, VarOptions options = {},
@@ -173,6 +181,7 @@ VOLTA_API Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis = {},
                         bool keepdim = false, Place place = Place::here());
 VOLTA_API Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis = {},
                         bool keepdim = false, Place place = Place::here());
+
 VOLTA_API Tensor softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
 VOLTA_API Tensor log_softmax(const Tensor& x, std::int64_t axis, Place place = Place::here());
 // Running sum along an axis; integers add up in i64.
@@ -181,6 +190,7 @@ VOLTA_API Tensor cumsum(const Tensor& x, std::int64_t axis, Place place = Place:
 // ---- Products.
 // Vectors, matrices, batches with broadcasting, as torch.matmul.
 VOLTA_API Tensor matmul(const Tensor& a, const Tensor& b, Place place = Place::here());
+
 VOLTA_API Tensor bmm(const Tensor& a, const Tensor& b, Place place = Place::here());
 VOLTA_API Tensor dot(const Tensor& a, const Tensor& b, Place place = Place::here());
 VOLTA_API Tensor outer(const Tensor& a, const Tensor& b, Place place = Place::here());
@@ -192,8 +202,8 @@ VOLTA_API Tensor einsum(std::string_view equation, const std::vector<Tensor>& op
 VOLTA_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Place place = Place::here());
 
-// ---- Indexing; x[i], ranges and assignment are in indexing.h. An index out of range throws
-// IndexError at the next observation; negative ones are out of range here.
+// ---- Indexing; x[i], ranges and assignment are in indexing.h. An index out of range is clamped,
+// and looking at a value that depends on it throws IndexError; negative ones are out of range here.
 // weight[ids]: rows of weight [n, d] for ids of any shape -> [..., d].
 VOLTA_API Tensor embedding(const Tensor& weight, const Tensor& ids, Place place = Place::here());
 // The parts of x along the axis that index [k] names.

@@ -18,8 +18,9 @@ class VOLTA_API Shape {
   Shape() = default;  // rank 0: one element
   Shape(std::initializer_list<std::int64_t> sizes)
       : Shape(std::span(sizes.begin(), sizes.size())) {}
-  // Throws ShapeError for negative sizes, more than kMaxRank axes, or a product over 2^63 - 1.
-  explicit Shape(std::span<const std::int64_t> sizes);
+  // Throws ShapeError for negative sizes, more than kMaxRank axes, or a product over 2^63 - 1; the
+  // message begins with `op`.
+  explicit Shape(std::span<const std::int64_t> sizes, const char* op = "shape");
 
   int rank() const { return rank_; }
   std::int64_t numel() const { return numel_; }
@@ -29,8 +30,8 @@ class VOLTA_API Shape {
   std::span<const std::int64_t> sizes() const { return {sizes_, static_cast<std::size_t>(rank_)}; }
 
   // A copy with one axis replaced, inserted or removed; axes already normalised.
-  Shape with(int axis, std::int64_t size) const;
-  Shape inserted(int axis, std::int64_t size) const;
+  Shape with(int axis, std::int64_t size, const char* op = "shape") const;
+  Shape inserted(int axis, std::int64_t size, const char* op = "shape") const;
   Shape removed(int axis) const;
 
   friend bool operator==(const Shape& a, const Shape& b) {
@@ -53,7 +54,7 @@ VOLTA_API std::ostream& operator<<(std::ostream& out, const Shape& shape);
 VOLTA_API Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
 // -rank <= axis < rank, as a non-negative axis; throws ShapeError "<op>: axis 3 is out of range for
-// [2, 2]".
+// [2, 2]". A scalar has no axis, not even 0.
 VOLTA_API int normalize_axis(const char* op, std::int64_t axis, const Shape& shape);
 
 }  // namespace volta

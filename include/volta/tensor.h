@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>
@@ -256,12 +257,14 @@ class VOLTA_API Tensor {
   Tensor reshape(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
   Tensor view(const Shape& shape, Place place = Place::here()) const;  // reshape
   Tensor view(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
+
   Tensor flatten(std::int64_t first = 0, std::int64_t last = -1, Place place = Place::here()) const;
   // One axis as several; one size may be -1.
   Tensor unflatten(std::int64_t axis, std::initializer_list<std::int64_t> sizes,
                    Place place = Place::here()) const;
   Tensor unflatten(std::int64_t axis, std::span<const std::int64_t> sizes,
                    Place place = Place::here()) const;
+
   Tensor permute(std::initializer_list<std::int64_t> order, Place place = Place::here()) const;
   Tensor permute(std::span<const std::int64_t> order, Place place = Place::here()) const;
   Tensor transpose(std::int64_t a, std::int64_t b, Place place = Place::here()) const;
@@ -269,6 +272,7 @@ class VOLTA_API Tensor {
   Tensor expand(const Shape& shape, Place place = Place::here()) const;
   // -1: the size the axis has.
   Tensor expand(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
+
   Tensor squeeze(Place place = Place::here()) const;  // every axis of size 1
   Tensor squeeze(std::int64_t axis, Place place = Place::here()) const;
   Tensor unsqueeze(std::int64_t axis, Place place = Place::here()) const;
@@ -282,6 +286,7 @@ class VOLTA_API Tensor {
   // Every step-th element, a step for each axis; negative ones begin at the end.
   Tensor stride(std::initializer_list<std::int64_t> steps, Place place = Place::here()) const;
   Tensor stride(std::span<const std::int64_t> steps, Place place = Place::here()) const;
+
   Tensor flip(std::int64_t axis, Place place = Place::here()) const;
   Tensor flip(std::initializer_list<std::int64_t> axes, Place place = Place::here()) const;
   Tensor flip(std::span<const std::int64_t> axes, Place place = Place::here()) const;
@@ -349,6 +354,7 @@ class VOLTA_API Tensor {
   HookHandle add_hook(std::function<Tensor(const Tensor&)> hook) const;
   void item_into(DType dtype, void* value) const;
   void values_into(DType dtype, void* values) const;
+  [[noreturn]] void throw_too_large() const;
   const void* values_of(std::optional<DType> dtype) const;
 
   graph::Variable* variable_ = nullptr;
@@ -406,7 +412,12 @@ std::vector<T> Tensor::to_vector() const {
     const std::vector<std::uint8_t> bytes = to_vector<std::uint8_t>();
     return std::vector<bool>(bytes.begin(), bytes.end());
   } else {
-    std::vector<T> values(static_cast<std::size_t>(numel()));
+    std::vector<T> values;
+    try {
+      values.resize(static_cast<std::size_t>(numel()));
+    } catch (const std::exception&) {
+      throw_too_large();
+    }
     values_into(dtype_of<T>::value, values.data());
     return values;
   }

@@ -19,49 +19,50 @@ std::string sizes_text(std::span<const std::int64_t> sizes) {
 }
 
 // What is wrong with the sizes, found by the checks of Shape's constructor.
-[[noreturn]] void throw_bad_sizes(std::span<const std::int64_t> sizes) {
+[[noreturn]] void throw_bad_sizes(const char* op, std::span<const std::int64_t> sizes) {
+  const std::string where = std::string(op) + ": ";
   if (sizes.size() > kMaxRank)
-    throw ShapeError("shape: " + std::to_string(sizes.size()) + " axes, at most " +
+    throw ShapeError(where + std::to_string(sizes.size()) + " axes, at most " +
                      std::to_string(kMaxRank));
   for (const std::int64_t size : sizes)
     if (size < 0)
-      throw ShapeError("shape: size " + std::to_string(size) + " is negative in " +
+      throw ShapeError(where + "size " + std::to_string(size) + " is negative in " +
                        sizes_text(sizes));
-  throw ShapeError("shape: the number of elements of " + sizes_text(sizes) + " exceeds 2^63 - 1");
+  throw ShapeError(where + "the number of elements of " + sizes_text(sizes) + " exceeds 2^63 - 1");
 }
 
 }  // namespace
 
 // One walk over the sizes: shapes are made with every recorded operation.
-Shape::Shape(std::span<const std::int64_t> sizes) {
-  if (sizes.size() > kMaxRank) throw_bad_sizes(sizes);
+Shape::Shape(std::span<const std::int64_t> sizes, const char* op) {
+  if (sizes.size() > kMaxRank) throw_bad_sizes(op, sizes);
   bool overflows = false, empty = false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::int64_t size = sizes[i];
-    if (size < 0) throw_bad_sizes(sizes);
+    if (size < 0) throw_bad_sizes(op, sizes);
     sizes_[i] = size;
     empty |= size == 0;
     overflows |= __builtin_mul_overflow(numel_, size, &numel_);
   }
   // A zero anywhere makes the product zero, whatever the other sizes would overflow to.
   if (empty) numel_ = 0;
-  if (overflows && !empty) throw_bad_sizes(sizes);
+  if (overflows && !empty) throw_bad_sizes(op, sizes);
   rank_ = static_cast<std::int32_t>(sizes.size());
 }
 
-Shape Shape::with(int axis, std::int64_t size) const {
+Shape Shape::with(int axis, std::int64_t size, const char* op) const {
   std::int64_t changed[kMaxRank];
   std::copy(begin(), end(), changed);
   changed[axis] = size;
-  return Shape(std::span<const std::int64_t>(changed, static_cast<std::size_t>(rank_)));
+  return Shape(std::span<const std::int64_t>(changed, static_cast<std::size_t>(rank_)), op);
 }
 
-Shape Shape::inserted(int axis, std::int64_t size) const {
+Shape Shape::inserted(int axis, std::int64_t size, const char* op) const {
   std::int64_t changed[kMaxRank + 1];
   std::copy(begin(), begin() + axis, changed);
   changed[axis] = size;
   std::copy(begin() + axis, end(), changed + axis + 1);
-  return Shape(std::span<const std::int64_t>(changed, static_cast<std::size_t>(rank_) + 1));
+  return Shape(std::span<const std::int64_t>(changed, static_cast<std::size_t>(rank_) + 1), op);
 }
 
 Shape Shape::removed(int axis) const {
@@ -86,7 +87,7 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
                        " do not broadcast");
     sizes[rank - i] = x == 1 ? y : x;
   }
-  return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)));
+  return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), op);
 }
 
 int normalize_axis(const char* op, std::int64_t axis, const Shape& shape) {

@@ -8,6 +8,7 @@
 
 #include "core/log_once.h"
 #include "core/registry.h"
+#include "graph/host.h"
 #include "graph/observer.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
@@ -125,6 +126,12 @@ void require_supported(const char* op, DType dtype, Device device) {
   }
 }
 
+bool is_axis_of_scalar(const char* op, std::int64_t axis, const Shape& shape) {
+  if (shape.rank() != 0) return false;
+  if (axis != 0 && axis != -1) normalize_axis(op, axis, shape);  // throws
+  return true;
+}
+
 void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
   const Tensor* other = nullptr;
   for (const Tensor& t : operands) {
@@ -201,6 +208,11 @@ Tensor filled(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry)
 
 Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device) {
   return filled(shape, value, dtype, device_entry(device));
+}
+
+Tensor operand_number(const char* op, Scalar value, DType dtype, DeviceEntry& entry) {
+  require_fits(op, value, dtype);
+  return filled(Shape{}, value, dtype, entry);
 }
 
 Tensor number(Scalar value, DType dtype, Device device) {

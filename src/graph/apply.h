@@ -67,13 +67,21 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
 Tensor number(Scalar value, DType dtype, Device device);
 Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device);
 Tensor filled(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry);
+// A number that is an operand: throws ArgumentError "<op>: 300 does not fit u8" where the dtype is
+// one of integers and has no such number.
+Tensor operand_number(const char* op, Scalar value, DType dtype, DeviceEntry& entry);
 
 // An integer that is an argument of its plan whatever it is: one plan serves all.
 Tensor argument(std::int64_t value, Device device);
 // A new value for every handle of the variable. History comes along unless gradients are off.
 void replace_value(const Tensor& target, const Tensor& value, const char* op);
-// Throws DTypeError where a floating-point result would go into integers.
+// Throws DTypeError where the result is of a higher kind than the target: floats do not go into
+// integers, numbers not into truth values.
 void require_fits_in_place(const char* op, DType result, DType target);
+
+// Whether the shape is a scalar's, of which 0 and -1 stand for the axis it would have, as in
+// PyTorch; any other axis throws ShapeError.
+bool is_axis_of_scalar(const char* op, std::int64_t axis, const Shape& shape);
 
 // Where the tensor lives.
 DeviceEntry& entry_of(const Tensor& tensor);
@@ -89,9 +97,12 @@ Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpos
 // The dtype of operands together (docs/dtypes.md): that of the tensors with axes, unless those
 // without, and then numbers, are of a higher kind.
 DType result_dtype(std::span<const Operand> operands);
+// What a number is by itself: f32, i64 or bool.
+DType natural_dtype(Scalar number);
 Tensor binary(OpId op, const Operand& a, const Operand& b);
-// An operation that is a formula: arguments broadcast and promote.
-Tensor apply_formula(OpId op, std::span<const Operand> arguments);
+// An operation that is a formula: arguments broadcast and promote. Messages begin with `name`, that
+// of its row if there is none.
+Tensor apply_formula(OpId op, std::span<const Operand> arguments, const char* name = nullptr);
 // A scalar operation of one operand, of a dtype that has it.
 inline Tensor unary(OpId op, const Tensor& x, Place place) {
   return apply(op, {&x, 1}, {}, x.shape(), op == OpId::logical_not ? DType::boolean : x.dtype(),

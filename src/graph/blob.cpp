@@ -160,6 +160,7 @@ Tensor from_blob(const void* data, const Shape& shape, DType dtype, BlobOptions 
   graph::Once give_back([deleter = std::move(options.deleter), memory] {
     if (deleter) deleter(memory);
   });
+  if (options.requires_grad) graph::require_differentiable("from_blob", dtype);
   const graph::Foreign foreign{
       {memory, 0}, &device_entry(Device::cpu()), dtype, &shape, options.strides};
   const Device device = options.device.value_or(Device::cpu());

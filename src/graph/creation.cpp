@@ -29,7 +29,12 @@ Making making(const char* op, const Shape& shape, const TensorOptions& options, 
   const DType dtype = options.dtype.value_or(natural);
   require_supported(op, dtype, device);
   require_countable(op, shape, dtype);
+  if (options.requires_grad) require_differentiable(op, dtype);
   return {device_entry(device), dtype};
+}
+
+void require_differentiable(const char* op, DType dtype) {
+  if (!is_floating(dtype)) throw_dtype(op, dtype, "a floating-point dtype for requires_grad");
 }
 
 TensorOptions options_like(const char* op, const Tensor& other, const TensorOptions& options) {
@@ -181,18 +186,18 @@ Tensor sequence(Scalar start, Scalar stop, Scalar step, const TensorOptions& opt
 
 namespace detail {
 
-Tensor from_values(const void* values, std::size_t count, DType dtype, const Shape& shape,
-                   const TensorOptions& options, Place) {
+Tensor from_values(const char* op, const void* values, std::size_t count, DType dtype,
+                   const Shape& shape, const TensorOptions& options) {
   if (static_cast<std::int64_t>(count) != shape.numel()) {
-    throw ShapeError(fmt::format("tensor: {} values do not fill {} ({} elements)", count,
+    throw ShapeError(fmt::format("{}: {} values do not fill {} ({} elements)", op, count,
                                  to_string(shape), shape.numel()));
   }
-  const graph::Making made = graph::making("tensor", shape, options, dtype);
+  const graph::Making made = graph::making(op, shape, options, dtype);
   const Device device = made.entry.device;
   if (made.dtype == dtype)
     return graph::finish(graph::upload(values, shape, dtype, device), options.requires_grad);
   std::vector<std::byte> converted(count * size_of(made.dtype));
-  graph::convert_fitting("tensor", values, dtype, converted.data(), made.dtype, count);
+  graph::convert_fitting(op, values, dtype, converted.data(), made.dtype, count);
   return graph::finish(graph::upload(converted.data(), shape, made.dtype, device),
                        options.requires_grad);
 }
@@ -200,23 +205,20 @@ Tensor from_values(const void* values, std::size_t count, DType dtype, const Sha
 }  // namespace detail
 
 Tensor tensor(std::initializer_list<double> values, const Shape& shape,
-              const TensorOptions& options, Place place) {
+              const TensorOptions& options, Place) {
   TensorOptions made = options;
   made.dtype = options.dtype.value_or(DType::f32);
-  return detail::from_values(values.begin(), values.size(), DType::f64, shape, made, place);
+  return detail::from_values("tensor", values.begin(), values.size(), DType::f64, shape, made);
 }
 Tensor tensor(std::initializer_list<double> values, const TensorOptions& options, Place place) {
   return tensor(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);
 }
 
 Tensor full(const Shape& shape, Scalar value, const TensorOptions& options, Place) {
-  const DType natural = value.is_floating()  ? DType::f32
-                        : value.is_boolean() ? DType::boolean
-                                             : DType::i64;
-  return graph::constant("full", shape, value, options, natural);
+  return graph::constant("full", shape, value, options, graph::natural_dtype(value));
 }
 Tensor scalar(Scalar value, const TensorOptions& options, Place) {
-  return graph::constant("scalar", Shape{}, value, options, DType::f32);
+  return graph::constant("scalar", Shape{}, value, options, graph::natural_dtype(value));
 }
 Tensor zeros(const Shape& shape, const TensorOptions& options, Place) {
   return graph::constant("zeros", shape, 0, options, DType::f32);
@@ -286,7 +288,8 @@ Tensor linspace(double start, double end, std::int64_t count, const TensorOption
 
 Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options, Place place) {
   if (n < 0 || m < 0) throw ArgumentError(fmt::format("eye: a size of [{}, {}] is negative", n, m));
-  const Shape shape{n, m};
+  const std::int64_t sizes[] = {n, m};
+  const Shape shape(sizes, "eye");
   const graph::Making made = graph::making("eye", shape, options, DType::f32);
   const auto index = [&](const Shape& line, std::int64_t axis) {
     return graph::iota(line, axis, DType::i64, made.entry, place);

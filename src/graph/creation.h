@@ -12,8 +12,10 @@ struct Making {
   DeviceEntry& entry;
   DType dtype;
 };
-// Throws where the device is absent or has no such dtype, or the bytes cannot be counted.
+// Throws where the device is absent or has no such dtype, the bytes cannot be counted, or the dtype
+// has no gradient that is asked for.
 Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural);
+void require_differentiable(const char* op, DType dtype);
 // As `options`, but like the other tensor where they say nothing.
 TensorOptions options_like(const char* op, const Tensor& other, const TensorOptions& options);
 // The last touch: requires_grad.

@@ -62,10 +62,17 @@ class FormulaParser {
   using Step = Formula::Step;
   static constexpr int kMaxDepth = 64;  // of parentheses, and of formulas that call formulas
 
-  [[noreturn]] void fail(const std::string& problem) const {
+  // A word or sign of the text, for messages.
+  struct Token {
+    std::string_view text;
+    std::size_t at;
+  };
+
+  [[noreturn]] void fail(const std::string& problem, std::size_t at) const {
     throw ArgumentError(
-        fmt::format("{}: {} at character {} of \"{}\"", what_, problem, at_ + 1, text_));
+        fmt::format("{}: {} at character {} of \"{}\"", what_, problem, at + 1, text_));
   }
+  [[noreturn]] void fail(const std::string& problem) const { fail(problem, at_); }
 
   char peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t'))
@@ -75,6 +82,7 @@ class FormulaParser {
   bool take(std::string_view token) {
     peek();
     if (text_.substr(at_, token.size()) != token) return false;
+    taken_ = {token, at_};
     at_ += token.size();
     return true;
   }
@@ -92,15 +100,16 @@ class FormulaParser {
     return add({.kind = Step::Kind::Number, .in = {-1, -1, -1}, .number = value});
   }
 
-  int op(ScalarOp op, std::array<int, 3> in) {
+  int op(ScalarOp op, std::array<int, 3> in, Token written) {
     const kernel::ScalarOpInfo& info = kernel::info(op);
     bool all_numbers = true;
     for (int i = 0; i < info.arity; ++i) {
       Step& input = at(in[static_cast<std::size_t>(i)]);
       const bool wants_truth = takes_truth(op) || (op == ScalarOp::where && i == 0);
       if (input.truth != wants_truth) {
-        fail(wants_truth ? fmt::format("'{}' takes a condition, not a number,", info.name)
-                         : fmt::format("'{}' takes a number, not a condition,", info.name));
+        fail(wants_truth ? fmt::format("'{}' takes a condition, not a number,", written.text)
+                         : fmt::format("'{}' takes a number, not a condition,", written.text),
+             written.at);
       }
       all_numbers &= input.kind == Step::Kind::Number;
     }
@@ -112,8 +121,16 @@ class FormulaParser {
                 .in = in,
                 .truth = info.result == kernel::ScalarResult::Bool});
   }
-  int op(ScalarOp o, int a) { return op(o, {a, -1, -1}); }
-  int op(ScalarOp o, int a, int b) { return op(o, {a, b, -1}); }
+  // The sign that was just taken, between `a` and what follows or before it.
+  int infix(ScalarOp o, int a, int (FormulaParser::*operand)(), bool exchanged = false) {
+    const Token sign = taken_;
+    const int b = (this->*operand)();
+    return op(o, exchanged ? std::array{b, a, -1} : std::array{a, b, -1}, sign);
+  }
+  int before(ScalarOp o, int (FormulaParser::*operand)()) {
+    const Token sign = taken_;
+    return op(o, {nested(operand), -1, -1}, sign);
+  }
 
   // Arithmetic on numbers of the text, such as 2 / sqrt(pi).
   std::optional<double> fold(ScalarOp op, const std::array<int, 3>& in) {
@@ -150,43 +167,40 @@ class FormulaParser {
     const int condition = either();
     int result = condition;
     if (take("?")) {
+      const Token sign = taken_;
       const int a = choice();
       expect(":");
-      result = op(ScalarOp::where, {condition, a, choice()});
+      result = op(ScalarOp::where, {condition, a, choice()}, sign);
     }
     return result;
   }
   int either() {
     int a = both();
-    while (take("||")) a = op(ScalarOp::logical_or, a, both());
+    while (take("||")) a = infix(ScalarOp::logical_or, a, &FormulaParser::both);
     return a;
   }
   int both() {
     int a = comparison();
-    while (take("&&")) a = op(ScalarOp::logical_and, a, comparison());
+    while (take("&&")) a = infix(ScalarOp::logical_and, a, &FormulaParser::comparison);
     return a;
   }
   int comparison() {
     const int a = sum();
-    if (take("<=")) return op(ScalarOp::le, a, sum());
-    if (take(">=")) return exchanged(ScalarOp::le, a);
-    if (take("==")) return op(ScalarOp::eq, a, sum());
-    if (take("!=")) return op(ScalarOp::ne, a, sum());
-    if (take("<")) return op(ScalarOp::lt, a, sum());
-    if (take(">")) return exchanged(ScalarOp::lt, a);
+    if (take("<=")) return infix(ScalarOp::le, a, &FormulaParser::sum);
+    if (take(">=")) return infix(ScalarOp::le, a, &FormulaParser::sum, true);
+    if (take("==")) return infix(ScalarOp::eq, a, &FormulaParser::sum);
+    if (take("!=")) return infix(ScalarOp::ne, a, &FormulaParser::sum);
+    if (take("<")) return infix(ScalarOp::lt, a, &FormulaParser::sum);
+    if (take(">")) return infix(ScalarOp::lt, a, &FormulaParser::sum, true);
     return a;
-  }
-  int exchanged(ScalarOp less, int a) {
-    const int b = sum();
-    return op(less, b, a);
   }
   int sum() {
     int a = product();
     for (;;) {
       if (take("+")) {
-        a = op(ScalarOp::add, a, product());
+        a = infix(ScalarOp::add, a, &FormulaParser::product);
       } else if (take("-")) {
-        a = op(ScalarOp::sub, a, product());
+        a = infix(ScalarOp::sub, a, &FormulaParser::product);
       } else {
         return a;
       }
@@ -196,19 +210,19 @@ class FormulaParser {
     int a = prefix();
     for (;;) {
       if (take("*")) {
-        a = op(ScalarOp::mul, a, prefix());
+        a = infix(ScalarOp::mul, a, &FormulaParser::prefix);
       } else if (take("/")) {
-        a = op(ScalarOp::div, a, prefix());
+        a = infix(ScalarOp::div, a, &FormulaParser::prefix);
       } else {
         return a;
       }
     }
   }
   int prefix() {
-    if (take("-")) return op(ScalarOp::neg, nested(&FormulaParser::prefix));
+    if (take("-")) return before(ScalarOp::neg, &FormulaParser::prefix);
     peek();
     if (text_.substr(at_, 2) != "!=" && take("!"))
-      return op(ScalarOp::logical_not, nested(&FormulaParser::prefix));
+      return before(ScalarOp::logical_not, &FormulaParser::prefix);
     return primary();
   }
   int primary() {
@@ -243,8 +257,7 @@ class FormulaParser {
       return add({.kind = Step::Kind::Name, .in = {-1, -1, -1}, .name = static_cast<int>(index)});
     }
     if (const auto value = constant_named(name)) return number(*value);
-    at_ = start;
-    fail(fmt::format("'{}' is not a parameter", name));
+    fail(fmt::format("'{}' is not a parameter", name), start);
   }
   int call(std::string_view name, std::size_t start) {
     expect("(");
@@ -256,25 +269,24 @@ class FormulaParser {
     }
     const auto require_count = [&](std::size_t count) {
       if (arguments.size() == count) return;
-      at_ = start;
-      fail(fmt::format("'{}' takes {} arguments, not {},", name, count, arguments.size()));
+      fail(fmt::format("'{}' takes {} arguments, not {},", name, count, arguments.size()), start);
     };
     if (const auto scalar = scalar_op_named(name)) {
       require_count(static_cast<std::size_t>(kernel::info(*scalar).arity));
       std::array<int, 3> in{-1, -1, -1};
       std::copy(arguments.begin(), arguments.end(), in.begin());
-      return op(*scalar, in);
+      return op(*scalar, in, {name, start});
     }
     if (const FormulaText* formula = formula_named(name)) {
       const std::vector<std::string> names = parameter_names(formula->parameters);
       require_count(names.size());
       for (const int argument : arguments) {
-        if (at(argument).truth) fail(fmt::format("'{}' takes numbers, not conditions,", name));
+        if (at(argument).truth)
+          fail(fmt::format("'{}' takes numbers, not conditions,", name), start);
       }
       return FormulaParser(what_, formula->value, names, steps_, depth_ + 1).parse(arguments);
     }
-    at_ = start;
-    fail(fmt::format("there is no operation '{}'", name));
+    fail(fmt::format("there is no operation '{}'", name), start);
   }
 
   const std::string_view what_, text_;
@@ -282,6 +294,7 @@ class FormulaParser {
   std::vector<Step>& steps_;
   std::vector<int> arguments_;
   std::size_t at_ = 0;
+  Token taken_{};  // the last one that was
   int depth_;
 };
 

@@ -14,16 +14,17 @@
 namespace volta {
 namespace graph {
 
-Tensor apply_formula(OpId op, std::span<const Operand> arguments) {
+Tensor apply_formula(OpId op, std::span<const Operand> arguments, const char* name) {
   const Op& row = op_info(op);
+  if (name == nullptr) name = row.name;
   const ParsedFormula& formula = parsed_formula(op);
   const Operand* first = nullptr;
   for (const Operand& argument : arguments) {
     if (argument.is_scalar()) continue;
-    require_defined(row.name, argument.tensor(), "an argument");
+    require_defined(name, argument.tensor(), "an argument");
     if (first == nullptr) first = &argument;
   }
-  if (first == nullptr) throw ArgumentError(fmt::format("{}: no argument is a tensor", row.name));
+  if (first == nullptr) throw ArgumentError(fmt::format("{}: no argument is a tensor", name));
   const Place place = first->place();
   DType dtype = result_dtype(arguments);
   if (!is_floating(dtype) && formula.value.needs_floats()) dtype = DType::f32;
@@ -34,18 +35,18 @@ Tensor apply_formula(OpId op, std::span<const Operand> arguments) {
     if (arguments[i].is_scalar()) continue;
     const Tensor& given = arguments[i].tensor();
     inputs[i] = given.dtype() == dtype ? given : given.to(dtype, place);
-    shape = broadcast_shapes(row.name, shape, given.shape());
+    shape = broadcast_shapes(name, shape, given.shape());
   }
   // Numbers do not decide where it runs.
   std::vector<Tensor> tensors;
   for (const Tensor& input : inputs) {
     if (input.defined()) tensors.push_back(input);
   }
-  agree_on_device(row.name, tensors, place);
-  const Device device = tensors.front().device();
+  agree_on_device(name, tensors, place);
+  DeviceEntry& entry = entry_of(tensors.front());
   auto next = tensors.begin();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    inputs[i] = arguments[i].is_scalar() ? number(arguments[i].scalar(), dtype, device)
+    inputs[i] = arguments[i].is_scalar() ? operand_number(name, arguments[i].scalar(), dtype, entry)
                                          : std::move(*next++);
   }
   if (row.vjp == nullptr && grad_mode() &&

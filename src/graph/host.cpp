@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -141,15 +142,19 @@ void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::
   }
 }
 
+bool fits(Scalar value, DType dtype) {
+  if (is_floating(dtype) || dtype == DType::boolean) return true;
+  if (!value.fits_integer()) return false;
+  return dtype == DType::i32  ? std::in_range<std::int32_t>(value.integer())
+         : dtype == DType::u8 ? std::in_range<std::uint8_t>(value.integer())
+                              : true;
+}
+
 void require_fits(const char* op, Scalar value, DType dtype) {
-  if (is_floating(dtype) || dtype == DType::boolean) return;
-  const bool integer = value.fits_integer();
-  const bool fits = dtype == DType::i32  ? std::in_range<std::int32_t>(value.integer())
-                    : dtype == DType::u8 ? std::in_range<std::uint8_t>(value.integer())
-                                         : true;
-  if (integer && fits) return;
-  const std::string number = integer && !value.is_floating() ? fmt::to_string(value.integer())
-                                                             : fmt::to_string(value.value());
+  if (fits(value, dtype)) return;
+  const bool exact = !value.is_floating() && value.fits_integer();
+  const std::string number =
+      exact ? fmt::to_string(value.integer()) : fmt::to_string(value.value());
   throw ArgumentError(fmt::format("{}: {} does not fit {}", op, number, name_of(dtype)));
 }
 
@@ -167,6 +172,17 @@ void convert_fitting(const char* op, const void* from, DType from_dtype, void* t
   convert(from, from_dtype, to, to_dtype, count);
 }
 
+namespace {
+std::unique_ptr<HostCopy> host_copy(const Node& node, std::size_t bytes) {
+  try {
+    return std::make_unique<HostCopy>(bytes);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(fmt::format("the values of {} {} do not fit into the host's memory",
+                                  to_string(node.shape), name_of(node.dtype)));
+  }
+}
+}  // namespace
+
 std::span<const std::byte> observe(Node* node) {
   ensure_computed(node);
   const std::size_t bytes = static_cast<std::size_t>(node->shape.numel()) * size_of(node->dtype);
@@ -174,7 +190,7 @@ std::span<const std::byte> observe(Node* node) {
   const std::lock_guard guard(entry.lock);
   if (node->state.load(std::memory_order_acquire) == NodeState::Constant) {
     if (!node->host) {
-      node->host = std::make_unique<HostCopy>(bytes);
+      node->host = host_copy(*node, bytes);
       for (std::int64_t i = 0; i < node->shape.numel(); ++i) {
         write_number(node->host->bytes.data() + static_cast<std::size_t>(i) * size_of(node->dtype),
                      node->dtype, node->value, node->integer);
@@ -188,7 +204,7 @@ std::span<const std::byte> observe(Node* node) {
   }
   if (!node->host) {
     throw_known_index_error(*node);
-    auto host = std::make_unique<HostCopy>(bytes);
+    auto host = host_copy(*node, bytes);
     if (bytes == 0) {
       entry.backend.synchronize(entry.index);  // nothing to wait for, but an index may be wrong
     } else {

@@ -11,7 +11,9 @@ namespace volta::graph {
 // Element by element; floats to integers truncate. Memory need not be aligned.
 void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::size_t count);
 
-// Throws ArgumentError where the dtype is one of integers and has no such number, fractions apart.
+// Whether the dtype has the number, fractions apart; floats and bool take any.
+bool fits(Scalar value, DType dtype);
+// Throws ArgumentError "<op>: 300 does not fit u8" where it does not.
 void require_fits(const char* op, Scalar value, DType dtype);
 // As convert, of values that all fit.
 void convert_fitting(const char* op, const void* from, DType from_dtype, void* to, DType to_dtype,

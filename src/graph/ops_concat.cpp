@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/apply.h"
+#include "graph/segment.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -21,22 +22,22 @@ std::span<const std::int64_t> span_of(std::initializer_list<std::int64_t> number
 constexpr std::size_t kOperands = 23;
 
 // Of one dtype and device, and of fitting shapes.
-Tensor joined(std::span<const Tensor> tensors, int axis, Place place) {
+Tensor joined(const char* op, std::span<const Tensor> tensors, int axis, Place place) {
   if (tensors.size() == 1) return tensors[0];
   if (tensors.size() > kOperands) {
     std::vector<Tensor> parts;
     for (std::size_t i = 0; i < tensors.size(); i += kOperands)
       parts.push_back(
-          joined(tensors.subspan(i, std::min(kOperands, tensors.size() - i)), axis, place));
-    return joined(parts, axis, place);
+          joined(op, tensors.subspan(i, std::min(kOperands, tensors.size() - i)), axis, place));
+    return joined(op, parts, axis, place);
   }
   std::int64_t size = 0;
   for (const Tensor& x : tensors) {
     if (__builtin_add_overflow(size, x.shape()[axis], &size))
-      throw ShapeError(fmt::format("concat: axis {} grows past 2^63 - 1", axis));
+      throw ShapeError(fmt::format("{}: axis {} grows past 2^63 - 1", op, axis));
   }
   const std::int64_t attrs[] = {axis};
-  return graph::apply(graph::OpId::concat, tensors, attrs, tensors[0].shape().with(axis, size),
+  return graph::apply(graph::OpId::concat, tensors, attrs, tensors[0].shape().with(axis, size, op),
                       tensors[0].dtype(), place);
 }
 
@@ -62,6 +63,21 @@ Tensor repeated(const Tensor& x, int axis, std::int64_t count, Place place) {
   return graph::reshape_to(all, x.shape().with(axis, x.shape()[axis] * count), place);
 }
 
+// What the sizes grow to; throws where that is too much.
+Shape grown(const char* op, const Tensor& x, std::span<const std::int64_t> sizes,
+            std::span<const std::int64_t> counts) {
+  Numbers result(sizes.begin(), sizes.end());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (__builtin_mul_overflow(result[i], counts[i], &result[i])) {
+      throw ShapeError(fmt::format("{}: {} repetitions of axis {} of {} are past 2^63 - 1", op,
+                                   counts[i], i, to_string(x.shape())));
+    }
+  }
+  const Shape shape(result, op);
+  graph::require_countable(op, shape, x.dtype());
+  return shape;
+}
+
 void require_counts(const char* op, std::span<const std::int64_t> counts) {
   for (const std::int64_t count : counts) {
     if (count < 0) throw ArgumentError(fmt::format("{}: {} repetitions", op, count));
@@ -72,7 +88,8 @@ Tensor repeated_along(const char* op, const Tensor& x, Numbers counts, Place pla
   require_counts(op, counts);
   Numbers sizes(counts.size() - static_cast<std::size_t>(x.rank()), 1);
   sizes.insert(sizes.end(), x.shape().begin(), x.shape().end());
-  Tensor result = x.reshape(Shape(sizes), place);
+  grown(op, x, sizes, counts);
+  Tensor result = x.reshape(Shape(sizes, op), place);
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] != 1) result = repeated(result, static_cast<int>(i), counts[i], place);
   }
@@ -81,27 +98,34 @@ Tensor repeated_along(const char* op, const Tensor& x, Numbers counts, Place pla
 
 }  // namespace
 
-Tensor concat(std::span<const Tensor> tensors, std::int64_t axis, Place place) {
-  const std::vector<Tensor> parts = agreed("concat", tensors, place);
+namespace {
+Tensor concatenated(const char* op, std::span<const Tensor> tensors, std::int64_t axis,
+                    Place place) {
+  const std::vector<Tensor> parts = agreed(op, tensors, place);
   const Shape& first = parts[0].shape();
-  const int at = normalize_axis("concat", axis, first);
+  const int at = normalize_axis(op, axis, first);
   for (const Tensor& x : parts) {
     const bool fits = x.rank() == first.rank() && x.shape().with(at, first[at]) == first;
     if (!fits) {
-      throw ShapeError(fmt::format("concat: {} and {} do not fit along axis {}", to_string(first),
+      throw ShapeError(fmt::format("{}: {} and {} do not fit along axis {}", op, to_string(first),
                                    to_string(x.shape()), axis));
     }
   }
-  return parts.size() == 1 ? parts[0].clone(place) : joined(parts, at, place);
+  return parts.size() == 1 ? parts[0].clone(place) : joined(op, parts, at, place);
+}
+}  // namespace
+
+Tensor concat(std::span<const Tensor> tensors, std::int64_t axis, Place place) {
+  return concatenated("concat", tensors, axis, place);
 }
 Tensor concat(std::initializer_list<Tensor> tensors, std::int64_t axis, Place place) {
   return concat(std::span(tensors.begin(), tensors.size()), axis, place);
 }
 Tensor cat(std::span<const Tensor> tensors, std::int64_t axis, Place place) {
-  return concat(tensors, axis, place);
+  return concatenated("cat", tensors, axis, place);
 }
 Tensor cat(std::initializer_list<Tensor> tensors, std::int64_t axis, Place place) {
-  return concat(tensors, axis, place);
+  return cat(std::span(tensors.begin(), tensors.size()), axis, place);
 }
 
 Tensor stack(std::span<const Tensor> tensors, std::int64_t axis, Place place) {
@@ -116,9 +140,9 @@ Tensor stack(std::span<const Tensor> tensors, std::int64_t axis, Place place) {
       throw ShapeError(
           fmt::format("stack: {} and {} differ in shape", to_string(first), to_string(x.shape())));
     }
-    x = x.unsqueeze(at, place);
+    x = graph::reshape_to(x, first.inserted(static_cast<int>(at), 1, "stack"), place);
   }
-  return joined(parts, static_cast<int>(at), place);
+  return joined("stack", parts, static_cast<int>(at), place);
 }
 Tensor stack(std::initializer_list<Tensor> tensors, std::int64_t axis, Place place) {
   return stack(std::span(tensors.begin(), tensors.size()), axis, place);
@@ -204,11 +228,14 @@ Tensor Tensor::repeat_interleave(std::int64_t count, std::optional<std::int64_t>
   require_counts("repeat_interleave", {&count, 1});
   if (!axis) return flatten(0, -1, place).repeat_interleave(count, 0, place);
   const int at = normalize_axis("repeat_interleave", *axis, shape());
+  Numbers counts(shape().sizes().size(), 1);
+  counts[static_cast<std::size_t>(at)] = count;
+  const Shape result = grown("repeat_interleave", *this, shape().sizes(), counts);
   std::int64_t outer = 1, inner = 1;
   for (int i = 0; i < rank(); ++i) (i <= at ? outer : inner) *= shape()[i];
   const Tensor one = graph::reshape_to(*this, {outer, 1, inner}, place);
   const Tensor all = graph::expand_to(one, {outer, count, inner}, place);
-  return all.reshape(shape().with(at, shape()[at] * count), place);
+  return all.reshape(result, place);
 }
 
 Tensor Tensor::roll(std::span<const std::int64_t> shifts, std::span<const std::int64_t> axes,
@@ -226,7 +253,7 @@ Tensor Tensor::roll(std::span<const std::int64_t> shifts, std::span<const std::i
     if (shift == 0) continue;
     const Tensor parts[] = {result.narrow(at, size - shift, shift, place),
                             result.narrow(at, 0, size - shift, place)};
-    result = joined(parts, at, place);
+    result = joined("roll", parts, at, place);
   }
   return graph::node_of(result) == graph::node_of(*this) ? clone(place) : result;
 }

@@ -1,10 +1,14 @@
 // Convolutions: arguments checked, one axis made two, one node. The three nodes — a convolution,
 // its gradient with respect to the input and with respect to the weight — are each other's
 // gradients.
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "graph/apply.h"
 #include "graph/convolution.h"
+#include "graph/segment.h"
 #include "volta/error.h"
 
 namespace volta {
@@ -26,6 +30,9 @@ namespace {
 using graph::ConvSpec;
 using graph::OpId;
 
+// Steps, borders and kernels from here on fit no image; below, products of two do not overflow.
+constexpr std::int64_t kTooFar = std::int64_t{1} << 31;
+
 struct Arguments {
   const char* op;
   Tensor x, weight, bias;
@@ -41,6 +48,12 @@ void check(Arguments& in, const ConvSpec& spec, bool transposed) {
   graph::require_extent(in.op, "the stride", spec.stride, 1, in.axes);
   graph::require_extent(in.op, "the padding", spec.padding, 0, in.axes);
   graph::require_extent(in.op, "the dilation", spec.dilation, 1, in.axes);
+  const std::pair<const char*, Extent2> extents[] = {
+      {"the stride", spec.stride}, {"the padding", spec.padding}, {"the dilation", spec.dilation}};
+  for (const auto& [what, value] : extents) {
+    if (const std::int64_t most = std::max(value.height, value.width); most >= kTooFar)
+      throw ArgumentError(fmt::format("{}: {} must be below 2^31, got {}", in.op, what, most));
+  }
   if (spec.groups < 1) {
     throw ArgumentError(
         fmt::format("{}: the number of groups must be positive, got {}", in.op, spec.groups));
@@ -68,6 +81,8 @@ void check(Arguments& in, const ConvSpec& spec, bool transposed) {
   for (int axis = 2; axis < rank; ++axis) {
     if (sw[axis] < 1)
       throw ShapeError(fmt::format("{}: the kernel {} is empty", in.op, to_string(sw)));
+    if (sw[axis] >= kTooFar)
+      throw ShapeError(fmt::format("{}: the kernel {} is too large", in.op, to_string(sw)));
   }
   const std::int64_t out = transposed ? sw[1] * spec.groups : sw[0];
   if (in.bias.defined()) {
@@ -94,6 +109,7 @@ void spread(Arguments& in) {
 }
 
 Tensor record(OpId op, const Arguments& in, const ConvSpec& spec, const Shape& shape) {
+  graph::require_countable(in.op, shape, in.x.dtype());
   const graph::Borrowed inputs[3] = {in.x, in.weight, in.bias};
   return graph::apply(op, std::span(inputs, in.bias.defined() ? 3 : 2), spec.attrs(), shape,
                       in.x.dtype(), in.place);
@@ -111,8 +127,9 @@ Tensor convolved(Arguments in, const ConvSpec& spec) {
     throw ShapeError(fmt::format("{}: the kernel {} reaches beyond the padded input {}", in.op,
                                  to_string(kernel), to_string(given)));
   }
-  const Shape shape{sx[0], sw[0], room_h / spec.stride.height + 1, room_w / spec.stride.width + 1};
-  const Tensor y = record(OpId::conv, in, spec, shape);
+  const std::int64_t sizes[] = {sx[0], sw[0], room_h / spec.stride.height + 1,
+                                room_w / spec.stride.width + 1};
+  const Tensor y = record(OpId::conv, in, spec, Shape(sizes, in.op));
   return in.axes == 1 ? y.squeeze(2, in.place) : y;
 }
 
@@ -131,9 +148,15 @@ Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
   if (in.axes == 1) spread(in);
   const Shape &sx = in.x.shape(), &sw = in.weight.shape();
   const Extent2 reach = spec.reach(sw);
-  const auto length = [](std::int64_t count, std::int64_t stride, std::int64_t padding,
-                         std::int64_t reached, std::int64_t more) {
-    return (count - 1) * stride - 2 * padding + reached + more;
+  const auto length = [&](std::int64_t count, std::int64_t stride, std::int64_t padding,
+                          std::int64_t reached, std::int64_t more) {
+    std::int64_t steps = 0;
+    if (__builtin_mul_overflow(count - 1, stride, &steps) ||
+        __builtin_add_overflow(steps, reached + more - 2 * padding, &steps)) {
+      throw ShapeError(
+          fmt::format("{}: the result of {} grows past 2^63 - 1", in.op, to_string(given)));
+    }
+    return steps;
   };
   const std::int64_t height = length(sx[2], spec.stride.height, spec.padding.height, reach.height,
                                      output_padding.height),
@@ -143,8 +166,8 @@ Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
     throw ShapeError(
         fmt::format("{}: nothing is left of the result of {}", in.op, to_string(given)));
   }
-  const Shape shape{sx[0], sw[1] * spec.groups, height, width};
-  const Tensor y = record(OpId::conv_input_grad, in, spec, shape);
+  const std::int64_t sizes[] = {sx[0], sw[1] * spec.groups, height, width};
+  const Tensor y = record(OpId::conv_input_grad, in, spec, Shape(sizes, in.op));
   return in.axes == 1 ? y.squeeze(2, in.place) : y;
 }
 

@@ -24,9 +24,6 @@ int kind_of(DType dtype) { return is_floating(dtype) ? 2 : dtype == DType::boole
 DType unless_higher(DType dtype, DType other) {
   return kind_of(other) > kind_of(dtype) ? other : dtype;
 }
-DType natural_dtype(Scalar number) {
-  return number.is_floating() ? DType::f32 : number.is_boolean() ? DType::boolean : DType::i64;
-}
 DType dtype_beside(DType tensor, Scalar number) {
   return unless_higher(tensor, natural_dtype(number));
 }
@@ -37,6 +34,10 @@ DType dtype_together(const Node& a, const Node& b) {
 }
 
 }  // namespace
+
+DType natural_dtype(Scalar number) {
+  return number.is_floating() ? DType::f32 : number.is_boolean() ? DType::boolean : DType::i64;
+}
 
 DType result_dtype(std::span<const Operand> operands) {
   std::optional<DType> arrays, points, numbers;
@@ -137,9 +138,11 @@ void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
     const Scalar scalar = a.is_scalar() ? a.scalar() : b.scalar();
     dtype = dtype_beside(node_of(tensor)->dtype, scalar);
     if (needs_floats(op) && !is_floating(dtype)) dtype = DType::f32;
+    // Only a truth comes out: the number may be one that the tensor cannot have.
+    if ((compares(op) || is_logical(op)) && !fits(scalar, dtype)) dtype = DType::i64;
     if (!is_floating(dtype) && b.is_scalar()) require_integer_operand(op, dtype, scalar);
     sides.side[a.is_scalar() ? 1 : 0] = &tensor;
-    sides.replace(a.is_scalar() ? 0 : 1, filled(Shape{}, scalar, dtype, entry_of(tensor)));
+    sides.replace(a.is_scalar() ? 0 : 1, operand_number(name, scalar, dtype, entry_of(tensor)));
   }
   if (needs_floats(op) && !is_floating(dtype)) dtype = DType::f32;
   for (int i = 0; i < 2; ++i) {
@@ -220,6 +223,12 @@ Tensor unary_any(OpId op, const Tensor& x, Place place) {
   return apply(op, {x}, {}, node.shape, node.dtype, place);
 }
 
+// An activation: of floats only, as in PyTorch.
+Tensor activation(OpId op, const Tensor& x, Place place) {
+  require_floating(op_info(op).name, x);
+  return apply(op, {x}, {}, node_of(x)->shape, node_of(x)->dtype, place);
+}
+
 // Integers are whole already.
 Tensor to_whole(OpId op, const Tensor& x, Place place) {
   require_defined(op_info(op).name, x);
@@ -268,6 +277,10 @@ Tensor exchanged(const char* name, OpId op, const Operand& a, const Operand& b) 
     broadcast_shapes(name, a.tensor().shape(), b.tensor().shape());
   if (a.is_scalar() && b.is_scalar())
     throw ArgumentError(fmt::format("{}: no operand is a tensor", name));
+  for (const Operand* side : {&a, &b}) {
+    if (side->is_scalar() && !side->scalar().is_floating())
+      graph::require_fits(name, side->scalar(), DType::i64);
+  }
   return graph::binary(op, b, a);
 }
 }  // namespace
@@ -295,7 +308,8 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   const Place place = a.place();
   const DType dtype = graph::result_dtype({{a, b}});
   const auto side = [&](const Operand& operand) {
-    if (operand.is_scalar()) return graph::number(operand.scalar(), dtype, condition.device());
+    if (operand.is_scalar())
+      return graph::operand_number("where", operand.scalar(), dtype, graph::entry_of(condition));
     return operand.tensor().dtype() == dtype ? operand.tensor() : operand.tensor().to(dtype, place);
   };
   Tensor inputs[3] = {condition, side(a), side(b)};
@@ -332,8 +346,8 @@ VOLTA_UNARY(cosh, unary_float)
 VOLTA_UNARY(tanh, unary_float)
 VOLTA_UNARY(sigmoid, unary_float)
 VOLTA_UNARY(erf, unary_float)
-VOLTA_UNARY(gelu, unary_float)
-VOLTA_UNARY(silu, unary_float)
+VOLTA_UNARY(gelu, activation)
+VOLTA_UNARY(silu, activation)
 VOLTA_UNARY(floor, to_whole)
 VOLTA_UNARY(ceil, to_whole)
 VOLTA_UNARY(round, to_whole)

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "graph/apply.h"
 #include "graph/host.h"
+#include "graph/segment.h"
 #include "graph/selection.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -119,8 +121,12 @@ Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index, Pla
   }
   require_elements("index_select", inputs[0], static_cast<int>(at), index);
   graph::agree_on_device("index_select", inputs, place);
-  const Shape shape = inputs[0].shape().with(static_cast<int>(at), index.numel());
-  return apply(OpId::select_rows, inputs, {&at, 1}, shape, x.dtype(), place);
+  if (x.rank() == 0 && index.numel() != 1) {
+    throw ShapeError(fmt::format("index_select: indices {} of a scalar", to_string(index.shape())));
+  }
+  const Shape shape = inputs[0].shape().with(static_cast<int>(at), index.numel(), "index_select");
+  const Tensor taken = apply(OpId::select_rows, inputs, {&at, 1}, shape, x.dtype(), place);
+  return x.rank() == 0 ? graph::reshape_to(taken, Shape{}, place) : taken;
 }
 
 Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& source,
@@ -278,7 +284,8 @@ Tensor nonzero_of(const Tensor& x, const Tensor& flags, std::int64_t size, Scala
   std::vector<std::int64_t> attrs{size};
   attrs.insert(attrs.end(), x.shape().begin(), x.shape().end());
   const Tensor inputs[2] = {flags, graph::number(fill, DType::i64, x.device())};
-  return apply(OpId::nonzero, inputs, attrs, Shape{size, x.rank()}, DType::i64, place);
+  const std::int64_t sizes[] = {size, x.rank()};
+  return apply(OpId::nonzero, inputs, attrs, Shape(sizes, "nonzero"), DType::i64, place);
 }
 
 Tensor flags_of(const Tensor& x, Place place) {
@@ -305,10 +312,16 @@ Tensor one_hot(const Tensor& index, std::int64_t classes, Place place) {
   Tensor at = integer_index("one_hot", index, place);
   if (classes == -1) {
     if (index.numel() == 0) throw ArgumentError("one_hot: no indices to count the classes by");
-    classes = at.max({}, false, place).item<std::int64_t>() + 1;
+    const auto largest = at.max({}, false, place).item<std::int64_t>();
+    if (largest < 0)
+      throw ArgumentError(fmt::format("one_hot: the largest index is {}: no classes", largest));
+    if (largest == std::numeric_limits<std::int64_t>::max())
+      throw ArgumentError(fmt::format("one_hot: an index of {}", largest));
+    classes = largest + 1;
   }
   if (classes < 1) throw ArgumentError(fmt::format("one_hot: {} classes", classes));
-  const Shape shape = index.shape().inserted(index.rank(), classes);
+  const Shape shape = index.shape().inserted(index.rank(), classes, "one_hot");
+  graph::require_countable("one_hot", shape, DType::i64);
   return apply(OpId::one_hot, {&at, 1}, {&classes, 1}, shape, DType::i64, place);
 }
 

@@ -136,7 +136,7 @@ Shape view_shape(const Shape& source, const Picks& picks) {
     for (int i = 0; tensor && i < source_axes(pick); ++i) sizes.push_back(source[axis + i]);
     axis += source_axes(pick);
   }
-  return Shape(sizes);
+  return Shape(sizes, "index");
 }
 
 Tensor view_of(const Tensor& source, const Picks& picks, Place place) {

@@ -29,7 +29,7 @@ std::vector<std::int64_t> completed(const char* op, std::span<const std::int64_t
     throw ShapeError(
         fmt::format("{}: more than one size of [{}] is -1", op, fmt::join(sizes, ", ")));
   }
-  const std::int64_t known = Shape(result).numel();
+  const std::int64_t known = Shape(result, op).numel();
   if (known == 0 || count % known != 0) {
     throw ShapeError(fmt::format("{}: {} does not fit [{}]", op, what, fmt::join(sizes, ", ")));
   }
@@ -37,26 +37,35 @@ std::vector<std::int64_t> completed(const char* op, std::span<const std::int64_t
   return result;
 }
 
+Tensor reshaped(const char* op, const Tensor& x, const Shape& shape, Place place) {
+  graph::require_defined(op, x);
+  if (shape.numel() != x.numel()) {
+    throw ShapeError(fmt::format("{}: {} has {} elements, {} has {}", op, to_string(x.shape()),
+                                 x.numel(), to_string(shape), shape.numel()));
+  }
+  if (shape == x.shape()) return x.clone(place);  // a variable of its own
+  return graph::reshape_to(x, shape, place);
+}
+Tensor reshaped(const char* op, const Tensor& x, std::initializer_list<std::int64_t> sizes,
+                Place place) {
+  graph::require_defined(op, x);
+  const std::span wanted(sizes.begin(), sizes.size());
+  return reshaped(op, x, Shape(completed(op, wanted, x.numel(), to_string(x.shape())), op), place);
+}
+
 }  // namespace
 
 Tensor Tensor::reshape(const Shape& shape, Place place) const {
-  graph::require_defined("reshape", *this);
-  if (shape.numel() != numel()) {
-    throw ShapeError(fmt::format("reshape: {} has {} elements, {} has {}", to_string(this->shape()),
-                                 numel(), to_string(shape), shape.numel()));
-  }
-  if (shape == this->shape()) return clone(place);  // a variable of its own
-  return graph::reshape_to(*this, shape, place);
+  return reshaped("reshape", *this, shape, place);
 }
-
 Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes, Place place) const {
-  graph::require_defined("reshape", *this);
-  const std::span wanted(sizes.begin(), sizes.size());
-  return reshape(Shape(completed("reshape", wanted, numel(), to_string(shape()))), place);
+  return reshaped("reshape", *this, sizes, place);
 }
-Tensor Tensor::view(const Shape& shape, Place place) const { return reshape(shape, place); }
+Tensor Tensor::view(const Shape& shape, Place place) const {
+  return reshaped("view", *this, shape, place);
+}
 Tensor Tensor::view(std::initializer_list<std::int64_t> sizes, Place place) const {
-  return reshape(sizes, place);
+  return reshaped("view", *this, sizes, place);
 }
 
 Tensor Tensor::unflatten(std::int64_t axis, std::span<const std::int64_t> sizes,
@@ -64,14 +73,14 @@ Tensor Tensor::unflatten(std::int64_t axis, std::span<const std::int64_t> sizes,
   graph::require_defined("unflatten", *this);
   const int at = normalize_axis("unflatten", axis, shape());
   const std::string what = fmt::format("axis {} of {}", axis, to_string(shape()));
-  const Shape parts(completed("unflatten", sizes, shape()[at], what));
+  const Shape parts(completed("unflatten", sizes, shape()[at], what), "unflatten");
   if (parts.numel() != shape()[at]) {
     throw ShapeError(fmt::format("unflatten: {} does not fit {}", what, to_string(parts)));
   }
   std::vector<std::int64_t> result(shape().begin(), shape().begin() + at);
   result.insert(result.end(), parts.begin(), parts.end());
   result.insert(result.end(), shape().begin() + at + 1, shape().end());
-  return reshape(Shape(result), place);
+  return reshape(Shape(result, "unflatten"), place);
 }
 Tensor Tensor::unflatten(std::int64_t axis, std::initializer_list<std::int64_t> sizes,
                          Place place) const {
@@ -116,6 +125,10 @@ Tensor Tensor::permute(std::initializer_list<std::int64_t> order, Place place) c
 
 Tensor Tensor::transpose(std::int64_t a, std::int64_t b, Place place) const {
   graph::require_defined("transpose", *this);
+  if (rank() == 0) {
+    for (const std::int64_t axis : {a, b}) graph::is_axis_of_scalar("transpose", axis, shape());
+    return clone(place);
+  }
   const int first = normalize_axis("transpose", a, shape()),
             second = normalize_axis("transpose", b, shape());
   std::vector<std::int64_t> order(static_cast<std::size_t>(rank()));
@@ -158,7 +171,7 @@ Tensor Tensor::expand(std::initializer_list<std::int64_t> sizes, Place place) co
     throw ShapeError(fmt::format("expand: {} does not expand to [{}]", to_string(shape()),
                                  fmt::join(sizes, ", ")));
   }
-  return expand(Shape(target), place);
+  return expand(Shape(target, "expand"), place);
 }
 
 Tensor Tensor::squeeze(Place place) const {
@@ -170,6 +183,7 @@ Tensor Tensor::squeeze(Place place) const {
 }
 Tensor Tensor::squeeze(std::int64_t axis, Place place) const {
   graph::require_defined("squeeze", *this);
+  if (graph::is_axis_of_scalar("squeeze", axis, shape())) return clone(place);
   const int at = normalize_axis("squeeze", axis, shape());
   return shape()[at] == 1 ? graph::reshape_to(*this, shape().removed(at), place) : clone(place);
 }
@@ -181,7 +195,7 @@ Tensor Tensor::unsqueeze(std::int64_t axis, Place place) const {
     throw ShapeError(
         fmt::format("unsqueeze: axis {} is out of range for {}", axis, to_string(shape())));
   }
-  return graph::reshape_to(*this, shape().inserted(static_cast<int>(at), 1), place);
+  return graph::reshape_to(*this, shape().inserted(static_cast<int>(at), 1, "unsqueeze"), place);
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape, Place place) { return x.reshape(shape, place); }

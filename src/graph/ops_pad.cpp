@@ -33,7 +33,7 @@ Tensor border(const Tensor& x, int axis, std::int64_t count, bool last, PadMode 
   const std::int64_t size = x.shape()[axis];
   if (mode == PadMode::replicate) {
     const Tensor edge = x.narrow(axis, last ? size - 1 : 0, 1, place);
-    return edge.expand(x.shape().with(axis, count), place);
+    return edge.expand(x.shape().with(axis, count, "pad"), place);
   }
   return x.narrow(axis, last ? size - 1 - count : 1, count, place).flip(axis, place);
 }
@@ -54,7 +54,7 @@ Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
     }
     sizes.push_back(size);
   }
-  const Shape shape(sizes);
+  const Shape shape(sizes, "pad");
   attrs.insert(attrs.end(), shape.begin(), shape.end());
   graph::require_fits("pad", value, x.dtype());
   const Tensor inputs[2] = {x, graph::number(value, x.dtype(), x.device())};

@@ -16,9 +16,9 @@ using graph::OpId;
 namespace {
 
 // An activation: its tensor of floats, then the numbers that shape it.
-Tensor activation(OpId op, std::initializer_list<Operand> arguments) {
-  graph::require_floating(graph::op_info(op).name, arguments.begin()->tensor());
-  return graph::apply_formula(op, std::span(arguments.begin(), arguments.size()));
+Tensor activation(const char* name, OpId op, std::initializer_list<Operand> arguments) {
+  graph::require_floating(name, arguments.begin()->tensor());
+  return graph::apply_formula(op, std::span(arguments.begin(), arguments.size()), name);
 }
 
 struct Named {
@@ -33,34 +33,33 @@ void require_tensors(const char* name, std::initializer_list<Named> operands) {
   }
 }
 
-// The dtype of the operands together; of numbers alone, f32.
-DType dtype_of_all(std::initializer_list<Named> operands) {
-  std::optional<DType> dtype;
-  for (const Named& named : operands) {
-    if (named.operand.is_scalar()) continue;
-    const DType own = named.operand.tensor().dtype();
-    dtype = dtype ? promote(*dtype, own) : own;
-  }
-  return dtype.value_or(DType::f32);
+void require_numbers(const char* name, std::span<const Operand> arguments) {
+  if (graph::result_dtype(arguments) == DType::boolean)
+    graph::throw_dtype(name, DType::boolean, "numbers");
 }
 
 }  // namespace
 
 Tensor leaky_relu(const Tensor& x, double slope, Place place) {
-  return activation(OpId::leaky_relu, {{x, place}, {slope, place}});
+  return activation("leaky_relu", OpId::leaky_relu, {{x, place}, {slope, place}});
 }
 Tensor elu(const Tensor& x, double alpha, Place place) {
-  return activation(OpId::elu, {{x, place}, {alpha, place}});
+  return activation("elu", OpId::elu, {{x, place}, {alpha, place}});
 }
 Tensor gelu(const Tensor& x, GeluOptions options, Place place) {
-  return options.tanh ? activation(OpId::gelu_tanh, {{x, place}}) : gelu(x, place);
+  return options.tanh ? activation("gelu", OpId::gelu_tanh, {{x, place}}) : gelu(x, place);
 }
 Tensor softplus(const Tensor& x, double beta, double threshold, Place place) {
-  return activation(OpId::softplus, {{x, place}, {beta, place}, {threshold, place}});
+  return activation("softplus", OpId::softplus, {{x, place}, {beta, place}, {threshold, place}});
 }
-Tensor mish(const Tensor& x, Place place) { return activation(OpId::mish, {{x, place}}); }
-Tensor hardswish(const Tensor& x, Place place) { return activation(OpId::hardswish, {{x, place}}); }
-Tensor swish(const Tensor& x, Place place) { return silu(x, place); }
+Tensor mish(const Tensor& x, Place place) { return activation("mish", OpId::mish, {{x, place}}); }
+Tensor hardswish(const Tensor& x, Place place) {
+  return activation("hardswish", OpId::hardswish, {{x, place}});
+}
+Tensor swish(const Tensor& x, Place place) {
+  graph::require_floating("swish", x);
+  return silu(x, place);
+}
 
 Tensor clamp(const Tensor& x, const std::optional<Operand>& low, const std::optional<Operand>& high,
              Place place) {
@@ -74,50 +73,49 @@ Tensor clamp(const Tensor& x, const std::optional<Operand>& low, const std::opti
   }
   if (!low && !high) throw ArgumentError("clamp: no bound is given");
   const Operand arguments[] = {operand, low ? *low : *high};
-  return graph::apply_formula(low ? OpId::clamp_min : OpId::clamp_max, arguments);
+  return graph::apply_formula(low ? OpId::clamp_min : OpId::clamp_max, arguments, "clamp");
 }
 
 Tensor mulacc(const Operand& a, const Operand& b, const Operand& c) {
-  const std::initializer_list<Named> operands = {
-      {"the first factor", a}, {"the second factor", b}, {"the addend", c}};
-  require_tensors("mulacc", operands);
-  if (dtype_of_all(operands) == DType::boolean)
-    graph::throw_dtype("mulacc", DType::boolean, "numbers");
+  require_tensors("mulacc", {{"the first factor", a}, {"the second factor", b}, {"the addend", c}});
   const Operand arguments[] = {a, b, c};
+  require_numbers("mulacc", arguments);
   return graph::apply_formula(OpId::mulacc, arguments);
 }
 
 Tensor lerp(const Operand& a, const Operand& b, const Operand& weight) {
-  const std::initializer_list<Named> operands = {
-      {"the start", a}, {"the end", b}, {"the weight", weight}};
-  require_tensors("lerp", operands);
-  if (const DType dtype = dtype_of_all(operands); !is_floating(dtype))
-    graph::throw_dtype("lerp", dtype, "a floating-point tensor");
+  require_tensors("lerp", {{"the start", a}, {"the end", b}, {"the weight", weight}});
   const Operand arguments[] = {a, b, weight};
+  for (const Operand& argument : arguments) {
+    if (!argument.is_scalar()) graph::require_floating("lerp", argument.tensor());
+  }
   return graph::apply_formula(OpId::lerp, arguments);
 }
 
 Tensor addcmul(const Tensor& x, const Operand& a, const Operand& b, Scalar value, Place place) {
   const Operand operand(x, place);
-  const std::initializer_list<Named> operands = {
-      {"the input", operand}, {"the first factor", a}, {"the second factor", b}};
-  require_tensors("addcmul", operands);
-  const DType dtype = dtype_of_all(operands);
-  if (dtype == DType::boolean) graph::throw_dtype("addcmul", dtype, "numbers");
+  require_tensors("addcmul",
+                  {{"the input", operand}, {"the first factor", a}, {"the second factor", b}});
+  const Operand arguments[] = {operand, a, b, {value, place}};
+  const std::span operands(arguments, 3);
+  require_numbers("addcmul", operands);
+  const DType dtype = graph::result_dtype(operands);
   if (!is_floating(dtype) && value.is_floating()) {
-    throw DTypeError(fmt::format("addcmul: value {} is no integer, the tensors are {}",
+    throw DTypeError(fmt::format("addcmul: value {} is no integer, the operands are {}",
                                  value.value(), name_of(dtype)));
   }
-  const Operand arguments[] = {operand, a, b, {value, place}};
   return graph::apply_formula(OpId::addcmul, arguments);
 }
 
 Tensor addcdiv(const Tensor& x, const Operand& a, const Operand& b, Scalar value, Place place) {
   const Operand operand(x, place);
   require_tensors("addcdiv", {{"the input", operand}, {"the dividend", a}, {"the divisor", b}});
-  if (const DType dtype = dtype_of_all({{"", a}, {"", b}}); !is_floating(dtype))
-    graph::throw_dtype("addcdiv", dtype, "a floating-point tensor");
   const Operand arguments[] = {operand, a, b, {value, place}};
+  // Integers do not divide here, as in PyTorch; two numbers are what the input is.
+  const bool numbers = a.is_scalar() && b.is_scalar();
+  const DType dtype =
+      graph::result_dtype(std::span(arguments).subspan(numbers ? 0 : 1, numbers ? 1 : 2));
+  if (!is_floating(dtype)) graph::throw_dtype("addcdiv", dtype, "a floating-point tensor");
   return graph::apply_formula(OpId::addcdiv, arguments);
 }
 

@@ -53,8 +53,8 @@ Tensor gathered(const Tensor& y, const Arguments& in) {
   return in.axes == 1 ? y.squeeze(-2, in.place) : y;
 }
 
-Shape resized(const Shape& shape, std::int64_t height, std::int64_t width) {
-  return shape.with(shape.rank() - 2, height).with(shape.rank() - 1, width);
+Shape resized(const char* op, const Shape& shape, std::int64_t height, std::int64_t width) {
+  return shape.with(shape.rank() - 2, height, op).with(shape.rank() - 1, width, op);
 }
 
 // How many windows there are along an axis of the image.
@@ -99,7 +99,7 @@ Shape checked(const Arguments& in, const PoolSpec& spec, bool ceil) {
   require_extent(in.op, "the padding", spec.padding, 0, in.axes);
   require_extent(in.op, "the dilation", spec.dilation, 1, in.axes);
   const Shape shape = in.axes == 1 ? in.x.shape().inserted(in.x.rank() - 1, 1) : in.x.shape();
-  return resized(shape, in.axes == 1 ? 1 : windows_along(in, spec, ceil, true),
+  return resized(in.op, shape, in.axes == 1 ? 1 : windows_along(in, spec, ceil, true),
                  windows_along(in, spec, ceil, false));
 }
 
@@ -126,7 +126,7 @@ Tensor adaptive(const Arguments& in, Extent2 size) {
   require_extent(in.op, "the size", size, 1, in.axes);
   const Tensor x = spread(in);
   const Extent2 image = image_of(x.shape());
-  const Shape shape = resized(x.shape(), size.height, size.width);
+  const Shape shape = resized(in.op, x.shape(), size.height, size.width);
   if (image.height % size.height == 0 && image.width % size.width == 0) {
     const std::int64_t images = x.numel() / (image.height * image.width);
     const Tensor cut = graph::reshape_to(

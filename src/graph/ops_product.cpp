@@ -69,6 +69,10 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
   if (dtype == DType::boolean) graph::throw_dtype("matmul", dtype, "numbers");
   const Shape batch_a = leading(a.shape(), ra - 2), batch_b = leading(b.shape(), rb - 2);
   const Shape batch = broadcast_shapes("matmul", batch_a, batch_b);
+  std::vector<std::int64_t> sizes(batch.begin(), batch.end());
+  if (sa.rank() > 1) sizes.push_back(m);
+  if (sb.rank() > 1) sizes.push_back(n);
+  const Shape shape(sizes, "matmul");
   // The last axes over which b is the same are rows of a's matrices, all of them if b is one
   // matrix.
   const auto size_of_b = [&](int from_end) {
@@ -103,10 +107,7 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
                             spread(b, k, n, std::min(folded, batch_b.rank())), false, false,
                             graph::tf32_now(), place);
   }
-  std::vector<std::int64_t> sizes(batch.begin(), batch.end());
-  if (sa.rank() > 1) sizes.push_back(m);
-  if (sb.rank() > 1) sizes.push_back(n);
-  return graph::reshape_to(result, Shape(sizes), place);
+  return graph::reshape_to(result, shape, place);
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place place) {

@@ -27,12 +27,16 @@ AxisList normalized(const char* op, const Axes& axes, const Tensor& x) {
     std::iota(result.begin(), result.end(), 0);
     return result;
   }
-  for (const std::int64_t axis : axes.list()) result.push_back(normalize_axis(op, axis, x.shape()));
+  for (const std::int64_t axis : axes.list()) {
+    const bool of_scalar = graph::is_axis_of_scalar(op, axis, x.shape());
+    result.push_back(of_scalar ? 0 : normalize_axis(op, axis, x.shape()));
+  }
   std::sort(result.begin(), result.end());
   if (std::adjacent_find(result.begin(), result.end()) != result.end()) {
     throw ShapeError(fmt::format("{}: an axis of {} appears twice in [{}]", op,
                                  to_string(x.shape()), fmt::join(axes.list(), ", ")));
   }
+  if (x.rank() == 0) result.clear();
   return result;
 }
 
@@ -204,12 +208,16 @@ Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis, bool keepdim, P
 
 Tensor softmax(const Tensor& x, std::int64_t axis, Place place) {
   graph::require_floating("softmax", x);
+  if (graph::is_axis_of_scalar("softmax", axis, x.shape()))
+    return softmax(x.unsqueeze(0, place), 0, place).squeeze(0, place);
   const std::int64_t at = normalize_axis("softmax", axis, x.shape());
   return apply(OpId::softmax, {&x, 1}, {&at, 1}, x.shape(), x.dtype(), place);
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis, Place place) {
   graph::require_floating("log_softmax", x);
+  if (graph::is_axis_of_scalar("log_softmax", axis, x.shape()))
+    return log_softmax(x.unsqueeze(0, place), 0, place).squeeze(0, place);
   const std::int64_t at = normalize_axis("log_softmax", axis, x.shape());
   return apply(OpId::log_softmax, {&x, 1}, {&at, 1}, x.shape(), x.dtype(), place);
 }

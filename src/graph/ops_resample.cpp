@@ -102,7 +102,8 @@ struct Shuffled {
 Tensor interpolate(const Tensor& x, InterpolateOptions options, Place place) {
   const Extent2 size = checked(x, options);
   const Extent2 image = image_of(x.shape());
-  const Shape shape = x.shape().with(2, size.height).with(3, size.width);
+  const Shape shape =
+      x.shape().with(2, size.height, "interpolate").with(3, size.width, "interpolate");
   const bool nearest = options.mode == InterpolateMode::nearest;
   const Extent2 by{size.height / image.height, size.width / image.width};
   const bool whole =

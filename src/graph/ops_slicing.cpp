@@ -99,6 +99,7 @@ Tensor Tensor::flip(std::span<const std::int64_t> axes, Place place) const {
   graph::require_defined("flip", *this);
   Numbers steps(rank_of(*this), 1);
   for (const std::int64_t axis : axes) {
+    if (graph::is_axis_of_scalar("flip", axis, shape())) continue;
     std::int64_t& step = steps[static_cast<std::size_t>(normalize_axis("flip", axis, shape()))];
     if (step < 0) {
       throw ShapeError(fmt::format("flip: an axis of {} appears twice in [{}]", to_string(shape()),
@@ -115,6 +116,8 @@ Tensor Tensor::flip(std::int64_t axis, Place place) const { return flip({&axis, 
 
 Tensor Tensor::unfold(std::int64_t axis, std::int64_t size, std::int64_t step, Place place) const {
   graph::require_defined("unfold", *this);
+  if (graph::is_axis_of_scalar("unfold", axis, shape()))
+    return unsqueeze(0, place).unfold(0, size, step, place).squeeze(0, place);
   const int at = normalize_axis("unfold", axis, shape());
   if (step < 1) throw ArgumentError(fmt::format("unfold: step {} along axis {}", step, axis));
   if (size < 1 || size > shape()[at]) {
@@ -122,8 +125,8 @@ Tensor Tensor::unfold(std::int64_t axis, std::int64_t size, std::int64_t step, P
         fmt::format("unfold: windows of {} along axis {} of {}", size, axis, to_string(shape())));
   }
   const Shape outer = shape().with(at, (shape()[at] - size) / step + 1);
-  return apply(OpId::unfold, {*this}, {at, size, step}, outer.inserted(rank(), size), dtype(),
-               place);
+  return apply(OpId::unfold, {*this}, {at, size, step}, outer.inserted(rank(), size, "unfold"),
+               dtype(), place);
 }
 
 Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t length,

@@ -41,13 +41,19 @@ Sorted sorted(const char* op, const Tensor& x, std::int64_t count, std::int64_t 
   return {result.values.transpose(axis, last, place), result.indices.transpose(axis, last, place)};
 }
 
+Sorted sorted_scalar(const Tensor& x, Place place) {
+  return {x.clone(place), graph::filled({}, 0, DType::i64, x.device())};
+}
+
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t axis, Place place) {
   graph::require_defined("cumsum", x);
-  const std::int64_t at = normalize_axis("cumsum", axis, x.shape());
+  const bool of_scalar = graph::is_axis_of_scalar("cumsum", axis, x.shape());
+  const std::int64_t at = of_scalar ? 0 : normalize_axis("cumsum", axis, x.shape());
   const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::i64;
   const Tensor source = x.dtype() == dtype ? x : x.to(dtype, place);
+  if (of_scalar) return source.clone(place);
   const std::int64_t attrs[] = {at, 0};
   return apply(OpId::cumsum, {&source, 1}, attrs, x.shape(), dtype, place);
 }
@@ -57,14 +63,14 @@ Tensor Tensor::cumsum(std::int64_t axis, Place place) const {
 
 Sorted sort(const Tensor& x, std::int64_t axis, SortOptions options, Place place) {
   graph::require_defined("sort", x);
-  if (x.rank() == 0) return {x, graph::filled({}, 0, DType::i64, x.device())};
+  if (graph::is_axis_of_scalar("sort", axis, x.shape())) return sorted_scalar(x, place);
   const std::int64_t at = normalize_axis("sort", axis, x.shape());
   return sorted("sort", x, x.shape()[static_cast<int>(at)], at, options.descending, place);
 }
 
 Tensor argsort(const Tensor& x, std::int64_t axis, SortOptions options, Place place) {
   graph::require_defined("argsort", x);
-  if (x.rank() == 0) return graph::filled({}, 0, DType::i64, x.device());
+  if (graph::is_axis_of_scalar("argsort", axis, x.shape())) return sorted_scalar(x, place).indices;
   const std::int64_t at = normalize_axis("argsort", axis, x.shape());
   const std::int64_t count = x.shape()[static_cast<int>(at)];
   return sorted("argsort", x.detach(), count, at, options.descending, place).indices;
@@ -72,7 +78,10 @@ Tensor argsort(const Tensor& x, std::int64_t axis, SortOptions options, Place pl
 
 Sorted topk(const Tensor& x, std::int64_t k, std::int64_t axis, TopKOptions options, Place place) {
   graph::require_defined("topk", x);
-  if (x.rank() == 0) throw ShapeError("topk: a scalar has no axis");
+  if (graph::is_axis_of_scalar("topk", axis, x.shape())) {
+    if (k == 1) return sorted_scalar(x, place);
+    throw ArgumentError(fmt::format("topk: {} of the elements of a scalar", k));
+  }
   const std::int64_t at = normalize_axis("topk", axis, x.shape());
   if (k < 0 || k > x.shape()[static_cast<int>(at)]) {
     throw ArgumentError(

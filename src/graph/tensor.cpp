@@ -45,7 +45,10 @@ void replace_value(const Tensor& target, const Tensor& value, const char* op) {
 }
 
 void require_fits_in_place(const char* op, DType result, DType target) {
-  if (!is_floating(result) || is_floating(target)) return;
+  const auto kind = [](DType dtype) {
+    return is_floating(dtype) ? 2 : dtype == DType::boolean ? 0 : 1;
+  };
+  if (kind(result) <= kind(target)) return;
   throw DTypeError(fmt::format("{}: the result is {} and does not fit into {} in place", op,
                                name_of(result), name_of(target)));
 }
@@ -130,6 +133,10 @@ void Tensor::values_into(DType dtype, void* values) const {
   }
   const auto bytes = graph::observe(node_of(*this));
   graph::convert(bytes.data(), this->dtype(), values, dtype, static_cast<std::size_t>(numel()));
+}
+
+void Tensor::throw_too_large() const {
+  throw OutOfMemory(fmt::format("to_vector: {} elements do not fit into memory", numel()));
 }
 
 const void* Tensor::values_of(std::optional<DType> dtype) const {

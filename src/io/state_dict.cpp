@@ -118,11 +118,10 @@ StateDict load(const std::string& path, LoadOptions options) {
   const SafetensorsFile file(path);
   StateDict state;
   for (const TensorEntry& entry : file.tensors()) {
-    state.add(
-        entry.name,
-        detail::from_values(file.data(entry).data(), static_cast<std::size_t>(entry.shape.numel()),
-                            entry.dtype, entry.shape,
-                            {.dtype = entry.dtype, .device = options.device}, Place::here()));
+    state.add(entry.name,
+              detail::from_values("load", file.data(entry).data(),
+                                  static_cast<std::size_t>(entry.shape.numel()), entry.dtype,
+                                  entry.shape, {.dtype = entry.dtype, .device = options.device}));
   }
   return state;
 }

@@ -454,6 +454,8 @@ Expr Lowering::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axes, b
   }
   // Over axes of size 1 (or none) there is nothing to reduce.
   if (unit) return arg ? expand(constant(0, DType::i64), result) : reshape(a, result);
+  if (const Expr one = repeated_number(a); one.id >= 0 && full.numel() > 0)
+    return expand(reduce_repeated(op, one, full.numel() / result.numel()), result);
   if (const Expr split = split_reduce(op, a, reduced); split.id >= 0) return reshape(split, result);
   Value value{
       .kind = ValueKind::Reduce, .dtype = arg ? DType::i64 : a.dtype(), .shape = Shape(kept)};
@@ -463,6 +465,26 @@ Expr Lowering::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axes, b
     if (reduced[static_cast<std::size_t>(i)]) value.attrs.push_back(i);
   }
   return reshape(insert(std::move(value)), result);
+}
+
+// The number that all elements are; none if they are more than a number repeated.
+Expr Lowering::repeated_number(Expr a) {
+  const Value* v = &through_expand(values, a.id);
+  const Expr number{this, static_cast<int>(v - values.data())};
+  while (v->kind == ValueKind::Cast) v = &values[static_cast<std::size_t>(v->in[0])];
+  if (v->kind != ValueKind::Const && v->kind != ValueKind::Arg) return {};
+  return number;
+}
+
+// Of `count` times the same number: nothing is added up, however many they are.
+Expr Lowering::reduce_repeated(ReduceOp op, Expr one, std::int64_t count) {
+  if (is_arg(op)) return constant(0, DType::i64);
+  if (op == ReduceOp::Max || op == ReduceOp::Min) return one;
+  if (op == ReduceOp::Sum) return one * size(count, one.dtype());
+  // Exponents may be rounded, their being odd may not.
+  const Expr power =
+      binary(ScalarOp::pow, unary(ScalarOp::abs, one), size(count - count % 2, one.dtype()));
+  return count % 2 == 0 ? power : power * one;
 }
 
 // A long reduction to few results becomes two: chunks side by side, then their results. The number
@@ -538,6 +560,9 @@ Expr Lowering::scan(Expr a, std::int64_t axis, bool reverse) {
   const Shape full = a.shape();
   const std::int64_t extent = full[static_cast<int>(axis)];
   if (extent <= 1 || full.numel() == 0) return a;
+  // One addition after the other loses a digit every hundred; f64 takes the CPU no longer.
+  if (a.dtype() == DType::f32 && !wide_device_)
+    return cast(scan(cast(a, DType::f64), axis, reverse), DType::f32);
   std::int64_t before = 1, after = 1;
   for (int i = 0; i < full.rank(); ++i) {
     if (i < axis) before *= full[i];

@@ -12,6 +12,14 @@ LARGE = [-1e30, -1e4, -100.0, -30.0, 30.0, 100.0, 1e4, 1e30]
 TIES = [-3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, 3.0, -3.0, 6.0]
 HALVES = [torch.float16, torch.bfloat16]
 
+
+
+def of_vectors(function):
+    """In vectors throughout: PyTorch's loops over what is left give NaN a gradient of 1 there."""
+    return lambda x, *attributes: function(x.reshape(-1).repeat(64), *attributes)[
+        : x.numel()].reshape(x.shape)
+
+
 # name: function, domain, whether it takes integers
 UNARY = {
     "neg": (torch.neg, -3, 3, True), "abs": (torch.abs, -3, 3, True),
@@ -33,14 +41,14 @@ UNARY = {
     # Of f32 it has four digits on some processors.
     "gelu": (lambda x: F.gelu(x.double()).to(x.dtype), -3, 3, False),
     "silu": (F.silu, -6, 6, False), "mish": (F.mish, -6, 6, False),
-    "hardswish": (F.hardswish, -5, 5, False),
+    "hardswish": (of_vectors(F.hardswish), -5, 5, False),
 }
 # Where a gradient is computed from a result that was rounded to a half: away from where it cancels.
 OF_HALVES = {"tanh": (-0.75, 0.75)}
 # name: function, attributes
 SHAPED = {
     "leaky_relu": (lambda x, slope: F.leaky_relu(x, slope), {"slope": 0.125}),
-    "elu": (lambda x, alpha: F.elu(x, alpha), {"alpha": 1.5}),
+    "elu": (lambda x, alpha: of_vectors(F.elu)(x, alpha), {"alpha": 1.5}),
     "gelu_tanh": (lambda x: F.gelu(x.double(), approximate="tanh").to(x.dtype), {}),
     "softplus": (lambda x, beta, threshold: F.softplus(x, beta, threshold),
                  {"beta": 2.0, "threshold": 3.0}),
