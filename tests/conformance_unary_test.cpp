@@ -356,5 +356,19 @@ TEST(Conformance, CastGradient) {
   expect_close(download(x.grad()), expected.as(DType::f32), exact_in(DType::f32));
 }
 
+// Where the nearest number is 1, so that no gradient is left: also where a driver's function never
+// gets there.
+TEST(Limits, TanhIsOneAndFlat) {
+  const std::vector<double> points{9.05, 12, 20, 30, 88, 1e4, kInf, -9.05, -20, -kInf};
+  const Tensor x =
+      from_vector(points, {.dtype = DType::f32, .device = test_device(), .requires_grad = true});
+  const Tensor y = x.tanh();
+  y.sum().backward();
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    EXPECT_EQ(y.to_vector<float>()[i], points[i] > 0 ? 1 : -1) << points[i];
+    EXPECT_EQ(x.grad().to_vector<float>()[i], 0) << points[i];
+  }
+}
+
 }  // namespace
 }  // namespace volta::conformance

@@ -2,6 +2,7 @@
 // operations of three operands and activations take, and what may be changed in place.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -177,7 +178,6 @@ TEST(Constants, ReductionsDoNotDependOnHowManyThereAre) {
   EXPECT_EQ(all(-1, DType::f32).prod().item(), 1);
   EXPECT_EQ(all(0.5, DType::f32).prod().item(), 0);
   EXPECT_EQ(all(7, DType::i32).argmax().item<std::int64_t>(), 0);
-  EXPECT_TRUE(all(1, DType::f32).any().item<bool>());
   EXPECT_EQ(full({3, 5}, -1.0, of(DType::f32)).prod(1).to_vector<float>(),
             (std::vector<float>{-1, -1, -1}));
   EXPECT_EQ(full({2, 0}, std::numeric_limits<float>::infinity(), of(DType::f32)).sum().item(), 0);

@@ -177,7 +177,9 @@ Ref Evaluator::operand(const Statement& s, std::size_t i, DType beside, bool div
   if (s.in[i] >= 0) return input(s, i);
   DType dtype = dtype_beside(beside, s.number);
   if (divides && !is_floating(dtype)) dtype = DType::f32;
-  return constant(filled({}, s.number.in_round(round_), dtype));
+  const double number = s.number.in_round(round_);
+  if (dtype == DType::u8 && (number < 0 || number > 255)) throw Invalid("no number of u8");
+  return constant(filled({}, number, dtype));
 }
 
 Ref Evaluator::binary_of(const Statement& s) {
@@ -248,6 +250,8 @@ Ref Evaluator::made(const Statement& s) {
                      s.op == Op::relu;
     if (any && value.dtype == DType::boolean) throw Invalid("arithmetic on a bool");
     if (s.op == Op::floor && !is_floating(value.dtype)) return clone(x);
+    if ((s.op == Op::gelu || s.op == Op::silu) && !is_floating(value.dtype))
+      throw Invalid("an activation of integers");
     const bool as_is = any || s.op == Op::logical_not || is_floating(value.dtype);
     return unary(s.op, as_is ? x : cast(x, DType::f32));
   }
@@ -343,6 +347,8 @@ void Evaluator::assign_in_place(const Statement& s) {
     const Ref result = binary(plain(s.op), target, other);
     if (is_floating(result->value.dtype) && !is_floating(dtype))
       throw Invalid("a float does not fit into integers in place");
+    if (result->value.dtype != dtype && dtype == DType::boolean)
+      throw Invalid("a number does not fit into bools in place");
     value = cast(result, dtype);
   }
   if (value->value.dims != target->value.dims) throw Invalid("shapes differ in place");

@@ -205,6 +205,12 @@ DEVICE f32 {0}(f32 a, f32 b) {{
 }}
 )";
 
+// OpenCL's may miss by five units, and some never reach 1, where 1 - tanh² must be 0. From there on
+// the nearest number is 1.
+constexpr std::string_view kOpenClTanh = R"(
+DEVICE {0} {1}({0} a) {{ return fabs(a) > {2} ? copysign(({0})1, a) : tanh(a); }}
+)";
+
 // Wraps as multiplication does; a negative exponent leaves 0 of all bases but 1 and -1.
 constexpr std::string_view kIntegerPower = R"(
 DEVICE i64 integer_power(i64 base, i64 exponent) {
@@ -371,6 +377,11 @@ class PreludePrinter {
       if (op == ScalarOp::div && fills_registers(program_)) text_ += kCudaQuotient;
     }
     const std::string type = Printer::type(dtype);
+    if (!cuda_ && op == ScalarOp::tanh) {
+      text_ += fmt::format(fmt::runtime(kOpenClTanh), type, Printer::op_function(op, dtype),
+                           dtype == DType::f32 ? "9.02f" : "19.07");
+      return;
+    }
     const bool truth = row.result == ScalarResult::Bool || dtype == DType::boolean;
     std::string parameters = (op == ScalarOp::where ? "b8" : type) + " a";
     if (row.arity > 1) parameters += ", " + type + " b";

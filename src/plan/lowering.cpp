@@ -470,10 +470,10 @@ Expr Lowering::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axes, b
 // The number that all elements are; none if they are more than a number repeated.
 Expr Lowering::repeated_number(Expr a) {
   const Value* v = &through_expand(values, a.id);
-  const Expr number{this, static_cast<int>(v - values.data())};
-  while (v->kind == ValueKind::Cast) v = &values[static_cast<std::size_t>(v->in[0])];
-  if (v->kind != ValueKind::Const && v->kind != ValueKind::Arg) return {};
-  return number;
+  const Expr one{this, static_cast<int>(v - values.data())};
+  while (v->kind == ValueKind::Cast) v = &through_expand(values, v->in[0]);
+  const bool number = v->kind == ValueKind::Const || v->kind == ValueKind::Arg;
+  return number && one.shape().numel() == 1 ? reshape(one, Shape{}) : Expr{};
 }
 
 // Of `count` times the same number: nothing is added up, however many they are.
