@@ -25,9 +25,9 @@ TEST(Errors, LengthsAndSizes) {
   expect<ShapeError>([] { tensor({1, 2, 3}, {2, 2}); },
                      "tensor: 3 values do not fill [2, 2] (4 elements)");
   expect<ShapeError>([] { from_vector<float>({1, 2}, Shape{3}); },
-                     "tensor: 2 values do not fill [3] (3 elements)");
+                     "from_vector: 2 values do not fill [3] (3 elements)");
   expect<ShapeError>([] { from_vector<float>({}, Shape{}); },
-                     "tensor: 0 values do not fill [] (1 elements)");
+                     "from_vector: 0 values do not fill [] (1 elements)");
   expect<ShapeError>([] { zeros({2, -3}); }, "shape: size -3 is negative in [2, -3]");
   expect<ShapeError>([] { ones({kHuge, kHuge}); },
                      "shape: the number of elements of [9223372036854775807, 9223372036854775807] "
@@ -175,7 +175,7 @@ TEST(Errors, LeavesAndGradients) {
   expect<DTypeError>([&] { i.set_requires_grad(); },
                      "set_requires_grad: expected a floating-point tensor, got i64");
   expect<DTypeError>([] { zeros({2}, here(DType::i32, true)); },
-                     "set_requires_grad: expected a floating-point tensor, got i32");
+                     "zeros: expected a floating-point dtype for requires_grad, got i32");
   const auto refused = [](const char* op) {
     return std::string(op) + ": a leaf that requires a gradient changes in place only under NoGrad";
   };

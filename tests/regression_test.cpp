@@ -326,7 +326,7 @@ TEST(Regression, NumbersThatDoNotFitAreRefusedEverywhere) {
   refused([&] { tensor({3e9}, here(DType::i32)); }, "tensor: 3000000000 does not fit i32");
   refused([&] { tensor({1e19}, here(DType::i64)); }, "tensor: 1e+19 does not fit i64");
   refused([&] { from_vector<std::int64_t>({256}, here(DType::u8)); },
-          "tensor: 256 does not fit u8");
+          "from_vector: 256 does not fit u8");
   refused([&] { pad(bytes, std::array<std::int64_t, 1>{1}, std::array<std::int64_t, 1>{0}, 256); },
           "pad: 256 does not fit u8");
   refused([&] { full({}, ~std::uint64_t{0}, here(DType::i64)); },

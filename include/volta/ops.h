@@ -146,7 +146,7 @@ VOLTA_API std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::in
                                     Place place = Place::here());
 
 // ---- Reductions, over all axes, one or several; of a scalar, 0 and -1 are axes as well.
-// Integers add and multiply up in i64. Of no elements: 0, 1, NaN, false, true; no max or min.
+// Integers add and multiply up in i64 and have no mean. Of no elements: 0, NaN and 1.
 VOLTA_API Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                      Place place = Place::here());
 VOLTA_API Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
