@@ -234,8 +234,9 @@ void batch_norm_grad(Lowering& l) {
   if (wants(0)) {
     Expr dx = g;
     if (by_batch) {
-      const Expr count = l.size(channels.count(), x.dtype());
-      dx = dx - beside(l, sum / count, x.shape()) - d * beside(l, along * r / count, x.shape());
+      // A number for all points: they multiply by it and do not divide.
+      const Expr share = literal(l, 1, x) / l.size(channels.count(), x.dtype());
+      dx = dx - beside(l, sum * share, x.shape()) - d * beside(l, along * (r * share), x.shape());
     }
     l.out(result++, dx * beside(l, weighted ? r * l.in(5) : r, x.shape()));
   }
