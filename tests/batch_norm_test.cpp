@@ -126,6 +126,7 @@ TEST_P(BatchNormPlan, BothWaysReadInputFourTimesAndGradientTwice) {
 
 // Where the result was observed before, what relu let through is read from it.
 TEST_F(BatchNormPlans, BackwardOfWhatWasObservedReadsTheResult) {
+  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({16, 64, 32, 32});
   const Tensor y = layer().relu();
   y.eval();
@@ -140,6 +141,7 @@ TEST_F(BatchNormPlans, BackwardOfWhatWasObservedReadsTheResult) {
 
 // Without relu: two sums of the gradient and x, their combination, and the gradient of x.
 TEST_F(BatchNormPlans, BackwardReadsGradientAndInputTwice) {
+  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({16, 64, 32, 32});
   const Tensor y = layer();
   y.eval();
@@ -289,6 +291,7 @@ TEST(BatchNormStatistics, GradientsOfChunks) {
 // ---- Running statistics.
 
 TEST(BatchNormRunning, ChangeInPlaceWithoutHistory) {
+  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({4, 3, 5, 6});
   const Tensor alias = layer.mean;  // another handle
   const std::vector<float> before = layer.mean.to_vector<float>();
@@ -347,6 +350,7 @@ TEST(BatchNormRunning, OfHalvesAreF32) {
 
 // A training step with batch norm repeats its plan, and its running statistics stay in their place.
 TEST(BatchNormRunning, AStepRepeats) {
+  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({8, 4, 6, 6});
   optim::SGD optimizer({layer.weight, layer.bias}, {.lr = 0.01});
   const auto step = [&] {
