@@ -103,6 +103,11 @@ std::vector<Case> cases_of(const SafetensorsFile& file, const std::string& opera
 
 Tensor viewed(const Tensor& base, const std::string& view) {
   if (view == "t") return base.transpose(-1, -2);
+  if (view == "channels_last") {
+    std::vector<std::int64_t> order{0, base.rank() - 1};
+    for (int axis = 1; axis + 1 < base.rank(); ++axis) order.push_back(axis);
+    return base.permute(order);
+  }
   if (view == "slice") return base.narrow(1, 1, base.size(1) - 2);
   return base;
 }

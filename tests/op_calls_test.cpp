@@ -231,6 +231,18 @@ std::vector<Call> attention() {
   };
 }
 
+std::vector<Call> normalization() {
+  const Input image = value({2, 4, 3, 5}), by_channel = value({4});
+  return {
+      VOLTA_CALL(batch_norm, ({image, by_channel, by_channel, by_channel, by_channel}),
+                 batch_norm(in[0], in[1], in[2], in[3], in[4], {.training = true})),
+      VOLTA_CALL(batch_norm, ({image, by_channel, by_channel}), batch_norm(in[0], in[1], in[2])),
+      VOLTA_CALL(group_norm, ({image, by_channel, by_channel}), group_norm(in[0], 2, in[1], in[2])),
+      VOLTA_CALL(instance_norm, ({image, by_channel, by_channel}),
+                 instance_norm(in[0], in[1], in[2])),
+  };
+}
+
 std::vector<Call> indexing() {
   const Input table = value({4, 3}), rows = index({2}), cells = index({2, 3});
   return {
@@ -313,7 +325,7 @@ const std::vector<Call>& all() {
   static const std::vector<Call> calls = [] {
     std::vector<Call> every;
     for (const auto& family : {elementwise, movement, reductions, products, convolutions, pooling,
-                               attention, indexing, networks, methods}) {
+                               attention, normalization, indexing, networks, methods}) {
       for (Call& one : family()) every.push_back(std::move(one));
     }
     return every;

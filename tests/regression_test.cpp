@@ -1,6 +1,7 @@
 // Mistakes that were once made, each with the smallest program that showed it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <thread>
@@ -467,6 +468,26 @@ TEST(Regression, AnAssignedSelectionMayBeKept) {
   const Tensor x = zeros({3}, here());
   auto&& part = (x[0] = 5);
   EXPECT_EQ(part.item(), 5);
+}
+
+// Several reductions of one row, two of them of the same value: each was given to a chain that was
+// gone by then, and stayed at its start.
+TEST(Regression, ReductionsThatShareAnOperand) {
+  const Tensor x = randn({8, 96}, {.device = test_device()});
+  x.eval();
+  const Tensor squares = x.square().sum(1), sum = x.abs().sum(1), largest = x.abs().max(1);
+  submit(test_device());
+  const std::vector<float> values = x.to_vector<float>(), found = largest.to_vector<float>(),
+                           sums = sum.to_vector<float>();
+  for (std::size_t row = 0; row < 8; ++row) {
+    float most = 0, total = 0;
+    for (std::size_t i = 0; i < 96; ++i) {
+      most = std::max(most, std::fabs(values[row * 96 + i]));
+      total += std::fabs(values[row * 96 + i]);
+    }
+    EXPECT_EQ(found[row], most);
+    EXPECT_NEAR(sums[row], total, 1e-3F);
+  }
 }
 
 }  // namespace

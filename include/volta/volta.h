@@ -17,6 +17,7 @@
 #include "volta/io.h"
 #include "volta/log.h"
 #include "volta/nn.h"
+#include "volta/normalization.h"
 #include "volta/ops.h"
 #include "volta/optim.h"
 #include "volta/pooling.h"

@@ -90,9 +90,16 @@ enum class OpId : std::uint16_t {
   mse_loss,        // (reduction)
   cross_entropy,   // (reduction): loss, largest logit, log of the sum of exponentials without it
   layer_norm,      // (axes): output, mean, reciprocal deviation
-  dropout,         // x, seed, offset, p
-  normal,          // (sizes...) seed, offset
-  scatter_rows,    // (rows): adds rows into zeros; the gradient of gather
+  // Batch norm (expand_norm.cpp); of one that normalises by the batch, s below is the reciprocal
+  // deviation, else the variance.
+  batch_stats,      // x, eps, running mean, variance, momentum: mean, s, the running ones anew
+  batch_norm,       // (by the batch, weight, bias) x, mean, s, eps, weight, bias
+  batch_norm_grad,  // (by the batch, weight, wanted) gradient, x, mean, s, eps, weight: those
+                    // wanted
+                    // of x, weight, bias
+  dropout,          // x, seed, offset, p
+  normal,           // (sizes...) seed, offset
+  scatter_rows,     // (rows): adds rows into zeros; the gradient of gather
   // Indexing (expand_index.cpp). `which` axes of a shape: a bit each.
   index,           // (which) x, integers...: elements at broadcast integers, negative ones too
   index_sum,       // (which) adds into zeros there; the gradient of index

@@ -131,6 +131,9 @@ constexpr std::array<Op, kOps> make_table() {
       expand::cross_entropy);
   row(OpId::layer_norm, "layer_norm", both | kSavesInput2 | kSavesAuxiliary, vjp::layer_norm,
       expand::layer_norm);
+  row(OpId::batch_stats, "batch_norm", kSavesNothing, nullptr, expand::batch_stats);
+  row(OpId::batch_norm, "batch_norm", 0x1Fu, vjp::batch_norm, expand::batch_norm);
+  row(OpId::batch_norm_grad, "batch_norm_grad", kSavesNothing, nullptr, expand::batch_norm_grad);
   row(OpId::dropout, "dropout", kSavesInput1 | kSavesInput2 | 1u << 3, vjp::dropout,
       expand::dropout);
   row(OpId::normal, "randn", kSavesNothing, nullptr, expand::normal);

@@ -70,6 +70,7 @@ void attention(Vjp&);
 void mse_loss(Vjp&);
 void cross_entropy(Vjp&);
 void layer_norm(Vjp&);
+void batch_norm(Vjp&);
 void dropout(Vjp&);
 void scatter_rows(Vjp&);
 // Indexing (vjp_index.cpp).
@@ -120,6 +121,9 @@ void attention_grad(plan::Lowering&);
 void mse_loss(plan::Lowering&);
 void cross_entropy(plan::Lowering&);
 void layer_norm(plan::Lowering&);
+void batch_stats(plan::Lowering&);
+void batch_norm(plan::Lowering&);
+void batch_norm_grad(plan::Lowering&);
 void dropout(plan::Lowering&);
 void normal(plan::Lowering&);
 void scatter_rows(plan::Lowering&);

@@ -63,6 +63,7 @@ Grouping Grouper::run() {
   // time is too.
   constexpr int kMaxRounds = 16;
   std::vector<bool> stored = grouping_.stored;
+  const std::vector<bool> asked = stored;
   for (int round = 0; round < kMaxRounds; ++round) {
     grouping_.stored = stored;
     Fusion fusion(values_, grouping_, wide_device_);
@@ -71,6 +72,7 @@ Grouping Grouper::run() {
     loads_ = std::move(fusion.loads);
     if (round + 1 == kMaxRounds || !store_more(stored)) break;
   }
+  compute_again(asked);
   merge_points();
   order_groups();
   return std::move(grouping_);

@@ -26,6 +26,7 @@ struct Group {
   Space space;
   std::vector<int> roots;  // in order of value number
   std::vector<int> once;   // one-element values stored along the way
+  std::vector<int> again;  // values of other groups' memory that it computes for itself
 };
 
 struct Grouping {
@@ -64,6 +65,8 @@ class Grouper {
   std::int64_t bytes_read_of(int source, int id) const;
   std::int64_t bytes_read_for(int id, int group) const;
   int producer_of(int id, const std::vector<int>& users, const std::vector<int>& sources) const;
+  std::vector<int> computable_in(int group, int id, std::vector<int>& sources) const;
+  void compute_again(const std::vector<bool>& asked);
   void merge_points();
   void order_groups();
 

@@ -117,6 +117,7 @@ class Lowering {
   void out(Expr value) { out(0, value); }
   void out(int number, Expr value);
   int next_site() { return site_++; }
+  bool wide_device() const { return wide_device_; }
   // What is built from here on is computed by itself, in the memory of the stage before: stages
   // share no values and no kernels. Until end_stages() or the end of the expansion.
   void begin_stage() { stage_ = ++stages_; }

@@ -232,7 +232,9 @@ class Builder {
 
   // The value at an index: loaded if it lies in memory, else computed here.
   int emit(int id, const IndexMap& index, const std::vector<LinearBound>& mask) {
-    if (grouping_.in_memory(values_, id)) {
+    const bool again =
+        std::find(group_.again.begin(), group_.again.end(), id) != group_.again.end();
+    if (!again && grouping_.in_memory(values_, id)) {
       const bool own = grouping_.group_of[static_cast<std::size_t>(id)] == number_;
       if (!own) return emit_load(id, index, mask, 0);
       if (at(id).kind == ValueKind::Reduce) return emit_reduce(id);

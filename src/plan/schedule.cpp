@@ -158,10 +158,15 @@ class Chooser {
   // ---- Rows.
 
   void choose_row(bool wide_device) {
-    // Which axis do accesses walk fastest?
+    // Which axis do accesses walk fastest? What each row has one of weighs nothing.
     int along_row = 0, across_rows = 0;
     for (int n = 0; n < instr_count(); ++n) {
       if (instr(n).kind != InstrKind::Load && instr(n).kind != InstrKind::Store) continue;
+      const auto& terms = instr(n).index.terms;
+      const bool by_row = std::none_of(terms.begin(), terms.end(), [&](const kernel::Term& term) {
+        return program_.axes[static_cast<std::size_t>(term.axis)].role == Role::Red;
+      });
+      if (by_row) continue;
       for (const kernel::Term& term : instr(n).index.terms) {
         along_row += term.axis == last_red_ && term.coefficient.in(ints_) == 1;
         across_rows += term.axis == last_par_ && term.coefficient.in(ints_) == 1;

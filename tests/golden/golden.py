@@ -57,7 +57,10 @@ def read(path):
 
 
 def viewed(base, view):
-    """The view of a stored tensor: "t" (last two axes exchanged) or "slice" (without the first and last column)."""
+    """The view of a stored tensor: "t" (last two axes exchanged), "slice" (without the first and last
+    column) or "channels_last" (its last axis as the second)."""
+    if view == "channels_last":
+        return base.movedim(-1, 1)
     if view == "t":
         return base.transpose(-1, -2)
     if view == "slice":

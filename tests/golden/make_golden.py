@@ -16,7 +16,7 @@ import torch
 import golden
 
 FAMILIES = ["attention", "convolution", "elementwise", "indexing", "movement", "network",
-            "pooling", "product", "promotion", "reduce"]
+            "normalization", "pooling", "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 

@@ -367,20 +367,27 @@ class Compiler {
     if (out_.mode != Mode::Rows || !simd().chains_fold) return;
     for (Phase& target : out_.phases) {
       for (std::vector<Code>* section : {&target.kept, &target.again}) {
-        std::erase_if(*section, [&](const Code& reduce) {
-          if (reduce.kind != CodeKind::Accumulate || !folds(out_.reduces[at(reduce.site)].op))
-            return false;
-          const auto value = std::find_if(section->begin(), section->end(), [&](const Code& code) {
-            return code.kind == CodeKind::Chain && code.out == reduce.a && code.direct < 0 &&
-                   code.folds < 0;
-          });
-          if (value == section->end()) return false;
-          value->folds = reduce.site;
-          value->only = uses_[at(reduce.a)] == 1;
-          return true;
-        });
+        std::vector<Code> left;
+        for (const Code& code : *section) {
+          if (!fold_into(left, code)) left.push_back(code);
+        }
+        *section = std::move(left);
       }
     }
+  }
+
+  // Whether one of the chains before it takes over the Reduce: each serves one.
+  bool fold_into(std::vector<Code>& before, const Code& reduce) const {
+    if (reduce.kind != CodeKind::Accumulate || !folds(out_.reduces[at(reduce.site)].op))
+      return false;
+    const auto value = std::find_if(before.begin(), before.end(), [&](const Code& code) {
+      return code.kind == CodeKind::Chain && code.out == reduce.a && code.direct < 0 &&
+             code.folds < 0;
+    });
+    if (value == before.end()) return false;
+    value->folds = reduce.site;
+    value->only = uses_[at(reduce.a)] == 1;
+    return true;
   }
 
   // Registers by linear scan over the program's order, which every section keeps. Only arithmetic

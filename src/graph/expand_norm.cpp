@@ -1,0 +1,247 @@
+// Batch norm in primitives. The values of a channel lie all over memory; its sums are taken of
+// chunks side by side, and those of the chunks are combined by a small kernel.
+//
+// A chunk's statistics come of one pass, whatever schedule reads it and however x lies in memory:
+// the sums of d and d^2, where d = x - k and k is the chunk's first element. With v the chunk's
+// variance and L its length, (k - mean)^2 <= L v since k is one of the chunk's, so that
+// sum d^2 - (sum d)^2 / L loses at most a factor of L to cancellation, and for values as they come
+// nothing, however far from 0 they are. Chunks are put together by Chan's formula.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "graph/expand.h"
+#include "graph/rules.h"
+
+namespace volta::graph::expand {
+
+using kernel::ReduceOp;
+using kernel::ScalarOp;
+using plan::Expr;
+using plan::Lowering;
+
+namespace {
+
+// An axis in equal parts, of which the last may go beyond its end.
+struct Parts {
+  std::int64_t extent, count, length;
+  bool even() const { return count * length == extent; }
+};
+
+// As many as `wanted`, or down to half as many that go into the axis evenly.
+Parts parts_of(std::int64_t extent, std::int64_t wanted) {
+  for (std::int64_t count = wanted; count > wanted / 2; --count) {
+    if (extent % count == 0) return {extent, count, extent / count};
+  }
+  const std::int64_t length = (extent + wanted - 1) / wanted;
+  return {extent, (extent + length - 1) / length, length};
+}
+
+// How many chunks the values of a channel are cut into: so few that combining them is nothing, so
+// many that they keep a GPU's threads busy, be it a thread or a group of threads that reads one.
+std::int64_t wanted_chunks(std::int64_t channels, std::int64_t values, bool wide) {
+  constexpr std::int64_t kWhole = 8192, kMost = 2048;
+  constexpr std::int64_t kThreads = std::int64_t{1} << 16, kLeast = 256;  // of GPUs
+  constexpr std::int64_t kLength = 4096;                                  // of CPUs
+  if (values <= kWhole) return 1;
+  const std::int64_t chunks =
+      wide ? std::min(kThreads / std::max<std::int64_t>(channels, 1), values / kLeast)
+           : values / kLength;
+  return std::clamp<std::int64_t>(chunks, 1, kMost);
+}
+
+// Channels of x [n, c, ...]: sums over each, by chunks.
+class Channels {
+ public:
+  Channels(Lowering& l, const Shape& shape) : l_(l), channels_(shape[1]) {
+    std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+    if (sizes.size() == 2) sizes.push_back(1);
+    whole_ = Shape(sizes);
+    for (int i = 3; i < whole_.rank(); ++i) rest_ *= whole_[i];
+    count_ = whole_[0] * whole_[2] * rest_;
+    // Chunks are whole images, side by side; or parts of one, cut along its first axis.
+    const std::int64_t wanted = wanted_chunks(channels_, count_, l.wide_device());
+    const std::int64_t images = std::max<std::int64_t>(whole_[0], 1),
+                       lines = std::max<std::int64_t>(whole_[2], 1);
+    images_ = parts_of(whole_[0], std::min(wanted, images));
+    lines_ = parts_of(whole_[2], std::clamp<std::int64_t>(wanted / images, 1, lines));
+  }
+
+  std::int64_t count() const { return count_; }
+  bool in_chunks() const { return images_.count * lines_.count > 1; }
+
+  // [n, c, ...] as [chunks of n, n in a chunk, chunks of lines, c, lines in a chunk, ...], zeros at
+  // the ends.
+  Expr cut(Expr x) const {
+    std::vector<std::int64_t> sizes(whole_.begin(), whole_.end());
+    x = l_.reshape(x, whole_);
+    if (!even()) {
+      const std::vector<std::int64_t> none(sizes.size(), 0);
+      sizes[0] = images_.count * images_.length;
+      sizes[2] = lines_.count * lines_.length;
+      x = l_.pad(x, none, Shape(sizes), 0);
+    }
+    std::vector<std::int64_t> split{images_.count, images_.length, channels_, lines_.count,
+                                    lines_.length};
+    split.insert(split.end(), sizes.begin() + 3, sizes.end());
+    // Channels last among what is kept: where they lie side by side in memory, so do the threads.
+    if (lines_.count == 1) {
+      std::swap(split[2], split[3]);
+      return l_.reshape(x, Shape(split));
+    }
+    std::vector<std::int64_t> order(split.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::swap(order[2], order[3]);
+    return l_.permute(l_.reshape(x, Shape(split)), order);
+  }
+  // Of each chunk the first element, and the axes of the others kept as 1.
+  Expr first_of(Expr cut) const {
+    const Shape from = cut.shape();
+    std::vector<std::int64_t> sizes(from.begin(), from.end());
+    for (const std::int64_t axis : within(cut)) sizes[static_cast<std::size_t>(axis)] = 1;
+    const std::vector<std::int64_t> none(sizes.size(), 0);
+    return l_.shrink(cut, none, Shape(sizes));
+  }
+  // Where a chunk goes beyond the end, 0.
+  Expr masked(Expr cut_values) const {
+    if (even()) return cut_values;
+    const Expr inside = cut(l_.expand(l_.constant(1, DType::boolean), whole_));
+    return l_.where(inside, cut_values, literal(l_, 0, cut_values));
+  }
+  // [chunks of n, chunks of lines, c]
+  Expr sum_of_chunks(Expr cut_values) const {
+    return l_.reduce(ReduceOp::Sum, cut_values, within(cut_values));
+  }
+  // How many elements each chunk has, in a shape that goes with sum_of_chunks.
+  Expr lengths(DType dtype) const {
+    const Expr whole = l_.size(images_.length * lines_.length * rest_, dtype);
+    if (even()) return whole;
+    return l_.cast(lengths_along(0, images_) * lengths_along(1, lines_), dtype) *
+           l_.size(rest_, dtype);
+  }
+  // [c] of [chunks of n, chunks of lines, c]. An axis after the channels: what is so small is not
+  // to be reduced in two steps.
+  Expr sum_over_chunks(Expr chunks) const {
+    const std::int64_t axes[] = {0, 1, 3};
+    const Shape shape = chunks.shape();
+    return l_.reduce(ReduceOp::Sum, l_.reshape(chunks, {shape[0], shape[1], shape[2], 1}), axes);
+  }
+  // Of x times a factor by channel, which the chunks are multiplied by: several such sums are then
+  // combined by one kernel.
+  Expr sum(Expr x, Expr factor) const {
+    const Expr chunks = sum_of_chunks(cut(x)) * factor;
+    return sum_over_chunks(in_chunks() ? l_.stored(chunks) : chunks);
+  }
+
+ private:
+  bool even() const { return images_.even() && lines_.even(); }
+  // The axes of what is in a chunk.
+  static std::vector<std::int64_t> within(Expr cut) {
+    std::vector<std::int64_t> axes{1};
+    for (int i = 4; i < cut.shape().rank(); ++i) axes.push_back(i);
+    return axes;
+  }
+  Expr lengths_along(int axis, const Parts& parts) const {
+    const auto size = [&](std::int64_t number) { return l_.size(number, DType::i64); };
+    const Expr part = l_.iota({images_.count, lines_.count, channels_}, axis);
+    return l_.binary(ScalarOp::minimum, size(parts.length),
+                     size(parts.extent) - part * size(parts.length));
+  }
+
+  Lowering& l_;
+  std::int64_t channels_, count_ = 0, rest_ = 1;
+  Shape whole_;
+  Parts images_{}, lines_{};
+};
+
+// [c] beside x [n, c, ...].
+Expr beside(Lowering& l, Expr by_channel, const Shape& x) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.rank()), 1);
+  sizes[1] = x[1];
+  return l.reshape(by_channel, Shape(sizes));
+}
+
+struct Statistics {
+  Expr mean, squares;  // squares: of the distances from the mean, added up
+};
+
+Statistics statistics_of(Lowering& l, Expr x, const Channels& channels) {
+  const Expr cut = channels.cut(x), first = channels.first_of(cut);
+  const Expr d = channels.masked(cut - first);
+  const Expr sum = channels.sum_of_chunks(d), squares = channels.sum_of_chunks(d * d);
+  const Expr lengths = channels.lengths(x.dtype());
+  const Expr means = l.reshape(first, sum.shape()) + sum / lengths;
+  const Expr centred = l.binary(ScalarOp::maximum, squares - sum * sum / lengths, literal(l, 0, x));
+  const Shape by_channel{x.shape()[1]};
+  if (!channels.in_chunks()) return {l.reshape(means, by_channel), l.reshape(centred, by_channel)};
+  l.stored(means);
+  l.stored(centred);
+  // From the first chunk's mean on, for the same reason as above.
+  const std::int64_t none[] = {0, 0, 0};
+  const Expr start = l.shrink(means, none, {1, 1, by_channel[0]});
+  const Expr step = channels.sum_over_chunks((means - start) * lengths);
+  const Expr mean = l.reshape(start, by_channel) + step / l.size(channels.count(), x.dtype());
+  const Expr between = means - mean;
+  return {mean, channels.sum_over_chunks(centred + between * between * lengths)};
+}
+
+// The reciprocal deviation, from the input that is one or a variance.
+Expr reciprocal(Lowering& l, bool by_batch, Expr given, Expr eps) {
+  return by_batch ? given : l.unary(ScalarOp::rsqrt, given + eps);
+}
+
+}  // namespace
+
+// x, eps, running mean, running variance, momentum
+void batch_stats(Lowering& l) {
+  const Expr x = l.in(0);
+  const Channels channels(l, x.shape());
+  const Statistics of_batch = statistics_of(l, x, channels);
+  const Expr variance = of_batch.squares / l.size(channels.count(), x.dtype());
+  l.out(0, of_batch.mean);
+  l.out(1, l.unary(ScalarOp::rsqrt, variance + l.in(1)));
+  if (l.inputs() == 2) return;
+  const Expr unbiased = of_batch.squares / l.size(channels.count() - 1, x.dtype());
+  const Expr momentum = l.in(4), kept = literal(l, 1, momentum) - momentum;
+  l.out(2, l.in(2) * kept + of_batch.mean * momentum);
+  l.out(3, l.in(3) * kept + unbiased * momentum);
+}
+
+// x, mean, reciprocal deviation or variance, eps, weight, bias; attrs: by the batch, weight, bias
+void batch_norm(Lowering& l) {
+  const Expr x = l.in(0);
+  const auto attrs = l.attrs();
+  Expr scale = reciprocal(l, attrs[0] != 0, l.in(2), l.in(3));
+  if (attrs[1] != 0) scale = scale * l.in(4);
+  Expr y = (x - beside(l, l.in(1), x.shape())) * beside(l, scale, x.shape());
+  if (attrs[2] != 0) y = y + beside(l, l.in(l.inputs() - 1), x.shape());
+  l.out(y);
+}
+
+// gradient, x, mean, reciprocal deviation or variance, eps, weight; attrs: by the batch, weight,
+// what is wanted of x, weight, bias: a bit each
+void batch_norm_grad(Lowering& l) {
+  const Expr g = l.in(0), x = l.in(1);
+  const auto attrs = l.attrs();
+  const bool by_batch = attrs[0] != 0, weighted = attrs[1] != 0;
+  const auto wants = [&](int i) { return (attrs[2] >> i & 1) != 0; };
+  const Channels channels(l, x.shape());
+  const Expr d = x - beside(l, l.in(2), x.shape());
+  const Expr r = reciprocal(l, by_batch, l.in(3), l.in(4));
+  const Expr one = literal(l, 1, x), sum = channels.sum(g, one), along = channels.sum(g * d, r);
+  int result = 0;
+  if (wants(0)) {
+    Expr dx = g;
+    if (by_batch) {
+      // A number for all points: they multiply by it and do not divide.
+      const Expr share = literal(l, 1, x) / l.size(channels.count(), x.dtype());
+      dx = dx - beside(l, sum * share, x.shape()) - d * beside(l, along * (r * share), x.shape());
+    }
+    l.out(result++, dx * beside(l, weighted ? r * l.in(5) : r, x.shape()));
+  }
+  if (wants(1)) l.out(result++, along);
+  if (wants(2)) l.out(result++, sum);
+}
+
+}  // namespace volta::graph::expand

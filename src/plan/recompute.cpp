@@ -1,0 +1,120 @@
+// Computing again what a kernel would read: a value in memory costs a pass over it, a few
+// operations on what the kernel reads anyway cost nothing. After batch norm, relu's result is
+// wanted by the next layer; whether it was 0 a gradient finds out from the input that it reads for
+// the sums.
+#include <algorithm>
+
+#include "plan/grouping.h"
+
+namespace volta::plan {
+namespace {
+
+constexpr std::size_t kMostOperations = 12;
+constexpr std::int64_t kFewBytes = 16;  // so much smaller than the value are those read in addition
+
+std::int64_t bytes_of(const Value& v) {
+  return v.shape.numel() * static_cast<std::int64_t>(size_of(v.dtype));
+}
+
+bool is_elementwise(const Value& v) {
+  return v.kind == ValueKind::Scalar || v.kind == ValueKind::Cast;
+}
+
+bool is_cheap(const Value& v) {
+  if (v.kind == ValueKind::Cast || v.is_view()) return true;
+  if (v.kind != ValueKind::Scalar) return false;
+  using kernel::ScalarOp;
+  switch (v.op) {
+    case ScalarOp::neg:
+    case ScalarOp::abs:
+    case ScalarOp::add:
+    case ScalarOp::sub:
+    case ScalarOp::mul:
+    case ScalarOp::maximum:
+    case ScalarOp::minimum:
+    case ScalarOp::lt:
+    case ScalarOp::le:
+    case ScalarOp::eq:
+    case ScalarOp::ne:
+    case ScalarOp::where:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// The value and those between it and what the group reads anyway or what is small, all of which lie
+// in memory; nothing if few cheap operations do not lead there.
+std::vector<int> Grouper::computable_in(int group, int id, std::vector<int>& sources) const {
+  const std::vector<int>& loads = loads_[static_cast<std::size_t>(group)];
+  const auto is_small = [&](int value) {
+    return bytes_of(at(value)) * kFewBytes <= bytes_of(at(id));
+  };
+  std::vector<int> found{id}, stack{id}, seen{id};
+  std::size_t operations = 0;
+  while (!stack.empty()) {
+    const int next = stack.back();
+    const Value& v = at(next);
+    stack.pop_back();
+    if (!is_cheap(v) && !(is_small(next) && v.kind == ValueKind::Scalar)) return {};
+    operations += v.is_view() ? 0 : 1;
+    if (operations > kMostOperations) return {};
+    for (const int in : v.in) {
+      if (in < 0 || std::find(seen.begin(), seen.end(), in) != seen.end()) continue;
+      seen.push_back(in);
+      const ValueKind kind = at(in).kind;
+      if (kind == ValueKind::Const || kind == ValueKind::Arg || kind == ValueKind::Size) continue;
+      if (!grouping_.in_memory(values_, in)) {
+        stack.push_back(in);
+        continue;
+      }
+      // A result of this kernel, or one that stays within its own, is in no memory to be read.
+      const bool readable =
+          kind == ValueKind::Leaf || grouping_.stored[static_cast<std::size_t>(in)];
+      if (!readable || grouping_.group_of[static_cast<std::size_t>(in)] == group) return {};
+      if (std::find(loads.begin(), loads.end(), in) != loads.end() || is_small(in)) {
+        sources.push_back(in);
+      } else if (is_elementwise(at(in))) {
+        found.push_back(in);
+        stack.push_back(in);
+      } else {
+        return {};
+      }
+    }
+  }
+  return found;
+}
+
+// `asked`: what was to be stored before groups were made; the rest is so for its readers only.
+void Grouper::compute_again(const std::vector<bool>& asked) {
+  std::vector<bool> read(values_.size(), false);
+  for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
+    Group& group = grouping_.groups[g];
+    for (const int id : std::vector<int>(loads_[g])) {
+      if (group.is_call || !is_elementwise(at(id))) continue;
+      std::vector<int> sources;
+      const std::vector<int> found = computable_in(static_cast<int>(g), id, sources);
+      if (found.empty()) continue;
+      group.again.insert(group.again.end(), found.begin(), found.end());
+      std::erase(loads_[g], id);
+      for (const int source : sources) {
+        if (std::find(loads_[g].begin(), loads_[g].end(), source) == loads_[g].end())
+          loads_[g].push_back(source);
+      }
+    }
+    for (const int id : loads_[g]) read[static_cast<std::size_t>(id)] = true;
+  }
+  for (Group& group : grouping_.groups) {
+    std::erase_if(group.roots, [&](int root) {
+      const std::size_t r = static_cast<std::size_t>(root);
+      if (asked[r] || read[r] || !is_elementwise(at(root))) return false;
+      grouping_.stored[r] = false;
+      grouping_.group_of[r] = -1;
+      return true;
+    });
+  }
+}
+
+}  // namespace volta::plan
