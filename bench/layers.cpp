@@ -119,7 +119,7 @@ Row conv_row(Numbers numbers, const ConvShape& s, const std::string& group) {
                   std::to_string(s.stride) + " at " + std::to_string(s.size) + ", batch " +
                   std::to_string(s.batch),
           .operations = s.operations(),
-          .limit = Limit::onednn,
+          .limit = numbers == Numbers::f32 ? Limit::onednn : Limit::none,
           .direct_ms = [=] { return direct_ms(s); },
           .group = group,
           .prepare = staying_all(make, [=](const Inputs& in) {
