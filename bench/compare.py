@@ -1,5 +1,5 @@
-"""Puts results of volta_steps, volta_ops and the peers side by side, as Markdown, with Volta's ratio to
-the fastest.
+"""Puts results of volta_steps, volta_ops, volta_layers and the peers side by side, as Markdown, with Volta's
+ratio to the fastest.
 
   python3 compare.py volta.json torch.json jax.json > results/DATE-DEVICE.md
 """
@@ -89,8 +89,13 @@ def rate(result):
     return f"{result['median_ms'] * 1e3:.2f} µs"
 
 
-def ops_table(runs):
-    columns, own = columns_of(runs)
+def time_and_rate(result):
+    ms = result["median_ms"]
+    return f"{ms:.3f} ms, {rate(result)}" if ms >= 1 else f"{ms * 1e3:.1f} µs, {rate(result)}"
+
+
+def rows_table(columns, own, cell):
+    """One line per row measured, `cell` tells of a result."""
     limits = [name for name in own if any("limit" in r for r in columns[name].values())]
     rows = [["operation", *columns, *(f"{name}'s time / fastest peer's" for name in own),
              *(f"{name} of {own[0]}" for name in own[1:]),
@@ -102,7 +107,7 @@ def ops_table(runs):
         first = columns[own[0]].get(workload) if own else None
         others = [columns[name].get(workload) for name in own[1:]]
         counts = [columns[name].get(workload) for name in own]
-        rows.append([workload, *(rate(cell) if cell else "–" for cell in cells),
+        rows.append([workload, *(cell(result) if result else "–" for result in cells),
                      *ratio_cells(columns, own, workload),
                      *(f"{first['median_ms'] / other['median_ms'] * 100:.0f}%"
                        if first and other else "–" for other in others),
@@ -110,6 +115,48 @@ def ops_table(runs):
                        for b in bounded),
                      *(f"{c['launches']:.4g}, {c['library_calls']:.4g}" if c else "–" for c in counts)])
     return table(rows)
+
+
+def ops_table(runs):
+    return rows_table(*columns_of(runs), rate)
+
+
+def sum_of(results):
+    """Of several rows, each evaluated once."""
+    added = {key: sum(result[key] for result in results)
+             for key in ("median_ms", "operations", "launches", "library_calls")
+             if all(key in result for result in results)}
+    if added["operations"]:
+        added["tflop_per_s"] = added["operations"] / added["median_ms"] * 1e-9
+    if all("limit" in result for result in results):
+        added["limit"] = results[0]["limit"]
+        added["of_limit"] = sum(result["limit_ms"] for result in results) / added["median_ms"]
+    return added
+
+
+def with_sums(columns):
+    """The columns with the sum of each group of rows after its last, where a column has them all."""
+    groups, order = {}, []
+    for results in columns.values():
+        for workload, result in results.items():
+            if workload not in order:
+                order.append(workload)
+            if "group" in result:
+                groups.setdefault(result["group"], {})[workload] = None
+    lines = []
+    for workload in order:
+        lines.append((workload, [workload]))
+        for group, members in groups.items():
+            if workload == max(members, key=order.index):
+                lines.append((f"**sum of {len(members)}: {group}**", list(members)))
+    return {name: {line: results[line] if line in results else sum_of([results[m] for m in members])
+                   for line, members in lines if all(m in results for m in members)}
+            for name, results in columns.items()}
+
+
+def layers_table(runs):
+    columns, own = columns_of(runs)
+    return rows_table(with_sums(columns), own, time_and_rate)
 
 
 def first_step_table(runs):
@@ -129,6 +176,8 @@ SECTIONS = {
               (times_table, counts_table)),
     "ops": ("Single operations, back to back, medians; GB/s count each byte that must move once.",
             (ops_table,)),
+    "layers": ("Layers, forward and backward unless they say otherwise, back to back, medians; sums "
+               "take each row of a group once.", (layers_table,)),
     "first_step": ("The first step of a process, caches empty and then filled.", (first_step_table,)),
 }
 
@@ -149,7 +198,7 @@ def main():
     for run in runs:
         versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
         products = {True: ", tf32 products", False: ", f32 products"}[run["tf32"]]
-        if run.get("bench") == "ops":
+        if run.get("bench") in ("ops", "layers"):
             products = ""  # each row says its own
         clock = ", processor time" if run.get("clock") == "processor" else ""
         print(f"- `{run['command']}` — {run['date']}, {run['device']}{products}{clock}, {versions}")

@@ -1,16 +1,11 @@
-// What the host can do at best, measured without the library: copying and reading memory with all
-// threads, and oneDNN's own matrix product.
+// What the host's memory can do at best, measured without the library: copying and reading it with
+// all threads.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <thread>
-#include <unordered_map>
 #include <vector>
-
-#ifdef VOLTA_BENCH_ONEDNN
-#include <oneapi/dnnl/dnnl.hpp>
-#endif
 
 #include "measuring.h"
 
@@ -59,37 +54,5 @@ class HostLimits {
   int threads_;
   std::vector<std::uint64_t> source_, target_;
 };
-
-// Milliseconds of an n x n x n product in f32 called directly, with oneDNN's own threads; 0 where
-// the bench is built without it.
-inline double direct_product_ms([[maybe_unused]] std::int64_t n) {
-#ifdef VOLTA_BENCH_ONEDNN
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  dnnl::stream queue(engine);
-  const dnnl::memory::desc matrix({n, n}, dnnl::memory::data_type::f32,
-                                  dnnl::memory::format_tag::ab);
-  const dnnl::matmul product({dnnl::matmul::desc(matrix, matrix, matrix), engine});
-  std::vector<float> values[3];
-  for (std::vector<float>& v : values) {
-    v.resize(static_cast<std::size_t>(n * n));
-    for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i % 61) / 61 - 0.5f;
-  }
-  const std::unordered_map<int, dnnl::memory> arguments = {
-      {DNNL_ARG_SRC, dnnl::memory(matrix, engine, values[0].data())},
-      {DNNL_ARG_WEIGHTS, dnnl::memory(matrix, engine, values[1].data())},
-      {DNNL_ARG_DST, dnnl::memory(matrix, engine, values[2].data())}};
-  const auto run = [&] { product.execute(queue, arguments); };
-  const auto wait = [&] { queue.wait(); };
-  run();
-  wait();
-  const auto start = Clock::now();
-  run();
-  wait();
-  const double estimate = seconds_since(start);
-  return time_blocks(run, wait, block_count(estimate), block_steps(estimate)).median_ms;
-#else
-  return 0;
-#endif
-}
 
 }  // namespace bench

@@ -180,7 +180,7 @@ inline std::string command_line(int argc, char** argv) {
   return command;
 }
 
-// Writes the results with what they were measured on. `kind` is "steps" or "ops".
+// Writes the results with what they were measured on. `kind` is "steps", "ops" or "layers".
 inline void write_json(const std::string& path, const char* kind, const std::string& command,
                        volta::Device device, bool tf32, const std::vector<JsonObject>& results) {
   std::ofstream out(path);

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # What only a GPU can show, in one go: build, the test suite on cuda and on opencl, random graphs under the
-# sanitizers, the benches of steps and of single operations beside their peers. Results go to the folder given
+# sanitizers, the benches of steps, single operations and layers beside their peers. Results go to the folder given
 # (default bench/results). Packages that the machine lacks may lie as .deb files in the folder VOLTA_DEBS;
 # VOLTA_RANDOM_GRAPHS=first:count says which random graphs (default 0:500).
 #   scripts/gpu.sh [folder] [phase ...]      default: all
-#   phases: build test opencl sanitize random bench ops peers peerops table
+#   phases: build test opencl sanitize random bench ops layers peers peerops peerlayers table
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 out=${1:-bench/results}
 shift || true
-phases=${*:-build test opencl sanitize random bench ops peers peerops table}
+phases=${*:-build test opencl sanitize random bench ops layers peers peerops peerlayers table}
 mkdir -p "$out"
 has() { [[ " $phases " == *" $1 "* ]]; }
 export VOLTA_CACHE_DIR=${VOLTA_CACHE_DIR:-$PWD/build/gpu/cache}
@@ -74,6 +74,12 @@ if has ops; then
       --json "$out/ops_$device.json"
   done
 fi
+if has layers; then
+  for device in cuda opencl; do
+    VOLTA_OPENCL_DEVICE=NVIDIA timeout 300 build/gpu/bench/volta_layers --device "$device:0" \
+      --json "$out/layers_$device.json"
+  done
+fi
 if has peers; then
   timeout 250 python3 bench/peers/torch_steps.py --device cuda --json "$out/steps_torch.json" 2>&1 | tail -20
   timeout 100 python3 bench/peers/jax_steps.py --device cuda --json "$out/steps_jax.json" 2>&1 | tail -8
@@ -81,7 +87,13 @@ fi
 if has peerops; then
   timeout 300 python3 bench/peers/torch_ops.py --device cuda --json "$out/ops_torch.json" 2>&1 | tail -60
 fi
+if has peerlayers; then
+  for variant in eager compile; do
+    timeout 500 python3 bench/peers/torch_layers.py --device cuda --variant $variant \
+      --json "$out/layers_torch_$variant.json" 2>&1 | tail -80
+  done
+fi
 if has table; then
   shopt -s nullglob
-  python3 bench/compare.py "$out"/{steps,first_step,ops}_*.json > "$out/table.txt" && cat "$out/table.txt"
+  python3 bench/compare.py "$out"/{steps,first_step,ops,layers}_*.json > "$out/table.txt" && cat "$out/table.txt"
 fi

@@ -62,7 +62,7 @@ def measure(step, synchronize, steps=0):
 
 
 def measure_op(step, synchronize):
-    """Medians of single evaluations, back to back; warmed up as bench/ops.cpp does."""
+    """Medians of single evaluations, back to back; warmed up as bench/rows.h does."""
     for _ in range(3):
         start = clock()
         steps = 0
@@ -90,13 +90,13 @@ def time_blocks(step, synchronize, blocks, block):
 class Report:
     """Prints each result as it comes and writes them all so far: a run cut short leaves what it has."""
 
-    KIND = "steps"
+    kind = "steps"
 
     def __init__(self, framework, versions, device_name, options):
         self.path = options.json
         tf32 = getattr(options, "tf32", False)
         self.content = {
-            "bench": self.KIND, "framework": framework,
+            "bench": self.kind, "framework": framework,
             "versions": {**versions, "python": platform.python_version()},
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "command": shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]),
@@ -131,17 +131,21 @@ class Report:
                 file.write("\n")
 
 
-class OpsReport(Report):
-    """The same for single operations."""
+class RowsReport(Report):
+    """The same for rows of single operations or layers."""
 
-    KIND = "ops"
+    def __init__(self, kind, *arguments):
+        self.kind = kind
+        super().__init__(*arguments)
 
     def print_header(self):
-        print(f"{'row':<28} {'variant':<8} {'median us':>12} {'min us':>12} {'rate':>16}")
+        print(f"{'row':<44} {'variant':<22} {'median us':>12} {'min us':>12} {'rate':>16}")
 
     def add(self, row, variant, result):
         seconds = result["median_ms"] * 1e-3
         result = {**result, "bytes": row.bytes, "operations": row.operations}
+        if row.group:
+            result["group"] = row.group
         rate = ""
         if row.bytes:
             result["gb_per_s"] = row.bytes / seconds * 1e-9
@@ -150,7 +154,7 @@ class OpsReport(Report):
             result["tflop_per_s"] = row.operations / seconds * 1e-12
             rate = f"{result['tflop_per_s']:.3f} TFLOP/s"
         self.content["results"].append({"workload": row.name, "variant": variant, **result})
-        print(f"{row.name:<28} {variant:<8} {result['median_ms'] * 1e3:12.2f} "
+        print(f"{row.name:<44} {variant:<22} {result['median_ms'] * 1e3:12.2f} "
               f"{result['min_ms'] * 1e3:12.2f} {rate:>16}", flush=True)
         self.write()
 

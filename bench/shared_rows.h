@@ -1,0 +1,73 @@
+// Rows that volta_ops and volta_layers both have: copying, and matrix products.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "direct_onednn.h"
+#include "rows.h"
+
+namespace bench {
+
+inline std::string short_count(std::int64_t n) {
+  return n % 1'000'000 == 0 ? std::to_string(n / 1'000'000) + "M" : std::to_string(n);
+}
+
+// A slice, which unlike clone() has to be copied: its elements start past the buffer's first.
+inline Row copy_row(std::int64_t n) {
+  constexpr std::int64_t kSkipped = 1024;
+  const double bytes = 8.0 * static_cast<double>(n);
+  return {.name = "copy " + short_count(n),
+          .bytes = bytes,
+          .limit = Limit::copy,
+          .prepare = rotating(bytes, normals(1, {n + kSkipped}),
+                              [=](const Inputs& in) { return in[0].narrow(0, kSkipped, n); })};
+}
+
+// How numbers are held and multiplied.
+enum class Numbers { f32, tf32, bf16 };
+
+inline const char* name_of(Numbers numbers) {
+  constexpr const char* kNames[] = {"f32", "tf32", "bf16"};
+  return kNames[static_cast<int>(numbers)];
+}
+inline volta::DType storage_of(Numbers numbers) {
+  return numbers == Numbers::bf16 ? volta::DType::bf16 : volta::DType::f32;
+}
+inline volta::ExecutionOptions execution_of(Numbers numbers) {
+  return {.matmul = numbers == Numbers::tf32 ? volta::Precision::tf32 : volta::Precision::f32};
+}
+
+inline Row matmul_row(Numbers numbers, std::int64_t n) {
+  const DirectProduct direct{.m = n, .k = n, .n = n};
+  Row row{.name = std::string("matmul ") + name_of(numbers) + " " + std::to_string(n),
+          .operations = direct.operations(),
+          .prepare = staying(normals(2, {n, n}, storage_of(numbers)), [=](const Inputs& in) {
+            const volta::ExecutionContext scope(execution_of(numbers));
+            return matmul(in[0], in[1]);
+          })};
+  if (numbers == Numbers::f32) {
+    row.limit = Limit::onednn;
+    row.direct_ms = [=] { return direct_ms(direct); };
+  }
+  return row;
+}
+
+// One of the products of a layer at a small batch; transposes as in its forward and backward.
+inline Row layer_product_row(const DirectProduct& p) {
+  const auto make = [=](Device device) {
+    return Inputs{normal(p.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k}, device),
+                  normal(p.transpose_b ? Shape{p.n, p.k} : Shape{p.k, p.n}, device)};
+  };
+  return {.name = "matmul f32 " + std::to_string(p.m) + " x " + std::to_string(p.k) + " x " +
+                  std::to_string(p.n) + (p.transpose_a ? ", a^T" : "") +
+                  (p.transpose_b ? ", b^T" : ""),
+          .operations = p.operations(),
+          .limit = Limit::onednn,
+          .direct_ms = [=] { return direct_ms(p); },
+          .prepare = staying(make, [=](const Inputs& in) {
+            return matmul(p.transpose_a ? in[0].t() : in[0], p.transpose_b ? in[1].t() : in[1]);
+          })};
+}
+
+}  // namespace bench
