@@ -1,6 +1,6 @@
 // Layers of networks, forward and backward, as users write them: products with their bias and
-// activation, convolutions, attention. bench/peers/torch_layers.py measures the same rows the same
-// way; compare.py adds up the rows of a group.
+// activation, convolutions, attention, batch norm. bench/peers/torch_layers.py measures the same
+// rows the same way; compare.py adds up the rows of a group.
 #include <volta/volta.h>
 
 #include <cstdint>
@@ -177,6 +177,38 @@ Row attention_row() {
           })};
 }
 
+// ---- Batch norm.
+
+// Training, with the ReLU after it. At the least x is read for the statistics and for the result,
+// which is written; x and g are read for the sums and for the gradient, which is written.
+Row batch_norm_row(Numbers numbers, std::int64_t batch, bool channels_last) {
+  constexpr std::int64_t kChannels = 64, kSize = 32;
+  const DType dtype = storage_of(numbers);
+  const Shape images =
+      channels_last ? Shape{batch, kSize, kSize, kChannels} : Shape{batch, kChannels, kSize, kSize};
+  const double bytes =
+      8 * static_cast<double>(images.numel()) * static_cast<double>(size_of(dtype));
+  const auto make = [=](Device device) {
+    const Shape channels{kChannels};
+    return Inputs{leaf(images, device, dtype),
+                  leaf(channels, device, DType::f32),
+                  leaf(channels, device, DType::f32),
+                  zeros(channels, {.device = device}).clone().eval(),
+                  ones(channels, {.device = device}).clone().eval(),
+                  normal(images, device, dtype)};
+  };
+  return {.name = std::string("batch norm + relu ") + name_of(numbers) + " " +
+                  std::to_string(batch) + "x64x32x32" + (channels_last ? ", channels last" : ""),
+          .bytes = bytes,
+          .limit = Limit::copy,
+          .prepare = rotating_all(bytes, make, [=](const Inputs& in) {
+            const Tensor x = channels_last ? in[0].permute({0, 3, 1, 2}) : in[0];
+            const Tensor y = relu(batch_norm(x, in[3], in[4], in[1], in[2], {.training = true}));
+            return with_gradients(channels_last ? y.permute({0, 2, 3, 1}) : y,
+                                  {in[0], in[1], in[2]}, in[5]);
+          })};
+}
+
 // ---- The lists.
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
@@ -195,6 +227,9 @@ std::vector<Row> gpu_rows(Device device) {
   append(rows, resnet_rows(device.type() == DeviceType::cuda ? Numbers::tf32 : Numbers::f32));
   append(rows, resnet_rows(Numbers::bf16));
   rows.push_back(attention_row());
+  for (const Numbers numbers : {Numbers::f32, Numbers::bf16}) {
+    for (const bool last : {true, false}) rows.push_back(batch_norm_row(numbers, 256, last));
+  }
   return rows;
 }
 
@@ -223,6 +258,7 @@ std::vector<Row> cpu_rows() {
   append(rows, layer_rows(1024, 384, 1152, "GPT's products"));
   append(rows, layer_rows(1024, 384, 1536, "GPT's products"));
   append(rows, layer_rows(1024, 1536, 384, "GPT's products"));
+  for (const bool last : {true, false}) rows.push_back(batch_norm_row(Numbers::f32, 64, last));
   return rows;
 }
 
@@ -231,7 +267,7 @@ std::vector<Row> cpu_rows() {
 int main(int argc, char** argv) {
   return main_of({.name = "volta_layers",
                   .kind = "layers",
-                  .name_width = 44,
+                  .name_width = 50,
                   .gpu_rows = gpu_rows,
                   .cpu_rows = cpu_rows},
                  argc, argv);

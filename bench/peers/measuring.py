@@ -139,7 +139,7 @@ class RowsReport(Report):
         super().__init__(*arguments)
 
     def print_header(self):
-        print(f"{'row':<44} {'variant':<22} {'median us':>12} {'min us':>12} {'rate':>16}")
+        print(f"{'row':<50} {'variant':<22} {'median us':>12} {'min us':>12} {'rate':>16}")
 
     def add(self, row, variant, result):
         seconds = result["median_ms"] * 1e-3
@@ -154,7 +154,7 @@ class RowsReport(Report):
             result["tflop_per_s"] = row.operations / seconds * 1e-12
             rate = f"{result['tflop_per_s']:.3f} TFLOP/s"
         self.content["results"].append({"workload": row.name, "variant": variant, **result})
-        print(f"{row.name:<44} {variant:<22} {result['median_ms'] * 1e3:12.2f} "
+        print(f"{row.name:<50} {variant:<22} {result['median_ms'] * 1e3:12.2f} "
               f"{result['min_ms'] * 1e3:12.2f} {rate:>16}", flush=True)
         self.write()
 

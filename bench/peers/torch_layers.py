@@ -105,11 +105,31 @@ def attention_row():
                backward=True, variants=(*VARIANTS, CUDNN_ATTENTION))
 
 
+def batch_norm_row(kind, batch, channels_last):
+    dtype = torch.bfloat16 if kind == "bf16" else torch.float32
+    order = torch.channels_last if channels_last else torch.contiguous_format
+    channels, size = 64, 32
+
+    def make(device):
+        def images():
+            return torch.randn(batch, channels, size, size, device=device).to(
+                dtype, memory_format=order)
+        return [images().requires_grad_(),
+                *(leaf(channels, device=device, dtype=torch.float32) for _ in range(2)),
+                torch.zeros(channels, device=device), torch.ones(channels, device=device), images()]
+
+    def apply(x, weight, bias, mean, variance):
+        return functional.relu(functional.batch_norm(x, mean, variance, weight, bias, training=True))
+    return Row(f"batch norm + relu {kind} {batch}x64x32x32" + (", channels last" if channels_last else ""),
+               make, apply, bytes=8 * batch * channels * size**2 * dtype.itemsize, backward=True)
+
+
 def gpu_rows():
     return [copy_row(100 * MILLION),
             *(matmul_row(kind, n) for kind in ("f32", "tf32", "bf16")
               for n in (1024, 2048, 4096, 8192)),
-            *gpt2_rows(), *resnet_rows("tf32"), *resnet_rows("bf16"), attention_row()]
+            *gpt2_rows(), *resnet_rows("tf32"), *resnet_rows("bf16"), attention_row(),
+            *(batch_norm_row(kind, 256, last) for kind in ("f32", "bf16") for last in (True, False))]
 
 
 def layer_rows(batch, fan_in, fan_out, group):
@@ -127,7 +147,8 @@ def cpu_rows():
     return [*rows, *layer_rows(64, 256, 1024, "LSTM's products"),
             *layer_rows(1024, 384, 1152, "GPT's products"),
             *layer_rows(1024, 384, 1536, "GPT's products"),
-            *layer_rows(1024, 1536, 384, "GPT's products")]
+            *layer_rows(1024, 1536, 384, "GPT's products"),
+            *(batch_norm_row("f32", 64, last) for last in (True, False))]
 
 
 if __name__ == "__main__":
