@@ -83,29 +83,6 @@ Row layer_norm_row(std::int64_t rows, std::int64_t columns, bool weighted = true
           })};
 }
 
-// Training, forward and backward: statistics, result, sums of the gradient, gradient; running
-// statistics and parameters besides. Images are read four times, gradients twice, two are written.
-Row batch_norm_row(std::int64_t n, std::int64_t channels, std::int64_t side) {
-  const Shape images{n, channels, side, side};
-  const double bytes = 32.0 * static_cast<double>(images.numel());
-  const auto make = [=](Device device) {
-    Inputs inputs{normal(images, device), normal(images, device)};
-    for (int i = 0; i < 4; ++i) inputs.push_back(ones({channels}, {.device = device}).clone());
-    for (const std::size_t leaf : {0, 2, 3}) inputs[leaf].set_requires_grad();
-    return inputs;
-  };
-  return {.name = "batch norm + relu, both ways " + by(n, channels) + "x" + by(side, side),
-          .bytes = bytes,
-          .limit = Limit::copy,
-          .prepare = rotating(bytes, make, [](const Inputs& in) {
-            for (const std::size_t leaf : {0, 2, 3}) in[leaf].zero_grad();
-            const Tensor y =
-                batch_norm(in[0], in[4], in[5], in[2], in[3], {.training = true}).relu();
-            y.backward(in[1]);
-            return y;
-          })};
-}
-
 Row column_sum_row(std::int64_t n) {
   const double bytes = 4.0 * static_cast<double>(n * n + n);
   return {.name = "column sum " + by(n, n),
@@ -184,7 +161,6 @@ std::vector<Row> gpu_rows(Device device) {
     rows.push_back(layer_norm_row(height, width));
     rows.push_back(layer_norm_row(height, width, false));
   }
-  rows.push_back(batch_norm_row(256, 64, 32));
   rows.push_back(column_sum_row(8192));
   rows.push_back(transpose_row(8192));
   for (const int n : {1024, 4096, 8192}) rows.push_back(matmul_row(Numbers::f32, n));
@@ -208,7 +184,6 @@ std::vector<Row> cpu_rows() {
       sum_row(100 * kMillion),  sum_row(10 * kMillion),     softmax_row(4096, 1024),
       softmax_row(65536, 10),   layer_norm_row(4096, 1024), column_sum_row(4096),
       transpose_row(4096)};
-  rows.push_back(batch_norm_row(64, 64, 32));
   for (const int n : {256, 1024, 2048, 4096}) rows.push_back(matmul_row(Numbers::f32, n));
   rows.push_back(matmul_row(Numbers::bf16, 1024));
   rows.push_back(tiny_row());

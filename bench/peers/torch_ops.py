@@ -44,24 +44,6 @@ def plain_layer_norm_row(rows, columns):
                lambda x: functional.layer_norm(x, (columns,)), bytes=8 * rows * columns)
 
 
-def batch_norm_row(n, channels, side):
-    def make(device):
-        images = [torch.randn(n, channels, side, side, device=device) for _ in range(2)]
-        inputs = images + [torch.ones(channels, device=device) for _ in range(4)]
-        for leaf in (0, 2, 3):
-            inputs[leaf].requires_grad_()
-        return inputs
-
-    def both_ways(x, g, weight, bias, mean, variance):
-        for leaf in (x, weight, bias):
-            leaf.grad = None
-        y = functional.relu(functional.batch_norm(x, mean, variance, weight, bias, training=True))
-        y.backward(g)
-        return y.detach()
-    return Row(f"batch norm + relu, both ways {n}x{channels}x{side}x{side}", make, both_ways,
-               bytes=32 * n * channels * side * side, variants=(EAGER,))
-
-
 def column_sum_row(n):
     return Row(f"column sum {n}x{n}", normals(1, n, n), lambda x: x.sum(0), bytes=4 * (n * n + n))
 
@@ -101,7 +83,7 @@ def gpu_rows():
             *(softmax_row(*shape) for shape in shapes),
             *(layer_norm_row(*shape) for shape in shapes),
             *(plain_layer_norm_row(*shape) for shape in shapes),
-            batch_norm_row(256, 64, 32), column_sum_row(8192), transpose_row(8192),
+            column_sum_row(8192), transpose_row(8192),
             *(matmul_row("f32", n) for n in (1024, 4096, 8192)), matmul_row("tf32", 4096),
             *(matmul_row("bf16", n) for n in (4096, 8192)), TINY,
             upload_row(256, pinned=False), upload_row(1024, pinned=True), download_row(256)]
@@ -112,8 +94,7 @@ def cpu_rows():
             chain_row(10 * MILLION), chain_row(MILLION), chain_row(MILLION, rotate=False),
             sum_row(100 * MILLION), sum_row(10 * MILLION), softmax_row(4096, 1024),
             softmax_row(65536, 10), layer_norm_row(4096, 1024), column_sum_row(4096),
-            transpose_row(4096), batch_norm_row(64, 64, 32),
-            *(matmul_row("f32", n) for n in (256, 1024, 2048, 4096)),
+            transpose_row(4096), *(matmul_row("f32", n) for n in (256, 1024, 2048, 4096)),
             matmul_row("bf16", 1024), TINY]
 
 
