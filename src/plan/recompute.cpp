@@ -107,6 +107,7 @@ void Grouper::compute_again(const std::vector<bool>& asked) {
     for (const int id : loads_[g]) read[static_cast<std::size_t>(id)] = true;
   }
   for (Group& group : grouping_.groups) {
+    if (group.is_call) continue;
     std::erase_if(group.roots, [&](int root) {
       const std::size_t r = static_cast<std::size_t>(root);
       if (asked[r] || read[r] || !is_elementwise(at(root))) return false;
