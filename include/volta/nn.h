@@ -2,6 +2,7 @@
 #pragma once
 
 #include "volta/nn/activation.h"
+#include "volta/nn/clip_grad.h"
 #include "volta/nn/dropout.h"
 #include "volta/nn/embedding.h"
 #include "volta/nn/init.h"

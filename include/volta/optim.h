@@ -2,5 +2,6 @@
 #pragma once
 
 #include "volta/optim/adam.h"
+#include "volta/optim/grad_scaler.h"
 #include "volta/optim/optimizer.h"
 #include "volta/optim/sgd.h"

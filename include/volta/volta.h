@@ -2,6 +2,7 @@
 #pragma once
 
 #include "volta/attention.h"
+#include "volta/autocast.h"
 #include "volta/autograd.h"
 #include "volta/convolution.h"
 #include "volta/counters.h"

@@ -8,6 +8,7 @@
 
 #include "core/log_once.h"
 #include "core/registry.h"
+#include "graph/autocast.h"
 #include "graph/host.h"
 #include "graph/observer.h"
 #include "graph/segment.h"
@@ -157,6 +158,10 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
 
 Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
              const Shape& shape, DType dtype, Place place) {
+  if (in_autocast()) [[unlikely]] {
+    if (const std::vector<Tensor> wide = in_full_precision(op, inputs, place); !wide.empty())
+      return apply(op, wide, attrs, shape, without_halves(dtype), place);
+  }
   const Few<Node*> nodes = nodes_of(inputs);
   Held node =
       Held::adopt(record({op, dtype, nodes.span(), attrs, shape, place}, *inputs[0]->node->entry));
@@ -184,6 +189,14 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
                                 std::span<const DType> dtypes, Place place) {
   const Few<Borrowed> views = borrowed(inputs);
+  if (in_autocast()) [[unlikely]] {
+    if (const std::vector<Tensor> wide = in_full_precision(op, views.span(), place);
+        !wide.empty()) {
+      std::vector<DType> wide_dtypes(dtypes.size());
+      std::transform(dtypes.begin(), dtypes.end(), wide_dtypes.begin(), without_halves);
+      return apply_multi(op, wide, attrs, shapes, wide_dtypes, place);
+    }
+  }
   const Few<Node*> nodes = nodes_of(views.span());
   std::vector<Node*> outputs(shapes.size());
   record_multi({op, dtypes[0], nodes.span(), attrs, shapes[0], place}, entry_of(inputs[0]), shapes,

@@ -116,7 +116,8 @@ class BackwardPass {
     if (collected_) find_leading();
     // In their forward's precision whatever the scopes say now; with a history if that is wanted.
     const Restore restore{std::exchange(grad_mode(), history_),
-                          std::exchange(recording_state.observer, nullptr)};
+                          std::exchange(recording_state.observer, nullptr),
+                          std::exchange(recording_state.autocast, DType::f32)};
     observer_ = restore.observer;  // it does not see a rule's operations one by one
     const ExecutionContext plain({});
     for (std::size_t i = 0; i < roots.size(); ++i) {
@@ -143,7 +144,9 @@ class BackwardPass {
   struct Restore {
     bool grad;
     RecordingObserver* observer;
+    DType autocast;
     ~Restore() {
+      recording_state.autocast = autocast;
       grad_mode() = grad;
       recording_state.observer = observer;
     }

@@ -8,6 +8,7 @@
 
 #include "graph/generator.h"
 #include "graph/tape_extras.h"
+#include "volta/autocast.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -22,7 +23,8 @@ class Recompute {
       : fn_(std::move(fn)),
         inputs_(std::move(inputs)),
         random_(random),
-        options_(execution_options()) {}
+        options_(execution_options()),
+        autocast_(Autocast::dtype()) {}
 
   // The records lose what they saved.
   static void take(const std::shared_ptr<Recompute>& self, std::span<const TapeRef> tapes) {
@@ -56,6 +58,7 @@ class Recompute {
       const EnableGrad enable;
       const Repositioned same_numbers(random_, drawn_);
       const ExecutionContext scope(options_);
+      const Autocast precision(autocast_);
       TapeCollector collector;
       fn(inputs_);
       again = std::move(collector.tapes);
@@ -90,6 +93,7 @@ class Recompute {
   GeneratorState random_;
   std::vector<StreamPosition> drawn_;
   ExecutionOptions options_;
+  DType autocast_;
   std::vector<Tape*> tapes_;  // null: gone, or keeps its values itself
 };
 

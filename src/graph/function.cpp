@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "graph/apply.h"
+#include "graph/autocast.h"
 #include "graph/formula.h"
 #include "graph/op.h"
 #include "volta/error.h"
@@ -27,6 +28,8 @@ Tensor apply_formula(OpId op, std::span<const Operand> arguments, const char* na
   if (first == nullptr) throw ArgumentError(fmt::format("{}: no argument is a tensor", name));
   const Place place = first->place();
   DType dtype = result_dtype(arguments);
+  // Numbers beside halves would be rounded to them.
+  if (in_autocast() && row.autocast == AutocastRule::full) dtype = without_halves(dtype);
   if (!is_floating(dtype) && formula.value.needs_floats()) dtype = DType::f32;
 
   std::vector<Tensor> inputs(arguments.size());

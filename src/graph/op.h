@@ -121,9 +121,12 @@ enum class OpId : std::uint16_t {
   cumsum,          // (axis, reverse)
   fold,            // (axis, step): windows added up where they lay; the gradient of unfold
   sort,            // (count, descending) along the last axis: values, positions
-  sgd,             // (parameters, momentum, nesterov, decay, first step)
-  adam,            // (parameters, decay)
-  kCount,          // of the table; operations that users add follow
+  sgd,             // (parameters, momentum, nesterov, decay, first step, under GradScaler)
+  adam,            // (parameters, decay, under GradScaler)
+  // Of all elements of all inputs.
+  any_nonfinite,  // 1 if one is infinite or NaN, else 0
+  total_norm,     // (bits of p)
+  kCount,         // of the table; operations that users add follow
 };
 
 // Whether it may meet an index out of range: its place is kept for the message.
@@ -171,6 +174,13 @@ enum Saves : std::uint32_t {
   kSavesAuxiliary = 1u << 31,
 };
 
+// What an operation does with its floats in an Autocast scope (graph/autocast.h).
+enum class AutocastRule : std::uint8_t {
+  none,     // computes in the dtype they have
+  product,  // takes f32 and halves as the scope's dtype
+  full,     // takes halves as f32
+};
+
 // A row of the table.
 struct Op {
   OpId id;
@@ -179,6 +189,7 @@ struct Op {
   void (*vjp)(Vjp&) = nullptr;               // null: no gradient flows
   void (*lower)(plan::Lowering&) = nullptr;  // null: the planner knows the primitive
   const FormulaText* formula = nullptr;      // value and gradient as texts, where it has them
+  AutocastRule autocast = AutocastRule::none;
 };
 inline constexpr std::size_t kOps = static_cast<std::size_t>(OpId::kCount);
 VOLTA_BACKEND_API extern const std::array<Op, kOps> op_table;

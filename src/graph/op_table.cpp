@@ -163,6 +163,22 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::sort, "sort", kSavesAuxiliary, vjp::sort, expand::sort);
   row(OpId::sgd, "sgd", kSavesNothing, nullptr, expand::sgd);
   row(OpId::adam, "adam", kSavesNothing, nullptr, expand::adam);
+  row(OpId::any_nonfinite, "any_nonfinite", kSavesNothing, nullptr, expand::any_nonfinite);
+  row(OpId::total_norm, "total_norm", kSavesNothing, nullptr, expand::total_norm);
+  // What Autocast makes of them: PyTorch's lists, with all means and deviations among the sums.
+  for (const OpId id :
+       {OpId::matmul, OpId::linear, OpId::conv, OpId::conv_input_grad, OpId::attention}) {
+    table[static_cast<std::size_t>(id)].autocast = AutocastRule::product;
+  }
+  for (const OpId id :
+       {OpId::exp,        OpId::exp2,      OpId::expm1,        OpId::log,        OpId::log2,
+        OpId::log1p,      OpId::rsqrt,     OpId::pow,          OpId::reciprocal, OpId::tan,
+        OpId::asin,       OpId::acos,      OpId::sinh,         OpId::cosh,       OpId::softplus,
+        OpId::sum,        OpId::prod,      OpId::mean,         OpId::var,        OpId::std,
+        OpId::norm,       OpId::logsumexp, OpId::cumsum,       OpId::softmax,    OpId::log_softmax,
+        OpId::layer_norm, OpId::mse_loss,  OpId::cross_entropy}) {
+    table[static_cast<std::size_t>(id)].autocast = AutocastRule::full;
+  }
   return table;
 }
 

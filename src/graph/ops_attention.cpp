@@ -6,6 +6,7 @@
 
 #include "graph/apply.h"
 #include "graph/attention.h"
+#include "graph/autocast.h"
 #include "graph/generator.h"
 #include "volta/attention.h"
 #include "volta/error.h"
@@ -31,9 +32,6 @@ Shape batch_of(const Shape& shape) {
 std::int64_t heads_of(const Shape& shape) { return shape.rank() < 3 ? 1 : shape[shape.rank() - 3]; }
 
 void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
-  graph::require_defined(kName, q, "q");
-  graph::require_defined(kName, k, "k");
-  graph::require_defined(kName, v, "v");
   graph::require_floating(kName, q);
   if (k.dtype() != q.dtype() || v.dtype() != q.dtype()) {
     throw DTypeError(fmt::format("{}: q, k and v are {}, {} and {}", kName, name_of(q.dtype()),
@@ -126,6 +124,14 @@ graph::AttentionLimits& graph::attention_limits() {
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     AttentionOptions options, Place place) {
+  graph::require_defined(kName, q, "q");
+  graph::require_defined(kName, k, "k");
+  graph::require_defined(kName, v, "v");
+  if (const auto wanted = graph::autocast_dtype(OpId::attention, {&q, &k, &v, &options.mask})) {
+    const auto cast = [&](const Tensor& x) { return graph::autocast(x, *wanted, place); };
+    options.mask = cast(options.mask);
+    return scaled_dot_product_attention(cast(q), cast(k), cast(v), std::move(options), place);
+  }
   check_operands(q, k, v);
   const DType dtype = q.dtype();
   if (!(options.dropout >= 0 && options.dropout <= 1)) {

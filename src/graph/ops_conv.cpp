@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/apply.h"
+#include "graph/autocast.h"
 #include "graph/convolution.h"
 #include "graph/segment.h"
 #include "volta/error.h"
@@ -45,6 +46,11 @@ struct Arguments {
 void check(Arguments& in, const ConvSpec& spec, bool transposed) {
   graph::require_floating(in.op, in.x);
   graph::require_defined(in.op, in.weight, "the weight");
+  if (const auto wanted = graph::autocast_dtype(transposed ? OpId::conv_input_grad : OpId::conv,
+                                                {&in.x, &in.weight, &in.bias})) {
+    for (Tensor* operand : {&in.x, &in.weight, &in.bias})
+      *operand = graph::autocast(*operand, *wanted, in.place);
+  }
   graph::require_extent(in.op, "the stride", spec.stride, 1, in.axes);
   graph::require_extent(in.op, "the padding", spec.padding, 0, in.axes);
   graph::require_extent(in.op, "the dilation", spec.dilation, 1, in.axes);

@@ -7,6 +7,7 @@
 
 #include "core/registry.h"
 #include "graph/apply.h"
+#include "graph/autocast.h"
 #include "graph/host.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -191,6 +192,17 @@ Tensor fold(OpId op, const Borrowed sides[2], const Shape& shape) {
 }  // namespace
 
 Tensor binary(OpId op, const Operand& a, const Operand& b) {
+  if (in_autocast()) [[unlikely]] {
+    // Numbers beside halves would be rounded to them.
+    const Tensor none, &left = a.is_scalar() ? none : a.tensor(),
+                       &right = b.is_scalar() ? none : b.tensor();
+    if (const auto wanted = autocast_dtype(op, {&left, &right})) {
+      const Tensor cast[] = {autocast(left, *wanted, a.place()),
+                             autocast(right, *wanted, a.place())};
+      return binary(op, a.is_scalar() ? a : Operand(cast[0], a.place()),
+                    b.is_scalar() ? b : Operand(cast[1], b.place()));
+    }
+  }
   Sides prepared;
   prepare(op, a, b, prepared);
   const Borrowed sides[2] = {*prepared.side[0], *prepared.side[1]};

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "graph/apply.h"
+#include "graph/autocast.h"
 #include "graph/generator.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -36,6 +37,11 @@ Tensor embedding(const Tensor& weight, const Tensor& ids, Place place) {
 Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight,
                   const Tensor& bias, double eps, Place place) {
   graph::require_floating("layer_norm", x);
+  if (const auto wanted = graph::autocast_dtype(OpId::layer_norm, {&x, &weight, &bias})) {
+    return layer_norm(graph::autocast(x, *wanted, place), normalized,
+                      graph::autocast(weight, *wanted, place),
+                      graph::autocast(bias, *wanted, place), eps, place);
+  }
   const int axes = normalized.rank();
   bool fits = axes > 0 && axes <= x.rank();
   for (int i = 0; fits && i < axes; ++i) fits = normalized[i] == x.shape()[x.rank() - axes + i];
@@ -92,6 +98,10 @@ Tensor dropout(const Tensor& x, double p, bool training, const Generator& genera
 Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options, Place place) {
   graph::require_floating("mse_loss", input);
   graph::require_defined("mse_loss", target, "the target");
+  if (const auto wanted = graph::autocast_dtype(OpId::mse_loss, {&input, &target})) {
+    return mse_loss(graph::autocast(input, *wanted, place), graph::autocast(target, *wanted, place),
+                    options, place);
+  }
   const graph::Node &x = *graph::node_of(input), &y = *graph::node_of(target);
   if (x.shape != y.shape) {
     throw ShapeError(fmt::format("mse_loss: input {} and target {} differ in shape",

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "graph/apply.h"
+#include "graph/autocast.h"
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/ops.h"
@@ -47,6 +48,10 @@ Shape joined(const Shape& batch, std::initializer_list<std::int64_t> rest) {
 Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
   graph::require_defined("matmul", first, "the left operand");
   graph::require_defined("matmul", second, "the right operand");
+  if (const auto wanted = graph::autocast_dtype(OpId::matmul, {&first, &second})) {
+    return matmul(graph::autocast(first, *wanted, place), graph::autocast(second, *wanted, place),
+                  place);
+  }
   Tensor sides[2] = {first, second};
   graph::agree_on_device("matmul", sides, place);
   const DType dtype = promote(first.dtype(), second.dtype());
@@ -113,6 +118,10 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place place) {
   graph::require_floating("linear", x);
   graph::require_defined("linear", weight, "the weight");
+  if (const auto wanted = graph::autocast_dtype(OpId::linear, {&x, &weight, &bias})) {
+    return linear(graph::autocast(x, *wanted, place), graph::autocast(weight, *wanted, place),
+                  graph::autocast(bias, *wanted, place), place);
+  }
   const graph::Node &nx = *graph::node_of(x), &nw = *graph::node_of(weight);
   const Shape &sx = nx.shape, &sw = nw.shape;
   if (sw.rank() != 2 || sx.rank() == 0 || sx[sx.rank() - 1] != sw[1]) {

@@ -3,6 +3,7 @@
 #include "volta/optimizer_ops.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -12,7 +13,9 @@
 #include "core/registry.h"
 #include "core/thread_owned.h"
 #include "graph/apply.h"
+#include "graph/optimizer.h"
 #include "graph/segment.h"
+#include "volta/autograd.h"
 #include "volta/error.h"
 
 namespace volta {
@@ -43,24 +46,42 @@ struct Update {
     shapes.push_back(shape);
     dtypes.push_back(dtype);
   }
-  // Appends the numbers of the formula; they live until the update is recorded.
+  // Appends the numbers of the formula, which live until the update is recorded, and what
+  // GradScaler gives.
   void record(OpId op, std::initializer_list<double> numbers, std::span<const std::int64_t> attrs,
-              DType dtype, DeviceEntry& entry, Place place) {
-    const std::size_t first = inputs.size();
+              const ScaledStep& scaled, DType dtype, DeviceEntry& entry, Place place) {
+    const std::size_t first = inputs.size(), end = first + numbers.size();
     for (const double value : numbers) {
       inputs.push_back(graph::make_constant(value, 0, Shape{}, dtype, entry));
     }
+    const auto drop_numbers = [&] {
+      for (std::size_t i = first; i < end; ++i) graph::unhold(inputs[i]);
+    };
     outputs.resize(shapes.size());
     try {
+      const Tensor here[] = {on_device(scaled.found_inf, entry, place),
+                             on_device(scaled.inverse_scale, entry, place)};
+      for (const Tensor& number : here) {
+        if (number.defined()) inputs.push_back(graph::node_of(number));
+      }
       graph::record_multi({op, dtypes[0], inputs, attrs, shapes[0], place}, entry, shapes, dtypes,
                           outputs);
     } catch (...) {
-      for (std::size_t i = first; i < inputs.size(); ++i) graph::unhold(inputs[i]);
+      drop_numbers();
       throw;
     }
-    for (std::size_t i = first; i < inputs.size(); ++i) graph::unhold(inputs[i]);
+    drop_numbers();
+  }
+
+ private:
+  static Tensor on_device(const Tensor& number, DeviceEntry& entry, Place place) {
+    return number.defined() ? number.to(entry.device, place) : number;
   }
 };
+std::int64_t scaling_of(const ScaledStep& scaled) {
+  if (!scaled.found_inf.defined()) return graph::kUnscaled;
+  return scaled.inverse_scale.defined() ? graph::kChecksAndUnscales : graph::kChecks;
+}
 Update& update_of_thread() { return ThreadOwned<Update>::get(); }
 
 // Where the parameters with gradients live: usually one device and dtype.
@@ -118,11 +139,15 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
           update.output(parameters[i].shape(), here.second);
       }
       if (update.chosen.empty()) continue;
-      const std::int64_t attrs[] = {static_cast<std::int64_t>(update.chosen.size()), uses_momentum,
-                                    options.nesterov, options.weight_decay != 0, first};
+      const std::int64_t attrs[] = {static_cast<std::int64_t>(update.chosen.size()),
+                                    uses_momentum,
+                                    options.nesterov,
+                                    options.weight_decay != 0,
+                                    first,
+                                    scaling_of(options.scaled)};
       update.record(OpId::sgd,
                     {options.lr, options.momentum, 1 - options.dampening, options.weight_decay},
-                    attrs, here.second, *here.first, place);
+                    attrs, options.scaled, here.second, *here.first, place);
       std::size_t next = 0;
       for (const std::size_t i : update.chosen) {
         graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]), true);
@@ -163,11 +188,12 @@ void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
       update.output(Shape{}, DType::f32);
     }
     const std::int64_t decay = options.weight_decay == 0 ? 0 : options.decoupled ? 2 : 1;
-    const std::int64_t attrs[] = {static_cast<std::int64_t>(update.chosen.size()), decay};
+    const std::int64_t attrs[] = {static_cast<std::int64_t>(update.chosen.size()), decay,
+                                  scaling_of(options.scaled)};
     update.record(OpId::adam,
                   {options.lr, 1 - options.beta1, options.beta2, 1 - options.beta2, options.eps,
                    options.weight_decay, std::log(options.beta1), std::log(options.beta2)},
-                  attrs, here.second, *here.first, place);
+                  attrs, options.scaled, here.second, *here.first, place);
     std::size_t next = 0;
     for (const std::size_t i : update.chosen) {
       for (const Tensor* variable : {&parameters[i], &std::as_const(first[i]),
@@ -177,6 +203,39 @@ void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
     }
   }
   for (const Where& here : where) graph::submit(*here.first);
+}
+
+namespace {
+
+// What a number over all tensors asks of them; its dtype.
+DType check_all(const char* op, std::span<const Tensor> tensors) {
+  if (tensors.empty()) throw ArgumentError(fmt::format("{}: there are no tensors", op));
+  DType dtype = DType::f32;
+  for (const Tensor& tensor : tensors) {
+    graph::require_floating(op, tensor);
+    if (tensor.dtype() == DType::f64) dtype = DType::f64;
+    if (tensor.device() != tensors[0].device()) {
+      throw DeviceError(fmt::format("{}: tensors on {} and {}", op, to_string(tensors[0].device()),
+                                    to_string(tensor.device())));
+    }
+  }
+  return dtype;
+}
+
+}  // namespace
+
+Tensor any_nonfinite(std::span<const Tensor> tensors, Place place) {
+  const NoGrad no_grad;
+  check_all("any_nonfinite", tensors);
+  return graph::apply(OpId::any_nonfinite, tensors, {}, Shape{}, DType::f32, place);
+}
+
+Tensor total_norm(std::span<const Tensor> tensors, double p, Place place) {
+  const NoGrad no_grad;
+  if (!(p > 0)) throw ArgumentError(fmt::format("total_norm: p = {} is not positive", p));
+  const DType dtype = check_all("total_norm", tensors);
+  const auto bits = std::bit_cast<std::int64_t>(p);
+  return graph::apply(OpId::total_norm, tensors, {&bits, 1}, Shape{}, dtype, place);
 }
 
 }  // namespace volta

@@ -149,6 +149,8 @@ void fold(plan::Lowering&);
 void sort(plan::Lowering&);
 void sgd(plan::Lowering&);
 void adam(plan::Lowering&);
+void any_nonfinite(plan::Lowering&);
+void total_norm(plan::Lowering&);
 }  // namespace expand
 
 }  // namespace volta::graph

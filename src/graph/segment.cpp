@@ -11,6 +11,7 @@
 #include "core/counting.h"
 #include "core/registry.h"
 #include "core/thread_owned.h"
+#include "graph/autocast.h"
 #include "graph/recording_state.h"
 #include "plan/runner.h"
 #include "volta/error.h"
@@ -498,6 +499,8 @@ void journal(Segment& segment, Variable& target, Node* assigned, bool is_state) 
 
 void assign_node(const Tensor& variable, Held node, bool is_state) {
   Variable* target = TensorAccess::variable(variable);
+  if (recording_state.casts != nullptr) [[unlikely]]
+    forget_cast(*target);
   if (target->node->state.load(std::memory_order_acquire) == NodeState::Failed)
     undo_failed_assignments();
   if (Segment* segment = node->segment.load(std::memory_order_acquire)) {

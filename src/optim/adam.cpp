@@ -44,7 +44,8 @@ void Adam::update(std::span<const Tensor> parameters, States& states, Place plac
              .beta2 = options_.betas.second,
              .eps = options_.eps,
              .weight_decay = options_.weight_decay,
-             .decoupled = decoupled_},
+             .decoupled = decoupled_,
+             .scaled = scaled_step()},
             place);
 }
 

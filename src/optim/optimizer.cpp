@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "volta/autocast.h"
 #include "volta/autograd.h"
 #include "volta/creation.h"
 #include "volta/error.h"
@@ -68,7 +69,8 @@ void Optimizer::prepare_states(std::size_t parameter) {
 }
 
 void Optimizer::step(Place place) {
-  NoGrad no_grad;
+  const NoGrad no_grad;
+  const Autocast as_they_are(DType::f32);
   std::vector<std::size_t> without;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].grad().defined()) {

@@ -36,7 +36,8 @@ void SGD::update(std::span<const Tensor> parameters, States& states, Place place
             .momentum = options_.momentum,
             .dampening = options_.dampening,
             .weight_decay = options_.weight_decay,
-            .nesterov = options_.nesterov},
+            .nesterov = options_.nesterov,
+            .scaled = scaled_step()},
            place);
 }
 

@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["attention", "convolution", "elementwise", "indexing", "movement", "network",
+FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "movement", "network",
             "normalization", "pooling", "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 

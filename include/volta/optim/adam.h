@@ -22,6 +22,7 @@ class VOLTA_API Adam : public Optimizer {
   Adam(const char* name, std::vector<Tensor> parameters, const AdamOptions& options,
        bool decoupled);
   void update(std::span<const Tensor> parameters, States& states, Place place) override;
+  bool skips_on_device() const override { return true; }
 
  private:
   AdamOptions options_;

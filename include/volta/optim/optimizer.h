@@ -8,7 +8,12 @@
 #include <vector>
 
 #include "volta/io.h"
+#include "volta/optimizer_ops.h"
 #include "volta/tensor.h"
+
+namespace volta {
+class GradScaler;
+}
 
 namespace volta::optim {
 
@@ -52,8 +57,13 @@ class VOLTA_API Optimizer {
   virtual void update(std::span<const Tensor> parameters, States& states, Place place) = 0;
   // The state before a parameter's first step.
   virtual Tensor initial_state(std::size_t kind, const Tensor& parameter) const;
+  // Whether update() heeds scaled_step(). If not, GradScaler decides on the host whether to step.
+  virtual bool skips_on_device() const { return false; }
+  // How the step that is being made is scaled; without effect outside of GradScaler::step.
+  const ScaledStep& scaled_step() const { return scaled_; }
 
  private:
+  friend class volta::GradScaler;
   void prepare_states(std::size_t parameter);
 
   const char* name_;
@@ -61,6 +71,7 @@ class VOLTA_API Optimizer {
   double lr_;
   std::vector<StateKind> kinds_;
   States states_;  // undefined until the parameter's first step
+  ScaledStep scaled_;
 };
 
 }  // namespace volta::optim

@@ -20,6 +20,8 @@ class VOLTA_API SGD : public Optimizer {
  protected:
   void update(std::span<const Tensor> parameters, States& states, Place place) override;
   Tensor initial_state(std::size_t kind, const Tensor& parameter) const override;
+  // The first gradient enters the buffer undampened: if its step is skipped, there is no buffer.
+  bool skips_on_device() const override { return options_.dampening == 0; }
 
  private:
   SGDOptions options_;

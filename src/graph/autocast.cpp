@@ -1,0 +1,119 @@
+// Autocast scopes, and the parameters they have converted.
+#include "graph/autocast.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "volta/autocast.h"
+#include "volta/error.h"
+
+namespace volta {
+namespace graph {
+
+// Parameters converted by the scopes of a thread, until the outermost of them ends.
+struct CastCache {
+  struct Entry {
+    Tensor leaf;
+    NodeRef source;  // the value that was converted
+    Held cast;
+  };
+  std::unordered_map<const Variable*, Entry> entries;
+};
+
+namespace {
+
+bool is_cast_by_rules(DType dtype) { return dtype == DType::f32 || is_half(dtype); }
+
+// Only the value is kept: every use has a record of its own, so that one backward pass does not use
+// up the history of the next, and a stretch that is computed again records as many.
+Tensor cast_parameter(const Tensor& leaf, DType dtype, Place place) {
+  const Variable* variable = TensorAccess::variable(leaf);
+  CastCache*& cache = recording_state.casts;
+  if (cache != nullptr) {
+    const auto found = cache->entries.find(variable);
+    if (found != cache->entries.end()) {
+      const CastCache::Entry& entry = found->second;
+      Node* cast = entry.cast.get();
+      if (entry.source.get() == variable->node.get() && cast->dtype == dtype &&
+          cast->state.load(std::memory_order_acquire) != NodeState::Failed) {
+        const Borrowed source = leaf;
+        return TensorAccess::make(
+            entry.cast,
+            grad_mode() ? make_tape(OpId::cast, {&source, 1}, {}, {&cast, 1}, place) : TapeRef());
+      }
+    }
+  }
+  Tensor cast = leaf.to(dtype, place);
+  // The inputs of a stretch that is computed again are leaves, but nobody will ask for them twice.
+  if (recording_state.epoch == 0) {
+    if (cache == nullptr) cache = new CastCache;
+    cache->entries.insert_or_assign(
+        variable, CastCache::Entry{leaf, NodeRef(variable->node.get()), Held(node_of(cast))});
+  }
+  return cast;
+}
+
+}  // namespace
+
+std::optional<DType> wanted_dtype(OpId op, std::span<const Tensor* const> operands) {
+  const AutocastRule rule = op_info(op).autocast;
+  if (rule == AutocastRule::none) return std::nullopt;
+  const DType wanted = rule == AutocastRule::product ? recording_state.autocast : DType::f32;
+  bool differs = false;
+  for (const Tensor* operand : operands) {
+    if (!operand->defined()) continue;
+    const DType dtype = node_of(*operand)->dtype;
+    if (dtype == DType::f64) return std::nullopt;
+    differs = differs || (is_cast_by_rules(dtype) && dtype != wanted);
+  }
+  return differs ? std::optional(wanted) : std::nullopt;
+}
+
+Tensor autocast(const Tensor& operand, DType dtype, Place place) {
+  if (!operand.defined()) return operand;
+  const Borrowed source = operand;
+  const DType own = source.node()->dtype;
+  if (own == dtype || !is_cast_by_rules(own)) return operand;
+  const bool is_parameter = source->requires_grad && !source->tape && own == DType::f32;
+  return is_parameter ? cast_parameter(operand, dtype, place) : operand.to(dtype, place);
+}
+
+std::vector<Tensor> in_full_precision(OpId op, std::span<const Borrowed> inputs, Place place) {
+  std::vector<Tensor> wide;
+  if (op_info(op).autocast != AutocastRule::full ||
+      std::none_of(inputs.begin(), inputs.end(),
+                   [](const Borrowed& input) { return is_half(input.node()->dtype); })) {
+    return wide;
+  }
+  for (const Borrowed& input : inputs) {
+    const Tensor tensor = input.tensor();
+    wide.push_back(is_half(tensor.dtype()) ? tensor.to(DType::f32, place) : tensor);
+  }
+  return wide;
+}
+
+void forget_cast(const Variable& variable) { recording_state.casts->entries.erase(&variable); }
+
+}  // namespace graph
+
+Autocast::Autocast(DType dtype) : previous_(graph::recording_state.autocast) {
+  if (dtype != DType::f32 && !graph::is_half(dtype)) {
+    throw DTypeError(
+        fmt::format("Autocast: expected bf16, f16, or f32 for none, got {}", name_of(dtype)));
+  }
+  graph::recording_state.autocast = dtype;
+  ++graph::recording_state.autocast_depth;
+}
+
+Autocast::~Autocast() {
+  graph::recording_state.autocast = previous_;
+  if (--graph::recording_state.autocast_depth == 0)
+    delete std::exchange(graph::recording_state.casts, nullptr);
+}
+
+DType Autocast::dtype() { return graph::recording_state.autocast; }
+
+}  // namespace volta
