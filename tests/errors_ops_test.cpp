@@ -190,10 +190,8 @@ TEST(Errors, Clamp) {
   expect<ArgumentError>([&] { clamp(x, 0, none); }, "clamp: the upper bound is not a tensor");
   expect<ArgumentError>([&] { clamp(x, {}, {}); }, "clamp: no bound is given");
   expect<ShapeError>([&] { clamp(x, f32({3}), 1); }, "clamp: shapes [2] and [3] do not broadcast");
-  expect<ShapeError>([&] { clamp(x, {}, f32({3})); },
-                     "clamp: shapes [2] and [3] do not broadcast");
-  expect<ShapeError>([&] { clamp(x, f32({3}), {}); },
-                     "clamp: shapes [2] and [3] do not broadcast");
+  expect<ShapeError>([&] { clamp(x, {}, f32({3})); }, "clamp: shapes [2] and [3] do not broadcast");
+  expect<ShapeError>([&] { clamp(x, f32({3}), {}); }, "clamp: shapes [2] and [3] do not broadcast");
 }
 
 TEST(Errors, OperationsOfThreeOperands) {
