@@ -19,7 +19,7 @@ Tensor parameter(const Shape& shape) {
 bool has_libraries() {
   const Tensor x = ones({1, 8, 8, 8}, {.device = test_device()}),
                w = ones({8, 8, 3, 3}, {.device = test_device()});
-  return explain(conv2d(x, w)).library_calls() == 1 && !test_device().is_gpu();
+  return explain(conv2d(x, w)).library_calls() >= 1 && !test_device().is_gpu();
 }
 
 Explanation cost(const char* block, const std::vector<Tensor>& results) {
