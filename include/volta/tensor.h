@@ -354,7 +354,7 @@ class VOLTA_API Tensor {
   HookHandle add_hook(std::function<Tensor(const Tensor&)> hook) const;
   void item_into(DType dtype, void* value) const;
   void values_into(DType dtype, void* values) const;
-  [[noreturn]] void throw_too_large() const;
+  void require_host_memory(std::size_t element_bytes) const;
   const void* values_of(std::optional<DType> dtype) const;
 
   graph::Variable* variable_ = nullptr;
@@ -412,12 +412,8 @@ std::vector<T> Tensor::to_vector() const {
     const std::vector<std::uint8_t> bytes = to_vector<std::uint8_t>();
     return std::vector<bool>(bytes.begin(), bytes.end());
   } else {
-    std::vector<T> values;
-    try {
-      values.resize(static_cast<std::size_t>(numel()));
-    } catch (const std::exception&) {
-      throw_too_large();
-    }
+    require_host_memory(sizeof(T));
+    std::vector<T> values(static_cast<std::size_t>(numel()));
     values_into(dtype_of<T>::value, values.data());
     return values;
   }

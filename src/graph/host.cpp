@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "core/registry.h"
 #include "graph/index_checks.h"
 #include "graph/segment.h"
+#include "platform/memory.h"
 #include "volta/error.h"
 
 namespace volta::graph {
@@ -174,12 +174,9 @@ void convert_fitting(const char* op, const void* from, DType from_dtype, void* t
 
 namespace {
 std::unique_ptr<HostCopy> host_copy(const Node& node, std::size_t bytes) {
-  try {
-    return std::make_unique<HostCopy>(bytes);
-  } catch (const std::bad_alloc&) {
-    throw OutOfMemory(fmt::format("the values of {} {} do not fit into the host's memory",
-                                  to_string(node.shape), name_of(node.dtype)));
-  }
+  if (bytes <= platform::physical_memory()) return std::make_unique<HostCopy>(bytes);
+  throw OutOfMemory(fmt::format("the values of {} {} do not fit into the host's memory",
+                                to_string(node.shape), name_of(node.dtype)));
 }
 }  // namespace
 

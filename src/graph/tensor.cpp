@@ -17,6 +17,7 @@
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "plan/runner.h"
+#include "platform/memory.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -135,7 +136,8 @@ void Tensor::values_into(DType dtype, void* values) const {
   graph::convert(bytes.data(), this->dtype(), values, dtype, static_cast<std::size_t>(numel()));
 }
 
-void Tensor::throw_too_large() const {
+void Tensor::require_host_memory(std::size_t element_bytes) const {
+  if (static_cast<std::uint64_t>(numel()) <= platform::physical_memory() / element_bytes) return;
   throw OutOfMemory(fmt::format("to_vector: {} elements do not fit into memory", numel()));
 }
 

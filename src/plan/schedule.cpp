@@ -55,7 +55,9 @@ class Chooser {
     schedule = {};
     // Where rows have a bound, their lengths together are no more than what is read.
     const std::int64_t points = bounded() ? std::max(rows_, length_) : rows_ * length_;
-    schedule.index64 = std::max(largest, points) > std::numeric_limits<std::int32_t>::max() / 2;
+    const std::int64_t number = ints_.empty() ? 0 : *std::max_element(ints_.begin(), ints_.end());
+    schedule.index64 =
+        std::max({largest, points, number}) > std::numeric_limits<std::int32_t>::max() / 2;
     if (last_red_ < 0) {
       if (wide_device) choose_map();
       return schedule;

@@ -2,7 +2,6 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "backend/cpu/matmul.h"
 #include "backend/program_table.h"
 #include "core/counting.h"
+#include "platform/memory.h"
 
 namespace volta {
 namespace {
@@ -36,10 +36,7 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   int device_count() const override { return 1; }
   std::string device_name(int) const override { return processor_name(); }
   bool device_is_gpu(int) const override { return false; }
-  std::uint64_t device_memory(int) const override {
-    return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-           static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
-  }
+  std::uint64_t device_memory(int) const override { return platform::physical_memory(); }
   bool supports(int, DType) const override { return true; }
   bool fuses(int, const plan::MatmulStep& step) const override { return cpu::fuses_epilogue(step); }
   ConvSupport convolution(int, const plan::ConvStep& step) override {
