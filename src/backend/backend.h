@@ -74,6 +74,12 @@ class VOLTA_BACKEND_API Backend {
   virtual bool fuses(int /*device*/, const plan::MatmulStep& /*step*/) const { return false; }
   // Convolutions without a call are lowered to kernels and products.
   virtual ConvSupport convolution(int /*device*/, const plan::ConvStep& /*step*/) { return {}; }
+  // The memory that a call for attention of these sizes works in (its operands' strides are not
+  // known yet); nothing where there is none: plans compute scores and products.
+  virtual std::optional<std::uint64_t> attention(int /*device*/,
+                                                 const plan::AttentionStep& /*step*/) {
+    return std::nullopt;
+  }
   virtual DeviceFigures figures(int /*device*/) const { return {}; }
 
   // Raw device memory, at least 256-byte aligned; the pool in front of it caches and splits.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -13,14 +14,18 @@ namespace volta::graph {
 struct AttentionSpec {
   bool causal = false, masked = false, dropped = false, tf32 = false;
   std::int64_t rows = 0;  // queries whose scores are in memory at once
+  double scale = 1;       // which is an input as well
 
-  std::array<std::int64_t, 5> attrs() const { return {causal, masked, dropped, tf32, rows}; }
+  std::array<std::int64_t, 6> attrs() const {
+    return {causal, masked, dropped, tf32, rows, std::bit_cast<std::int64_t>(scale)};
+  }
   static AttentionSpec of(std::span<const std::int64_t> attrs) {
     return {.causal = attrs[0] != 0,
             .masked = attrs[1] != 0,
             .dropped = attrs[2] != 0,
             .tf32 = attrs[3] != 0,
-            .rows = attrs[4]};
+            .rows = attrs[4],
+            .scale = std::bit_cast<double>(attrs[5])};
   }
   // The nodes' inputs: q, k, v [batch, heads, length, size], scale; the mask, of four axes too;
   // then seed, offset and p.

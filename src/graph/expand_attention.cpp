@@ -108,6 +108,28 @@ class Attention {
     return l.shrink(x, start, x.shape().with(2, block.rows));
   }
 
+  // A library's results, none where it has no call for this.
+  std::vector<Expr> by_library(bool gradient, std::span<const Expr> operands) const {
+    const bool plain = !spec.masked && !spec.dropped && sizes.d == sizes.dv;
+    if (!plain || size_of(q.dtype()) != 2) return {};
+    plan::AttentionStep step;
+    step.gradient = gradient;
+    step.causal = spec.causal;
+    step.scale = spec.scale;
+    step.batch = sizes.batch;
+    step.heads = sizes.heads;
+    step.kv_heads = sizes.kv_heads;
+    step.queries = sizes.t;
+    step.keys = sizes.s;
+    step.size = sizes.d;
+    return l.attention(step, operands);
+  }
+  // [batch, length, heads, size] as [batch, heads, length, size].
+  Expr heads_second(Expr x) const {
+    const std::int64_t order[] = {0, 2, 1, 3};
+    return l.permute(x, order);
+  }
+
   Expr filled(double number, const Shape& shape) const {
     return l.expand(l.constant(number, scale.dtype()), shape);
   }
@@ -179,6 +201,12 @@ void attention(Lowering& l) {
     l.out(1, a.filled(kInfinity, {s.batch, s.heads, s.t}));
     return;
   }
+  const Expr operands[] = {a.q, a.k, a.v};
+  if (const std::vector<Expr> results = a.by_library(false, operands); !results.empty()) {
+    l.out(0, a.heads_second(results[0]));
+    l.out(1, results[1]);
+    return;
+  }
   std::vector<Expr> outputs, logs;
   const std::vector<Block> blocks = a.blocks();
   for (const Block& block : blocks) {
@@ -219,6 +247,12 @@ void attention_grad(Lowering& l) {
     dk = a.filled(0, a.k.shape());
     dv = a.filled(0, a.v.shape());
     if (masked) dmask = a.filled(0, mask);
+  } else if (const std::vector<Expr> results = a.by_library(
+                 true, std::vector<Expr>{a.q, a.k, a.v, l.stored_in(first), g, l.in(first + 1)});
+             !results.empty()) {
+    dq = a.heads_second(results[0]);
+    dk = a.heads_second(results[1]);
+    dv = a.heads_second(results[2]);
   } else {
     // What a row's weights would gain together, which softmax takes off each of them.
     const Expr together =

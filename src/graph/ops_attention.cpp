@@ -176,7 +176,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                            .masked = masked,
                            .dropped = dropped,
                            .tf32 = graph::tf32_now(),
-                           .rows = rows_at_once(sizes, inner)};
+                           .rows = rows_at_once(sizes, inner),
+                           .scale = scale};
   const Shape shapes[2] = {{sizes.batch, sizes.heads, sizes.t, sizes.dv},
                            {sizes.batch, sizes.heads, sizes.t}};
   const DType dtypes[2] = {dtype, inner};

@@ -87,6 +87,25 @@ void Account::add_step(const StepDraft& step, const std::vector<Value>& values) 
     info.bytes_written = size_of(s.dtype) * static_cast<std::uint64_t>(written);
     info.bytes_read =
         size_of(s.dtype) * static_cast<std::uint64_t>(sizes[0] + sizes[1] + sizes[2] - written);
+  } else if (const auto* attention = std::get_if<AttentionStep>(&step.call);
+             attention != nullptr && is_call) {
+    const AttentionStep& a = *attention;
+    info.kind = "attention";
+    info.what = fmt::format("{} {} of {} keys{}", a.label,
+                            to_string(Shape{a.batch, a.heads, a.queries, a.size}), a.keys,
+                            a.causal ? ", causal" : "");
+    info.schedule = "library";
+    const std::int64_t product = a.batch * a.heads * a.queries * a.keys * a.size;
+    info.operations =
+        static_cast<std::uint64_t>((a.gradient ? 10 : 4) * product / (a.causal ? 2 : 1));
+    for (const int value : step.reads) {
+      const Value& v = values[static_cast<std::size_t>(value)];
+      info.bytes_read += size_of(v.dtype) * static_cast<std::uint64_t>(v.shape.numel());
+    }
+    for (const int value : step.writes) {
+      const Value& v = values[static_cast<std::size_t>(value)];
+      info.bytes_written += size_of(v.dtype) * static_cast<std::uint64_t>(v.shape.numel());
+    }
   } else if (is_call) {
     const auto& m = std::get<MatmulStep>(step.call);
     info.kind = "matmul";

@@ -118,7 +118,8 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
       const bool memory = v.is_step() || (v.kind == ValueKind::Gather && k == 0);
       if (memory) push_memory(v.in[k]);
       const bool bias = v.kind == ValueKind::Matmul && k == 2;
-      if (v.kind == ValueKind::Sort || v.kind == ValueKind::Conv || bias) {
+      if (v.kind == ValueKind::Sort || v.kind == ValueKind::Conv ||
+          v.kind == ValueKind::Attention || bias) {
         stack.push_back({v.in[k], {}, false});
         continue;
       }
@@ -223,8 +224,8 @@ void Fusion::start() {
     const int id = static_cast<int>(i);
     const bool root = grouping_.stored[i] || at(id).is_over_rows();
     if (!grouping_.needed[i] || at(id).kind == ValueKind::Leaf || !root) continue;
-    if (at(id).kind == ValueKind::SortedKeys) {
-      // The second result of a sort.
+    if (at(id).kind == ValueKind::StepResult) {
+      // A further result of a step.
       const int sort = part_of_[static_cast<std::size_t>(at(id).in[0])];
       part(sort).roots.push_back(id);
       part(sort).latest = id;

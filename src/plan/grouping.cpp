@@ -86,6 +86,12 @@ void Grouper::mark_needed() {
       if (in >= 0) grouping_.needed[static_cast<std::size_t>(in)] = true;
     }
   }
+  // Attention writes all of its results.
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const Value& v = values_[i];
+    if (v.kind == ValueKind::StepResult && at(v.in[0]).kind == ValueKind::Attention)
+      grouping_.needed[i] = grouping_.needed[static_cast<std::size_t>(v.in[0])];
+  }
 }
 
 void Grouper::mark_stored() {
@@ -109,6 +115,11 @@ void Grouper::mark_stored() {
     if (v.kind == ValueKind::Conv) {
       store(v.in[0]);
       store(v.in[1]);
+    }
+    if (v.kind == ValueKind::Attention) {
+      for (const int in : v.in) {
+        if (in >= 0 && strided_view(values_, stored, in).base < 0) store(in);
+      }
     }
     if (v.kind == ValueKind::Matmul && v.in[2] >= 0) store(v.in[2]);
     if (v.kind == ValueKind::Matmul) {

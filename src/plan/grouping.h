@@ -21,6 +21,13 @@ struct MatrixView {
   std::int64_t offset = 0;  // elements
 };
 
+// Any array in a buffer: element strides per axis.
+struct StridedView {
+  int base = -1;
+  std::vector<std::int64_t> strides;
+  std::int64_t offset = 0;
+};
+
 struct Group {
   bool is_call = false;  // a step outside the kernel language
   Space space;
@@ -46,6 +53,9 @@ int reshape_base(const std::vector<Value>& values, int id);
 
 // An operand of a product as a matrix in memory; base -1 if it is none.
 MatrixView matrix_view(const std::vector<Value>& values, const std::vector<bool>& stored, int id);
+
+// A value as a strided array in memory, its last axis contiguous; base -1 if it is none.
+StridedView strided_view(const std::vector<Value>& values, const std::vector<bool>& stored, int id);
 
 class Grouper {
  public:

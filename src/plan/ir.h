@@ -2,8 +2,10 @@
 // values merged. Built by Lowering from recorded nodes; composed operations are expanded here.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -52,7 +54,29 @@ enum class ValueKind : std::uint8_t {
   Conv,    // in: images and weights, or twice images (ConvStep); attrs: see conv_attrs
   Sort,    // in: keys [rows, n]; attrs: {count, descending}: where the first `count` keys of each
            // row in order stand (i32 or i64), [rows, count]; equal keys keep their order
-  SortedKeys,  // in: a Sort: the keys it found
+  Attention,   // in: q, k, v, or for the gradient also the output, its gradient, the logarithms
+               // (AttentionStep): the output or q's gradient; attrs: {is gradient, causal, bits of
+               // the scale, workspace}
+  StepResult,  // in: a Sort: the keys it found; an Attention: its result `number`, from 1 on
+};
+
+// Values that a value is computed from, -1 where there is none.
+class Operands {
+ public:
+  Operands() { ids_.fill(-1); }
+  Operands(std::initializer_list<int> ids) : Operands() {
+    std::copy(ids.begin(), ids.end(), ids_.begin());
+  }
+  int& operator[](std::size_t i) { return ids_[i]; }
+  int operator[](std::size_t i) const { return ids_[i]; }
+  std::size_t size() const { return ids_.size(); }
+  auto begin() { return ids_.begin(); }
+  auto end() { return ids_.end(); }
+  auto begin() const { return ids_.begin(); }
+  auto end() const { return ids_.end(); }
+
+ private:
+  std::array<int, 6> ids_;
 };
 
 struct Value {
@@ -61,7 +85,7 @@ struct Value {
   Shape shape = {};
   kernel::ScalarOp op = kernel::ScalarOp::add;
   kernel::ReduceOp reduce = kernel::ReduceOp::Sum;
-  std::array<int, 3> in{-1, -1, -1};
+  Operands in = {};
   std::vector<std::int64_t> attrs = {};
   double constant = 0;  // Const, Size; Pad: the fill
   int number = -1;
@@ -75,7 +99,7 @@ struct Value {
   // A step of its own, outside the kernel language.
   bool is_step() const {
     return kind == ValueKind::Matmul || kind == ValueKind::Conv || kind == ValueKind::Sort ||
-           kind == ValueKind::SortedKeys;
+           kind == ValueKind::Attention || kind == ValueKind::StepResult;
   }
   // Computed by going over rows: a root wherever it is used.
   bool is_over_rows() const { return kind == ValueKind::Reduce || kind == ValueKind::Scan; }
@@ -166,6 +190,9 @@ class Lowering {
   // The step as a call of the backend's library; an empty Expr where it has none for it. Operands
   // as ConvStep says, weights with their channels second.
   Expr convolution(ConvStep step, Expr a, Expr b);
+  // The same for attention, its operands as AttentionStep says: the results in order, none where
+  // there is no library for it.
+  std::vector<Expr> attention(AttentionStep step, std::span<const Expr> operands);
   // Images [n, channels, height, width] that had better lie in memory with their channels last.
   void prefer_channels_last(Expr images) { channels_last_.push_back(images.id); }
   // Whether they are computed, element by element, from images that lie so.

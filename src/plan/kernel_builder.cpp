@@ -396,7 +396,8 @@ class Builder {
       case ValueKind::Matmul:
       case ValueKind::Conv:
       case ValueKind::Sort:
-      case ValueKind::SortedKeys:
+      case ValueKind::Attention:
+      case ValueKind::StepResult:
         break;
     }
     throw std::logic_error("planner: a value of memory was asked to be computed");

@@ -31,6 +31,9 @@ std::string merge_key(const Value& v) {
                                v.in[0],
                                v.in[1],
                                v.in[2],
+                               v.in[3],
+                               v.in[4],
+                               v.in[5],
                                v.number,
                                v.shape.rank()};
   put(key, head, sizeof head);
@@ -606,7 +609,7 @@ Expr Lowering::sort(Expr keys, std::int64_t count, bool descending, DType index)
 
 Expr Lowering::sorted_keys(Expr sort) {
   const Value& order = at(sort);
-  Value value{.kind = ValueKind::SortedKeys,
+  Value value{.kind = ValueKind::StepResult,
               .dtype = values[static_cast<std::size_t>(order.in[0])].dtype,
               .shape = order.shape};
   value.in[0] = sort.id;

@@ -127,4 +127,16 @@ MatrixView matrix_view(const std::vector<Value>& values, const std::vector<bool>
   return view;
 }
 
+StridedView strided_view(const std::vector<Value>& values, const std::vector<bool>& stored,
+                         int id) {
+  const Shape& shape = values[static_cast<std::size_t>(id)].shape;
+  Walk walk(values, stored, shape);
+  if (!walk.run(id)) return {};
+  const bool contiguous = shape[shape.rank() - 1] == 1 || walk.strides.back() == 1;
+  const bool forwards = std::all_of(walk.strides.begin(), walk.strides.end(),
+                                    [](std::int64_t stride) { return stride >= 0; });
+  if (!contiguous || !forwards) return {};
+  return {walk.base, walk.strides, walk.offset};
+}
+
 }  // namespace volta::plan

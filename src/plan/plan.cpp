@@ -88,6 +88,42 @@ StepDraft sort_step(const std::vector<Value>& values, const Group& group, bool w
   return step;
 }
 
+StepDraft attention_step(const std::vector<Value>& values, const Grouping& grouping,
+                         const Group& group) {
+  const Value& v = values[static_cast<std::size_t>(group.roots.front())];
+  const auto shape = [&](std::size_t i) -> const Shape& {
+    return values[static_cast<std::size_t>(v.in[i])].shape;
+  };
+  StepDraft step;
+  AttentionStep a;
+  a.gradient = v.attrs[0] != 0;
+  a.causal = v.attrs[1] != 0;
+  a.scale = std::bit_cast<double>(v.attrs[2]);
+  a.workspace_bytes = static_cast<std::uint64_t>(v.attrs[3]);
+  a.dtype = v.dtype;
+  a.batch = shape(0)[0];
+  a.heads = shape(0)[1];
+  a.queries = shape(0)[2];
+  a.size = shape(0)[3];
+  a.kv_heads = shape(1)[1];
+  a.keys = shape(1)[2];
+  a.label = v.label;
+  for (const int in : v.in) {
+    if (in < 0) break;
+    const StridedView view = strided_view(values, grouping.stored, in);
+    AttentionStep::Operand operand;
+    operand.offset = view.offset;
+    std::copy_n(view.strides.begin(), std::min<std::size_t>(4, view.strides.size()),
+                operand.strides.begin());
+    a.reads.push_back(operand);
+    step.reads.push_back(view.base);
+  }
+  step.writes = group.roots;
+  step.scratch_bytes = a.workspace_bytes;
+  step.call = std::move(a);
+  return step;
+}
+
 // The call that the group is.
 StepDraft call_step(const std::vector<Value>& values, const Grouping& grouping, const Group& group,
                     bool wide_device) {
@@ -97,6 +133,8 @@ StepDraft call_step(const std::vector<Value>& values, const Grouping& grouping, 
       return matmul_step(values, grouping, id);
     case ValueKind::Conv:
       return conv_step(values, id);
+    case ValueKind::Attention:
+      return attention_step(values, grouping, group);
     default:
       return sort_step(values, group, wide_device);
   }
@@ -264,6 +302,7 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
       const BufferRef scratch{BufferRef::Kind::Temp, 0, step.scratch_offset};
       if (auto* sort = std::get_if<SortStep>(&step.call)) sort->scratch = scratch;
       if (auto* conv = std::get_if<ConvStep>(&step.call)) conv->scratch = scratch;
+      if (auto* attention = std::get_if<AttentionStep>(&step.call)) attention->scratch = scratch;
       std::visit(
           [&](auto& call) {
             call.bind(reads, writes);

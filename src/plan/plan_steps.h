@@ -119,7 +119,35 @@ struct SortStep {
   }
 };
 
-using Step = std::variant<KernelStep, MatmulStep, SortStep, ConvStep>;
+// softmax(q k^T scale) v for q [batch, heads, queries, size], k and v [batch, kv_heads, keys,
+// size], each read through strides, its last axis contiguous; causal: query i sees keys 0 to i.
+// Forward: reads q, k, v; writes the output [batch, queries, heads, size] and the logarithms of the
+// sums of exponentials [batch, heads, queries], f32. Gradient: reads q, k, v, the output, its
+// gradient (both like q) and the logarithms; writes the gradients of q, k and v, [batch, length,
+// heads, size].
+struct AttentionStep {
+  struct Operand {
+    BufferRef buffer;
+    std::array<std::int64_t, 4> strides{};  // elements
+    std::int64_t offset = 0;                // elements
+  };
+  bool gradient = false, causal = false;
+  DType dtype = DType::f16;  // of everything but the logarithms
+  double scale = 1;
+  std::int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0;
+  std::uint64_t workspace_bytes = 0;
+  std::vector<Operand> reads;
+  std::vector<BufferRef> writes;
+  BufferRef scratch;  // workspace_bytes of the arena
+  std::string label;
+
+  void bind(std::span<const BufferRef> from, std::span<const BufferRef> to) {
+    for (std::size_t i = 0; i < reads.size(); ++i) reads[i].buffer = from[i];
+    writes.assign(to.begin(), to.end());
+  }
+};
+
+using Step = std::variant<KernelStep, MatmulStep, SortStep, ConvStep, AttentionStep>;
 
 struct PlanSteps {
   std::uint32_t id = 0;  // unique in the process

@@ -15,7 +15,7 @@ namespace volta::plan {
 // something outside the kernel language.
 struct StepDraft {
   std::vector<KernelDraft> segments;  // empty: a call
-  std::variant<MatmulStep, SortStep, ConvStep> call;
+  std::variant<MatmulStep, SortStep, ConvStep, AttentionStep> call;
   std::uint64_t scratch_bytes = 0, scratch_offset = 0;  // memory of the arena for this step alone
   std::vector<int> reads, writes;  // values; of a call as its bind() wants them
   int kind = -1;                   // kernels of one text have one number; -1: not to be merged

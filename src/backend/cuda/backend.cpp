@@ -109,9 +109,18 @@ class CudaBackend final : public Backend {
     const std::shared_ptr<Device> on = this->device(device);
     on->context().ensure_alive();
     const ContextScope scope(on->context());
-    const auto found = on->convolutions().convolution(step);
+    const auto found = on->cudnn().convolution(step);
     if (found == nullptr) return {};
-    return {ConvWeights::ChannelsLast, ConvLibrary::workspace_bytes(*found)};
+    return {ConvWeights::ChannelsLast, CudnnLibrary::workspace_bytes(*found)};
+  }
+
+  std::optional<std::uint64_t> attention(int device, const plan::AttentionStep& step) override {
+    const std::shared_ptr<Device> on = this->device(device);
+    on->context().ensure_alive();
+    const ContextScope scope(on->context());
+    const auto found = on->cudnn().attention(step);
+    if (found == nullptr) return std::nullopt;
+    return CudnnLibrary::workspace_bytes(*found);
   }
 
   std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {

@@ -1,5 +1,5 @@
-// Convolutions by cuDNN. Candidates come from its heuristics, deterministic ones only; the fastest
-// of the first few is found by timing and remembered.
+// Convolutions and attention by cuDNN. A convolution's candidates come from its heuristics,
+// deterministic ones only; the fastest of the first few is found by timing and remembered.
 #include "backend/cuda/cudnn.h"
 
 #ifdef VOLTA_HAS_CUDNN
@@ -29,6 +29,12 @@ class Convolution {
  public:
   fe::graph::Graph graph;
   std::int64_t plan = 0;
+  std::uint64_t workspace = 0;
+};
+
+class AttentionCall {
+ public:
+  fe::graph::Graph graph;
   std::uint64_t workspace = 0;
 };
 
@@ -185,7 +191,7 @@ std::string text_of(const ConvStep& s) {
 
 }  // namespace
 
-bool ConvLibrary::start() {
+bool CudnnLibrary::start() {
   if (handle_ != nullptr) return true;
   if (missing_) return false;
   missing_ = true;
@@ -207,14 +213,15 @@ bool ConvLibrary::start() {
   return true;
 }
 
-ConvLibrary::~ConvLibrary() {
+CudnnLibrary::~CudnnLibrary() {
   convolutions_.clear();
+  attentions_.clear();
   if (handle_ == nullptr) return;
   const ContextScope scope(context_, std::nothrow);
   fe::detail::destroy_handle(handle_);
 }
 
-std::shared_ptr<const Convolution> ConvLibrary::convolution(const ConvStep& s) {
+std::shared_ptr<const Convolution> CudnnLibrary::convolution(const ConvStep& s) {
   if (s.dtype != DType::f32 && size_of(s.dtype) != 2) return nullptr;
   const Key key{static_cast<std::int64_t>(s.kind),
                 static_cast<std::int64_t>(s.dtype),
@@ -242,7 +249,7 @@ std::shared_ptr<const Convolution> ConvLibrary::convolution(const ConvStep& s) {
   return convolutions_[key] = plan(s);
 }
 
-std::shared_ptr<const Convolution> ConvLibrary::plan(const ConvStep& step) {
+std::shared_ptr<const Convolution> CudnnLibrary::plan(const ConvStep& step) {
   const auto convolution = std::make_shared<Convolution>();
   fe::graph::Graph& graph = convolution->graph;
   describe(step, graph);
@@ -289,26 +296,134 @@ std::shared_ptr<const Convolution> ConvLibrary::plan(const ConvStep& step) {
   return convolution;
 }
 
-std::uint64_t ConvLibrary::workspace_bytes(const Convolution& convolution) {
+std::uint64_t CudnnLibrary::workspace_bytes(const Convolution& convolution) {
   return convolution.workspace;
 }
 
-void ConvLibrary::run(const Convolution& convolution, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
-                      CUdeviceptr workspace, CUstream stream) {
+void CudnnLibrary::run(const Convolution& convolution, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
+                       CUdeviceptr workspace, CUstream stream) {
   const std::lock_guard lock(mutex_);
   fe::detail::set_stream(handle_, reinterpret_cast<cudaStream_t>(stream));
   std::unordered_map<std::int64_t, void*> pack{
       {kA, pointer(a)}, {kB, pointer(b)}, {kC, pointer(c)}};
   auto status =
       convolution.graph.execute_plan_at_index(handle_, pack, pointer(workspace), convolution.plan);
-  if (status.is_good()) return;
+  check_run(status.is_good(), status.get_message(), "a convolution");
+}
+
+void CudnnLibrary::check_run(bool good, const std::string& message, const char* what) const {
+  if (good) return;
   // A fault of the device may be what the library stumbled over.
   if (const CUresult state = context_.driver().cuStreamQuery(context_.stream());
       state != CUDA_ERROR_NOT_READY) {
-    context_.check(state, "running a convolution");
+    context_.check(state, "running cuDNN");
   }
-  throw BackendError(fmt::format("{}: cuDNN: running a convolution failed: {}", context_.name(),
-                                 status.get_message()));
+  throw BackendError(
+      fmt::format("{}: cuDNN: running {} failed: {}", context_.name(), what, message));
+}
+
+std::shared_ptr<const AttentionCall> CudnnLibrary::attention(const plan::AttentionStep& s) {
+  if (size_of(s.dtype) != 2) return nullptr;
+  std::vector<std::int64_t> key{static_cast<std::int64_t>(s.dtype),
+                                s.gradient,
+                                s.causal,
+                                std::bit_cast<std::int64_t>(s.scale),
+                                s.batch,
+                                s.heads,
+                                s.kv_heads,
+                                s.queries,
+                                s.keys,
+                                s.size};
+  for (const auto& operand : s.reads)
+    key.insert(key.end(), operand.strides.begin(), operand.strides.end());
+  const std::lock_guard lock(mutex_);
+  const auto found = attentions_.find(key);
+  if (found != attentions_.end()) return found->second;
+  if (!start()) return nullptr;
+  return attentions_[key] = plan(s);
+}
+
+std::shared_ptr<const AttentionCall> CudnnLibrary::plan(const plan::AttentionStep& s) {
+  const auto call = std::make_shared<AttentionCall>();
+  fe::graph::Graph& graph = call->graph;
+  graph.set_io_data_type(type_of(s.dtype))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  std::int64_t uid = 0;
+  const auto dims = [&](std::int64_t heads, std::int64_t length) {
+    return Dims{s.batch, heads, length, s.size};
+  };
+  const Dims queries = dims(s.heads, s.queries), keys = dims(s.kv_heads, s.keys);
+  const auto read = [&](const Dims& shape) {
+    Dims strides{shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+    if (!s.reads.empty()) {
+      const auto& given = s.reads[static_cast<std::size_t>(uid)].strides;
+      strides.assign(given.begin(), given.end());
+    }
+    return graph.tensor(
+        fe::graph::Tensor_attributes().set_uid(++uid).set_dim(shape).set_stride(strides));
+  };
+  const auto write = [&](const TensorHandle& tensor, const Dims& d) {
+    tensor->set_output(true).set_uid(++uid).set_dim(d).set_stride(
+        {d[1] * d[2] * d[3], d[3], d[1] * d[3], 1});
+  };
+  const Dims rows{s.batch, s.heads, s.queries, 1},
+      row_strides{s.heads * s.queries, s.queries, 1, 1};
+  const auto q = read(queries), k = read(keys), v = read(keys);
+  const float scale = static_cast<float>(s.scale);
+  if (s.gradient) {
+    const auto o = read(queries), g = read(queries);
+    const auto logs = graph.tensor(fe::graph::Tensor_attributes()
+                                       .set_uid(++uid)
+                                       .set_dim(rows)
+                                       .set_stride(row_strides)
+                                       .set_data_type(fe::DataType_t::FLOAT));
+    const auto [dq, dk, dv] = graph.sdpa_backward(q, k, v, o, g, logs,
+                                                  fe::graph::SDPA_backward_attributes()
+                                                      .set_name("attention")
+                                                      .set_attn_scale(scale)
+                                                      .set_causal_mask(s.causal)
+                                                      .set_deterministic_algorithm(true));
+    write(dq, queries);
+    write(dk, keys);
+    write(dv, keys);
+  } else {
+    const auto [o, logs] = graph.sdpa(q, k, v,
+                                      fe::graph::SDPA_attributes()
+                                          .set_name("attention")
+                                          .set_generate_stats(true)
+                                          .set_attn_scale(scale)
+                                          .set_causal_mask(s.causal));
+    write(o, queries);
+    logs->set_output(true)
+        .set_uid(++uid)
+        .set_dim(rows)
+        .set_stride(row_strides)
+        .set_data_type(fe::DataType_t::FLOAT);
+  }
+  std::int64_t bytes = 0;
+  if (graph.validate().is_bad() || graph.build_operation_graph(handle_).is_bad() ||
+      graph.create_execution_plans({fe::HeurMode_t::A}).is_bad() ||
+      graph.check_support(handle_).is_bad() ||
+      graph.build_plans(handle_, fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_bad() ||
+      graph.get_workspace_size(bytes).is_bad()) {
+    return nullptr;
+  }
+  call->workspace = static_cast<std::uint64_t>(bytes);
+  return call;
+}
+
+std::uint64_t CudnnLibrary::workspace_bytes(const AttentionCall& call) { return call.workspace; }
+
+void CudnnLibrary::run(const AttentionCall& call, std::span<const CUdeviceptr> addresses,
+                       CUdeviceptr workspace, CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  fe::detail::set_stream(handle_, reinterpret_cast<cudaStream_t>(stream));
+  std::unordered_map<std::int64_t, void*> pack;
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    pack.emplace(static_cast<std::int64_t>(i) + 1, pointer(addresses[i]));
+  auto status = call.graph.execute(handle_, pack, pointer(workspace));
+  check_run(status.is_good(), status.get_message(), "attention");
 }
 
 }  // namespace volta::cuda
@@ -320,18 +435,24 @@ void ConvLibrary::run(const Convolution& convolution, CUdeviceptr a, CUdeviceptr
 namespace volta::cuda {
 
 class Convolution {};
+class AttentionCall {};
 
-bool ConvLibrary::start() { return false; }
-ConvLibrary::~ConvLibrary() = default;
-std::shared_ptr<const Convolution> ConvLibrary::convolution(const plan::ConvStep&) {
+bool CudnnLibrary::start() { return false; }
+CudnnLibrary::~CudnnLibrary() = default;
+std::shared_ptr<const Convolution> CudnnLibrary::convolution(const plan::ConvStep&) {
   log_once(
       "cuda.no_cudnn", LogLevel::warning,
       "built without cuDNN; convolutions on CUDA run as generated kernels and products, slowly");
   return nullptr;
 }
-std::uint64_t ConvLibrary::workspace_bytes(const Convolution&) { return 0; }
-void ConvLibrary::run(const Convolution&, CUdeviceptr, CUdeviceptr, CUdeviceptr, CUdeviceptr,
-                      CUstream) {}
+std::uint64_t CudnnLibrary::workspace_bytes(const Convolution&) { return 0; }
+std::shared_ptr<const AttentionCall> CudnnLibrary::attention(const plan::AttentionStep&) {
+  return nullptr;
+}
+std::uint64_t CudnnLibrary::workspace_bytes(const AttentionCall&) { return 0; }
+void CudnnLibrary::run(const AttentionCall&, std::span<const CUdeviceptr>, CUdeviceptr, CUstream) {}
+void CudnnLibrary::run(const Convolution&, CUdeviceptr, CUdeviceptr, CUdeviceptr, CUdeviceptr,
+                       CUstream) {}
 
 }  // namespace volta::cuda
 

@@ -1,5 +1,5 @@
-// Convolutions through cuDNN's graphs: plans chosen once per shape and kept. Opened when the first
-// convolution is planned; without it plans lower convolutions to products.
+// Convolutions and attention through cuDNN's graphs: plans chosen once per shape and kept. Opened
+// when the first of them is planned; without it plans lower them to products.
 #pragma once
 
 #include <array>
@@ -7,6 +7,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "backend/cuda/context.h"
 #include "plan/plan_steps.h"
@@ -16,19 +19,25 @@ struct cudnnContext;  // of cuDNN
 namespace volta::cuda {
 
 class Convolution;
+class AttentionCall;
 
-class ConvLibrary {
+class CudnnLibrary {
  public:
-  explicit ConvLibrary(const Context& context) : context_(context) {}
-  ~ConvLibrary();
-  ConvLibrary(const ConvLibrary&) = delete;
-  ConvLibrary& operator=(const ConvLibrary&) = delete;
+  explicit CudnnLibrary(const Context& context) : context_(context) {}
+  ~CudnnLibrary();
+  CudnnLibrary(const CudnnLibrary&) = delete;
+  CudnnLibrary& operator=(const CudnnLibrary&) = delete;
 
   // How to run the step, weights with their channels last; null where the library does not take it
   // or there is none (said once, as a warning). The context is current.
   std::shared_ptr<const Convolution> convolution(const plan::ConvStep& step);
   static std::uint64_t workspace_bytes(const Convolution& convolution);
-  // Enqueues it.
+  // The same for attention. Without reads: as if they were contiguous.
+  std::shared_ptr<const AttentionCall> attention(const plan::AttentionStep& step);
+  static std::uint64_t workspace_bytes(const AttentionCall& call);
+  // Enqueues them; addresses of reads and writes, the operands' offsets included.
+  void run(const AttentionCall& call, std::span<const CUdeviceptr> addresses, CUdeviceptr workspace,
+           CUstream stream);
   void run(const Convolution& convolution, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
            CUdeviceptr workspace, CUstream stream);
 
@@ -38,11 +47,15 @@ class ConvLibrary {
   bool start();
   std::shared_ptr<const Convolution> plan(const plan::ConvStep& step);
 
+  std::shared_ptr<const AttentionCall> plan(const plan::AttentionStep& step);
+  void check_run(bool good, const std::string& message, const char* what) const;
+
   const Context& context_;
   cudnnContext* handle_ = nullptr;
   bool missing_ = false;
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<const Convolution>> convolutions_;
+  std::map<std::vector<std::int64_t>, std::shared_ptr<const AttentionCall>> attentions_;
 };
 
 }  // namespace volta::cuda

@@ -10,7 +10,7 @@ Device::Device(const Libraries& libraries, int index)
       capture_stream_(context_),
       modules_(context_),
       matmuls_(context_),
-      convolutions_(context_),
+      cudnn_(context_),
       staging_(context_) {}
 
 CUdeviceptr Device::allocate(std::size_t bytes) {

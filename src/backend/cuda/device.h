@@ -29,7 +29,7 @@ class Device {
   const Context& context() const { return context_; }
   Modules& modules() { return modules_; }
   MatmulLibrary& matmuls() { return matmuls_; }
-  ConvLibrary& convolutions() { return convolutions_; }
+  CudnnLibrary& cudnn() { return cudnn_; }
   Staging& staging() { return staging_; }
   ScalarTable& scalars() { return scalars_; }  // under submission()
   CUstream capture_stream() const { return capture_stream_.get(); }
@@ -44,7 +44,7 @@ class Device {
   Stream capture_stream_;
   Modules modules_;
   MatmulLibrary matmuls_;
-  ConvLibrary convolutions_;
+  CudnnLibrary cudnn_;
   Staging staging_;
   std::mutex submission_;
   ScalarTable scalars_;

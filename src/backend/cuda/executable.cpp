@@ -40,7 +40,7 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
       output_bytes_(steps.output_bytes),
       arena_bytes_(steps.arena_bytes),
       bytes_(bytes_of(steps)),
-      steps_(context_, device_->modules(), device_->matmuls(), device_->convolutions(), steps),
+      steps_(context_, device_->modules(), device_->matmuls(), device_->cudnn(), steps),
       group_runs_(bytes_ <= kSmallBytes ? kSmallGroup : 1),
       finished_{Event(context_), Event(context_)},
       arg_words_(steps.arg_words),

@@ -53,11 +53,11 @@ bool is_empty(const plan::MatmulStep& step) {
 }  // namespace
 
 PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLibrary& matmuls,
-                             ConvLibrary& convolutions, const plan::PlanSteps& steps)
+                             CudnnLibrary& cudnn, const plan::PlanSteps& steps)
     : context_(context),
       modules_(modules),
       matmuls_(matmuls),
-      convolutions_(convolutions),
+      cudnn_(cudnn),
       last_writers_(steps.output_bytes.size()) {
   std::vector<kernel::KernelSource> sources;
   const auto writes = [&](const plan::BufferRef& buffer) {
@@ -78,9 +78,18 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
       steps_.emplace_back(ProductStep{*matmul, nullptr, {}, {}});
     } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
       writes(conv->c);
-      ConvCall call{*conv, convolutions_.convolution(*conv)};
+      ConvCall call{*conv, cudnn_.convolution(*conv)};
       if (call.convolution == nullptr)
         throw BackendError(fmt::format("{}: cuDNN takes the convolution no longer", conv->label));
+      steps_.emplace_back(std::move(call));
+    } else if (const auto* attention = std::get_if<plan::AttentionStep>(&step)) {
+      for (const plan::BufferRef& buffer : attention->writes) writes(buffer);
+      AttentionCallStep call{*attention, cudnn_.attention(*attention)};
+      if (call.call == nullptr ||
+          CudnnLibrary::workspace_bytes(*call.call) > attention->workspace_bytes) {
+        throw BackendError(
+            fmt::format("{}: cuDNN does not take its operands as they lie", attention->label));
+      }
       steps_.emplace_back(std::move(call));
     } else {
       const auto& sort = std::get<plan::SortStep>(step);
@@ -161,7 +170,7 @@ void PreparedSteps::count_work() {
   for (const auto& step : steps_) {
     if (const auto* launch = std::get_if<Launch>(&step)) {
       launches_ += launch->blocks > 0 ? 1 : 0;
-    } else if (std::holds_alternative<ConvCall>(step)) {
+    } else if (!std::holds_alternative<ProductStep>(step)) {
       ++library_calls_;
     } else {
       const auto& product = std::get<ProductStep>(step);
@@ -216,8 +225,20 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
   }
   if (const auto* call = std::get_if<ConvCall>(&steps_[step])) {
     const plan::ConvStep& conv = call->step;
-    convolutions_.run(*call->convolution, bound[conv.a], bound[conv.b], bound[conv.c],
-                      bound[conv.scratch], place.stream);
+    cudnn_.run(*call->convolution, bound[conv.a], bound[conv.b], bound[conv.c], bound[conv.scratch],
+               place.stream);
+    return;
+  }
+  if (const auto* call = std::get_if<AttentionCallStep>(&steps_[step])) {
+    std::vector<CUdeviceptr> addresses;
+    for (std::size_t i = 0; i < call->step.reads.size(); ++i) {
+      const auto& [buffer, strides, offset] = call->step.reads[i];
+      const bool logarithms = i == 5;
+      addresses.push_back(
+          operand(bound[buffer], offset, logarithms ? DType::f32 : call->step.dtype));
+    }
+    for (const plan::BufferRef& buffer : call->step.writes) addresses.push_back(bound[buffer]);
+    cudnn_.run(*call->call, addresses, bound[call->step.scratch], place.stream);
     return;
   }
   const auto& product = std::get<ProductStep>(steps_[step]);

@@ -48,7 +48,7 @@ class PreparedSteps {
  public:
   // The context is current. Throws BackendError with the compiler's words.
   PreparedSteps(const Context& context, Modules& modules, MatmulLibrary& matmuls,
-                ConvLibrary& convolutions, const plan::PlanSteps& steps);
+                CudnnLibrary& cudnn, const plan::PlanSteps& steps);
 
   // Finds the products for operands aligned as these are. Before issue, outside any capture.
   void bind(const Bound& bound);
@@ -93,6 +93,10 @@ class PreparedSteps {
     plan::ConvStep step;
     std::shared_ptr<const Convolution> convolution;
   };
+  struct AttentionCallStep {
+    plan::AttentionStep step;
+    std::shared_ptr<const AttentionCall> call;
+  };
 
   // A launch without its module.
   Launch lay_out(const plan::KernelStep& step);
@@ -106,8 +110,8 @@ class PreparedSteps {
   const Context& context_;
   Modules& modules_;
   MatmulLibrary& matmuls_;
-  ConvLibrary& convolutions_;
-  std::vector<std::variant<Launch, ProductStep, ConvCall>> steps_;
+  CudnnLibrary& cudnn_;
+  std::vector<std::variant<Launch, ProductStep, ConvCall, AttentionCallStep>> steps_;
   std::vector<std::optional<std::size_t>> last_writers_;
   std::size_t table_words_ = 0;
   bool checks_indices_ = false;

@@ -92,6 +92,10 @@ void OpenClExecutable::add(const plan::ConvStep& step) {
   throw BackendError(fmt::format("{}: OpenCL has no library for convolutions", step.label));
 }
 
+void OpenClExecutable::add(const plan::AttentionStep& step) {
+  throw BackendError(fmt::format("{}: OpenCL has no library for attention", step.label));
+}
+
 void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
                            Address arena, std::span<const std::uint64_t> args) {
   const std::uint64_t releases = device_->releases();

@@ -27,6 +27,7 @@ class OpenClExecutable final : public Executable {
   void add(const plan::MatmulStep& step);
   void add(const plan::SortStep& step);
   static void add(const plan::ConvStep& step);
+  static void add(const plan::AttentionStep& step);
   void write_error(const kernel::ErrorRecord& record);
 
   std::shared_ptr<DeviceContext> device_;

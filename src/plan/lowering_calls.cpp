@@ -1,4 +1,5 @@
-// Convolutions as calls of a library.
+// Convolutions and attention as calls of a library.
+#include <bit>
 #include <utility>
 
 #include "backend/backend.h"
@@ -83,6 +84,34 @@ Expr Lowering::convolution(ConvStep step, Expr a, Expr b) {
   value.attrs = attrs_of(step);
   const Expr result = insert(std::move(value));
   return to_weight && step.weight_channels_last ? permute(result, kToSecond) : result;
+}
+
+std::vector<Expr> Lowering::attention(AttentionStep step, std::span<const Expr> operands) {
+  step.dtype = operands[0].dtype();
+  const auto workspace = device_->backend.attention(device_->index, step);
+  if (!workspace) return {};
+  const auto like = [&](std::int64_t length, std::int64_t heads) {
+    return Shape{step.batch, length, heads, step.size};
+  };
+  Value first{.kind = ValueKind::Attention, .dtype = step.dtype};
+  first.shape = like(step.queries, step.heads);
+  for (std::size_t i = 0; i < operands.size(); ++i) first.in[i] = operands[i].id;
+  first.attrs = {step.gradient, step.causal, std::bit_cast<std::int64_t>(step.scale),
+                 static_cast<std::int64_t>(*workspace)};
+  std::vector<Expr> results{insert(std::move(first))};
+  const auto add = [&](const Shape& shape, DType dtype) {
+    Value next{.kind = ValueKind::StepResult, .dtype = dtype, .shape = shape};
+    next.in[0] = results.front().id;
+    next.number = static_cast<int>(results.size());
+    results.push_back(insert(std::move(next)));
+  };
+  if (step.gradient) {
+    add(like(step.keys, step.kv_heads), step.dtype);
+    add(like(step.keys, step.kv_heads), step.dtype);
+  } else {
+    add({step.batch, step.heads, step.queries}, DType::f32);
+  }
+  return results;
 }
 
 }  // namespace volta::plan
