@@ -1,0 +1,81 @@
+// Attention as one call of a library, its operands as they lie in memory.
+#include <gtest/gtest.h>
+
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+Tensor noise(const Shape& shape, std::uint64_t seed, DType dtype) {
+  manual_seed(seed);
+  return randn(shape, {.device = test_device()}).to(dtype).eval();
+}
+
+bool has_library() {
+  const Tensor q = noise({1, 2, 64, 64}, 1, DType::bf16);
+  const Explanation plan = explain(scaled_dot_product_attention(q, q, q));
+  return plan.steps.size() == 1 || plan.steps.front().kind == "attention";
+}
+
+struct Sizes {
+  std::int64_t batch, heads, kv_heads, queries, keys, size;
+  bool causal;
+};
+
+// The output and the gradients of q, k and v, from operands of one dtype computed in another.
+std::vector<Tensor> attended(const Sizes& s, DType dtype, DType computed) {
+  std::vector<Tensor> leaves;
+  const Shape of_queries{s.batch, s.queries, s.heads, s.size},
+      of_keys{s.batch, s.keys, s.kv_heads, s.size};
+  for (int i = 0; i < 3; ++i) {
+    const Tensor values =
+        noise(i == 0 ? of_queries : of_keys, static_cast<std::uint64_t>(i), dtype);
+    leaves.push_back(values.clone().to(computed).eval());
+    leaves.back().set_requires_grad(true);
+  }
+  const auto heads_second = [](const Tensor& x) { return x.permute({0, 2, 1, 3}); };
+  const Tensor y = scaled_dot_product_attention(heads_second(leaves[0]), heads_second(leaves[1]),
+                                                heads_second(leaves[2]), {.causal = s.causal});
+  const Tensor g = noise(y.shape(), 7, dtype).to(computed);
+  (y * g).sum().backward();
+  std::vector<Tensor> results{y.detach()};
+  for (const Tensor& leaf : leaves) results.push_back(leaf.grad());
+  return results;
+}
+
+TEST(AttentionSteps, TheLibraryGivesWhatTheLoweringGives) {
+  if (!has_library()) GTEST_SKIP() << "no library for attention";
+  for (const Sizes& s : {Sizes{2, 4, 4, 64, 64, 64, false}, Sizes{2, 4, 4, 100, 100, 64, true},
+                         Sizes{1, 8, 2, 77, 130, 128, false}, Sizes{3, 2, 1, 256, 256, 32, true}}) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const std::vector<Tensor> library = attended(s, dtype, dtype),
+                                ours = attended(s, dtype, DType::f32);
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        const double largest = ours[i].abs().max().item<double>(),
+                     off = (ours[i] - library[i].to(DType::f32)).abs().max().item<double>();
+        EXPECT_LE(off, (dtype == DType::bf16 ? 2e-2 : 3e-3) * largest)
+            << "result " << i << " of " << s.queries << " queries";
+      }
+    }
+  }
+}
+
+// q, k and v are parts of one projection's result: nothing is copied, and the output is written as
+// the next layer reads it.
+TEST(AttentionSteps, OperandsAreReadWhereTheyLie) {
+  if (!has_library()) GTEST_SKIP() << "no library for attention";
+  const Tensor qkv = noise({2, 64, 3 * 4 * 64}, 1, DType::bf16);
+  const auto attention = [&] {
+    const Tensor parts = qkv.reshape({2, 64, 3, 4, 64}).permute({2, 0, 3, 1, 4});
+    return scaled_dot_product_attention(parts[0], parts[1], parts[2], {.causal = true})
+        .permute({0, 2, 1, 3})
+        .reshape({2, 64, 256});
+  };
+  const Explanation plan = explain(attention());
+  EXPECT_EQ(plan.kernels(), 0);
+  EXPECT_EQ(plan.library_calls(), 1);
+}
+
+}  // namespace
+}  // namespace volta
