@@ -40,7 +40,7 @@ VOLTA_API int num_threads();
 
 // The kernels and library calls that computing these tensors now would run.
 struct StepInfo {
-  std::string kind;  // "kernel", "matmul", "convolution" or "sort"
+  std::string kind;  // "kernel", "matmul", "convolution", "attention" or "sort"
   std::string what;  // the operations in it
   std::string schedule;
   std::uint64_t bytes_read = 0;
