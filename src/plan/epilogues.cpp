@@ -28,8 +28,9 @@ class Finder {
     }
   }
 
-  // What follows the product; `last` is -1 where that is nothing a library does.
-  Chain chain(int id) const {
+  // What follows the product, a ReLU among it or not; `last` is -1 where that is nothing a library
+  // does.
+  Chain chain(int id, bool with_relu) const {
     const DType operands = at(at(id).in[0]).dtype, result = at(id).dtype;
     const bool halves = size_of(operands) == 2;
     if (result != DType::f32 || (!halves && operands != DType::f32)) return {};
@@ -51,7 +52,7 @@ class Finder {
         if (bias < 0) break;
         chain.bias = bias;
       } else if (v.kind == ValueKind::Scalar && v.op == ScalarOp::maximum) {
-        if (chain.relu || !is_zero(v.in[0] == now ? v.in[1] : v.in[0])) break;
+        if (!with_relu || chain.relu || !is_zero(v.in[0] == now ? v.in[1] : v.in[0])) break;
         chain.relu = true;
       } else {
         break;
@@ -102,13 +103,7 @@ void Lowering::fuse_epilogues(const graph::Batch& batch) {
   if (!products) return;
   const std::vector<int> uses = count_uses(batch);
   const Finder finder(values, uses);
-  std::vector<Chain> chains(values.size());  // at the last value of each
-  bool any = false;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Value& v = values[i];
-    if (v.kind != ValueKind::Matmul || v.shape.rank() != 2) continue;
-    const Chain chain = finder.chain(static_cast<int>(i));
-    if (chain.last < 0) continue;
+  const auto takes = [&](const Value& v, const Chain& chain) {
     const Value& left = values[static_cast<std::size_t>(v.in[0])];
     MatmulStep step;
     step.dtype = left.dtype;
@@ -119,7 +114,20 @@ void Lowering::fuse_epilogues(const graph::Batch& batch) {
     step.k = left.shape[step.transpose_a ? 0 : 1];
     step.has_bias = chain.bias >= 0;
     step.relu = chain.relu;
-    if (!device_->backend.fuses(device_->index, step)) continue;
+    return device_->backend.fuses(device_->index, step);
+  };
+  std::vector<Chain> chains(values.size());  // at the last value of each
+  bool any = false;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Value& v = values[i];
+    if (v.kind != ValueKind::Matmul || v.shape.rank() != 2) continue;
+    const auto fused = [&](bool with_relu) {
+      const Chain chain = finder.chain(static_cast<int>(i), with_relu);
+      return chain.last >= 0 && takes(v, chain) ? chain : Chain{};
+    };
+    Chain chain = fused(true);
+    if (chain.last < 0) chain = fused(false);
+    if (chain.last < 0) continue;
     chains[static_cast<std::size_t>(chain.last)] = chain;
     any = true;
   }

@@ -138,7 +138,7 @@ class OneDnnConv final : public Conv {
     const std::size_t blocks = step.kind == ConvStep::Kind::WeightGrad ? calls_.size() : 1;
     packed_bytes_ = (weights_->get_size() + 255) / 256 * 256;
     const bool as_it_is = *weights_ == user_weights_ && blocks == 1;
-    if (!as_it_is) packed_.resize(blocks * packed_bytes_ / sizeof(float));
+    if (!as_it_is) workspace_bytes_ = blocks * packed_bytes_;
     const dnnl::reorder::primitive_desc turn =
         step.kind == ConvStep::Kind::WeightGrad
             ? dnnl::reorder::primitive_desc(onednn_engine(), *weights_, onednn_engine(),
@@ -151,14 +151,16 @@ class OneDnnConv final : public Conv {
   void run(const void* a, const void* b, void* c) override {
     // Addresses live in the memory objects: one run at a time.
     const std::lock_guard<std::mutex> lock(mutex_);
+    packed_ = workspace_bytes_ == 0 ? nullptr
+                                    : reinterpret_cast<float*>(thread_workspace(workspace_bytes_));
     switch (step_.kind) {
       case ConvStep::Kind::Forward:
         return run_parts(a, turned(b), c);
       case ConvStep::Kind::InputGrad:
         return run_parts(c, turned(b), a);
       case ConvStep::Kind::WeightGrad:
-        run_parts(a, packed_.empty() ? c : packed_.data(), b);
-        if (!packed_.empty()) collect(c);
+        run_parts(a, packed_ == nullptr ? c : packed_, b);
+        if (packed_ != nullptr) collect(c);
     }
   }
 
@@ -245,12 +247,12 @@ class OneDnnConv final : public Conv {
 
   // The weights in the library's order.
   void* turned(const void* weights) {
-    if (packed_.empty()) return const_cast<void*>(weights);
+    if (packed_ == nullptr) return const_cast<void*>(weights);
     const dnnl::memory from(user_weights_, onednn_engine(), const_cast<void*>(weights)),
-        to(*weights_, onednn_engine(), packed_.data());
+        to(*weights_, onednn_engine(), packed_);
     dnnl::stream stream(onednn_engine());
     turn_.execute(stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
-    return packed_.data();
+    return packed_;
   }
 
   // The parts' sums, added up in order, in the caller's order.
@@ -260,12 +262,11 @@ class OneDnnConv final : public Conv {
     platform::parallel_for(static_cast<std::int64_t>(elements), kSumGrain,
                            [&](std::int64_t begin, std::int64_t end) {
                              for (std::size_t part = 1; part < calls_.size(); ++part) {
-                               const float* more = packed_.data() + part * stride;
-                               for (std::int64_t i = begin; i < end; ++i)
-                                 packed_[static_cast<std::size_t>(i)] += more[i];
+                               const float* more = packed_ + part * stride;
+                               for (std::int64_t i = begin; i < end; ++i) packed_[i] += more[i];
                              }
                            });
-    const dnnl::memory from(*weights_, onednn_engine(), packed_.data()),
+    const dnnl::memory from(*weights_, onednn_engine(), packed_),
         to(user_weights_, onednn_engine(), weights);
     dnnl::stream stream(onednn_engine());
     turn_.execute(stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
@@ -300,8 +301,9 @@ class OneDnnConv final : public Conv {
   std::optional<Desc> weights_;  // as the library wants them
   Desc user_weights_;
   dnnl::reorder turn_;
-  std::size_t packed_bytes_ = 0;  // of one set of weights
-  std::vector<float> packed_;     // empty: the library takes the caller's
+  std::size_t packed_bytes_ = 0;     // of one set of weights
+  std::size_t workspace_bytes_ = 0;  // 0: the library takes the caller's weights
+  float* packed_ = nullptr;  // of this run: weights in the library's order, or sums of parts
 };
 
 }  // namespace

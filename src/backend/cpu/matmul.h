@@ -22,7 +22,7 @@ VOLTA_BACKEND_API std::unique_ptr<Matmul> make_generic_matmul(const plan::Matmul
 // f32 only; null in a build without oneDNN or with VOLTA_ONEDNN=off.
 VOLTA_BACKEND_API std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& step);
 
-// Whether make_onednn_matmul does the step's bias and ReLU too.
+// Whether make_onednn_matmul does the step's epilogue too: a bias.
 bool fuses_epilogue(const plan::MatmulStep& step);
 
 // The step with operands that every implementation takes: a batch of equal matrices one below the

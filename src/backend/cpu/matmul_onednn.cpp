@@ -121,17 +121,11 @@ class OneDnnMatmul final : public Matmul {
     const Desc b = matrix(count, s.k, columns, s.stride_b, depth_step_b(), column_step_b());
     const Desc c = matrix(count, rows, columns, s.stride_c, s.ldc, 1);
     Tile tile{batch, row, column, {}, {}, {}, {}, {}, {}, dnnl::stream(onednn_engine())};
-    dnnl::primitive_attr attr;
-    if (s.relu) {
-      dnnl::post_ops after;
-      after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-      attr.set_post_ops(after);
-    }
     const Desc bias({1, columns}, dnnl::memory::data_type::f32, Dims{columns, 1});
     // oneDNN caches primitives: tiles of one shape share the code.
     tile.primitive =
         dnnl::matmul({s.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c),
-                      attr, onednn_engine()});
+                      onednn_engine()});
     if (s.has_bias) tile.bias = dnnl::memory(bias, onednn_engine(), nullptr);
     tile.a = dnnl::memory(a, onednn_engine(), nullptr);
     tile.b = dnnl::memory(b, onednn_engine(), nullptr);
@@ -278,8 +272,9 @@ class LongMatmul final : public Matmul {
 }  // namespace
 
 bool fuses_epilogue(const plan::MatmulStep& step) {
-  return onednn_is_on() && step.dtype == DType::f32 && step.k > 0 && !SwappedMatmul::suits(step) &&
-         LongMatmul::pieces(step) == 1;
+  // oneDNN's ReLU makes 0 of NaN.
+  return onednn_is_on() && step.dtype == DType::f32 && step.k > 0 && !step.relu &&
+         !SwappedMatmul::suits(step) && LongMatmul::pieces(step) == 1;
 }
 
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {

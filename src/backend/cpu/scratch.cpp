@@ -11,6 +11,7 @@
 namespace volta::cpu {
 namespace {
 
+template <int number>
 struct Scratch {
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
@@ -19,10 +20,9 @@ struct Scratch {
   std::size_t size = 0;
 };
 
-}  // namespace
-
-std::byte* thread_scratch(std::size_t bytes) {
-  auto& [memory, size] = ThreadOwned<Scratch>::get();
+template <int number>
+std::byte* grown(std::size_t bytes) {
+  auto& [memory, size] = ThreadOwned<Scratch<number>>::get();
   if (size < bytes) {
     const std::size_t rounded = std::max<std::size_t>((bytes + 4095) / 4096 * 4096, 64 * 1024);
     size = 0;  // should there be no memory
@@ -34,5 +34,10 @@ std::byte* thread_scratch(std::size_t bytes) {
   }
   return memory.get();
 }
+
+}  // namespace
+
+std::byte* thread_scratch(std::size_t bytes) { return grown<0>(bytes); }
+std::byte* thread_workspace(std::size_t bytes) { return grown<1>(bytes); }
 
 }  // namespace volta::cpu

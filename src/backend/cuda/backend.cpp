@@ -102,7 +102,8 @@ class CudaBackend final : public Backend {
   }
 
   bool fuses(int, const plan::MatmulStep& step) const override {
-    return libraries_->has_cublas && step.k > 0;
+    // Its ReLU has not been seen to keep NaN.
+    return libraries_->has_cublas && step.k > 0 && !step.relu;
   }
 
   ConvSupport convolution(int device, const plan::ConvStep& step) override {
