@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "backend/cuda/driver.h"
@@ -167,5 +168,20 @@ class TimedEvent {
   const Context& context_;
   CUevent event_ = nullptr;
 };
+
+// Seconds that one run takes on the device, from a few after a first one; nothing where `run`,
+// which enqueues one, says that it cannot.
+template <class Run>
+std::optional<double> seconds_of_a_run(const Context& context, const Run& run) {
+  constexpr int kRuns = 3;
+  if (!run()) return std::nullopt;
+  const TimedEvent begin(context), end(context);
+  begin.record();
+  for (int i = 0; i < kRuns; ++i) {
+    if (!run()) return std::nullopt;
+  }
+  end.record();
+  return end.seconds_since(begin) / kRuns;
+}
 
 }  // namespace volta::cuda

@@ -45,7 +45,6 @@ constexpr std::int64_t kMostWorkspace = std::int64_t{256} << 20;
 // Candidates that are built and timed, and the time they may take together.
 constexpr std::size_t kCandidates = 6;
 constexpr double kBudget = 0.1;
-constexpr int kTimedRuns = 3;
 
 enum Uid : std::int64_t { kA = 1, kB, kC };
 
@@ -162,18 +161,10 @@ class Trial {
     std::unordered_map<std::int64_t, void*> pack{{kA, pointer(operands_[0].address())},
                                                  {kB, pointer(operands_[1].address())},
                                                  {kC, pointer(operands_[2].address())}};
-    const auto run = [&] {
+    return seconds_of_a_run(context_, [&] {
       return graph.execute_plan_at_index(handle_, pack, pointer(workspace.address()), plan)
           .is_good();
-    };
-    if (!run()) return std::nullopt;
-    const TimedEvent begin(context_), end(context_);
-    begin.record();
-    for (int i = 0; i < kTimedRuns; ++i) {
-      if (!run()) return std::nullopt;
-    }
-    end.record();
-    return end.seconds_since(begin) / kTimedRuns;
+    });
   }
 
  private:

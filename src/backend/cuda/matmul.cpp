@@ -51,7 +51,6 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // NVIDIA's advi
 constexpr int kCandidates = 8;
 constexpr double kLeastTimedWork = 1e8;
 constexpr double kBudget = 0.1;
-constexpr int kTimedRuns = 3;
 constexpr std::uint32_t kAlignment = 16;  // what there is to align to
 
 struct Types {
@@ -289,18 +288,10 @@ std::size_t MatmulLibrary::fastest(
   }
   if (step.has_bias) set_bias(product, workspace_.address());
   const auto seconds = [&](std::size_t way) -> std::optional<double> {
-    const auto run = [&] {
+    return seconds_of_a_run(context_, [&] {
       return multiply(product, candidates[way].algo, address[0], address[1], address[2],
                       context_.stream()) == CUBLAS_STATUS_SUCCESS;
-    };
-    if (!run()) return std::nullopt;
-    const TimedEvent begin(context_), end(context_);
-    begin.record();
-    for (int i = 0; i < kTimedRuns; ++i) {
-      if (!run()) return std::nullopt;
-    }
-    end.record();
-    return end.seconds_since(begin) / kTimedRuns;
+    });
   };
   return fastest_way(thing, names, seconds, kBudget).value_or(0);
 }
