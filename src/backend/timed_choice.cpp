@@ -2,6 +2,7 @@
 #include "backend/timed_choice.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/counting.h"
 #include "kernel/emit.h"
@@ -25,24 +26,28 @@ std::optional<std::size_t> remembered_way(const TimedThing& thing,
 }
 
 std::optional<std::size_t> fastest_way(
-    const TimedThing& thing, std::span<const std::string> names,
-    const std::function<std::optional<double>(std::size_t)>& seconds, double budget) {
+    std::size_t count, const std::function<std::optional<double>(std::size_t)>& seconds,
+    double budget) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
   std::optional<std::size_t> best;
-  double least = 0, spent = 0;
+  double least = 0;
   int tried = 0;
-  for (std::size_t way = 0; way < names.size(); ++way) {
-    if (tried >= 2 && spent > budget) break;
+  for (std::size_t way = 0; way < count; ++way) {
+    if (tried >= 2 && std::chrono::duration<double>(Clock::now() - start).count() > budget) break;
     const std::optional<double> took = seconds(way);
     if (!took) continue;
     ++tried;
-    spent += *took;
-    count(live_counters().timings);
+    volta::count(live_counters().timings);
     if (best && *took >= least) continue;
     best = way;
     least = *took;
   }
-  if (best) kernel::KernelCache::instance().store(key_of(thing), names[*best]);
   return best;
+}
+
+void remember_way(const TimedThing& thing, const std::string& name) {
+  kernel::KernelCache::instance().store(key_of(thing), name);
 }
 
 }  // namespace volta

@@ -22,12 +22,15 @@ struct TimedThing {
 VOLTA_BACKEND_API std::optional<std::size_t> remembered_way(const TimedThing& thing,
                                                             std::span<const std::string> names);
 
-// The fastest way. `seconds` does the thing in one way and tells how long that took, or nothing
-// where it cannot be done so. The first two are always tried, the others while the tries together
-// took less than `budget` seconds. What was chosen is remembered before it is returned; nothing
-// where no way works.
+// The fastest of `count` ways. `seconds` does the thing in one way and tells how long that takes,
+// or nothing where it cannot be done so. The first two are always tried, the others while the tries
+// together, with all that they need, took less than `budget` seconds. Nothing where no way works.
 VOLTA_BACKEND_API std::optional<std::size_t> fastest_way(
-    const TimedThing& thing, std::span<const std::string> names,
-    const std::function<std::optional<double>(std::size_t)>& seconds, double budget);
+    std::size_t count, const std::function<std::optional<double>(std::size_t)>& seconds,
+    double budget);
+
+// For this process and later ones. What was chosen among some of the ways only, because memory was
+// short, is not to be remembered.
+VOLTA_BACKEND_API void remember_way(const TimedThing& thing, const std::string& name);
 
 }  // namespace volta

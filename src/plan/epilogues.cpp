@@ -45,7 +45,7 @@ class Finder {
       } else if (v.kind == ValueKind::Cast) {
         // Rounding, and back for a ReLU, which may as well come before it.
         if (!halves || (v.dtype != operands && v.dtype != DType::f32)) break;
-        rounded = v.dtype == operands;
+        rounded = rounded || v.dtype == operands;
       } else if (v.kind == ValueKind::Scalar && v.op == ScalarOp::add) {
         if (chain.bias >= 0 || chain.relu || rounded) break;
         const int bias = bias_of(v.in[0] == now ? v.in[1] : v.in[0], columns, operands);

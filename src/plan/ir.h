@@ -56,7 +56,7 @@ enum class ValueKind : std::uint8_t {
            // row in order stand (i32 or i64), [rows, count]; equal keys keep their order
   Attention,   // in: q, k, v, or for the gradient also the output, its gradient, the logarithms
                // (AttentionStep): the output or q's gradient; attrs: {is gradient, causal, bits of
-               // the scale, workspace}
+               // the scale, workspace, results with their heads first: a bit for each}
   StepResult,  // in: a Sort: the keys it found; an Attention: its result `number`, from 1 on
 };
 
@@ -204,6 +204,7 @@ class Lowering {
   void lower_node(graph::Node& node);
   void lay_out_images();
   Expr rebuilt(Value v, bool channels_last);
+  void turn_attentions(const graph::Batch& batch);
   void fuse_epilogues(const graph::Batch& batch);
   // All values anew, in order: make(number, value with its operands renamed, new numbers so far)
   // gives the one to take its place.
@@ -212,6 +213,7 @@ class Lowering {
   void turn_products(const graph::Batch& batch);
   void round_products(const graph::Batch& batch);
   std::vector<int> count_uses(const graph::Batch& batch) const;
+  std::vector<bool> wanted_values(const graph::Batch& batch) const;
   Expr operand_of(int i);
   Expr insert(Value value);
   Expr affine(Expr a, std::vector<std::int64_t> attrs, const Shape& shape);

@@ -152,6 +152,7 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(w
   lay_out_images();
   round_products(batch);
   turn_products(batch);
+  turn_attentions(batch);
   fuse_epilogues(batch);
 }
 
@@ -189,17 +190,28 @@ void Lowering::round_products(const graph::Batch& batch) {
   }
 }
 
-// Per value: the values that read it, and whoever holds it.
+// Per value: whether somebody holds it.
+std::vector<bool> Lowering::wanted_values(const graph::Batch& batch) const {
+  std::vector<bool> wanted(values.size(), false);
+  for (const Node* node : batch.nodes) {
+    const int value = node_values[node->index];
+    if (node->live && value >= 0) wanted[static_cast<std::size_t>(value)] = true;
+  }
+  return wanted;
+}
+
+// Per value: the values that read it, of those that are needed at all, and whoever holds it.
 std::vector<int> Lowering::count_uses(const graph::Batch& batch) const {
   std::vector<int> uses(values.size(), 0);
-  for (const Value& v : values) {
-    for (const int in : v.in) {
-      if (in >= 0) ++uses[static_cast<std::size_t>(in)];
-    }
-  }
   for (const Node* node : batch.nodes) {
     const int value = node_values[node->index];
     if (node->live && value >= 0) ++uses[static_cast<std::size_t>(value)];
+  }
+  for (std::size_t i = values.size(); i-- > 0;) {
+    if (uses[i] == 0) continue;
+    for (const int in : values[i].in) {
+      if (in >= 0) ++uses[static_cast<std::size_t>(in)];
+    }
   }
   return uses;
 }

@@ -1,4 +1,5 @@
 // Convolutions and attention as calls of a library.
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -97,7 +98,7 @@ std::vector<Expr> Lowering::attention(AttentionStep step, std::span<const Expr> 
   first.shape = like(step.queries, step.heads);
   for (std::size_t i = 0; i < operands.size(); ++i) first.in[i] = operands[i].id;
   first.attrs = {step.gradient, step.causal, std::bit_cast<std::int64_t>(step.scale),
-                 static_cast<std::int64_t>(*workspace)};
+                 static_cast<std::int64_t>(*workspace), 0};
   std::vector<Expr> results{insert(std::move(first))};
   const auto add = [&](const Shape& shape, DType dtype) {
     Value next{.kind = ValueKind::StepResult, .dtype = dtype, .shape = shape};
@@ -112,6 +113,42 @@ std::vector<Expr> Lowering::attention(AttentionStep step, std::span<const Expr> 
     add({step.batch, step.heads, step.queries}, DType::f32);
   }
   return results;
+}
+
+// A network wants the results of attention with the heads second last: they are one row for the
+// product that follows. What somebody holds with the heads first is written so at once.
+void Lowering::turn_attentions(const graph::Batch& batch) {
+  const auto is_result = [&](const Value& v) {
+    return v.kind == ValueKind::Attention ||
+           (v.kind == ValueKind::StepResult &&
+            values[static_cast<std::size_t>(v.in[0])].kind == ValueKind::Attention);
+  };
+  if (std::none_of(values.begin(), values.end(), is_result)) return;
+  const std::vector<int> uses = count_uses(batch);
+  const std::vector<bool> wanted = wanted_values(batch);
+  const std::vector<std::int64_t> turn{0, 2, 1, 3};
+  std::vector<bool> turned(values.size(), false);           // results
+  std::vector<std::int64_t> heads_first(values.size(), 0);  // per Attention: which of them
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Value& v = values[i];
+    if (v.kind != ValueKind::Permute || v.attrs != turn || !wanted[i]) continue;
+    const auto operand = static_cast<std::size_t>(v.in[0]);
+    const Value& result = values[operand];
+    if (!is_result(result) || uses[operand] != 1) continue;
+    const bool first = result.kind == ValueKind::Attention;
+    turned[operand] = true;
+    heads_first[first ? operand : static_cast<std::size_t>(result.in[0])] |=
+        std::int64_t{1} << (first ? 0 : result.number);
+  }
+  if (std::none_of(turned.begin(), turned.end(), [](bool is) { return is; })) return;
+  const std::vector<Value> before = values;
+  rebuild([&](std::size_t i, Value v, const std::vector<int>&) {
+    if (v.kind == ValueKind::Permute && turned[static_cast<std::size_t>(before[i].in[0])])
+      return Expr{this, v.in[0]};
+    if (v.kind == ValueKind::Attention) v.attrs[4] = heads_first[i];
+    if (turned[i]) v.shape = {v.shape[0], v.shape[2], v.shape[1], v.shape[3]};
+    return insert(std::move(v));
+  });
 }
 
 }  // namespace volta::plan

@@ -100,6 +100,7 @@ StepDraft attention_step(const std::vector<Value>& values, const Grouping& group
   a.causal = v.attrs[1] != 0;
   a.scale = std::bit_cast<double>(v.attrs[2]);
   a.workspace_bytes = static_cast<std::uint64_t>(v.attrs[3]);
+  a.heads_first = static_cast<unsigned>(v.attrs[4]);
   a.dtype = v.dtype;
   a.batch = shape(0)[0];
   a.heads = shape(0)[1];

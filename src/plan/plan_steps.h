@@ -124,7 +124,7 @@ struct SortStep {
 // Forward: reads q, k, v; writes the output [batch, queries, heads, size] and the logarithms of the
 // sums of exponentials [batch, heads, queries], f32. Gradient: reads q, k, v, the output, its
 // gradient (both like q) and the logarithms; writes the gradients of q, k and v, [batch, length,
-// heads, size].
+// heads, size]. What heads_first says is written [batch, heads, length, size].
 struct AttentionStep {
   struct Operand {
     BufferRef buffer;
@@ -132,6 +132,7 @@ struct AttentionStep {
     std::int64_t offset = 0;                // elements
   };
   bool gradient = false, causal = false;
+  unsigned heads_first = 0;  // a bit for each result
   DType dtype = DType::f16;  // of everything but the logarithms
   double scale = 1;
   std::int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <vector>
 
@@ -42,6 +43,10 @@ namespace {
 
 // What a plan may ask for besides its operands.
 constexpr std::int64_t kMostWorkspace = std::int64_t{256} << 20;
+// What it may ask for where memory was too short to try one.
+constexpr std::int64_t kLittleWorkspace = std::int64_t{4} << 20;
+// Calls that are kept, of each kind. Plans have their own by themselves.
+constexpr std::size_t kMostKept = 1024;
 // Candidates that are built and timed, and the time they may take together.
 constexpr std::size_t kCandidates = 6;
 constexpr double kBudget = 0.1;
@@ -117,6 +122,14 @@ std::vector<fe::NumericalNote_t> unwanted(const ConvStep& s) {
   return notes;
 }
 
+// Into a table that begins anew when it is full.
+template <class Table>
+void keep(Table& table, const typename Table::key_type& key,
+          const typename Table::mapped_type& call) {
+  if (table.size() >= kMostKept) table.clear();
+  table[key] = call;
+}
+
 void* pointer(CUdeviceptr address) { return std::bit_cast<void*>(address); }
 
 std::array<std::int64_t, 3> element_counts(const ConvStep& s) {
@@ -140,23 +153,30 @@ class Trial {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const std::size_t bytes = static_cast<std::size_t>(counts[i]) * size_of(step.dtype);
       operands_[i] = DeviceMemory::try_allocate(context, bytes);
-      if (!operands_[i]) return;
+      if (!operands_[i]) {
+        was_short_ = true;
+        return;
+      }
       context.check(
           context.driver().cuMemsetD8Async(operands_[i].address(), 0, bytes, context.stream()),
           "clearing memory");
     }
-    is_ready_ = true;
   }
-  bool is_ready() const { return is_ready_; }
+  // A candidate was not tried for want of memory.
+  bool was_short() const { return was_short_; }
 
   // Seconds of one run; nothing where there is no memory for it or it fails.
   std::optional<double> seconds(const fe::graph::Graph& graph, std::int64_t plan) {
     std::int64_t bytes = 0;
-    if (graph.get_workspace_size_plan_at_index(plan, bytes).is_bad()) return std::nullopt;
+    if (!operands_.back() || graph.get_workspace_size_plan_at_index(plan, bytes).is_bad())
+      return std::nullopt;
     DeviceMemory workspace;
     if (bytes > 0) {
       workspace = DeviceMemory::try_allocate(context_, static_cast<std::size_t>(bytes));
-      if (!workspace) return std::nullopt;
+      if (!workspace) {
+        was_short_ = true;
+        return std::nullopt;
+      }
     }
     std::unordered_map<std::int64_t, void*> pack{{kA, pointer(operands_[0].address())},
                                                  {kB, pointer(operands_[1].address())},
@@ -171,7 +191,7 @@ class Trial {
   const Context& context_;
   cudnnHandle_t handle_;
   std::array<DeviceMemory, 3> operands_;
-  bool is_ready_ = false;
+  bool was_short_ = false;
 };
 
 std::string text_of(const ConvStep& s) {
@@ -237,10 +257,13 @@ std::shared_ptr<const Convolution> CudnnLibrary::convolution(const ConvStep& s) 
   const auto found = convolutions_.find(key);
   if (found != convolutions_.end()) return found->second;
   if (!start()) return nullptr;
-  return convolutions_[key] = plan(s);
+  bool short_of_memory = false;
+  auto planned = plan(s, short_of_memory);
+  if (planned != nullptr || !short_of_memory) keep(convolutions_, key, planned);
+  return planned;
 }
 
-std::shared_ptr<const Convolution> CudnnLibrary::plan(const ConvStep& step) {
+std::shared_ptr<const Convolution> CudnnLibrary::plan(const ConvStep& step, bool& short_of_memory) {
   const auto convolution = std::make_shared<Convolution>();
   fe::graph::Graph& graph = convolution->graph;
   describe(step, graph);
@@ -274,10 +297,22 @@ std::shared_ptr<const Convolution> CudnnLibrary::plan(const ConvStep& step) {
     const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
       if (built >= kCandidates || !build(candidate)) return std::nullopt;
       ++built;
-      if (!trial.is_ready()) return built == 1 ? std::optional(0.0) : std::nullopt;
       return trial.seconds(graph, static_cast<std::int64_t>(candidate));
     };
-    way = fastest_way(thing, names, seconds, kBudget);
+    way = fastest_way(names.size(), seconds, kBudget);
+    short_of_memory = trial.was_short();
+    if (way && !short_of_memory) remember_way(thing, names[*way]);
+    // Without memory to try them in: the first that needs none but its operands'.
+    for (std::size_t candidate = 0; !way && short_of_memory && candidate < names.size();
+         ++candidate) {
+      std::int64_t bytes = 0;
+      if (build(candidate) &&
+          graph.get_workspace_size_plan_at_index(static_cast<std::int64_t>(candidate), bytes)
+              .is_good() &&
+          bytes <= kLittleWorkspace) {
+        way = candidate;
+      }
+    }
   }
   if (!way) return nullptr;
   convolution->plan = static_cast<std::int64_t>(*way);
@@ -318,6 +353,7 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::attention(const plan::Attenti
   std::vector<std::int64_t> key{static_cast<std::int64_t>(s.dtype),
                                 s.gradient,
                                 s.causal,
+                                s.heads_first,
                                 std::bit_cast<std::int64_t>(s.scale),
                                 s.batch,
                                 s.heads,
@@ -331,7 +367,9 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::attention(const plan::Attenti
   const auto found = attentions_.find(key);
   if (found != attentions_.end()) return found->second;
   if (!start()) return nullptr;
-  return attentions_[key] = plan(s);
+  auto planned = plan(s);
+  keep(attentions_, key, planned);
+  return planned;
 }
 
 std::shared_ptr<const AttentionCall> CudnnLibrary::plan(const plan::AttentionStep& s) {
@@ -354,9 +392,12 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::plan(const plan::AttentionSte
     return graph.tensor(
         fe::graph::Tensor_attributes().set_uid(++uid).set_dim(shape).set_stride(strides));
   };
+  unsigned written = 0;
   const auto write = [&](const TensorHandle& tensor, const Dims& d) {
+    const bool heads_first = (s.heads_first >> written++ & 1) != 0;
     tensor->set_output(true).set_uid(++uid).set_dim(d).set_stride(
-        {d[1] * d[2] * d[3], d[3], d[1] * d[3], 1});
+        heads_first ? Dims{d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}
+                    : Dims{d[1] * d[2] * d[3], d[3], d[1] * d[3], 1});
   };
   const Dims rows{s.batch, s.heads, s.queries, 1},
       row_strides{s.heads * s.queries, s.queries, 1, 1};
@@ -392,10 +433,17 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::plan(const plan::AttentionSte
         .set_stride(row_strides)
         .set_data_type(fe::DataType_t::FLOAT);
   }
+  // The gradient's sums are f32, several of them for the same bits every time.
+  const std::int64_t most = kMostWorkspace + 4 * static_cast<std::int64_t>(sizeof(float)) *
+                                                 s.batch * s.heads * std::max(s.queries, s.keys) *
+                                                 s.size;
   std::int64_t bytes = 0;
   if (graph.validate().is_bad() || graph.build_operation_graph(handle_).is_bad() ||
-      graph.create_execution_plans({fe::HeurMode_t::A}).is_bad() ||
-      graph.check_support(handle_).is_bad() ||
+      graph.create_execution_plans({fe::HeurMode_t::A}).is_bad()) {
+    return nullptr;
+  }
+  graph.deselect_workspace_greater_than(most);
+  if (graph.check_support(handle_).is_bad() ||
       graph.build_plans(handle_, fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_bad() ||
       graph.get_workspace_size(bytes).is_bad()) {
     return nullptr;

@@ -45,8 +45,8 @@ class CudnnLibrary {
   using Key = std::array<std::int64_t, 20>;
 
   bool start();
-  std::shared_ptr<const Convolution> plan(const plan::ConvStep& step);
-
+  // Null where the library does not take it; `short_of_memory` where it might another time.
+  std::shared_ptr<const Convolution> plan(const plan::ConvStep& step, bool& short_of_memory);
   std::shared_ptr<const AttentionCall> plan(const plan::AttentionStep& step);
   void check_run(bool good, const std::string& message, const char* what) const;
 

@@ -48,6 +48,7 @@ namespace {
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 // Algorithms that are timed, for products of at least so many multiply-adds, and the seconds that
 // may take.
+constexpr std::size_t kMostKept = 4096;  // products, of all shapes met
 constexpr int kCandidates = 8;
 constexpr double kLeastTimedWork = 1e8;
 constexpr double kBudget = 0.1;
@@ -155,6 +156,7 @@ std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& st
   if (!start()) return nullptr;
   const auto found = products_.find(key);
   if (found != products_.end()) return found->second;
+  if (products_.size() >= kMostKept) products_.clear();  // plans have their own by themselves
   return products_[key] = plan(step, aligned);
 }
 
@@ -293,7 +295,10 @@ std::size_t MatmulLibrary::fastest(
                       context_.stream()) == CUBLAS_STATUS_SUCCESS;
     });
   };
-  return fastest_way(thing, names, seconds, kBudget).value_or(0);
+  const std::optional<std::size_t> way = fastest_way(names.size(), seconds, kBudget);
+  if (!way) return 0;
+  remember_way(thing, names[*way]);
+  return *way;
 }
 
 cublasStatus_t MatmulLibrary::multiply(const Product& product,
