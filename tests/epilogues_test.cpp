@@ -144,5 +144,63 @@ TEST(Epilogues, GradientsGoThrough) {
   for (std::size_t i = 0; i < wide.size(); ++i) expect_near(narrow[i], wide[i], 3e-6);
 }
 
+// Whether GELU is part of a product of halves here.
+bool fuses_gelu() {
+  const Layer layer({96, 64}, 80, DType::bf16);
+  return explain(gelu(linear(layer.x, layer.w, layer.b), {.tanh = true})).kernels() == 0;
+}
+
+// Two layers with GELU between them, and their gradients, computed in one dtype.
+std::vector<Tensor> two_layers(DType stored, DType computed, bool with_bias) {
+  std::vector<Tensor> leaves;
+  const auto leaf = [&](const Shape& shape, std::uint64_t seed) {
+    Tensor values = noise(shape, seed, stored).to(computed).eval();
+    values.set_requires_grad(true);
+    leaves.push_back(values);
+    return values;
+  };
+  const Tensor x = leaf({96, 64}, 1), w = leaf({80, 64}, 2), v = leaf({72, 80}, 3);
+  const Tensor b = with_bias ? leaf({80}, 4) : Tensor();
+  const Tensor h = gelu(linear(x, w, b), {.tanh = true});
+  const Tensor y = linear(h, v);
+  y.backward(noise({96, 72}, 5, stored).to(computed));
+  std::vector<Tensor> results{y.detach()};
+  for (const Tensor& value : leaves) results.push_back(value.grad());
+  for (Tensor& result : results) result.eval();
+  return results;
+}
+
+TEST(Epilogues, GeluAndItsGradientArePartsOfProducts) {
+  if (!fuses_gelu()) GTEST_SKIP() << "products have no GELU here";
+  for (const bool with_bias : {true, false}) {
+    const std::vector<Tensor> fused = two_layers(DType::bf16, DType::bf16, with_bias),
+                              plain = two_layers(DType::bf16, DType::f64, with_bias);
+    for (std::size_t i = 0; i < plain.size(); ++i) expect_near(fused[i], plain[i], 1e-2);
+  }
+  // The gradient of the bias alone is a kernel's: the library's takes three times as long.
+  Layer layer({96, 64}, 80, DType::bf16);
+  Tensor v = noise({72, 80}, 5, DType::bf16);
+  for (Tensor* t : {&layer.x, &layer.w, &layer.b, &v}) t->set_requires_grad(true);
+  const Tensor y = linear(gelu(linear(layer.x, layer.w, layer.b), {.tanh = true}), v);
+  y.backward(noise({96, 72}, 6, DType::bf16));
+  const std::vector<Tensor> results{y.detach(), layer.x.grad(), layer.w.grad(), layer.b.grad(),
+                                    v.grad()};
+  const Explanation plan = explain(std::span<const Tensor>(results));
+  EXPECT_EQ(plan.library_calls(), 6) << plan;
+  EXPECT_LE(plan.kernels(), 2) << plan;
+}
+
+// Where kernels read the result anyway, they add the bias.
+TEST(Epilogues, KernelsAddTheBiasOnTheWay) {
+  if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
+  const Layer layer({96, 64}, 80);
+  const Tensor other = noise({96, 80}, 9);
+  const Tensor y = linear(layer.x, layer.w, layer.b) * other;
+  const Explanation plan = explain(y);
+  EXPECT_EQ(plan.kernels(), 1);
+  EXPECT_EQ(plan.steps.front().what.find("bias"), std::string::npos);
+  expect_near(y, layer.wide_sum() * other.to(DType::f64), 1e-6);
+}
+
 }  // namespace
 }  // namespace volta

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
+
 #include <cstdint>
 #include <vector>
 
@@ -46,13 +49,58 @@ TEST(MatmulProgramTest, AddsABiasAndCutsOffWhatIsNegative) {
   plan::MatmulStep step;
   step.m = step.n = step.k = 2;
   step.lda = step.ldb = step.ldc = 2;
-  step.has_bias = step.relu = true;
+  step.has_bias = true;
+  step.activation = plan::Activation::Relu;
   step.bias = {Ref::Kind::Leaf, 2, 0};
   const plan::KernelStep lowered = lower_matmul(step);
   std::vector<Bytes> buffers{bytes_of<float>({1, 2, 3, 4}), bytes_of<float>({1, 0, 0, -1}),
                              Bytes(4 * sizeof(float)), bytes_of<float>({-2, 3})};
   run_reference(*lowered.program, lowered.segments[0].ints, pointers(buffers), nullptr, nullptr);
   EXPECT_EQ(buffers[2], bytes_of<float>({0, 1, 1, 0}));
+}
+
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+plan::MatmulStep row_times_two() {
+  plan::MatmulStep step;
+  step.m = step.k = 1;
+  step.n = 4;
+  step.lda = 1;
+  step.ldb = step.ldc = 4;
+  step.other = {Ref::Kind::Leaf, 3, 0};
+  return step;
+}
+
+TEST(MatmulProgramTest, GeluKeepsWhatItWasAppliedTo) {
+  plan::MatmulStep step = row_times_two();
+  step.activation = plan::Activation::Gelu;
+  step.keeps_input = true;
+  const plan::KernelStep lowered = lower_matmul(step);
+  std::vector<Bytes> buffers{bytes_of<float>({2}), bytes_of<float>({-1, 0.25f, 1, 40}),
+                             Bytes(4 * sizeof(float)), Bytes(4 * sizeof(float))};
+  run_reference(*lowered.program, lowered.segments[0].ints, pointers(buffers), nullptr, nullptr);
+  EXPECT_EQ(buffers[3], bytes_of<float>({-2, 0.5f, 2, 80}));
+  const auto* results = reinterpret_cast<const float*>(buffers[2].data());
+  const double inputs[] = {-2, 0.5, 2, 80};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(results[i], gelu(inputs[i]), 1e-6);
+}
+
+TEST(MatmulProgramTest, GradientOfGelu) {
+  plan::MatmulStep step = row_times_two();
+  step.activation = plan::Activation::GeluGradient;
+  const plan::KernelStep lowered = lower_matmul(step);
+  std::vector<Bytes> buffers{bytes_of<float>({2}), bytes_of<float>({1, 1, 1, 1}),
+                             Bytes(4 * sizeof(float)),
+                             bytes_of<float>({-3e30f, -0.7f, 0.3f, 5e9f})};
+  run_reference(*lowered.program, lowered.segments[0].ints, pointers(buffers), nullptr, nullptr);
+  const auto* results = reinterpret_cast<const float*>(buffers[2].data());
+  const auto slope = [](double x) { return (gelu(x + 1e-6) - gelu(x - 1e-6)) / 2e-6; };
+  EXPECT_EQ(results[0], 0);
+  EXPECT_NEAR(results[1], 2 * slope(-0.7), 1e-6);
+  EXPECT_NEAR(results[2], 2 * slope(0.3), 1e-6);
+  EXPECT_EQ(results[3], 2);
 }
 
 TEST(MatmulProgramTest, LargeOperandsNeedWideIndices) {

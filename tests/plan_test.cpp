@@ -73,6 +73,7 @@ TEST(ReductionChunks, DependOnExtentsAlone) {
   EXPECT_EQ(reduction_chunks(128, 1024, false, true), 8);
   EXPECT_EQ(reduction_chunks(8192, 8192, false, true), 64);
   EXPECT_EQ(reduction_chunks(1000, 64, false, true), 10);
+  EXPECT_EQ(reduction_chunks(262144, 64, false, true), 2048);
   EXPECT_EQ(reduction_chunks(1'000'000, 65536, false, true), 1);
   EXPECT_EQ(reduction_chunks(128, 1024, false, false), 1);
   EXPECT_EQ(reduction_chunks(127, 10, false, true), 1);

@@ -3,8 +3,10 @@
 #include "backend/matmul_program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
+#include <numbers>
 #include <utility>
 
 #include "kernel/observer.h"
@@ -17,6 +19,7 @@ using kernel::Instr;
 using kernel::InstrKind;
 using kernel::Int;
 using kernel::Program;
+using kernel::ScalarOp;
 using plan::MatmulStep;
 
 // Rows of at least this length with few results are summed by several threads each.
@@ -55,36 +58,43 @@ class Builder {
         load(1, index(step_.stride_b, depth, column, step_.ldb, step_.transpose_b, step_.offset_b));
     const DType dtype = accumulator(step_.dtype);
     const int product =
-        add({.kind = InstrKind::Op, .dtype = dtype, .op = kernel::ScalarOp::mul, .a = a, .b = b});
+        add({.kind = InstrKind::Op, .dtype = dtype, .op = ScalarOp::mul, .a = a, .b = b});
     const int sum = add(
         {.kind = InstrKind::Reduce, .dtype = dtype, .reduce = kernel::ReduceOp::Sum, .a = product});
     int result = sum;
     if (step_.has_bias) {
-      program_->slots.push_back({step_.result_dtype(), true, false});
-      buffers.push_back(step_.bias);
-      Instr bias{.kind = InstrKind::Load, .dtype = step_.result_dtype(), .slot = 3};
+      Instr bias{.kind = InstrKind::Load,
+                 .dtype = step_.result_dtype(),
+                 .slot = add_slot(step_.bias, false, buffers)};
       bias.index.terms.push_back({column, Int::literal(1)});
-      const int loaded = convert(add(std::move(bias)), step_.result_dtype(), dtype);
-      result = add({.kind = InstrKind::Op,
-                    .dtype = dtype,
-                    .op = kernel::ScalarOp::add,
-                    .a = result,
-                    .b = loaded});
+      result =
+          op(ScalarOp::add, result, convert(add(std::move(bias)), step_.result_dtype(), dtype));
     }
-    if (step_.relu) {
-      const int zero = add({.kind = InstrKind::Const, .dtype = dtype});
-      result = add({.kind = InstrKind::Op,
-                    .dtype = dtype,
-                    .op = kernel::ScalarOp::maximum,
-                    .a = result,
-                    .b = zero});
+    if (step_.keeps_input) {
+      store(add_slot(step_.other, true, buffers), result, row, column);
+      // As a reader of what was kept would see it.
+      result = convert(convert(result, dtype, step_.result_dtype()), step_.result_dtype(), dtype);
     }
-    Instr store{.kind = InstrKind::Store,
-                .dtype = step_.result_dtype(),
-                .a = convert(result, dtype, step_.result_dtype()),
-                .slot = 2};
-    store.index = index(step_.stride_c, row, column, step_.ldc, false, 0);
-    add(std::move(store));
+    switch (step_.activation) {
+      case plan::Activation::None:
+        break;
+      case plan::Activation::Relu:
+        result = op(ScalarOp::maximum, result, number(0));
+        break;
+      case plan::Activation::Gelu:
+        result = op(ScalarOp::mul, result, gelu_gate(result));
+        break;
+      case plan::Activation::GeluGradient: {
+        Instr at{.kind = InstrKind::Load,
+                 .dtype = step_.result_dtype(),
+                 .slot = add_slot(step_.other, false, buffers)};
+        at.index = index(step_.stride_c, row, column, step_.ldc, false, 0);
+        const int x = convert(add(std::move(at)), step_.result_dtype(), dtype);
+        result = op(ScalarOp::mul, result, gelu_slope(x));
+        break;
+      }
+    }
+    store(2, result, row, column);
 
     program_->schedule.kind = kernel::ScheduleKind::Row;
     const bool few = step_.batch * step_.m * step_.n < kFewResults;
@@ -112,6 +122,54 @@ class Builder {
   int add(Instr instr) {
     program_->instrs.push_back(std::move(instr));
     return static_cast<int>(program_->instrs.size()) - 1;
+  }
+
+  int add_slot(const plan::BufferRef& buffer, bool written, std::vector<plan::BufferRef>& buffers) {
+    program_->slots.push_back({step_.result_dtype(), !written, written});
+    buffers.push_back(buffer);
+    return static_cast<int>(program_->slots.size()) - 1;
+  }
+
+  void store(int slot, int value, int row, int column) {
+    Instr instr{.kind = InstrKind::Store,
+                .dtype = step_.result_dtype(),
+                .a = convert(value, accumulator(step_.dtype), step_.result_dtype()),
+                .slot = slot};
+    instr.index = index(step_.stride_c, row, column, step_.ldc, false, 0);
+    add(std::move(instr));
+  }
+
+  // ---- Of the accumulator's dtype.
+
+  int op(ScalarOp op, int a, int b = -1) {
+    return add(
+        {.kind = InstrKind::Op, .dtype = accumulator(step_.dtype), .op = op, .a = a, .b = b});
+  }
+  int number(double value) {
+    Instr constant{.kind = InstrKind::Const, .dtype = accumulator(step_.dtype)};
+    constant.constant = value;
+    return add(std::move(constant));
+  }
+  // GELU by tanh is x times this: sigmoid(sqrt(8 / pi) (x + 0.044715 x^3)).
+  int gelu_gate(int x) {
+    const int cubed = op(ScalarOp::mul, op(ScalarOp::mul, x, x), x);
+    const int inner = op(ScalarOp::add, x, op(ScalarOp::mul, number(0.044715), cubed));
+    const int exponential =
+        op(ScalarOp::exp, op(ScalarOp::mul, number(-std::sqrt(8 / std::numbers::pi)), inner));
+    return op(ScalarOp::div, number(1), op(ScalarOp::add, number(1), exponential));
+  }
+  // s + x s (1 - s) sqrt(8 / pi) (1 + 0.134145 x^2), the square of an x so large that s is 0 or 1
+  // left out.
+  int gelu_slope(int x) {
+    const int gate = gelu_gate(x);
+    const int near = op(ScalarOp::minimum, op(ScalarOp::abs, x), number(1000));
+    const int steep = op(ScalarOp::add, number(1),
+                         op(ScalarOp::mul, number(0.134145), op(ScalarOp::mul, near, near)));
+    const int bend =
+        op(ScalarOp::mul, op(ScalarOp::mul, x, gate), op(ScalarOp::sub, number(1), gate));
+    return op(
+        ScalarOp::add, gate,
+        op(ScalarOp::mul, bend, op(ScalarOp::mul, number(std::sqrt(8 / std::numbers::pi)), steep)));
   }
 
   int convert(int value, DType from, DType to) {

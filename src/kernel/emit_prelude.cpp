@@ -80,7 +80,22 @@ DEVICE f16 f16_from_f32(f32 x) {
 }
 )";
 
-constexpr std::string_view kBrain = R"(
+constexpr std::string_view kCudaBrain = R"(
+DEVICE f32 f32_from_bf16(bf16 x) { return F32_BITS((u32)x << 16); }
+DEVICE bf16 bf16_from_f32(f32 x) {
+#if __CUDA_ARCH__ >= 800
+  bf16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+#else
+  const u32 bits = U32_OF(x);
+  if (x != x) return (bf16)(bits >> 16 | 0x40u);
+  return (bf16)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+#endif
+}
+)";
+
+constexpr std::string_view kOpenClBrain = R"(
 DEVICE f32 f32_from_bf16(bf16 x) { return F32_BITS((u32)x << 16); }
 DEVICE bf16 bf16_from_f32(f32 x) {
   const u32 bits = U32_OF(x);
@@ -425,8 +440,9 @@ std::string dialect_names(Dialect dialect, bool doubles) {
 }
 
 std::string_view half_functions(DType dtype, Dialect dialect) {
-  if (dtype == DType::bf16) return kBrain;
-  return dialect == Dialect::Cuda ? kCudaHalf : kOpenClHalf;
+  const bool cuda = dialect == Dialect::Cuda;
+  if (dtype == DType::bf16) return cuda ? kCudaBrain : kOpenClBrain;
+  return cuda ? kCudaHalf : kOpenClHalf;
 }
 
 std::string prelude(const Program& program, Dialect dialect) {

@@ -1,6 +1,9 @@
-// Bias and ReLU after a product, as part of the product where the library does that: the result is
-// written once, finished.
+// What follows a product as part of it, where the library does that and it spares a pass over the
+// result: bias, ReLU and GELU, and GELU's slope times the gradient that a product computes.
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "backend/backend.h"
 #include "core/registry.h"
@@ -9,36 +12,51 @@
 namespace volta::plan {
 namespace {
 
+using graph::Node;
+using graph::OpId;
 using kernel::ScalarOp;
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 // A product with what follows it, up to the value `last`.
 struct Chain {
   int product = -1, bias = -1, last = -1;
-  bool relu = false;
+  Activation activation = Activation::None;
+  int input = -1;  // of GELU: the value it is applied to; of its gradient: what that was
+  bool keeps_input = false;
+};
+
+// Operations that are looked for as they were recorded: their formulas are many values.
+struct Recorded {
+  std::map<int, int> gelu;                           // by operand: the result
+  std::map<int, std::pair<int, int>> gelu_gradient;  // by gradient: the result, GELU's operand
 };
 
 class Finder {
  public:
-  Finder(const std::vector<Value>& values, const std::vector<int>& uses)
-      : values_(values), uses_(uses), user_(values.size(), -1) {
+  Finder(const std::vector<Value>& values, const std::vector<int>& uses,
+         const std::vector<bool>& wanted, const Recorded& recorded)
+      : values_(values), uses_(uses), wanted_(wanted), recorded_(recorded), users_(values.size()) {
     for (std::size_t i = 0; i < values.size(); ++i) {
+      if (uses[i] == 0) continue;
       for (const int in : values[i].in) {
-        if (in >= 0) user_[static_cast<std::size_t>(in)] = static_cast<int>(i);
+        if (in >= 0) users_[index(in)].push_back(static_cast<int>(i));
       }
     }
   }
 
-  // What follows the product, a ReLU among it or not; `last` is -1 where that is nothing a library
-  // does.
-  Chain chain(int id, bool with_relu) const {
-    const DType operands = at(at(id).in[0]).dtype, result = at(id).dtype;
+  // What follows the product, an activation among it or not; `last` is -1 where that is nothing a
+  // library does.
+  Chain chain(int id, bool with_activation) const {
+    const DType operands = at(at(id).in[0]).dtype;
     const bool halves = size_of(operands) == 2;
-    if (result != DType::f32 || (!halves && operands != DType::f32)) return {};
+    if (!halves && (operands != DType::f32 || at(id).dtype != DType::f32)) return {};
     Chain chain{.product = id};
     const std::int64_t columns = at(id).shape[1];
-    bool rounded = false;
-    for (int now = id; uses_[index(now)] == 1 && user_[index(now)] >= 0;) {
-      const int next = user_[index(now)];
+    bool rounded = at(id).dtype == operands;
+    int half = halves && rounded ? id : -1;  // the last value of the operands' dtype
+    for (int now = id; uses_[index(now)] == 1 && users_[index(now)].size() == 1;) {
+      const int next = users_[index(now)].front();
       const Value& v = at(next);
       if (v.kind == ValueKind::Reshape) {
         if (v.shape.rank() == 0 || v.shape[v.shape.rank() - 1] != columns) break;
@@ -47,26 +65,53 @@ class Finder {
         if (!halves || (v.dtype != operands && v.dtype != DType::f32)) break;
         rounded = rounded || v.dtype == operands;
       } else if (v.kind == ValueKind::Scalar && v.op == ScalarOp::add) {
-        if (chain.bias >= 0 || chain.relu || rounded) break;
+        if (chain.bias >= 0 || chain.activation != Activation::None || (halves && rounded)) break;
         const int bias = bias_of(v.in[0] == now ? v.in[1] : v.in[0], columns, operands);
         if (bias < 0) break;
         chain.bias = bias;
       } else if (v.kind == ValueKind::Scalar && v.op == ScalarOp::maximum) {
-        if (!with_relu || chain.relu || !is_zero(v.in[0] == now ? v.in[1] : v.in[0])) break;
-        chain.relu = true;
+        if (!with_activation || chain.activation != Activation::None ||
+            !is_zero(v.in[0] == now ? v.in[1] : v.in[0])) {
+          break;
+        }
+        chain.activation = Activation::Relu;
       } else {
         break;
       }
       now = next;
+      if (halves && v.dtype == operands) half = now;
       // Halves are finished when they are rounded.
-      if ((chain.bias >= 0 || chain.relu) && (!halves || v.dtype == operands)) chain.last = now;
+      const bool something = chain.bias >= 0 || chain.activation != Activation::None;
+      if (something && (!halves || v.dtype == operands)) chain.last = now;
     }
+    if (with_activation && half >= 0 && chain.activation == Activation::None) add_gelu(chain, half);
     return chain;
   }
 
+  // A kernel that reads the result element by element does the same on the way.
+  bool is_for_kernels(int id) const {
+    if (wanted_[index(id)]) return false;
+    return std::all_of(users_[index(id)].begin(), users_[index(id)].end(), [&](int user) {
+      const Value& v = at(user);
+      if (v.kind == ValueKind::Reshape) return is_for_kernels(user);
+      return v.kind == ValueKind::Scalar || v.kind == ValueKind::Cast;
+    });
+  }
+
  private:
-  static std::size_t index(int id) { return static_cast<std::size_t>(id); }
   const Value& at(int id) const { return values_[index(id)]; }
+
+  void add_gelu(Chain& chain, int operand) const {
+    if (const auto found = recorded_.gelu.find(operand); found != recorded_.gelu.end()) {
+      chain.activation = Activation::Gelu;
+      chain.last = found->second;
+      chain.input = operand;
+    } else if (const auto gradient = recorded_.gelu_gradient.find(operand);
+               gradient != recorded_.gelu_gradient.end() && chain.bias < 0) {
+      chain.activation = Activation::GeluGradient;
+      std::tie(chain.last, chain.input) = gradient->second;
+    }
+  }
 
   // The values that are added to every row; -1 if it is something else.
   int bias_of(int id, std::int64_t columns, DType dtype) const {
@@ -91,20 +136,60 @@ class Finder {
 
   const std::vector<Value>& values_;
   const std::vector<int>& uses_;
-  std::vector<int> user_;  // of values with one use: who
+  const std::vector<bool>& wanted_;
+  const Recorded& recorded_;
+  std::vector<std::vector<int>> users_;  // of values that are needed
 };
+
+// What is needed once the chains are calls: their last values need the operands of the call alone.
+std::vector<bool> needed_with(const std::vector<Value>& values, const std::vector<bool>& wanted,
+                              const std::vector<Chain>& chains) {
+  std::vector<bool> needed = wanted;
+  for (std::size_t i = values.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    const Chain& chain = chains[i];
+    const Operands& in = chain.last < 0 ? values[i].in : values[index(chain.product)].in;
+    for (const int operand : in) {
+      if (operand >= 0) needed[index(operand)] = true;
+    }
+    if (chain.last >= 0 && chain.bias >= 0) needed[index(chain.bias)] = true;
+    if (chain.activation == Activation::GeluGradient) needed[index(chain.input)] = true;
+  }
+  return needed;
+}
 
 }  // namespace
 
+// Where the operands of recorded operations are: those of this batch and leaves.
+int Lowering::value_of(const Node& node) const {
+  if (node.state.load(std::memory_order_relaxed) == graph::NodeState::Constant) return -1;
+  const auto leaf = leaf_values_.find(&node);
+  return leaf != leaf_values_.end() ? leaf->second : node_values[node.index];
+}
+
 void Lowering::fuse_epilogues(const graph::Batch& batch) {
-  const bool products = std::any_of(values.begin(), values.end(), [](const Value& v) {
+  const auto is_matrix = [](const Value& v) {
     return v.kind == ValueKind::Matmul && v.shape.rank() == 2;
-  });
-  if (!products) return;
+  };
+  if (std::none_of(values.begin(), values.end(), is_matrix)) return;
+  Recorded recorded;
+  for (const Node* node : batch.nodes) {
+    const int result = node_values[node->index];
+    if (node->op == OpId::gelu_tanh) {
+      recorded.gelu.emplace(value_of(*node->inputs[0]), result);
+    } else if (node->op == OpId::formula_grad &&
+               static_cast<OpId>(node->attrs[0]) == OpId::gelu_tanh) {
+      const int input = value_of(*node->inputs[1]);
+      if (input >= 0 && values[index(input)].dtype == node->dtype)
+        recorded.gelu_gradient.emplace(value_of(*node->inputs[0]), std::pair{result, input});
+    }
+  }
   const std::vector<int> uses = count_uses(batch);
-  const Finder finder(values, uses);
-  const auto takes = [&](const Value& v, const Chain& chain) {
-    const Value& left = values[static_cast<std::size_t>(v.in[0])];
+  const std::vector<bool> wanted = wanted_values(batch);
+  const Finder finder(values, uses, wanted, recorded);
+  const auto takes = [&](const Chain& chain) {
+    const Value& v = values[index(chain.product)];
+    const Value& left = values[index(v.in[0])];
     MatmulStep step;
     step.dtype = left.dtype;
     step.transpose_a = v.attrs[0] != 0;
@@ -113,35 +198,67 @@ void Lowering::fuse_epilogues(const graph::Batch& batch) {
     step.n = v.shape[1];
     step.k = left.shape[step.transpose_a ? 0 : 1];
     step.has_bias = chain.bias >= 0;
-    step.relu = chain.relu;
+    step.activation = chain.activation;
+    step.keeps_input = chain.keeps_input;
     return device_->backend.fuses(device_->index, step);
   };
   std::vector<Chain> chains(values.size());  // at the last value of each
-  bool any = false;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const Value& v = values[i];
-    if (v.kind != ValueKind::Matmul || v.shape.rank() != 2) continue;
-    const auto fused = [&](bool with_relu) {
-      const Chain chain = finder.chain(static_cast<int>(i), with_relu);
-      return chain.last >= 0 && takes(v, chain) ? chain : Chain{};
-    };
-    Chain chain = fused(true);
-    if (chain.last < 0) chain = fused(false);
+    if (!is_matrix(values[i]) || uses[i] == 0) continue;
+    for (const bool with_activation : {true, false}) {
+      const Chain chain = finder.chain(static_cast<int>(i), with_activation);
+      if (chain.last < 0 || uses[index(chain.last)] == 0 || finder.is_for_kernels(chain.last) ||
+          !takes(chain)) {
+        continue;
+      }
+      chains[index(chain.last)] = chain;
+      break;
+    }
+  }
+  // Of GELU, its operand is written too where somebody needs it; of its gradient, the product is
+  // not, so that nobody may.
+  const std::vector<bool> needed = needed_with(values, wanted, chains);
+  bool any = false;
+  for (Chain& chain : chains) {
     if (chain.last < 0) continue;
-    chains[static_cast<std::size_t>(chain.last)] = chain;
-    any = true;
+    chain.keeps_input = chain.activation == Activation::Gelu && needed[index(chain.input)];
+    const bool product_needed = needed[index(chain.product)];
+    const bool fits = chain.activation == Activation::GeluGradient ? !product_needed
+                      : chain.keeps_input                          ? takes(chain)
+                                                                   : true;
+    if (!fits) chain = {};
+    any = any || chain.last >= 0;
   }
   if (!any) return;
+  std::map<int, int> kept;  // by GELU's operand: at which value its chain is
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    if (chains[i].keeps_input) kept.emplace(chains[i].input, static_cast<int>(i));
+  }
   const std::vector<Value> before = values;
+  std::map<int, int> calls;  // by chain: the call
   rebuild([&](std::size_t i, Value v, const std::vector<int>& renamed) {
-    const Chain& chain = chains[i];
-    if (chain.product < 0) return insert(std::move(v));
-    const auto now = [&](int id) { return id < 0 ? -1 : renamed[static_cast<std::size_t>(id)]; };
-    Value product = before[static_cast<std::size_t>(chain.product)];
-    product.in = {now(product.in[0]), now(product.in[1]), now(chain.bias)};
-    product.dtype = v.dtype;
-    product.attrs[3] = chain.relu;
-    return reshape(insert(std::move(product)), v.shape);
+    const auto now = [&](int id) { return id < 0 ? -1 : renamed[index(id)]; };
+    const auto call = [&](std::size_t last) {
+      const Chain& chain = chains[last];
+      const auto made = calls.find(static_cast<int>(last));
+      if (made != calls.end()) return made->second;
+      Value product = before[index(chain.product)];
+      product.in = {now(product.in[0]), now(product.in[1]), now(chain.bias), -1};
+      if (chain.activation == Activation::GeluGradient) product.in[3] = now(chain.input);
+      product.dtype = before[last].dtype;
+      product.attrs[3] = static_cast<std::int64_t>(chain.activation);
+      return calls[static_cast<int>(last)] = insert(std::move(product)).id;
+    };
+    if (const auto gelu = kept.find(static_cast<int>(i)); gelu != kept.end()) {
+      const int made = call(index(gelu->second));
+      Value input{
+          .kind = ValueKind::StepResult, .dtype = v.dtype, .shape = values[index(made)].shape};
+      input.in[0] = made;
+      input.number = 1;
+      return reshape(insert(std::move(input)), v.shape);
+    }
+    if (chains[i].last < 0) return insert(std::move(v));
+    return reshape({this, call(i)}, v.shape);
   });
 }
 

@@ -18,6 +18,20 @@ namespace volta {
 namespace plan {
 namespace {
 
+const char* text_of(Activation activation) {
+  switch (activation) {
+    case Activation::None:
+      return "";
+    case Activation::Relu:
+      return ", relu";
+    case Activation::Gelu:
+      return ", gelu";
+    case Activation::GeluGradient:
+      return ", gelu's gradient";
+  }
+  return "";
+}
+
 // Below this many operations per byte a kernel waits for memory on any device we know.
 constexpr double kBalance = 8;
 // What a kernel takes to start, where nothing else is known.
@@ -109,17 +123,19 @@ void Account::add_step(const StepDraft& step, const std::vector<Value>& values) 
   } else if (is_call) {
     const auto& m = std::get<MatmulStep>(step.call);
     info.kind = "matmul";
-    info.what = fmt::format("{} {} x {}{}{}", m.label, to_string(Shape{m.batch, m.m, m.k}),
-                            to_string(Shape{m.k, m.n}), m.has_bias ? " + bias" : "",
-                            m.relu ? ", relu" : "");
+    info.what =
+        fmt::format("{} {} x {}{}{}", m.label, to_string(Shape{m.batch, m.m, m.k}),
+                    to_string(Shape{m.k, m.n}), m.has_bias ? " + bias" : "", text_of(m.activation));
     info.schedule = "library";
     info.operations = static_cast<std::uint64_t>(2 * m.batch * m.m * m.n * m.k);
     const std::uint64_t size = size_of(m.dtype);
     info.bytes_read = size * static_cast<std::uint64_t>(
                                  values[static_cast<std::size_t>(step.reads[0])].shape.numel() +
                                  values[static_cast<std::size_t>(step.reads[1])].shape.numel());
-    info.bytes_written =
+    const std::uint64_t result =
         size_of(m.result_dtype()) * static_cast<std::uint64_t>(m.batch * m.m * m.n);
+    info.bytes_written = m.keeps_input ? 2 * result : result;
+    if (m.reads_other()) info.bytes_read += result;
   } else {
     info.kind = "kernel";
     info.what = step.segments.front().label;

@@ -117,9 +117,9 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
       }
       const bool memory = v.is_step() || (v.kind == ValueKind::Gather && k == 0);
       if (memory) push_memory(v.in[k]);
-      const bool bias = v.kind == ValueKind::Matmul && k == 2;
+      const bool whole = v.kind == ValueKind::Matmul && k >= 2;
       if (v.kind == ValueKind::Sort || v.kind == ValueKind::Conv ||
-          v.kind == ValueKind::Attention || bias) {
+          v.kind == ValueKind::Attention || whole) {
         stack.push_back({v.in[k], {}, false});
         continue;
       }

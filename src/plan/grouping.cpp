@@ -57,6 +57,7 @@ Grouping Grouper::run() {
   grouping_.stored.assign(values_.size(), false);
   mark_needed();
   mark_stored();
+  mark_finished();
   mark_points();
   limit_size();
   // Each round stores more values that groups would compute for themselves; bounded, since planning
@@ -86,10 +87,10 @@ void Grouper::mark_needed() {
       if (in >= 0) grouping_.needed[static_cast<std::size_t>(in)] = true;
     }
   }
-  // Attention writes all of its results.
+  // Attention and products write all of their results.
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const Value& v = values_[i];
-    if (v.kind == ValueKind::StepResult && at(v.in[0]).kind == ValueKind::Attention)
+    if (v.kind == ValueKind::StepResult && at(v.in[0]).kind != ValueKind::Sort)
       grouping_.needed[i] = grouping_.needed[static_cast<std::size_t>(v.in[0])];
   }
 }
@@ -121,14 +122,95 @@ void Grouper::mark_stored() {
         if (in >= 0 && strided_view(values_, stored, in).base < 0) store(in);
       }
     }
-    if (v.kind == ValueKind::Matmul && v.in[2] >= 0) store(v.in[2]);
     if (v.kind == ValueKind::Matmul) {
+      for (const std::size_t more : {2, 3}) {
+        if (v.in[more] >= 0) store(v.in[more]);
+      }
       for (int side = 0; side < 2; ++side) {
         if (matrix_view(values_, stored, v.in[static_cast<std::size_t>(side)]).base < 0) {
           store(v.in[static_cast<std::size_t>(side)]);
         }
       }
     }
+  }
+}
+
+namespace {
+// Operations that take many instructions.
+bool is_costly(const Value& v) {
+  using kernel::ScalarOp;
+  return v.kind == ValueKind::Scalar && is_floating(v.dtype) &&
+         ((v.op >= ScalarOp::exp && v.op <= ScalarOp::erf) || v.op == ScalarOp::div ||
+          v.op == ScalarOp::fmod || v.op == ScalarOp::pow || v.op == ScalarOp::atan2);
+}
+}  // namespace
+
+// Whether the value is computed from a reduction of as many results over far fewer elements than
+// those that read it: by a kernel that comes before theirs in any case.
+bool Grouper::finishes_reduction(int id, std::int64_t readers) const {
+  constexpr std::size_t kMost = 32;
+  std::vector<int> stack{id}, seen;
+  while (!stack.empty() && seen.size() < kMost) {
+    const int now = stack.back();
+    stack.pop_back();
+    const Value& v = at(now);
+    if (v.is_over_rows() && v.shape.numel() == at(id).shape.numel() &&
+        at(v.in[0]).shape.numel() <= readers / 4) {
+      return true;
+    }
+    const bool inside = v.kind == ValueKind::Scalar || v.kind == ValueKind::Cast || v.is_view();
+    if (!inside || grouping_.stored[static_cast<std::size_t>(now)]) continue;
+    if (std::find(seen.begin(), seen.end(), now) != seen.end()) continue;
+    seen.push_back(now);
+    for (const int in : v.in) {
+      if (in >= 0) stack.push_back(in);
+    }
+  }
+  return false;
+}
+
+// What every element of a large value would compute from a small one by a costly operation, a mean
+// from a sum, is finished where the sum is.
+void Grouper::mark_finished() {
+  constexpr std::int64_t kRepeats = 32;
+  // Per value: the elements that read it, through operations that cost next to nothing, if they are
+  // many times its own.
+  std::vector<std::int64_t> readers(values_.size(), 0);
+  std::vector<int> users(values_.size(), 0), user(values_.size(), -1);
+  const auto is_cheap = [&](const Value& v) {
+    return (v.kind == ValueKind::Scalar && !is_costly(v)) || v.kind == ValueKind::Cast ||
+           v.kind == ValueKind::Reshape;
+  };
+  for (std::size_t i = values_.size(); i-- > 0;) {
+    const Value& v = values_[i];
+    if (!grouping_.needed[i]) continue;
+    for (const int in : v.in) {
+      if (in < 0) continue;
+      const auto operand = static_cast<std::size_t>(in);
+      ++users[operand];
+      user[operand] = static_cast<int>(i);
+      const std::int64_t size = at(in).shape.numel();
+      if (size <= 1) continue;  // a single number is computed once by each thread
+      if (v.kind == ValueKind::Expand && v.shape.numel() / size >= kRepeats)
+        readers[operand] = std::max(readers[operand], v.shape.numel());
+      if (is_cheap(v) && !grouping_.stored[i])
+        readers[operand] = std::max(readers[operand], readers[i]);
+    }
+  }
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (!grouping_.needed[i] || readers[i] == 0 || !is_costly(values_[i])) continue;
+    if (grouping_.stored[i] || !finishes_reduction(static_cast<int>(i), readers[i])) continue;
+    // With the little that follows it.
+    std::size_t last = i;
+    while (users[last] == 1) {
+      const auto next = static_cast<std::size_t>(user[last]);
+      const bool follows = values_[next].kind == ValueKind::Scalar && is_cheap(values_[next]) &&
+                           readers[next] > 0 && !grouping_.stored[next] &&
+                           values_[next].shape.numel() == values_[i].shape.numel();
+      if (!follows) break;
+      last = next;
+    }
+    grouping_.stored[last] = true;
   }
 }
 

@@ -67,6 +67,8 @@ class Grouper {
  private:
   void mark_needed();
   void mark_stored();
+  void mark_finished();
+  bool finishes_reduction(int id, std::int64_t readers) const;
   void mark_points();
   void limit_size();
   bool store_more(std::vector<bool>& stored) const;

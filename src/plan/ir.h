@@ -49,15 +49,16 @@ enum class ValueKind : std::uint8_t {
   Gather,  // in: source [n, rest...], index (Bounded)
   Search,  // in: ascending keys [n], value; attrs: {offset, stride, count}: how many of the count
            // keys at offset + i * stride are smaller than the value (i32)
-  Matmul,  // attrs: {transpose_a, transpose_b, tf32, relu}; of halves: f32, or rounded to theirs.
-           // in: operands, and a bias for every row
+  Matmul,  // attrs: {transpose_a, transpose_b, tf32, activation}; of halves: f32, or rounded to
+           // theirs. in: operands, a bias for every row, the matrix that GeluGradient reads
   Conv,    // in: images and weights, or twice images (ConvStep); attrs: see conv_attrs
   Sort,    // in: keys [rows, n]; attrs: {count, descending}: where the first `count` keys of each
            // row in order stand (i32 or i64), [rows, count]; equal keys keep their order
   Attention,   // in: q, k, v, or for the gradient also the output, its gradient, the logarithms
                // (AttentionStep): the output or q's gradient; attrs: {is gradient, causal, bits of
                // the scale, workspace, results with their heads first: a bit for each}
-  StepResult,  // in: a Sort: the keys it found; an Attention: its result `number`, from 1 on
+  StepResult,  // in: a Sort: the keys it found; an Attention: its result `number`, from 1 on; a
+               // Matmul: what its activation was applied to
 };
 
 // Values that a value is computed from, -1 where there is none.
@@ -215,6 +216,7 @@ class Lowering {
   std::vector<int> count_uses(const graph::Batch& batch) const;
   std::vector<bool> wanted_values(const graph::Batch& batch) const;
   Expr operand_of(int i);
+  int value_of(const graph::Node& node) const;
   Expr insert(Value value);
   Expr affine(Expr a, std::vector<std::int64_t> attrs, const Shape& shape);
   Expr in_f32(Expr result, DType dtype);

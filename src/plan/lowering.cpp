@@ -111,11 +111,14 @@ std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool in
     if (results >= 1024 || extent < 4096) return 1;
     return std::min(1024 / results, extent / 16);
   }
-  // Threads enough for vectors of 4 columns, but no more chunks than their length.
+  // Threads enough for vectors of 4 columns, but no more chunks than their length, except where
+  // columns are too few to keep the memory busy.
   if (results >= 65536 || extent < 128) return 1;
   const auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(extent)));
   const auto balanced = static_cast<std::int64_t>(std::bit_floor(root));
-  return even_chunks(extent, std::min((std::int64_t{1} << 19) / results, balanced), 1);
+  const std::int64_t busy = std::min((std::int64_t{1} << 17) / results, extent / 128);
+  return even_chunks(extent, std::min((std::int64_t{1} << 19) / results, std::max(balanced, busy)),
+                     1);
 }
 
 bool scatter_compares_all(std::int64_t n, std::int64_t k, std::int64_t d) {

@@ -21,8 +21,9 @@ std::uint32_t next_plan_id() {
   return id.fetch_add(1, std::memory_order_relaxed);
 }
 
-StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping, int id) {
-  const Value& v = values[static_cast<std::size_t>(id)];
+StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping,
+                      const Group& group) {
+  const Value& v = values[static_cast<std::size_t>(group.roots.front())];
   const MatrixView a = matrix_view(values, grouping.stored, v.in[0]);
   const MatrixView b = matrix_view(values, grouping.stored, v.in[1]);
   const int rank = v.shape.rank();
@@ -47,12 +48,15 @@ StepDraft matmul_step(const std::vector<Value>& values, const Grouping& grouping
   m.offset_b = b.offset;
   m.label = v.label;
   m.has_bias = v.in[2] >= 0;
-  m.relu = v.attrs[3] != 0;
+  m.activation = static_cast<Activation>(v.attrs[3]);
+  m.keeps_input = group.roots.size() > 1;
   StepDraft step;
   step.reads = {a.base, b.base};
-  if (m.has_bias) step.reads.push_back(reshape_base(values, v.in[2]));
+  for (const std::size_t more : {2, 3}) {
+    if (v.in[more] >= 0) step.reads.push_back(reshape_base(values, v.in[more]));
+  }
   step.call = std::move(m);
-  step.writes = {id};
+  step.writes = group.roots;
   return step;
 }
 
@@ -131,7 +135,7 @@ StepDraft call_step(const std::vector<Value>& values, const Grouping& grouping, 
   const int id = group.roots.front();
   switch (values[static_cast<std::size_t>(id)].kind) {
     case ValueKind::Matmul:
-      return matmul_step(values, grouping, id);
+      return matmul_step(values, grouping, group);
     case ValueKind::Conv:
       return conv_step(values, id);
     case ValueKind::Attention:

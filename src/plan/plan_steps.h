@@ -40,9 +40,14 @@ struct KernelStep {
   std::string label;              // the operations it came from, for explain and profiles
 };
 
+// What becomes of a product's elements. GELU is that by tanh; its gradient multiplies with the
+// slope at another matrix.
+enum class Activation : std::uint8_t { None, Relu, Gelu, GeluGradient };
+
 // C[b] = op(A[b]) * op(B[b]) in row-major storage, b < batch; C is [m, n], contiguous unless ldc
 // says so. Strides in elements. With an epilogue (batch 1 only): plus bias [n], of C's dtype, to
-// every row; negative results replaced by 0.
+// every row, then the activation. `other`, [m, n] of C's dtype: where keeps_input says so, what the
+// activation was applied to is written there; GeluGradient reads it.
 struct MatmulStep {
   DType dtype = DType::f32;  // of A and B, and of C
   bool f32_result = false;   // of f16 and bf16 operands: C is f32
@@ -52,18 +57,22 @@ struct MatmulStep {
   std::int64_t lda = 0, ldb = 0, ldc = 0;                 // row strides
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // batch strides; 0: shared
   bool tf32 = false;
-  bool has_bias = false, relu = false;
+  bool has_bias = false, keeps_input = false;
+  Activation activation = Activation::None;
   BufferRef a, b, c;
-  BufferRef bias = {};
+  BufferRef bias = {}, other = {};
   std::int64_t offset_a = 0, offset_b = 0;  // elements
   std::string label;
 
   DType result_dtype() const { return f32_result ? DType::f32 : dtype; }
+  bool reads_other() const { return activation == Activation::GeluGradient; }
   void bind(std::span<const BufferRef> reads, std::span<const BufferRef> writes) {
     a = reads[0];
     b = reads[1];
     if (has_bias) bias = reads[2];
+    if (reads_other()) other = reads.back();
     c = writes[0];
+    if (keeps_input) other = writes[1];
   }
 };
 

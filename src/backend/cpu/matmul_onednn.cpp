@@ -273,8 +273,9 @@ class LongMatmul final : public Matmul {
 
 bool fuses_epilogue(const plan::MatmulStep& step) {
   // oneDNN's ReLU makes 0 of NaN.
-  return onednn_is_on() && step.dtype == DType::f32 && step.k > 0 && !step.relu &&
-         !SwappedMatmul::suits(step) && LongMatmul::pieces(step) == 1;
+  return onednn_is_on() && step.dtype == DType::f32 && step.k > 0 &&
+         step.activation == plan::Activation::None && !SwappedMatmul::suits(step) &&
+         LongMatmul::pieces(step) == 1;
 }
 
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {

@@ -102,8 +102,7 @@ class CudaBackend final : public Backend {
   }
 
   bool fuses(int, const plan::MatmulStep& step) const override {
-    // Its ReLU has not been seen to keep NaN.
-    return libraries_->has_cublas && step.k > 0 && !step.relu;
+    return libraries_->has_cublas && step.k > 0;
   }
 
   ConvSupport convolution(int device, const plan::ConvStep& step) override {

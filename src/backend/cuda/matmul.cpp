@@ -37,7 +37,7 @@ class Product {
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
   cublasLtMatmulPreference_t preference = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
-  bool is_double = false, has_bias = false;
+  bool is_double = false, has_bias = false, uses_other = false;
 
  private:
   const CublasLt& library_;
@@ -53,6 +53,8 @@ constexpr int kCandidates = 8;
 constexpr double kLeastTimedWork = 1e8;
 constexpr double kBudget = 0.1;
 constexpr std::uint32_t kAlignment = 16;  // what there is to align to
+// Elements that rows of an epilogue's other matrix must be a multiple of.
+constexpr std::int64_t kOtherUnit = 8;
 
 struct Types {
   cudaDataType_t data;  // of the operands
@@ -89,6 +91,22 @@ std::optional<Layout> layout(std::int64_t rows, std::int64_t columns, std::int64
 
 std::uint32_t alignment(CUdeviceptr address) {
   return static_cast<std::uint32_t>(std::min<CUdeviceptr>(address & (~address + 1), 16));
+}
+
+cublasLtEpilogue_t epilogue_of(const plan::MatmulStep& step) {
+  switch (step.activation) {
+    case plan::Activation::None:
+      return step.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case plan::Activation::Relu:
+      return step.has_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case plan::Activation::Gelu:
+      if (step.keeps_input)
+        return step.has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+      return step.has_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case plan::Activation::GeluGradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 }  // namespace
@@ -151,7 +169,8 @@ std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& st
                 aligned.b,
                 aligned.c,
                 step.has_bias,
-                step.relu};
+                static_cast<std::int64_t>(step.activation),
+                step.keeps_input};
   const std::lock_guard lock(mutex_);
   if (!start()) return nullptr;
   const auto found = products_.find(key);
@@ -171,23 +190,31 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   const bool countable = step.batch <= std::numeric_limits<std::int32_t>::max();
   if (!types || !first || !second || !result || step.k == 0 || !countable) return nullptr;
   if (step.has_bias && !workspace_) return nullptr;
+  const bool uses_other = step.keeps_input || step.reads_other();
+  if (uses_other && (!workspace_ || aligned.c < kAlignment || step.n % kOtherUnit != 0))
+    return nullptr;
 
   const CublasLt& library = context_.libraries().cublas;
   const auto product = std::make_shared<Product>(library);
   product->is_double = step.dtype == DType::f64;
   product->has_bias = step.has_bias;
+  product->uses_other = uses_other;
   check(library.cublasLtMatmulDescCreate(&product->operation, types->compute, types->scale),
         "describing a product");
   const auto transpose = [&](cublasLtMatmulDescAttributes_t attribute, bool value) {
     const std::int32_t operation = value ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(*product, attribute, &operation, sizeof operation);
   };
-  if (step.has_bias || step.relu) {
-    const cublasLtEpilogue_t epilogue = step.has_bias && step.relu ? CUBLASLT_EPILOGUE_RELU_BIAS
-                                        : step.relu                ? CUBLASLT_EPILOGUE_RELU
-                                                                   : CUBLASLT_EPILOGUE_BIAS;
+  if (const cublasLtEpilogue_t epilogue = epilogue_of(step);
+      epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
     set(*product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (step.has_bias) set_bias(*product, workspace_.address());  // aligned as any buffer is
+    // Aligned as any buffer is.
+    if (step.has_bias)
+      set_address(*product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, workspace_.address());
+    if (uses_other) {
+      set(*product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &step.n, sizeof step.n);
+      set_address(*product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, workspace_.address());
+    }
   }
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, step.transpose_b);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, step.transpose_a);
@@ -259,11 +286,12 @@ std::size_t MatmulLibrary::fastest(
       fmt::format("{} sm{} cuBLASLt {}", context_.device_name(), context_.compute_capability(),
                   context_.libraries().cublas.cublasLtGetVersion()),
       fmt::format("product {} {} tf32 {} {}{} [{}, {}, {}] x {}, ld {} {} {}, strides {} {} {}, "
-                  "aligned {} {} {}, bias {}, relu {}",
+                  "aligned {} {} {}, bias {}, activation {} {}",
                   name_of(step.dtype), name_of(step.result_dtype()), step.tf32,
                   step.transpose_a ? "T" : "N", step.transpose_b ? "T" : "N", step.m, step.n,
                   step.k, step.batch, step.lda, step.ldb, step.ldc, step.stride_a, step.stride_b,
-                  step.stride_c, aligned.a, aligned.b, aligned.c, step.has_bias, step.relu)};
+                  step.stride_c, aligned.a, aligned.b, aligned.c, step.has_bias,
+                  static_cast<int>(step.activation), step.keeps_input)};
   if (const auto known = remembered_way(thing, names)) return *known;
 
   const auto bytes = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld,
@@ -273,14 +301,16 @@ std::size_t MatmulLibrary::fastest(
   };
   const std::int64_t rows_a = step.transpose_a ? step.k : step.m,
                      rows_b = step.transpose_b ? step.n : step.k;
-  const std::array<std::size_t, 3> sizes{
+  const std::array<std::size_t, 4> sizes{
       bytes(rows_a, step.m + step.k - rows_a, step.lda, step.stride_a, step.dtype),
       bytes(rows_b, step.n + step.k - rows_b, step.ldb, step.stride_b, step.dtype),
-      bytes(step.m, step.n, step.ldc, step.stride_c, step.result_dtype())};
-  const std::array<std::uint32_t, 3> alignments{aligned.a, aligned.b, aligned.c};
-  std::array<DeviceMemory, 3> memory;
-  std::array<CUdeviceptr, 3> address{};
+      bytes(step.m, step.n, step.ldc, step.stride_c, step.result_dtype()),
+      product.uses_other ? bytes(step.m, step.n, step.n, 0, step.result_dtype()) : 0};
+  const std::array<std::uint32_t, 4> alignments{aligned.a, aligned.b, aligned.c, kAlignment};
+  std::array<DeviceMemory, 4> memory;
+  std::array<CUdeviceptr, 4> address{};
   for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (sizes[i] == 0) continue;
     memory[i] = DeviceMemory::try_allocate(context_, sizes[i]);
     if (!memory[i]) return 0;  // no memory to try it in
     context_.check(
@@ -288,7 +318,7 @@ std::size_t MatmulLibrary::fastest(
         "clearing memory");
     address[i] = memory[i].address() + alignments[i] % kAlignment;
   }
-  if (step.has_bias) set_bias(product, workspace_.address());
+  bind_epilogue(product, workspace_.address(), address[3]);
   const auto seconds = [&](std::size_t way) -> std::optional<double> {
     return seconds_of_a_run(context_, [&] {
       return multiply(product, candidates[way].algo, address[0], address[1], address[2],
@@ -322,16 +352,21 @@ void MatmulLibrary::set(const Product& product, cublasLtMatmulDescAttributes_t a
         "describing a product");
 }
 
-void MatmulLibrary::set_bias(const Product& product, CUdeviceptr bias) const {
-  const void* address = std::bit_cast<const void*>(bias);
-  set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(&address),
-      sizeof address);
+void MatmulLibrary::set_address(const Product& product, cublasLtMatmulDescAttributes_t attribute,
+                                CUdeviceptr value) const {
+  const void* address = std::bit_cast<const void*>(value);
+  set(product, attribute, static_cast<const void*>(&address), sizeof address);
 }
 
-void MatmulLibrary::run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
-                        CUdeviceptr bias, CUstream stream) const {
-  if (product.has_bias) set_bias(product, bias);
-  check(multiply(product, product.algorithm, a, b, c, stream), "running a product");
+void MatmulLibrary::bind_epilogue(const Product& product, CUdeviceptr bias,
+                                  CUdeviceptr other) const {
+  if (product.has_bias) set_address(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (product.uses_other) set_address(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, other);
+}
+
+void MatmulLibrary::run(const Product& product, const ProductAddresses& at, CUstream stream) const {
+  bind_epilogue(product, at.bias, at.other);
+  check(multiply(product, product.algorithm, at.a, at.b, at.c, stream), "running a product");
 }
 
 }  // namespace volta::cuda

@@ -20,6 +20,11 @@ struct Alignment {
 };
 Alignment alignment_of(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c);
 
+// Where the operands of a run are, their offsets included; what the product does not have is 0.
+struct ProductAddresses {
+  CUdeviceptr a = 0, b = 0, c = 0, bias = 0, other = 0;
+};
+
 class Product;
 
 class MatmulLibrary {
@@ -32,17 +37,18 @@ class MatmulLibrary {
   // How to run the product; null when the library does not take it, or when there is none (said
   // once, as a warning). The library is started by the first product. The context is current.
   std::shared_ptr<const Product> product(const plan::MatmulStep& step, Alignment alignment);
-  // Enqueues it; the addresses include the operands' offsets. One at a time.
-  void run(const Product& product, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUdeviceptr bias,
-           CUstream stream) const;
+  // Enqueues it. One at a time.
+  void run(const Product& product, const ProductAddresses& at, CUstream stream) const;
 
  private:
-  using Key = std::array<std::int64_t, 20>;
+  using Key = std::array<std::int64_t, 21>;
 
   bool start();
   void set(const Product& product, cublasLtMatmulDescAttributes_t attribute, const void* value,
            std::size_t bytes) const;
-  void set_bias(const Product& product, CUdeviceptr bias) const;
+  void set_address(const Product& product, cublasLtMatmulDescAttributes_t attribute,
+                   CUdeviceptr value) const;
+  void bind_epilogue(const Product& product, CUdeviceptr bias, CUdeviceptr other) const;
   std::shared_ptr<const Product> plan(const plan::MatmulStep& step, Alignment alignment) const;
   std::size_t fastest(const plan::MatmulStep& step, Alignment aligned, const Product& product,
                       std::span<const cublasLtMatmulHeuristicResult_t> candidates) const;

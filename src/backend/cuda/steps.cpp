@@ -75,6 +75,7 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
       steps_.emplace_back(lay_out(*kernel_step));
     } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
       writes(matmul->c);
+      if (matmul->keeps_input) writes(matmul->other);
       steps_.emplace_back(ProductStep{*matmul, nullptr, {}, {}});
     } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
       writes(conv->c);
@@ -189,9 +190,11 @@ void PreparedSteps::bind(const Bound& bound) {
     auto* product = std::get_if<ProductStep>(&step);
     if (product == nullptr || is_empty(product->step)) continue;
     const plan::MatmulStep& matmul = product->step;
+    const bool uses_other = matmul.keeps_input || matmul.reads_other();
     const Alignment alignment =
         alignment_of(operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
-                     operand(bound[matmul.b], matmul.offset_b, matmul.dtype), bound[matmul.c]);
+                     operand(bound[matmul.b], matmul.offset_b, matmul.dtype),
+                     bound[matmul.c] | (uses_other ? bound[matmul.other] : 0));
     if (alignment == product->alignment) continue;
     product->product = matmuls_.product(matmul, alignment);
     product->alignment = alignment;
@@ -247,9 +250,14 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
     return;
   }
   const plan::MatmulStep& matmul = product.step;
-  matmuls_.run(*product.product, operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
-               operand(bound[matmul.b], matmul.offset_b, matmul.dtype), bound[matmul.c],
-               matmul.has_bias ? bound[matmul.bias] : 0, place.stream);
+  const bool uses_other = matmul.keeps_input || matmul.reads_other();
+  matmuls_.run(*product.product,
+               {.a = operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
+                .b = operand(bound[matmul.b], matmul.offset_b, matmul.dtype),
+                .c = bound[matmul.c],
+                .bias = matmul.has_bias ? bound[matmul.bias] : 0,
+                .other = uses_other ? bound[matmul.other] : 0},
+               place.stream);
 }
 
 void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,
