@@ -180,9 +180,10 @@ TEST(Epilogues, GeluAndItsGradientArePartsOfProducts) {
   // The gradient of the bias alone is a kernel's: the library's takes three times as long.
   Layer layer({96, 64}, 80, DType::bf16);
   Tensor v = noise({72, 80}, 5, DType::bf16);
+  const Tensor g = noise({96, 72}, 6, DType::bf16);
   for (Tensor* t : {&layer.x, &layer.w, &layer.b, &v}) t->set_requires_grad(true);
   const Tensor y = linear(gelu(linear(layer.x, layer.w, layer.b), {.tanh = true}), v);
-  y.backward(noise({96, 72}, 6, DType::bf16));
+  y.backward(g);
   const std::vector<Tensor> results{y.detach(), layer.x.grad(), layer.w.grad(), layer.b.grad(),
                                     v.grad()};
   const Explanation plan = explain(std::span<const Tensor>(results));

@@ -124,7 +124,12 @@ void Lowering::turn_attentions(const graph::Batch& batch) {
             values[static_cast<std::size_t>(v.in[0])].kind == ValueKind::Attention);
   };
   if (std::none_of(values.begin(), values.end(), is_result)) return;
-  const std::vector<int> uses = count_uses(batch);
+  std::vector<int> uses = count_uses(batch);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // Further results are no readers of the first.
+    if (values[i].kind == ValueKind::StepResult && uses[i] > 0)
+      --uses[static_cast<std::size_t>(values[i].in[0])];
+  }
   const std::vector<bool> wanted = wanted_values(batch);
   const std::vector<std::int64_t> turn{0, 2, 1, 3};
   std::vector<bool> turned(values.size(), false);           // results
