@@ -51,7 +51,8 @@ std::vector<Tensor> attended(const Sizes& s, DType dtype, DType computed, bool h
 TEST(AttentionSteps, TheLibraryGivesWhatTheLoweringGives) {
   if (!has_library()) GTEST_SKIP() << "no library for attention";
   for (const Sizes& s : {Sizes{2, 4, 4, 64, 64, 64, false}, Sizes{2, 4, 4, 100, 100, 64, true},
-                         Sizes{1, 8, 2, 77, 130, 128, false}, Sizes{3, 2, 1, 256, 256, 32, true}}) {
+                         Sizes{1, 8, 2, 77, 130, 128, false}, Sizes{3, 2, 1, 256, 256, 32, true},
+                         Sizes{1, 2, 2, 96, 96, 256, true}}) {
     for (const auto& [dtype, heads_first] :
          {std::pair{DType::bf16, false}, std::pair{DType::f16, false},
           std::pair{DType::bf16, true}}) {

@@ -203,5 +203,35 @@ TEST(Epilogues, KernelsAddTheBiasOnTheWay) {
   expect_near(y, layer.wide_sum() * other.to(DType::f64), 1e-6);
 }
 
+// Two convolutions with what stands between them: images that only the second one reads are written
+// once.
+Tensor two_convolutions(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& v) {
+  return conv2d(relu(conv2d(x, w, b, {.padding = 1})), v, {}, {.padding = 1});
+}
+
+TEST(Epilogues, ConvolutionsAddTheirBias) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor x = noise({4, 8, 12, 12}, 1, dtype), w = noise({16, 8, 3, 3}, 2, dtype),
+                 b = noise({16}, 3, dtype), v = noise({8, 16, 3, 3}, 4, dtype);
+    const Tensor y = two_convolutions(x, w, b, v);
+    const auto wide = [](const Tensor& t) { return t.to(DType::f64); };
+    expect_near(y, two_convolutions(wide(x), wide(w), wide(b), wide(v)),
+                dtype == DType::f32 ? 1e-5 : 2e-2);
+  }
+}
+
+TEST(Epilogues, NanAndInfinityPassThroughConvolutions) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Tensor x = noise({2, 8, 12, 12}, 1, dtype), b = noise({16}, 3, dtype);
+    const Tensor w = noise({16, 8, 3, 3}, 2, dtype), v = noise({8, 16, 1, 1}, 4, dtype);
+    x[0] = std::nan("");
+    b[1] = std::numeric_limits<double>::infinity();
+    const Tensor y = conv2d(relu(conv2d(x, w, b, {.padding = 1})), v);
+    const auto count = [](const Tensor& which) { return which.to(DType::i64).sum().item(); };
+    EXPECT_EQ(count(isnan(y)), y.numel() / 2);
+    EXPECT_EQ(count(isinf(y)), y.numel() / 2);
+  }
+}
+
 }  // namespace
 }  // namespace volta

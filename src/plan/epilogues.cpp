@@ -1,5 +1,6 @@
-// What follows a product as part of it, where the library does that and it spares a pass over the
-// result: bias, ReLU and GELU, and GELU's slope times the gradient that a product computes.
+// What follows a product or a convolution as part of it, where the library does that and it spares
+// a pass over the result: bias, ReLU and GELU, and GELU's slope times the gradient that a product
+// computes.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -18,12 +19,13 @@ using kernel::ScalarOp;
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
-// A product with what follows it, up to the value `last`.
+// A product or convolution with what follows it, up to the value `last`.
 struct Chain {
   int product = -1, bias = -1, last = -1;
   Activation activation = Activation::None;
   int input = -1;  // of GELU: the value it is applied to; of its gradient: what that was
   bool keeps_input = false;
+  std::uint64_t workspace = 0;  // of a convolution
 };
 
 // Operations that are looked for as they were recorded: their formulas are many values.
@@ -52,7 +54,8 @@ class Finder {
     const bool halves = size_of(operands) == 2;
     if (!halves && (operands != DType::f32 || at(id).dtype != DType::f32)) return {};
     Chain chain{.product = id};
-    const std::int64_t columns = at(id).shape[1];
+    const bool is_product = at(id).kind == ValueKind::Matmul;
+    const std::int64_t columns = at(id).shape[at(id).shape.rank() - 1];
     bool rounded = at(id).dtype == operands;
     int half = halves && rounded ? id : -1;  // the last value of the operands' dtype
     for (int now = id; uses_[index(now)] == 1 && users_[index(now)].size() == 1;) {
@@ -65,7 +68,9 @@ class Finder {
         if (!halves || (v.dtype != operands && v.dtype != DType::f32)) break;
         rounded = rounded || v.dtype == operands;
       } else if (v.kind == ValueKind::Scalar && v.op == ScalarOp::add) {
-        if (chain.bias >= 0 || chain.activation != Activation::None || (halves && rounded)) break;
+        // A convolution of halves is one of the library's, rounded once: better after the bias.
+        const bool late = chain.activation != Activation::None || (halves && rounded && is_product);
+        if (chain.bias >= 0 || late) break;
         const int bias = bias_of(v.in[0] == now ? v.in[1] : v.in[0], columns, operands);
         if (bias < 0) break;
         chain.bias = bias;
@@ -88,13 +93,14 @@ class Finder {
     return chain;
   }
 
-  // A kernel that reads the result element by element does the same on the way.
+  // Kernels that read the result do the same on the way.
   bool is_for_kernels(int id) const {
     if (wanted_[index(id)]) return false;
     return std::all_of(users_[index(id)].begin(), users_[index(id)].end(), [&](int user) {
       const Value& v = at(user);
       if (v.kind == ValueKind::Reshape) return is_for_kernels(user);
-      return v.kind == ValueKind::Scalar || v.kind == ValueKind::Cast;
+      if (v.is_view()) return wanted_[index(user)] || is_for_kernels(user);
+      return v.kind == ValueKind::Scalar || v.kind == ValueKind::Cast || v.is_over_rows();
     });
   }
 
@@ -168,10 +174,12 @@ int Lowering::value_of(const Node& node) const {
 }
 
 void Lowering::fuse_epilogues(const graph::Batch& batch) {
-  const auto is_matrix = [](const Value& v) {
-    return v.kind == ValueKind::Matmul && v.shape.rank() == 2;
+  const auto is_start = [](const Value& v) {
+    return (v.kind == ValueKind::Matmul && v.shape.rank() == 2) ||
+           (v.kind == ValueKind::Conv &&
+            static_cast<ConvStep::Kind>(v.attrs[0]) == ConvStep::Kind::Forward);
   };
-  if (std::none_of(values.begin(), values.end(), is_matrix)) return;
+  if (std::none_of(values.begin(), values.end(), is_start)) return;
   Recorded recorded;
   for (const Node* node : batch.nodes) {
     const int result = node_values[node->index];
@@ -187,8 +195,17 @@ void Lowering::fuse_epilogues(const graph::Batch& batch) {
   const std::vector<int> uses = count_uses(batch);
   const std::vector<bool> wanted = wanted_values(batch);
   const Finder finder(values, uses, wanted, recorded);
-  const auto takes = [&](const Chain& chain) {
+  const auto takes = [&](Chain& chain) {
     const Value& v = values[index(chain.product)];
+    if (v.kind == ValueKind::Conv) {
+      ConvStep step = conv_of(values, v);
+      step.has_bias = chain.bias >= 0;
+      step.activation = chain.activation;
+      const ConvSupport support = device_->backend.convolution(device_->index, step);
+      chain.workspace = support.workspace_bytes;
+      return support.weights ==
+             (step.weight_channels_last ? ConvWeights::ChannelsLast : ConvWeights::ChannelsSecond);
+    }
     const Value& left = values[index(v.in[0])];
     MatmulStep step;
     step.dtype = left.dtype;
@@ -204,9 +221,9 @@ void Lowering::fuse_epilogues(const graph::Batch& batch) {
   };
   std::vector<Chain> chains(values.size());  // at the last value of each
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!is_matrix(values[i]) || uses[i] == 0) continue;
+    if (!is_start(values[i]) || uses[i] == 0) continue;
     for (const bool with_activation : {true, false}) {
-      const Chain chain = finder.chain(static_cast<int>(i), with_activation);
+      Chain chain = finder.chain(static_cast<int>(i), with_activation);
       if (chain.last < 0 || uses[index(chain.last)] == 0 || finder.is_for_kernels(chain.last) ||
           !takes(chain)) {
         continue;
@@ -245,8 +262,13 @@ void Lowering::fuse_epilogues(const graph::Batch& batch) {
       Value product = before[index(chain.product)];
       product.in = {now(product.in[0]), now(product.in[1]), now(chain.bias), -1};
       if (chain.activation == Activation::GeluGradient) product.in[3] = now(chain.input);
-      product.dtype = before[last].dtype;
-      product.attrs[3] = static_cast<std::int64_t>(chain.activation);
+      if (product.kind == ValueKind::Conv) {
+        product.attrs[10] = static_cast<std::int64_t>(chain.workspace);
+        product.attrs[11] = static_cast<std::int64_t>(chain.activation);
+      } else {
+        product.dtype = before[last].dtype;
+        product.attrs[3] = static_cast<std::int64_t>(chain.activation);
+      }
       return calls[static_cast<int>(last)] = insert(std::move(product)).id;
     };
     if (const auto gelu = kept.find(static_cast<int>(i)); gelu != kept.end()) {

@@ -92,8 +92,9 @@ void Account::add_step(const StepDraft& step, const std::vector<Value>& values) 
     const ConvStep& s = *conv;
     info.kind = "convolution";
     info.what =
-        fmt::format("{} {} with {}", s.label, to_string(Shape{s.n, s.in[0], s.in[1], s.c_in}),
-                    to_string(Shape{s.c_out, s.kernel[0], s.kernel[1], s.group_in()}));
+        fmt::format("{} {} with {}{}{}", s.label, to_string(Shape{s.n, s.in[0], s.in[1], s.c_in}),
+                    to_string(Shape{s.c_out, s.kernel[0], s.kernel[1], s.group_in()}),
+                    s.has_bias ? " + bias" : "", text_of(s.activation));
     info.schedule = "library";
     info.operations = static_cast<std::uint64_t>(2 * s.work());
     const std::int64_t sizes[] = {s.result_size(), s.input_size(), s.weight_size()};

@@ -114,8 +114,9 @@ void Grouper::mark_stored() {
     if (v.kind == ValueKind::Gather || v.kind == ValueKind::Search || v.kind == ValueKind::Sort)
       store(v.in[0]);
     if (v.kind == ValueKind::Conv) {
-      store(v.in[0]);
-      store(v.in[1]);
+      for (const int in : v.in) {
+        if (in >= 0) store(in);
+      }
     }
     if (v.kind == ValueKind::Attention) {
       for (const int in : v.in) {

@@ -51,7 +51,7 @@ enum class ValueKind : std::uint8_t {
            // keys at offset + i * stride are smaller than the value (i32)
   Matmul,  // attrs: {transpose_a, transpose_b, tf32, activation}; of halves: f32, or rounded to
            // theirs. in: operands, a bias for every row, the matrix that GeluGradient reads
-  Conv,    // in: images and weights, or twice images (ConvStep); attrs: see conv_attrs
+  Conv,    // in: images and weights, or twice images (ConvStep), and a bias; attrs: see conv_of
   Sort,    // in: keys [rows, n]; attrs: {count, descending}: where the first `count` keys of each
            // row in order stand (i32 or i64), [rows, count]; equal keys keep their order
   Attention,   // in: q, k, v, or for the gradient also the output, its gradient, the logarithms

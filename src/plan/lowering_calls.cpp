@@ -23,7 +23,8 @@ std::vector<std::int64_t> attrs_of(const ConvStep& s) {
           s.groups,
           s.tf32,
           s.weight_channels_last,
-          static_cast<std::int64_t>(s.workspace_bytes)};
+          static_cast<std::int64_t>(s.workspace_bytes),
+          static_cast<std::int64_t>(s.activation)};
 }
 
 }  // namespace
@@ -41,6 +42,8 @@ ConvStep conv_of(const std::vector<Value>& values, const Value& v) {
   s.tf32 = v.attrs[8] != 0;
   s.weight_channels_last = v.attrs[9] != 0;
   s.workspace_bytes = static_cast<std::uint64_t>(v.attrs[10]);
+  s.activation = static_cast<Activation>(v.attrs[11]);
+  s.has_bias = v.in[2] >= 0;
   const bool to_input = s.kind == ConvStep::Kind::InputGrad,
              to_weight = s.kind == ConvStep::Kind::WeightGrad;
   const Shape &input = to_input ? v.shape : a.shape, &weight = to_weight ? v.shape : b.shape,

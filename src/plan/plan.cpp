@@ -67,7 +67,9 @@ StepDraft conv_step(const std::vector<Value>& values, int id) {
   conv.label = v.label;
   step.scratch_bytes = conv.workspace_bytes;
   step.call = std::move(conv);
-  step.reads = {reshape_base(values, v.in[0]), reshape_base(values, v.in[1])};
+  for (const int in : v.in) {
+    if (in >= 0) step.reads.push_back(reshape_base(values, in));
+  }
   step.writes = {id};
   return step;
 }

@@ -78,8 +78,9 @@ struct MatmulStep {
 
 // A convolution of images [n, height, width, channels] with weights [out, in / groups, kernel
 // height, kernel width], or [out, kernel height, kernel width, in / groups]; everything contiguous.
-// Forward: a the input, b the weights, c the result. InputGrad: a the result's gradient, b the
-// weights, c the input's. WeightGrad: a the input, b the result's gradient, c the weights'.
+// Forward: a the input, b the weights, c the result, to which a bias [out] may be added and then a
+// ReLU applied. InputGrad: a the result's gradient, b the weights, c the input's. WeightGrad: a the
+// input, b the result's gradient, c the weights'.
 struct ConvStep {
   enum class Kind : std::uint8_t { Forward, InputGrad, WeightGrad };
   using Pair = std::array<std::int64_t, 2>;  // along height and width
@@ -87,11 +88,14 @@ struct ConvStep {
   DType dtype = DType::f32;  // of all three
   bool tf32 = false;
   bool weight_channels_last = false;
+  bool has_bias = false;
+  Activation activation = Activation::None;
   std::int64_t n = 0, c_in = 0, c_out = 0, groups = 1;
   Pair in{}, out{}, kernel{}, stride{}, padding{}, dilation{};  // padding at the start; the end's
                                                                 // follows from the sizes
   std::uint64_t workspace_bytes = 0;
   BufferRef a, b, c;
+  BufferRef bias = {};
   BufferRef scratch;  // workspace_bytes of the arena
   std::string label;
 
@@ -105,6 +109,7 @@ struct ConvStep {
   void bind(std::span<const BufferRef> reads, std::span<const BufferRef> writes) {
     a = reads[0];
     b = reads[1];
+    if (has_bias) bias = reads[2];
     c = writes[0];
   }
 };

@@ -40,7 +40,8 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   bool supports(int, DType) const override { return true; }
   bool fuses(int, const plan::MatmulStep& step) const override { return cpu::fuses_epilogue(step); }
   ConvSupport convolution(int, const plan::ConvStep& step) override {
-    return {cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None};
+    const bool plain = !step.has_bias && step.activation == plan::Activation::None;
+    return {plain && cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None};
   }
 
   Address allocate(int, std::size_t bytes) override {

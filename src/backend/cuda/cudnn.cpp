@@ -51,7 +51,7 @@ constexpr std::size_t kMostKept = 1024;
 constexpr std::size_t kCandidates = 6;
 constexpr double kBudget = 0.1;
 
-enum Uid : std::int64_t { kA = 1, kB, kC };
+enum Uid : std::int64_t { kA = 1, kB, kC, kBias };
 
 fe::DataType_t type_of(DType dtype) {
   return dtype == DType::f16    ? fe::DataType_t::HALF
@@ -88,11 +88,19 @@ void describe(const ConvStep& s, fe::graph::Graph& graph) {
     c->set_output(true).set_uid(kC).set_dim(dims).set_stride(channels_last_strides(dims));
   };
   switch (s.kind) {
-    case ConvStep::Kind::Forward:
-      return finish(
+    case ConvStep::Kind::Forward: {
+      TensorHandle value =
           graph.conv_fprop(graph.tensor(operand(kA, input)), graph.tensor(operand(kB, weight)),
-                           convolution_attributes<fe::graph::Conv_fprop_attributes>(s)),
-          result);
+                           convolution_attributes<fe::graph::Conv_fprop_attributes>(s));
+      using Pointwise = fe::graph::Pointwise_attributes;
+      if (s.has_bias) {
+        value = graph.pointwise(value, graph.tensor(operand(kBias, {1, s.c_out, 1, 1})),
+                                Pointwise().set_mode(fe::PointwiseMode_t::ADD));
+      }
+      if (s.activation == plan::Activation::Relu)
+        value = graph.pointwise(value, Pointwise().set_mode(fe::PointwiseMode_t::RELU_FWD));
+      return finish(value, result);
+    }
     case ConvStep::Kind::InputGrad:
       return finish(
           graph.conv_dgrad(graph.tensor(operand(kA, result)), graph.tensor(operand(kB, weight)),
@@ -132,16 +140,17 @@ void keep(Table& table, const typename Table::key_type& key,
 
 void* pointer(CUdeviceptr address) { return std::bit_cast<void*>(address); }
 
-std::array<std::int64_t, 3> element_counts(const ConvStep& s) {
+// By Uid, from kA on.
+std::array<std::int64_t, 4> element_counts(const ConvStep& s) {
   switch (s.kind) {
     case ConvStep::Kind::Forward:
-      return {s.input_size(), s.weight_size(), s.result_size()};
+      return {s.input_size(), s.weight_size(), s.result_size(), s.has_bias ? s.c_out : 1};
     case ConvStep::Kind::InputGrad:
-      return {s.result_size(), s.weight_size(), s.input_size()};
+      return {s.result_size(), s.weight_size(), s.input_size(), 1};
     case ConvStep::Kind::WeightGrad:
       break;
   }
-  return {s.input_size(), s.result_size(), s.weight_size()};
+  return {s.input_size(), s.result_size(), s.weight_size(), 1};
 }
 
 // Runs candidates on memory of their own.
@@ -180,7 +189,8 @@ class Trial {
     }
     std::unordered_map<std::int64_t, void*> pack{{kA, pointer(operands_[0].address())},
                                                  {kB, pointer(operands_[1].address())},
-                                                 {kC, pointer(operands_[2].address())}};
+                                                 {kC, pointer(operands_[2].address())},
+                                                 {kBias, pointer(operands_[3].address())}};
     return seconds_of_a_run(context_, [&] {
       return graph.execute_plan_at_index(handle_, pack, pointer(workspace.address()), plan)
           .is_good();
@@ -190,14 +200,15 @@ class Trial {
  private:
   const Context& context_;
   cudnnHandle_t handle_;
-  std::array<DeviceMemory, 3> operands_;
+  std::array<DeviceMemory, 4> operands_;
   bool was_short_ = false;
 };
 
 std::string text_of(const ConvStep& s) {
-  return fmt::format("convolution {} {} tf32 {} n {} c {} o {} groups {} {} {} {} {} {} {}",
-                     static_cast<int>(s.kind), name_of(s.dtype), s.tf32, s.n, s.c_in, s.c_out,
-                     s.groups, s.in, s.out, s.kernel, s.stride, s.padding, s.dilation);
+  return fmt::format(
+      "convolution {} {} tf32 {} n {} c {} o {} groups {} {} {} {} {} {} {} bias {} activation {}",
+      static_cast<int>(s.kind), name_of(s.dtype), s.tf32, s.n, s.c_in, s.c_out, s.groups, s.in,
+      s.out, s.kernel, s.stride, s.padding, s.dilation, s.has_bias, static_cast<int>(s.activation));
 }
 
 }  // namespace
@@ -234,6 +245,8 @@ CudnnLibrary::~CudnnLibrary() {
 
 std::shared_ptr<const Convolution> CudnnLibrary::convolution(const ConvStep& s) {
   if (s.dtype != DType::f32 && size_of(s.dtype) != 2) return nullptr;
+  if (s.activation != plan::Activation::None && s.activation != plan::Activation::Relu)
+    return nullptr;
   const Key key{static_cast<std::int64_t>(s.kind),
                 static_cast<std::int64_t>(s.dtype),
                 s.tf32,
@@ -252,7 +265,9 @@ std::shared_ptr<const Convolution> CudnnLibrary::convolution(const ConvStep& s) 
                 s.padding[0],
                 s.padding[1],
                 s.dilation[0],
-                s.dilation[1]};
+                s.dilation[1],
+                s.has_bias,
+                static_cast<std::int64_t>(s.activation)};
   const std::lock_guard lock(mutex_);
   const auto found = convolutions_.find(key);
   if (found != convolutions_.end()) return found->second;
@@ -326,14 +341,14 @@ std::uint64_t CudnnLibrary::workspace_bytes(const Convolution& convolution) {
   return convolution.workspace;
 }
 
-void CudnnLibrary::run(const Convolution& convolution, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
-                       CUdeviceptr workspace, CUstream stream) {
+void CudnnLibrary::run(const Convolution& convolution, const ConvAddresses& at, CUstream stream) {
   const std::lock_guard lock(mutex_);
   fe::detail::set_stream(handle_, reinterpret_cast<cudaStream_t>(stream));
   std::unordered_map<std::int64_t, void*> pack{
-      {kA, pointer(a)}, {kB, pointer(b)}, {kC, pointer(c)}};
-  auto status =
-      convolution.graph.execute_plan_at_index(handle_, pack, pointer(workspace), convolution.plan);
+      {kA, pointer(at.a)}, {kB, pointer(at.b)}, {kC, pointer(at.c)}};
+  if (at.bias != 0) pack.emplace(kBias, pointer(at.bias));
+  auto status = convolution.graph.execute_plan_at_index(handle_, pack, pointer(at.workspace),
+                                                        convolution.plan);
   check_run(status.is_good(), status.get_message(), "a convolution");
 }
 
@@ -490,8 +505,7 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::attention(const plan::Attenti
 }
 std::uint64_t CudnnLibrary::workspace_bytes(const AttentionCall&) { return 0; }
 void CudnnLibrary::run(const AttentionCall&, std::span<const CUdeviceptr>, CUdeviceptr, CUstream) {}
-void CudnnLibrary::run(const Convolution&, CUdeviceptr, CUdeviceptr, CUdeviceptr, CUdeviceptr,
-                       CUstream) {}
+void CudnnLibrary::run(const Convolution&, const ConvAddresses&, CUstream) {}
 
 }  // namespace volta::cuda
 

@@ -38,11 +38,13 @@ class CudnnLibrary {
   // Enqueues them; addresses of reads and writes, the operands' offsets included.
   void run(const AttentionCall& call, std::span<const CUdeviceptr> addresses, CUdeviceptr workspace,
            CUstream stream);
-  void run(const Convolution& convolution, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c,
-           CUdeviceptr workspace, CUstream stream);
+  struct ConvAddresses {
+    CUdeviceptr a = 0, b = 0, c = 0, bias = 0, workspace = 0;
+  };
+  void run(const Convolution& convolution, const ConvAddresses& at, CUstream stream);
 
  private:
-  using Key = std::array<std::int64_t, 20>;
+  using Key = std::array<std::int64_t, 21>;
 
   bool start();
   // Null where the library does not take it; `short_of_memory` where it might another time.

@@ -228,7 +228,12 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
   }
   if (const auto* call = std::get_if<ConvCall>(&steps_[step])) {
     const plan::ConvStep& conv = call->step;
-    cudnn_.run(*call->convolution, bound[conv.a], bound[conv.b], bound[conv.c], bound[conv.scratch],
+    cudnn_.run(*call->convolution,
+               {.a = bound[conv.a],
+                .b = bound[conv.b],
+                .c = bound[conv.c],
+                .bias = conv.has_bias ? bound[conv.bias] : 0,
+                .workspace = bound[conv.scratch]},
                place.stream);
     return;
   }
