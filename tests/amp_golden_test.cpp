@@ -142,6 +142,56 @@ TEST(GoldenAmp, ScalingAdamW) {
   });
 }
 
+// One scale, one norm, two optimizers; infinite gradients of either.
+TEST(GoldenAmp, ScalingTwoOptimizersWithClipping) {
+  if (test_device().type() == DeviceType::opencl)
+    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  const std::string name = "scale_pair";
+  std::vector<Tensor> p, gradients;
+  std::vector<std::vector<double>> expected;
+  for (const char* which : {"0", "1"}) {
+    p.push_back(golden_tensor(name + "/before" + which).clone().detach().set_requires_grad());
+    gradients.push_back(golden_tensor(name + "/gradients" + which));
+    expected.push_back(values_of(golden_tensor(name + "/values" + which)));
+  }
+  const std::vector<double> scales = values_of(golden_tensor(name + "/scales"));
+  const std::vector<double> norms = values_of(golden_tensor(name + "/norms"));
+  const std::vector<std::int64_t> trackers =
+      golden_tensor(name + "/trackers").to_vector<std::int64_t>();
+  ASSERT_EQ(scales.size(), 10u);
+  optim::SGD sgd({p[0]}, {.lr = 0.1, .momentum = 0.9});
+  optim::Adam adam({p[1]}, {.lr = 0.05});
+  GradScaler scaler({.init_scale = 1024, .growth_interval = 2});
+  for (std::size_t step = 0; step < scales.size(); ++step) {
+    SCOPED_TRACE("step " + std::to_string(step));
+    const auto at = static_cast<std::int64_t>(step);
+    const auto weighted = [&](std::size_t i) {
+      return (p[i] * gradients[i].narrow(0, at, 1).reshape({5})).sum();
+    };
+    sgd.zero_grad();
+    adam.zero_grad();
+    scaler.scale(weighted(0) + weighted(1)).backward();
+    scaler.unscale_(sgd);
+    scaler.unscale_(adam);
+    const Tensor norm = nn::clip_grad_norm(p, 0.8);
+    scaler.step(sgd);
+    scaler.step(adam);
+    scaler.update();
+    if (std::isfinite(norms[step])) {
+      EXPECT_NEAR(norm.item(), norms[step], 2e-6 * norms[step]);
+    } else {
+      EXPECT_EQ(norm.item(), norms[step]);
+    }
+    EXPECT_EQ(scaler.get_scale(), scales[step]);
+    EXPECT_EQ(scaler.state_dict().at("growth_tracker").item<std::int32_t>(), trackers[step]);
+    for (std::size_t which = 0; which < 2; ++which) {
+      const std::vector<double> now = values_of(p[which]);
+      for (std::size_t i = 0; i < 5; ++i)
+        EXPECT_NEAR(now[i], expected[which][step * 5 + i], 2e-6) << which << " at " << i;
+    }
+  }
+}
+
 TEST(GoldenAmp, Clipping) {
   for (int number = 0; number < 5; ++number) {
     const std::string name = "clip" + std::to_string(number);

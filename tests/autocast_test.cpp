@@ -10,9 +10,11 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "errors.h"
+#include "graph/autocast.h"
 #include "graph/observer.h"
 #include "graph/op.h"
 #include "op_calls.h"
@@ -112,6 +114,8 @@ TEST(Autocast, EveryOperationFollowsItsRule) {
   EXPECT_EQ(missing, "");
 }
 
+Tensor image(const Tensor& matrix) { return matrix.unsqueeze(0).unsqueeze(0); }
+
 // What comes out, by name: PyTorch's lists.
 TEST(Autocast, ResultsByClass) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "dtypes do not depend on devices";
@@ -121,7 +125,8 @@ TEST(Autocast, ResultsByClass) {
       {"linear", [](const Tensor& x) { return linear(x, x); }},
       {"einsum", [](const Tensor& x) { return einsum("ij,kj->ik", {x, x}); }},
       {"bmm", [](const Tensor& x) { return bmm(x.unsqueeze(0), x.t().unsqueeze(0)); }},
-      {"dot", [](const Tensor& x) { return dot(x.flatten(), x.flatten()); }},
+      {"matmul of vectors", [](const Tensor& x) { return matmul(x.flatten(), x.flatten()); }},
+      {"einsum of one", [](const Tensor& x) { return einsum("ij->i", {x}); }},
       {"conv1d", [](const Tensor& x) { return conv1d(x.unsqueeze(0), x.unsqueeze(2)); }},
       {"attention", [](const Tensor& x) { return scaled_dot_product_attention(x, x, x); }},
   };
@@ -130,6 +135,7 @@ TEST(Autocast, ResultsByClass) {
       {"log", [](const Tensor& x) { return x.log(); }},
       {"pow", [](const Tensor& x) { return pow(x, 2.5); }},
       {"number to the power", [](const Tensor& x) { return pow(2.3, x); }},
+      {"number by a tensor", [](const Tensor& x) { return 2.3 / x; }},
       {"softplus", [](const Tensor& x) { return softplus(x, 0.7); }},
       {"sum", [](const Tensor& x) { return x.sum(0); }},
       {"mean", [](const Tensor& x) { return x.mean(); }},
@@ -139,6 +145,18 @@ TEST(Autocast, ResultsByClass) {
       {"softmax", [](const Tensor& x) { return softmax(x, 1); }},
       {"log_softmax", [](const Tensor& x) { return log_softmax(x, 1); }},
       {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},
+      {"group_norm", [](const Tensor& x) { return group_norm(x, 3); }},
+      {"logsumexp", [](const Tensor& x) { return logsumexp(x, 1); }},
+      {"repeated pixels", [](const Tensor& x) { return interpolate(image(x), {.size = 6}); }},
+      {"nearest", [](const Tensor& x) { return interpolate(image(x), {.size = 5}); }},
+      {"bilinear",
+       [](const Tensor& x) {
+         return interpolate(image(x), {.size = 5, .mode = InterpolateMode::bilinear});
+       }},
+      // Ours, besides PyTorch's.
+      {"exp2", [](const Tensor& x) { return exp2(x); }},
+      {"var", [](const Tensor& x) { return var(x, 0); }},
+      {"std", [](const Tensor& x) { return std(x, 0); }},
       {"mse_loss", [](const Tensor& x) { return mse_loss(x, x); }},
       {"cross_entropy",
        [](const Tensor& x) {
@@ -147,8 +165,19 @@ TEST(Autocast, ResultsByClass) {
   };
   const std::map<std::string, Function> own{
       {"add", [](const Tensor& x) { return x + x; }},
-      {"einsum of one", [](const Tensor& x) { return einsum("ij->i", {x}); }},
-      {"number", [](const Tensor& x) { return x * 1.5 + 1; }},
+      {"dot", [](const Tensor& x) { return dot(x.flatten(), x.flatten()); }},
+      {"outer", [](const Tensor& x) { return outer(x.flatten(), x.flatten()); }},
+      {"atan2", [](const Tensor& x) { return atan2(x, x); }},
+      {"addcmul", [](const Tensor& x) { return addcmul(x, x, x); }},
+      {"addcdiv", [](const Tensor& x) { return addcdiv(x, x, x); }},
+      {"batch_norm", [](const Tensor& x) { return batch_norm(x, {}, {}); }},
+      {"instance_norm", [](const Tensor& x) { return instance_norm(x.unsqueeze(0)); }},
+      {"average", [](const Tensor& x) { return adaptive_avg_pool2d(image(x), 2); }},
+      {"scatter_add",
+       [](const Tensor& x) {
+         return scatter_add(x, 0, zeros({3, 3}, {.dtype = DType::i64, .device = test_device()}), x);
+       }},
+      {"number", [](const Tensor& x) { return x * 1.5 / 3.3 + 1; }},
       {"relu", [](const Tensor& x) { return relu(x); }},
       {"gelu", [](const Tensor& x) { return gelu(x); }},
       {"tanh", [](const Tensor& x) { return x.tanh(); }},
@@ -173,7 +202,13 @@ TEST(Autocast, ResultsByClass) {
     EXPECT_EQ((half + single).dtype(), DType::f32);
     EXPECT_EQ(linear(half, single, ones({3}, on_device())).dtype(), scope);
     EXPECT_EQ(layer_norm(half, {3}, ones({3}, on_device())).dtype(), DType::f32);
+    EXPECT_EQ(group_norm(half, 3, ones({3}, on_device())).dtype(), DType::f32);
+    EXPECT_EQ(group_norm(single, 3, ones({3}, on_device(scope))).dtype(), DType::f32);
     EXPECT_EQ(mse_loss(half, single).dtype(), DType::f32);
+    EXPECT_EQ(dot(half.flatten(), single.flatten()).dtype(), DType::f32);
+    const Tensor at = zeros({3, 3}, on_device(DType::i64));
+    EXPECT_EQ(scatter_add(half, 0, at, single).dtype(), DType::f32);
+    EXPECT_EQ(scatter_add(single, 0, at, half).dtype(), DType::f32);
     EXPECT_EQ(pow(half, single).dtype(), DType::f32);
     EXPECT_EQ(
         scaled_dot_product_attention(half, single, single, {.mask = zeros({3, 3}, on_device())})
@@ -244,6 +279,45 @@ TEST(Autocast, AChangedParameterIsConvertedAgain) {
   }
   linear(x, weight).sum().backward();
   EXPECT_EQ(weight.grad().to_vector<float>(), (std::vector<float>{1, 1, 1, 1}));
+}
+
+// A long scope in which leaves come and go keeps neither them nor what they were converted to.
+TEST(Autocast, LeavesThatAreGoneAreForgotten) {
+  if (!test_device().is_cpu()) GTEST_SKIP() << "nothing of it is the device's";
+  const Tensor x = randn({1, 64}, on_device()).eval(), base = randn({64, 64}, on_device()).eval();
+  const Tensor stays = base.clone().set_requires_grad().eval();
+  const Autocast amp(DType::bf16);
+  const auto use = [&](const Tensor& leaf) { linear(x, leaf).eval(); };
+  std::uint64_t first = 0;
+  for (int i = 0; i < 1000; ++i) {
+    use((base + (3.5 + i)).set_requires_grad().eval());
+    use(stays);
+    ASSERT_EQ(graph::kept_casts(), 1u) << "after " << i;
+    if (i == 9) first = memory_stats(test_device()).in_use;
+  }
+  EXPECT_EQ(memory_stats(test_device()).in_use, first);
+  const Watcher watcher;
+  use(stays);
+  EXPECT_EQ(watcher.casts_to(DType::bf16), 1) << "only of x";
+}
+
+// Another thread lets go of them.
+TEST(Autocast, LeavesThatEndElsewhereAreForgotten) {
+  if (!test_device().is_cpu()) GTEST_SKIP() << "nothing of it is the device's";
+  const Tensor x = ones({1, 2}, on_device()).eval();
+  const Autocast amp(DType::bf16);
+  std::size_t most = 0;
+  for (int i = 0; i < 10; ++i) {
+    std::vector<Tensor> leaves;
+    for (int k = 0; k < 100; ++k) {
+      leaves.push_back(full({2, 2}, 1.0 + k, on_device(DType::f32, true)).eval());
+      EXPECT_EQ(linear(x, leaves.back()).max().item(), 2.0 * (1 + k));
+    }
+    most = std::max(most, graph::kept_casts());
+    std::thread([gone = std::move(leaves)]() mutable { gone.clear(); }).join();
+  }
+  EXPECT_GE(most, 100u);
+  EXPECT_LE(most, 400u) << "of 1,000";
 }
 
 TEST(Autocast, OneConversionOfEachParameterAStep) {

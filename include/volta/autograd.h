@@ -10,31 +10,22 @@
 #include <utility>
 #include <vector>
 
+#include "volta/scope.h"
 #include "volta/tensor.h"
 
 namespace volta {
 
 // While alive, operations of this thread record no history.
-class VOLTA_API NoGrad {
+class VOLTA_API NoGrad : public Scope<bool> {
  public:
   NoGrad();
   ~NoGrad();
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
-
- private:
-  bool previous_;
 };
 // While alive, operations of this thread record history, also inside a NoGrad.
-class VOLTA_API EnableGrad {
+class VOLTA_API EnableGrad : public Scope<bool> {
  public:
   EnableGrad();
   ~EnableGrad();
-  EnableGrad(const EnableGrad&) = delete;
-  EnableGrad& operator=(const EnableGrad&) = delete;
-
- private:
-  bool previous_;
 };
 VOLTA_API bool grad_enabled();
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "volta/scope.h"
 #include "volta/tensor.h"
 
 namespace volta {
@@ -19,16 +20,11 @@ struct ExecutionOptions {
       MixedDevices::to_gpu;  // operands on two devices: move with a warning, or refuse
 };
 
-// The policy of this thread for as long as the object lives; scopes nest, the innermost decides.
-class VOLTA_API ExecutionContext {
+// The policy of this thread for as long as the object lives.
+class VOLTA_API ExecutionContext : public Scope<ExecutionOptions> {
  public:
   explicit ExecutionContext(ExecutionOptions options);
   ~ExecutionContext();
-  ExecutionContext(const ExecutionContext&) = delete;
-  ExecutionContext& operator=(const ExecutionContext&) = delete;
-
- private:
-  ExecutionOptions previous_;
 };
 VOLTA_API const ExecutionOptions& execution_options();
 

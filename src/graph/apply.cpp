@@ -268,23 +268,22 @@ Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdi
 
 namespace volta {
 
-NoGrad::NoGrad() : previous_(graph::grad_mode()) { graph::grad_mode() = false; }
-NoGrad::~NoGrad() { graph::grad_mode() = previous_; }
-EnableGrad::EnableGrad() : previous_(graph::grad_mode()) { graph::grad_mode() = true; }
-EnableGrad::~EnableGrad() { graph::grad_mode() = previous_; }
+using graph::recording_state;
+
+NoGrad::NoGrad() : Scope(recording_state.history, recording_state.history_scope, false) {}
+NoGrad::~NoGrad() { end(recording_state.history, recording_state.history_scope); }
+EnableGrad::EnableGrad() : Scope(recording_state.history, recording_state.history_scope, true) {}
+EnableGrad::~EnableGrad() { end(recording_state.history, recording_state.history_scope); }
 bool grad_enabled() { return graph::grad_mode(); }
 
 namespace {
-ExecutionOptions& options_of_thread() {
-  thread_local ExecutionOptions options;
-  return options;
-}
+constinit thread_local ExecutionOptions options_of_thread;
+constinit thread_local Scope<ExecutionOptions>* innermost_context = nullptr;
 }  // namespace
 
-ExecutionContext::ExecutionContext(ExecutionOptions options) : previous_(options_of_thread()) {
-  options_of_thread() = options;
-}
-ExecutionContext::~ExecutionContext() { options_of_thread() = previous_; }
-const ExecutionOptions& execution_options() { return options_of_thread(); }
+ExecutionContext::ExecutionContext(ExecutionOptions options)
+    : Scope(options_of_thread, innermost_context, options) {}
+ExecutionContext::~ExecutionContext() { end(options_of_thread, innermost_context); }
+const ExecutionOptions& execution_options() { return options_of_thread; }
 
 }  // namespace volta

@@ -13,19 +13,40 @@
 namespace volta {
 namespace graph {
 
-// Parameters converted by the scopes of a thread, until the outermost of them ends.
+// Parameters converted by the scopes of a thread, until the outermost of them ends. No parameter is
+// kept alive: one that is gone is forgotten (destroy(Variable*)) or, where another thread let go of
+// it, found by a sweep. Its address may be another's by then, but the value that was converted is
+// not: the reference sees to that.
 struct CastCache {
   struct Entry {
-    Tensor leaf;
     NodeRef source;  // the value that was converted
     Held cast;
   };
+  static constexpr std::size_t kFew = 64;
+
   std::unordered_map<const Variable*, Entry> entries;
+  std::size_t sweep_at = kFew;
+
+  // As many again as are left come before the next sweep: what it costs is theirs.
+  void sweep() {
+    std::erase_if(entries, [](const auto& entry) { return entry.second.source->holders() == 0; });
+    sweep_at = std::max(kFew, 2 * entries.size());
+  }
 };
 
 namespace {
 
 bool is_cast_by_rules(DType dtype) { return dtype == DType::f32 || is_half(dtype); }
+
+DType widest_of(std::span<const Tensor* const> operands) {
+  std::optional<DType> widest;
+  for (const Tensor* operand : operands) {
+    if (!operand->defined()) continue;
+    const DType dtype = node_of(*operand)->dtype;
+    if (is_cast_by_rules(dtype)) widest = widest ? promote(*widest, dtype) : dtype;
+  }
+  return widest.value_or(DType::f32);
+}
 
 // Only the value is kept: every use has a record of its own, so that one backward pass does not use
 // up the history of the next, and a stretch that is computed again records as many.
@@ -50,18 +71,20 @@ Tensor cast_parameter(const Tensor& leaf, DType dtype, Place place) {
   // The inputs of a stretch that is computed again are leaves, but nobody will ask for them twice.
   if (recording_state.epoch == 0) {
     if (cache == nullptr) cache = new CastCache;
+    if (cache->entries.size() >= cache->sweep_at) cache->sweep();
     cache->entries.insert_or_assign(
-        variable, CastCache::Entry{leaf, NodeRef(variable->node.get()), Held(node_of(cast))});
+        variable, CastCache::Entry{NodeRef(variable->node.get()), Held(node_of(cast))});
   }
   return cast;
 }
 
 }  // namespace
 
-std::optional<DType> wanted_dtype(OpId op, std::span<const Tensor* const> operands) {
-  const AutocastRule rule = op_info(op).autocast;
+std::optional<DType> wanted_dtype(AutocastRule rule, std::span<const Tensor* const> operands) {
   if (rule == AutocastRule::none) return std::nullopt;
-  const DType wanted = rule == AutocastRule::product ? recording_state.autocast : DType::f32;
+  const DType wanted = rule == AutocastRule::product  ? recording_state.autocast
+                       : rule == AutocastRule::widest ? widest_of(operands)
+                                                      : DType::f32;
   bool differs = false;
   for (const Tensor* operand : operands) {
     if (!operand->defined()) continue;
@@ -95,25 +118,37 @@ std::vector<Tensor> in_full_precision(OpId op, std::span<const Borrowed> inputs,
   return wide;
 }
 
-void forget_cast(const Variable& variable) { recording_state.casts->entries.erase(&variable); }
+void forget_cast(const Variable& variable) noexcept {
+  recording_state.casts->entries.erase(&variable);
+}
+
+std::size_t kept_casts() {
+  return recording_state.casts == nullptr ? 0 : recording_state.casts->entries.size();
+}
 
 }  // namespace graph
 
-Autocast::Autocast(DType dtype) : previous_(graph::recording_state.autocast) {
+using graph::recording_state;
+
+namespace {
+DType checked(DType dtype) {
   if (dtype != DType::f32 && !graph::is_half(dtype)) {
     throw DTypeError(
         fmt::format("Autocast: expected bf16, f16, or f32 for none, got {}", name_of(dtype)));
   }
-  graph::recording_state.autocast = dtype;
-  ++graph::recording_state.autocast_depth;
+  return dtype;
 }
+}  // namespace
+
+Autocast::Autocast(DType dtype)
+    : Scope(recording_state.autocast, recording_state.autocast_scope, checked(dtype)) {}
 
 Autocast::~Autocast() {
-  graph::recording_state.autocast = previous_;
-  if (--graph::recording_state.autocast_depth == 0)
-    delete std::exchange(graph::recording_state.casts, nullptr);
+  end(recording_state.autocast, recording_state.autocast_scope);
+  if (recording_state.autocast_scope == nullptr)
+    delete std::exchange(recording_state.casts, nullptr);
 }
 
-DType Autocast::dtype() { return graph::recording_state.autocast; }
+DType Autocast::dtype() { return recording_state.autocast; }
 
 }  // namespace volta

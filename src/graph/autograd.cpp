@@ -19,6 +19,7 @@
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "graph/vjp.h"
+#include "volta/autocast.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -115,9 +116,9 @@ class BackwardPass {
     }
     if (collected_) find_leading();
     // In their forward's precision whatever the scopes say now; with a history if that is wanted.
+    const Autocast as_recorded(DType::f32);
     const Restore restore{std::exchange(grad_mode(), history_),
-                          std::exchange(recording_state.observer, nullptr),
-                          std::exchange(recording_state.autocast, DType::f32)};
+                          std::exchange(recording_state.observer, nullptr)};
     observer_ = restore.observer;  // it does not see a rule's operations one by one
     const ExecutionContext plain({});
     for (std::size_t i = 0; i < roots.size(); ++i) {
@@ -144,9 +145,7 @@ class BackwardPass {
   struct Restore {
     bool grad;
     RecordingObserver* observer;
-    DType autocast;
     ~Restore() {
-      recording_state.autocast = autocast;
       grad_mode() = grad;
       recording_state.observer = observer;
     }

@@ -7,6 +7,7 @@
 #include "backend/pool.h"
 #include "core/registry.h"
 #include "core/slab.h"
+#include "graph/autocast.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 
@@ -42,6 +43,8 @@ void release(Buffer* buffer) noexcept {
 }
 
 void destroy(Variable* variable) noexcept {
+  if (variable->requires_grad && recording_state.casts != nullptr) [[unlikely]]
+    forget_cast(*variable);
   if (Tape* tape = variable->tape.get(); tape != nullptr && tape->extras) [[unlikely]] {
     if (tape->extras->retains == variable) tape->extras->retains = nullptr;
   }

@@ -179,6 +179,7 @@ enum class AutocastRule : std::uint8_t {
   none,     // computes in the dtype they have
   product,  // takes f32 and halves as the scope's dtype
   full,     // takes halves as f32
+  widest,   // takes f32 and halves as the widest of them
 };
 
 // A row of the table.

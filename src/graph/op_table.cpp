@@ -165,7 +165,7 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::adam, "adam", kSavesNothing, nullptr, expand::adam);
   row(OpId::any_nonfinite, "any_nonfinite", kSavesNothing, nullptr, expand::any_nonfinite);
   row(OpId::total_norm, "total_norm", kSavesNothing, nullptr, expand::total_norm);
-  // What Autocast makes of them: PyTorch's lists, with all means and deviations among the sums.
+  // What Autocast makes of them: PyTorch's lists, and what volta/autocast.h adds to them.
   for (const OpId id :
        {OpId::matmul, OpId::linear, OpId::conv, OpId::conv_input_grad, OpId::attention}) {
     table[static_cast<std::size_t>(id)].autocast = AutocastRule::product;

@@ -321,10 +321,10 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Pl
   for (const Tensor& operand : operands) graph::require_defined("einsum", operand, "an operand");
   std::vector<Tensor> values = operands;
   graph::agree_on_device("einsum", values, place);
-  if (graph::in_autocast() && values.size() > 1) {
+  if (graph::in_autocast()) {
     std::vector<const Tensor*> given;
     for (const Tensor& value : values) given.push_back(&value);
-    if (const auto wanted = graph::wanted_dtype(graph::OpId::matmul, given)) {
+    if (const auto wanted = graph::wanted_dtype(graph::AutocastRule::product, given)) {
       for (Tensor& value : values) value = graph::autocast(value, *wanted, place);
     }
   }
@@ -390,8 +390,6 @@ Tensor dot(const Tensor& a, const Tensor& b, Place place) {
     throw ShapeError(fmt::format("dot: expected two vectors of one length, got {} and {}",
                                  to_string(a.shape()), to_string(b.shape())));
   }
-  if (const auto wanted = graph::autocast_dtype(graph::OpId::matmul, {&a, &b}))
-    return dot(graph::autocast(a, *wanted, place), graph::autocast(b, *wanted, place), place);
   const DType dtype = promote(a.dtype(), b.dtype());
   if (dtype == DType::boolean) graph::throw_dtype("dot", dtype, "numbers");
   const Tensor x = widened(a, place), y = widened(b, place);

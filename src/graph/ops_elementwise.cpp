@@ -196,7 +196,9 @@ Tensor binary(OpId op, const Operand& a, const Operand& b) {
     // Numbers beside halves would be rounded to them.
     const Tensor none, &left = a.is_scalar() ? none : a.tensor(),
                        &right = b.is_scalar() ? none : b.tensor();
-    if (const auto wanted = autocast_dtype(op, {&left, &right})) {
+    // A number divided by a tensor is a reciprocal, as in PyTorch.
+    const OpId ruled = op == OpId::div && a.is_scalar() ? OpId::reciprocal : op;
+    if (const auto wanted = autocast_dtype(ruled, {&left, &right})) {
       const Tensor cast[] = {autocast(left, *wanted, a.place()),
                              autocast(right, *wanted, a.place())};
       return binary(op, a.is_scalar() ? a : Operand(cast[0], a.place()),

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "graph/apply.h"
+#include "graph/autocast.h"
 #include "graph/host.h"
 #include "graph/segment.h"
 #include "graph/selection.h"
@@ -217,6 +218,10 @@ Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, cons
   const Tensor into = with_axis(x, place);
   const std::int64_t at = axis_along("scatter_add", into, axis, at_axis);
   require_addable("scatter_add", x);
+  if (const auto wanted = graph::autocast_dtype(graph::AutocastRule::widest, {&x, &source})) {
+    return scatter_add(graph::autocast(x, *wanted, place), axis, index,
+                       graph::autocast(source, *wanted, place), place);
+  }
   require_same_dtype("scatter_add", x, source);
   Tensor inputs[3] = {beside("scatter_add", at_axis, with_axis(source, place), place), at_axis,
                       into};

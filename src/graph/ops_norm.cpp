@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "graph/apply.h"
+#include "graph/autocast.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/normalization.h"
@@ -10,13 +11,12 @@
 namespace volta {
 
 using graph::apply_multi;
+using graph::is_half;
 using graph::OpId;
 
 namespace {
 
 constexpr int kMostAxes = 5;
-
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 void require_channels(const char* op, const Tensor& x) {
   graph::require_floating(op, x);
@@ -137,6 +137,10 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, co
   if (groups < 1 || channels % groups != 0) {
     throw ArgumentError(
         fmt::format("group_norm: {} channels are no multiple of {} groups", channels, groups));
+  }
+  if (const auto wanted = graph::autocast_dtype(graph::AutocastRule::full, {&x, &weight, &bias})) {
+    const auto cast = [&](const Tensor& tensor) { return graph::autocast(tensor, *wanted, place); };
+    return group_norm(cast(x), groups, cast(weight), cast(bias), eps, place);
   }
   return by_groups("group_norm", x, groups, weight, bias, eps, place);
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/apply.h"
+#include "graph/autocast.h"
 #include "graph/convolution.h"
 #include "graph/pooling.h"
 #include "volta/error.h"
@@ -101,6 +102,8 @@ struct Shuffled {
 
 Tensor interpolate(const Tensor& x, InterpolateOptions options, Place place) {
   const Extent2 size = checked(x, options);
+  if (const auto wanted = graph::autocast_dtype(graph::AutocastRule::full, {&x}))
+    return interpolate(graph::autocast(x, *wanted, place), options, place);
   const Extent2 image = image_of(x.shape());
   const Shape shape =
       x.shape().with(2, size.height, "interpolate").with(3, size.width, "interpolate");

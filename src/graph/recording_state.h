@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "volta/dtype.h"
+#include "volta/scope.h"
 
 namespace volta::graph {
 
@@ -14,11 +15,13 @@ struct CastCache;
 struct RecordingState {
   bool history = true;
   DType autocast = DType::f32;            // what products are computed in (graph/autocast.h)
-  std::uint16_t autocast_depth = 0;       // scopes that are open
   std::uint32_t epoch = 0;                // of stretches computed again (Node::epoch)
   RecordingObserver* observer = nullptr;  // graph/observer.h
   TapeCollector* collector = nullptr;     // graph/tape_extras.h: the innermost
   CastCache* casts = nullptr;             // parameters that the scopes converted, if any; theirs
+  // The innermost ones that are open.
+  Scope<bool>* history_scope = nullptr;
+  Scope<DType>* autocast_scope = nullptr;
 };
 extern constinit thread_local RecordingState recording_state;
 

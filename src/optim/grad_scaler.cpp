@@ -8,7 +8,6 @@
 #include <limits>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -23,18 +22,39 @@ namespace volta {
 
 namespace {
 
-void require(bool holds, const char* what, const char* wanted, double value) {
-  if (!holds)
-    throw ArgumentError(fmt::format("GradScaler: {} must be {}, got {}", what, wanted, value));
+using Floats = std::numeric_limits<float>;
+constexpr std::int64_t kMostSteps = std::numeric_limits<std::int32_t>::max();
+
+// What is asked of a number, as it is in f32; the factors of other numbers.
+struct Rule {
+  const char* wanted;
+  bool (*holds)(float value);
+};
+constexpr Rule kScale{"positive, finite and normal in f32",
+                      [](float value) { return value >= Floats::min() && value <= Floats::max(); }};
+constexpr Rule kGrowth{"greater than 1 and finite in f32",
+                       [](float value) { return value > 1 && value <= Floats::max(); }};
+constexpr Rule kBackoff{"between 0 and 1 in f32",
+                        [](float value) { return value > 0 && value < 1; }};
+
+// What is wrong with a number; empty: nothing.
+std::string problem_of(const char* what, const Rule& rule, double value) {
+  if (rule.holds(static_cast<float>(value))) return {};
+  return fmt::format("{} must be {}, got {}", what, rule.wanted, value);
 }
-void require_options(const GradScalerOptions& options) {
-  require(options.init_scale > 0 && std::isfinite(options.init_scale), "init_scale",
-          "positive and finite", options.init_scale);
-  require(options.growth_factor > 1, "growth_factor", "greater than 1", options.growth_factor);
-  require(options.backoff_factor > 0 && options.backoff_factor < 1, "backoff_factor",
-          "between 0 and 1", options.backoff_factor);
-  require(options.growth_interval > 0, "growth_interval", "positive",
-          static_cast<double>(options.growth_interval));
+std::string problem_of_interval(double value) {
+  if (value >= 1 && value <= static_cast<double>(kMostSteps) && value == std::trunc(value))
+    return {};
+  return fmt::format("growth_interval must be whole, positive and below 2^31, got {}", value);
+}
+std::string problem_of_tracker(double value) {
+  if (value >= 0 && value < static_cast<double>(kMostSteps) && value == std::trunc(value))
+    return {};
+  return fmt::format("growth_tracker must be whole, zero or more and below 2^31 - 1, got {}",
+                     value);
+}
+void require(const std::string& problem) {
+  if (!problem.empty()) throw ArgumentError("GradScaler: " + problem);
 }
 
 std::vector<Tensor> gradients_of(const optim::Optimizer& optimizer) {
@@ -46,9 +66,25 @@ std::vector<Tensor> gradients_of(const optim::Optimizer& optimizer) {
   return gradients;
 }
 
+// The scalars are in memory from the start, so that the first steps have the plan of later ones.
+template <class T>
+Tensor in_memory(T value, Device device) {
+  return from_vector(std::vector<T>{value}, Shape{}, {.device = device});
+}
+
+// Whether one of them says so.
+Tensor any_of(const std::vector<Tensor>& found, Place place) {
+  return found.size() == 1 ? found[0] : total_norm(found, 1, place);
+}
+
 }  // namespace
 
-GradScaler::GradScaler(GradScalerOptions options) : options_(options) { require_options(options); }
+GradScaler::GradScaler(GradScalerOptions options) : options_(options) {
+  require(problem_of("init_scale", kScale, options.init_scale));
+  require(problem_of("growth_factor", kGrowth, options.growth_factor));
+  require(problem_of("backoff_factor", kBackoff, options.backoff_factor));
+  require(problem_of_interval(static_cast<double>(options.growth_interval)));
+}
 
 void GradScaler::require_scale(const char* function) const {
   if (scale_.defined()) return;
@@ -56,14 +92,11 @@ void GradScaler::require_scale(const char* function) const {
       fmt::format("GradScaler: {} without a scaled loss: scale() was not called", function));
 }
 
-// The scalars are in memory from the start, so that the first steps have the plan of later ones.
 void GradScaler::place_on(Device device) {
   if (scale_.defined()) return;
-  scale_ = from_vector(std::vector<float>{static_cast<float>(options_.init_scale)}, Shape{},
-                       {.device = device});
-  growth_tracker_ =
-      from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(initial_growth_)}, Shape{},
-                  {.device = device});
+  Tensor scale = in_memory(static_cast<float>(options_.init_scale), device);
+  growth_tracker_ = in_memory(initial_growth_, device);
+  scale_ = std::move(scale);
 }
 
 Tensor GradScaler::scale(const Tensor& loss, Place place) {
@@ -73,7 +106,25 @@ Tensor GradScaler::scale(const Tensor& loss, Place place) {
   return mul({loss, place}, {scale_.to(loss.device(), place), place});
 }
 
-// Whether a gradient of the optimizer is not finite, on the scale's device.
+// Of those that are gone only what they found is kept.
+GradScaler::Progress& GradScaler::progress_of(const optim::Optimizer& optimizer, Place place) {
+  const auto known = std::find_if(progress_.begin(), progress_.end(), [&](const Progress& one) {
+    return one.optimizer.lock() == optimizer.identity_;
+  });
+  if (known != progress_.end()) return *known;
+  std::vector<Tensor> found;
+  if (found_by_others_.defined()) found.push_back(found_by_others_);
+  for (const Progress& one : progress_) {
+    if (one.optimizer.expired() && one.found_inf.defined()) found.push_back(one.found_inf);
+  }
+  if (!found.empty()) found_by_others_ = any_of(found, place);
+  std::erase_if(progress_, [](const Progress& one) { return one.optimizer.expired(); });
+  return progress_.emplace_back(
+      Progress{.optimizer = optimizer.identity_, .stage = Stage::ready, .found_inf = {}});
+}
+
+// Whether a gradient of the optimizer is not finite, on the scale's device; undefined if there is
+// no gradient.
 Tensor GradScaler::check(const optim::Optimizer& optimizer, const char* function,
                          Place place) const {
   std::vector<Tensor> gradients = gradients_of(optimizer), found;
@@ -85,9 +136,6 @@ Tensor GradScaler::check(const optim::Optimizer& optimizer, const char* function
           function));
     }
   }
-  if (gradients.empty()) {
-    throw ArgumentError(fmt::format("GradScaler: {} of an optimizer without gradients", function));
-  }
   while (!gradients.empty()) {
     std::vector<Tensor> here, elsewhere;
     for (const Tensor& gradient : gradients)
@@ -95,7 +143,7 @@ Tensor GradScaler::check(const optim::Optimizer& optimizer, const char* function
     found.push_back(any_nonfinite(here, place).to(scale_.device(), place));
     gradients = std::move(elsewhere);
   }
-  return found.size() == 1 ? found[0] : total_norm(found, 1, place);
+  return found.empty() ? Tensor() : any_of(found, place);
 }
 
 void GradScaler::unscale_(optim::Optimizer& optimizer, Place place) {
@@ -103,7 +151,7 @@ void GradScaler::unscale_(optim::Optimizer& optimizer, Place place) {
   const NoGrad no_grad;
   const Autocast as_they_are(DType::f32);
   require_scale("unscale_()");
-  Progress& progress = progress_[&optimizer];
+  Progress& progress = progress_of(optimizer, place);
   if (progress.stage == Stage::unscaled) {
     throw ArgumentError(
         "GradScaler: unscale_() was called twice for an optimizer since the last update()");
@@ -111,10 +159,11 @@ void GradScaler::unscale_(optim::Optimizer& optimizer, Place place) {
   if (progress.stage == Stage::stepped) {
     throw ArgumentError("GradScaler: unscale_() was called after step() of the optimizer");
   }
-  progress.found_inf = check(optimizer, "unscale_()", place);
+  Tensor found_inf = check(optimizer, "unscale_()", place);
   const Tensor inverse = reciprocal(scale_, place);
   for (Tensor& gradient : gradients_of(optimizer))
     gradient *= Operand(inverse.to(gradient.device(), place), place);
+  progress.found_inf = std::move(found_inf);
   progress.stage = Stage::unscaled;
 }
 
@@ -123,30 +172,41 @@ void GradScaler::step(optim::Optimizer& optimizer, Place place) {
   const NoGrad no_grad;
   const Autocast as_they_are(DType::f32);
   require_scale("step()");
-  Progress& progress = progress_[&optimizer];
-  if (progress.stage == Stage::stepped) {
+  Stage stage = progress_of(optimizer, place).stage;
+  if (stage == Stage::stepped) {
     throw ArgumentError(
         "GradScaler: step() was called twice for an optimizer since the last update()");
   }
-  if (!optimizer.skips_on_device()) {
-    if (progress.stage == Stage::ready) unscale_(optimizer, place);
-    progress.stage = Stage::stepped;
-    if (progress.found_inf.item() == 0) optimizer.step(place);
-    return;
+  const bool on_device = optimizer.skips_on_device();
+  if (stage == Stage::ready && !on_device && !gradients_of(optimizer).empty()) {
+    unscale_(optimizer, place);
+    stage = Stage::unscaled;
   }
   ScaledStep scaled;
-  if (progress.stage == Stage::ready) {
-    progress.found_inf = check(optimizer, "step()", place);
+  if (stage == Stage::ready) {
+    scaled.found_inf = check(optimizer, "step()", place);
     scaled.inverse_scale = reciprocal(scale_, place);
+  } else {
+    scaled.found_inf = progress_of(optimizer, place).found_inf;
   }
-  scaled.found_inf = progress.found_inf;
+  if (!scaled.found_inf.defined()) {
+    throw ArgumentError(
+        "GradScaler: step(): no inf checks were recorded for this optimizer: it had no gradients");
+  }
+  const Tensor found_inf = scaled.found_inf;
+  if (on_device) {
+    struct Restore {
+      ScaledStep& step;
+      ~Restore() { step = {}; }
+    } const restore{optimizer.scaled_};
+    optimizer.scaled_ = std::move(scaled);
+    optimizer.step(place);
+  } else if (found_inf.item() == 0) {
+    optimizer.step(place);
+  }
+  Progress& progress = progress_of(optimizer, place);
+  progress.found_inf = found_inf;
   progress.stage = Stage::stepped;
-  struct Restore {
-    ScaledStep& step;
-    ~Restore() { step = {}; }
-  } const restore{optimizer.scaled_};
-  optimizer.scaled_ = std::move(scaled);
-  optimizer.step(place);
 }
 
 void GradScaler::update(std::optional<double> new_scale, Place place) {
@@ -155,30 +215,33 @@ void GradScaler::update(std::optional<double> new_scale, Place place) {
   const Autocast as_they_are(DType::f32);
   require_scale("update()");
   if (new_scale) {
-    require(*new_scale > 0 && std::isfinite(*new_scale), "new_scale", "positive and finite",
-            *new_scale);
+    require(problem_of("new_scale", kScale, *new_scale));
     scale_.fill_(*new_scale);
-    progress_.clear();
-    return;
+  } else {
+    std::vector<Tensor> found;
+    for (const Progress& progress : progress_) {
+      if (progress.found_inf.defined()) found.push_back(progress.found_inf);
+    }
+    if (found_by_others_.defined()) found.push_back(found_by_others_);
+    if (found.empty()) {
+      throw ArgumentError(
+          "GradScaler: update() without a step() or unscale_() of gradients since the last one");
+    }
+    const auto at = [place](const auto& value) { return Operand(value, place); };
+    const Tensor failed = ne(at(any_of(found, place)), at(0));
+    const Tensor grown = add(at(growth_tracker_), at(1));
+    const Tensor due = ge(at(grown), at(options_.growth_interval));
+    const Tensor larger = mul(at(scale_), at(options_.growth_factor)),
+                 smaller = mul(at(scale_), at(options_.backoff_factor));
+    const Tensor is_finite = lt(at(larger), at(std::numeric_limits<double>::infinity()));
+    const Tensor is_normal = ge(at(smaller), at(static_cast<double>(Floats::min())));
+    const Tensor after_success = where(logical_and(at(due), at(is_finite)), at(larger), at(scale_));
+    const Tensor after_failure = where(is_normal, at(smaller), at(scale_));
+    scale_.copy_(where(failed, at(after_failure), at(after_success)), place);
+    growth_tracker_.copy_(where(logical_or(at(failed), at(due)), at(0), at(grown)), place);
   }
-  std::vector<Tensor> found;
-  for (const auto& [optimizer, progress] : progress_) {
-    if (progress.found_inf.defined()) found.push_back(progress.found_inf);
-  }
-  if (found.empty()) {
-    throw ArgumentError("GradScaler: update() without a step() or unscale_() since the last one");
-  }
-  const Tensor any = found.size() == 1 ? found[0] : total_norm(found, 1, place);
-  const auto at = [place](const auto& value) { return Operand(value, place); };
-  const Tensor failed = ne(at(any), at(0)), grown = add(at(growth_tracker_), at(1));
-  const Tensor due = eq(at(grown), at(options_.growth_interval));
-  const Tensor larger = mul(at(scale_), at(options_.growth_factor));
-  // A scale that would be infinite stays.
-  const Tensor finite = lt(at(larger), at(std::numeric_limits<double>::infinity()));
-  const Tensor next = where(logical_and(at(due), at(finite)), at(larger), at(scale_));
-  scale_.copy_(where(failed, at(mul(at(scale_), at(options_.backoff_factor))), at(next)), place);
-  growth_tracker_.copy_(where(logical_or(at(failed), at(due)), at(0), at(grown)), place);
   progress_.clear();
+  found_by_others_ = {};
 }
 
 double GradScaler::get_scale() const {
@@ -205,7 +268,7 @@ StateDict GradScaler::state_dict() const {
 void GradScaler::load_state_dict(const StateDict& state) {
   if (!options_.enabled) return;
   std::string problems;
-  const auto number = [&](const char* name) -> double {
+  const auto number = [&](const char* name, auto problem) -> double {
     const Tensor* value = state.find(name);
     if (value == nullptr) {
       problems += fmt::format("\n  missing: {}", name);
@@ -213,16 +276,23 @@ void GradScaler::load_state_dict(const StateDict& state) {
       problems += fmt::format("\n  wrong shape: {} is a number, {} in the state dict", name,
                               to_string(value->shape()));
     } else {
-      return value->item();
+      const double read = value->item();
+      const std::string wrong = problem(read);
+      if (wrong.empty()) return read;
+      problems += "\n  wrong value: " + wrong;
     }
     return 0;
   };
+  const auto follows = [](const char* name, const Rule& rule) {
+    return [name, &rule](double value) { return problem_of(name, rule, value); };
+  };
   GradScalerOptions loaded = options_;
-  loaded.init_scale = number("scale");
-  loaded.growth_factor = number("growth_factor");
-  loaded.backoff_factor = number("backoff_factor");
-  loaded.growth_interval = static_cast<std::int64_t>(number("growth_interval"));
-  const auto growth = static_cast<std::int64_t>(number("growth_tracker"));
+  loaded.init_scale = number("scale", follows("scale", kScale));
+  loaded.growth_factor = number("growth_factor", follows("growth_factor", kGrowth));
+  loaded.backoff_factor = number("backoff_factor", follows("backoff_factor", kBackoff));
+  loaded.growth_interval =
+      static_cast<std::int64_t>(number("growth_interval", problem_of_interval));
+  const auto growth = static_cast<std::int32_t>(number("growth_tracker", problem_of_tracker));
   for (const auto& [name, tensor] : state) {
     static constexpr const char* kKnown[] = {"scale", "growth_factor", "backoff_factor",
                                              "growth_interval", "growth_tracker"};
@@ -231,13 +301,13 @@ void GradScaler::load_state_dict(const StateDict& state) {
   }
   if (!problems.empty())
     throw ArgumentError("GradScaler: the state dict does not fit the scaler" + problems);
-  require_options(loaded);
+  if (scale_.defined()) {
+    Tensor scale = in_memory(static_cast<float>(loaded.init_scale), scale_.device());
+    growth_tracker_ = in_memory(growth, scale_.device());
+    scale_ = std::move(scale);
+  }
   options_ = loaded;
   initial_growth_ = growth;
-  if (!scale_.defined()) return;
-  const NoGrad no_grad;
-  scale_.fill_(loaded.init_scale);
-  growth_tracker_.fill_(growth);
 }
 
 }  // namespace volta

@@ -73,6 +73,42 @@ def scaling(family, name, make_optimizer):
     family.counts[name] = 1
 
 
+def pair(family, name):
+    """Two optimizers under one scaler, their gradients clipped by the norm over both. A gradient that is
+    infinite spoils the step of its own optimizer; the other one steps by gradients that were clipped to 0."""
+    count, inf = 10, float("inf")
+    parameters = [numbers((5,), -1, 1, salt=30 + i).requires_grad_() for i in range(2)]
+    gradients = [numbers((count, 5), -1, 1, salt=40 + i) for i in range(2)]
+    gradients[1][3, 2], gradients[0][6, 4] = inf, -inf
+    for i in range(2):
+        family.tensors[f"{name}/before{i}"] = parameters[i].detach().clone()
+        family.tensors[f"{name}/gradients{i}"] = gradients[i]
+    optimizers = [torch.optim.SGD([parameters[0]], lr=0.1, momentum=0.9),
+                  torch.optim.Adam([parameters[1]], lr=0.05)]
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
+    scales, trackers, norms, values = [], [], [], [[], []]
+    for step in range(count):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        scaler.scale(sum((p * g[step]).sum() for p, g in zip(parameters, gradients))).backward()
+        for optimizer in optimizers:
+            scaler.unscale_(optimizer)
+        norms.append(torch.nn.utils.clip_grad_norm_(parameters, 0.8).item())
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+        trackers.append(scaler.state_dict()["_growth_tracker"])
+        for i in range(2):
+            values[i].append(parameters[i].detach().clone())
+    family.tensors[f"{name}/scales"] = torch.tensor(scales)
+    family.tensors[f"{name}/trackers"] = torch.tensor(trackers)
+    family.tensors[f"{name}/norms"] = torch.tensor(norms)
+    for i in range(2):
+        family.tensors[f"{name}/values{i}"] = torch.stack(values[i])
+    family.counts[name] = 1
+
+
 def clipping(family, name, max_norm, norm_type):
     shapes = [(3, 4), (5,), (), (2, 3, 2)]
     parameters = [torch.zeros(shape, requires_grad=True) for shape in shapes]
@@ -94,6 +130,7 @@ def cases():
     scaling(family, "scale_dampened", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5))
     scaling(family, "scale_adam", lambda p: torch.optim.Adam(p, lr=0.05))
     scaling(family, "scale_adamw", lambda p: torch.optim.AdamW(p, lr=0.05, weight_decay=0.1))
+    pair(family, "scale_pair")
     for i, (max_norm, norm_type) in enumerate([(1.0, 2.0), (100.0, 2.0), (0.5, 1.0), (0.7, float("inf")), (1.3, 3.0)]):
         clipping(family, f"clip{i}", max_norm, norm_type)
     return family

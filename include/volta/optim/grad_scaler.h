@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "volta/io.h"
 #include "volta/optim/optimizer.h"
@@ -12,6 +13,7 @@
 
 namespace volta {
 
+// Numbers are used in f32, and must be what is asked of them there.
 struct GradScalerOptions {
   double init_scale = 65536;
   double growth_factor = 2;     // of the scale, after growth_interval steps in a row that went well
@@ -26,7 +28,8 @@ struct GradScalerOptions {
 //   scaler.step(optimizer);      // each of several optimizers
 //   scaler.update();
 // Scale and decisions are on the device: nothing waits for it. A skipped step leaves parameters,
-// state and step counts as they were.
+// state and step counts as they were. The scale stays where it would become infinite, or too small
+// to divide by (below 2^-126).
 class VOLTA_API GradScaler {
  public:
   explicit GradScaler(GradScalerOptions options = {});
@@ -34,10 +37,12 @@ class VOLTA_API GradScaler {
   GradScaler& operator=(const GradScaler&) = delete;
 
   Tensor scale(const Tensor& loss, Place place = Place::here());
-  // Divides the gradients of the optimizer's parameters by the scale, once before its step.
+  // Divides the gradients of the optimizer's parameters by the scale, once before its step. Where
+  // there are none it does nothing, and step() then throws.
   void unscale_(optim::Optimizer& optimizer, Place place = Place::here());
   // optimizer.step() with gradients divided by the scale, unless one of them is not finite. Where
-  // unscale_() was not called, grad() keeps the scaled gradients.
+  // unscale_() was not called, grad() keeps the scaled gradients. If it throws it may be called
+  // again.
   void step(optim::Optimizer& optimizer, Place place = Place::here());
   // The scale for the next iteration, or a new one.
   void update(std::optional<double> new_scale = std::nullopt, Place place = Place::here());
@@ -54,17 +59,20 @@ class VOLTA_API GradScaler {
   enum class Stage : std::uint8_t { ready, unscaled, stepped };
   // Of an optimizer, from its first call to update().
   struct Progress {
+    std::weak_ptr<const char> optimizer;
     Stage stage = Stage::ready;
-    Tensor found_inf;
+    Tensor found_inf;  // undefined: there were no gradients, or they were not looked at yet
   };
   void require_scale(const char* function) const;
   void place_on(Device device);
+  Progress& progress_of(const optim::Optimizer& optimizer, Place place);
   Tensor check(const optim::Optimizer& optimizer, const char* function, Place place) const;
 
   GradScalerOptions options_;
   Tensor scale_, growth_tracker_;  // undefined until the first loss
-  std::int64_t initial_growth_ = 0;
-  std::map<const optim::Optimizer*, Progress> progress_;
+  std::int32_t initial_growth_ = 0;
+  std::vector<Progress> progress_;
+  Tensor found_by_others_;  // in gradients of optimizers that are gone; undefined: of none
 };
 
 }  // namespace volta

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -72,6 +73,8 @@ class VOLTA_API Optimizer {
   std::vector<StateKind> kinds_;
   States states_;  // undefined until the parameter's first step
   ScaledStep scaled_;
+  // What GradScaler knows the optimizer by: an address may be another's later, this never.
+  std::shared_ptr<const char> identity_ = std::make_shared<const char>();
 };
 
 }  // namespace volta::optim
