@@ -232,16 +232,36 @@ TEST(BatchNormStatistics, AreGoodFarFromZero) {
   }
 }
 
-// A chunk's first element is the worst there is to measure from.
+// What a chunk's elements are measured from is no outlier, be it its first element or, as in images
+// that begin and end alike, one of each end.
 TEST(BatchNormStatistics, AreGoodWhereFirstElementsLieApart) {
   if (!conformance::thorough()) GTEST_SKIP() << "the formula does not depend on devices";
-  const Shape shape{16, 2, 32, 32};
-  const auto first_of_images = [](std::vector<float>& values) {
-    for (std::size_t i = 0; i < values.size(); i += 1024) values[i] = 0;
+  const auto expect_good = [](const Shape& shape, bool channels_last) {
+    const auto plane = static_cast<std::size_t>(shape[2] * shape[3]);
+    const auto set = [&](std::size_t place, float value) {
+      return [=](std::vector<float>& values) {
+        for (std::size_t i = place; i < values.size(); i += plane) values[i] = value;
+      };
+    };
+    expect_statistics(shape, 1e4, 1e-5, set(0, 0), channels_last);
+    expect_statistics(shape, 0, 1e-5, set(0, 1e4F), channels_last);
+    expect_statistics(shape, 0, 1e-5, set(plane - 1, 1e4F), channels_last);
+    expect_statistics(
+        shape, 0, 1e-5,
+        [&](std::vector<float>& values) {
+          set(0, 1e4F)(values);
+          set(plane - 1, 1e4F)(values);
+        },
+        channels_last);
+    const auto first = [](std::vector<float>& values) { values[0] = -1e6; };
+    expect_statistics(shape, 100, 1e-5, first, channels_last);
   };
-  expect_statistics(shape, 1e4, 3e-4, first_of_images);
-  const auto first = [](std::vector<float>& values) { values[0] = -1e6; };
-  expect_statistics(shape, 100, 1e-3, first);
+  for (const bool channels_last : {false, true}) {
+    expect_good({16, 2, 32, 32}, channels_last);   // chunks of images
+    expect_good({8, 2, 32, 32}, channels_last);    // one
+    expect_good({1, 2, 150, 100}, channels_last);  // of lines
+    expect_good({13, 2, 31, 31}, channels_last);   // that do not come out even
+  }
 }
 
 // Chunks that do not come out even: of images, of lines, of single values.

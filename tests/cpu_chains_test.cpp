@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/simd_table.h"
@@ -93,6 +95,73 @@ void check_steps() {
 TEST(CpuChains, EveryStepMatchesItsOperation) {
   check_steps<float>();
   check_steps<double>();
+}
+
+// A comparison with NaN is false on either side.
+template <class T>
+void check_choices() {
+  std::vector<T> v = numbers<T>(1), a = numbers<T>(2), b = numbers<T>(3), c = numbers<T>(4);
+  v[3] = c[7] = std::numeric_limits<T>::quiet_NaN();
+  for (std::size_t i = 20; i < 40; ++i) c[i] = v[i];
+  void* values[] = {v.data(), a.data(), b.data(), c.data()};
+  const std::pair<ChainOp, std::function<bool(T, T)>> choices[] = {
+      {ChainOp::ChooseLt, [](T x, T y) { return x < y; }},
+      {ChainOp::ChooseLe, [](T x, T y) { return x <= y; }},
+      {ChainOp::ChooseGt, [](T x, T y) { return y < x; }},
+      {ChainOp::ChooseGe, [](T x, T y) { return y <= x; }}};
+  for (const auto& [op, holds] : choices) {
+    for (const bool uniform : {false, true}) {
+      for (const std::size_t n : {1u, 17u, 64u, 256u}) {
+        const ChainStep steps[] = {{.op = ChainOp::Load, .a = 0, .b = 0},
+                                   {.op = op,
+                                    .a_uniform = uniform,
+                                    .b_uniform = !uniform,
+                                    .c_uniform = uniform,
+                                    .a = 1,
+                                    .b = 2,
+                                    .c = 3}};
+        std::vector<T> out(kMost + cpu::kPad);
+        cpu::simd().chain[cpu::type_index(dtype_of<T>::value)](
+            {.steps = steps, .count = 2, .values = values, .end = n, .out = out.data()});
+        for (std::size_t i = 0; i < n; ++i) {
+          const T want = holds(v[i], c[uniform ? 0 : i]) ? a[uniform ? 0 : i] : b[uniform ? i : 0];
+          ASSERT_EQ(out[i], want) << "step " << static_cast<int>(op) << " element " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuChains, EveryChoiceIsThatOfItsComparison) {
+  check_choices<float>();
+  check_choices<double>();
+}
+
+// The gradient of relu and its like, with comparisons of either side and of NaN.
+TEST(CpuChains, ChoicesOfTensors) {
+  constexpr std::int64_t kCount = 1000;
+  std::vector<float> x(kCount), g(kCount);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = i % 7 == 0 ? 0.0F : std::sin(static_cast<float>(i));
+    g[i] = std::cos(static_cast<float>(i));
+  }
+  x[5] = std::numeric_limits<float>::quiet_NaN();
+  const Tensor tx = from_vector(x, {kCount}), tg = from_vector(g, {kCount});
+  const Tensor moved = tx * 2 - 0.5F;
+  const std::vector<float> below = where(moved <= 0, tg, moved * tg).to_vector<float>(),
+                           above = where(moved > 0, tg * 3, 1 - tg).to_vector<float>(),
+                           same = where(tx < tx, tg, -tg).to_vector<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float m = x[i] * 2 - 0.5F;
+    const float first = m <= 0 ? g[i] : m * g[i];
+    if (first == first) {
+      EXPECT_NEAR(below[i], first, 1e-6F) << i;
+    } else {
+      EXPECT_TRUE(below[i] != below[i]) << i;
+    }
+    EXPECT_NEAR(above[i], m > 0 ? g[i] * 3 : 1 - g[i], 1e-6F) << i;
+    EXPECT_EQ(same[i], -g[i]) << i;
+  }
 }
 
 // Functions give the same bits inside chains and on their own.

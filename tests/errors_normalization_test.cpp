@@ -1,6 +1,9 @@
 // Mistakes in calls of batch norm, group norm and instance norm.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+
 #include "errors.h"
 #include "test_device.h"
 #include "volta/volta.h"
@@ -59,10 +62,33 @@ TEST(ErrorsNormalization, BatchNormArguments) {
                         "batch_norm: expected more than 1 value per channel, got [1, 3]");
   expect<ArgumentError>([&] { batch_norm(f32({1, 3, 1, 1}), none, none); },
                         "batch_norm: expected more than 1 value per channel, got [1, 3, 1, 1]");
-  expect<ArgumentError>([&] { batch_norm(f32({0, 3, 4}), c, c, c, c, kTraining); },
-                        "batch_norm: expected more than 1 value per channel, got [0, 3, 4]");
-  expect<ArgumentError>([&] { batch_norm(f32({4, 3, 0}), c, c, c, c, kTraining); },
-                        "batch_norm: expected more than 1 value per channel, got [4, 3, 0]");
+  for (const double momentum : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    const BatchNormOptions options{.training = true, .momentum = momentum};
+    const std::string number = std::isnan(momentum) ? "nan" : momentum > 0 ? "inf" : "-inf";
+    expect<ArgumentError>([&] { batch_norm(x, c, c, c, c, options); },
+                          "batch_norm: momentum " + number + " is not finite");
+  }
+}
+
+// Unless nothing is recorded: then they change as any leaf does.
+TEST(ErrorsNormalization, RunningStatisticsThatRequireGradients) {
+  const Tensor x = f32({2, 3, 4}), c = f32({3});
+  const Tensor wanting = f32({3}).clone().set_requires_grad();
+  for (const bool training : {true, false}) {
+    expect<ArgumentError>(
+        [&] { batch_norm(x, wanting, c, {}, {}, {.training = training}); },
+        "batch_norm: running_mean requires a gradient, but none flows to running statistics");
+    expect<ArgumentError>(
+        [&] { batch_norm(x, c, wanting, {}, {}, {.training = training}); },
+        "batch_norm: running_var requires a gradient, but none flows to running statistics");
+    expect<ArgumentError>(
+        [&] { batch_norm(x, c, wanting * 2, {}, {}, {.training = training}); },
+        "batch_norm: running_var requires a gradient, but none flows to running statistics");
+  }
+  EXPECT_EQ(wanting.to_vector<float>(), (std::vector<float>{1, 1, 1}));
+  const NoGrad nothing_recorded;
+  batch_norm(x, c.clone(), wanting, {}, {}, {.training = true, .momentum = 1});
+  EXPECT_EQ(wanting.to_vector<float>(), (std::vector<float>{0, 0, 0}));
 }
 
 TEST(ErrorsNormalization, BatchNormDevices) {

@@ -20,8 +20,12 @@ struct Parameters {
     const auto next = [&](const char* name) {
       return a.has(name) && flag(a, name) ? in.at(first++) : Tensor();
     };
-    mean = next("running");
-    variance = next("running");
+    // Statistics take no gradient, and are not asked for one.
+    const auto data = [](const Tensor& t) {
+      return t.defined() && t.requires_grad() ? t.detach() : t;
+    };
+    mean = data(next("running"));
+    variance = data(next("running"));
     weight = next("weight");
     bias = next("bias");
   }

@@ -17,8 +17,9 @@ struct BatchNormOptions {
 // (x - mean) / sqrt(variance + eps) * weight + bias for each channel of x [n, channels, ...], at
 // most 5 axes. While training, mean and variance are the batch's, and running_mean and running_var,
 // where defined, are changed in place: r + momentum (of the batch - r), the variance an unbiased
-// one. Else they are the running ones, or the batch's where those are undefined. weight and bias
-// may be undefined. Halves are computed in f32; their parameters and statistics may be f32.
+// one; an empty batch leaves them, one value per channel is refused. Else they are the running
+// ones, or the batch's where those are undefined. weight and bias may be undefined. Halves are
+// computed in f32; their parameters and statistics may be f32.
 VOLTA_API Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                             const Tensor& weight = {}, const Tensor& bias = {},
                             BatchNormOptions options = {}, Place place = Place::here());

@@ -2,11 +2,13 @@
 // chunks side by side, and those of the chunks are combined by a small kernel.
 //
 // A chunk's statistics come of one pass, whatever schedule reads it and however x lies in memory:
-// the sums of d and d^2, where d = x - k and k is the chunk's first element. With v the chunk's
-// variance and L its length, (k - mean)^2 <= L v since k is one of the chunk's, so that
-// sum d^2 - (sum d)^2 / L loses at most a factor of L to cancellation, and for values as they come
-// nothing, however far from 0 they are. Chunks are put together by Chan's formula.
+// the sums of d and d^2, where d = x - k and k is the middle one of three of the chunk's elements.
+// For values as they come (k - mean)^2 is about their variance v, however far from 0 they are, and
+// sum d^2 - (sum d)^2 / L loses nothing to cancellation. An outlier among the three is not taken;
+// if two of them are, (k - mean)^2 <= L v still, with L the chunk's length, since k is one of the
+// chunk's. Chunks are put together by Chan's formula.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -27,6 +29,7 @@ namespace {
 struct Parts {
   std::int64_t extent, count, length;
   bool even() const { return count * length == extent; }
+  std::int64_t shortest() const { return extent - (count - 1) * length; }
 };
 
 // As many as `wanted`, or down to half as many that go into the axis evenly.
@@ -95,13 +98,11 @@ class Channels {
     std::swap(order[2], order[3]);
     return l_.permute(l_.reshape(x, Shape(split)), order);
   }
-  // Of each chunk the first element, and the axes of the others kept as 1.
-  Expr first_of(Expr cut) const {
-    const Shape from = cut.shape();
-    std::vector<std::int64_t> sizes(from.begin(), from.end());
-    for (const std::int64_t axis : within(cut)) sizes[static_cast<std::size_t>(axis)] = 1;
-    const std::vector<std::int64_t> none(sizes.size(), 0);
-    return l_.shrink(cut, none, Shape(sizes));
+  // Of each chunk the middle one of three elements, the axes of what is in a chunk kept as 1.
+  Expr typical_of(Expr cut) const {
+    const Expr a = element_of(cut, 0), b = element_of(cut, 1), c = element_of(cut, 2);
+    const Expr low = l_.binary(ScalarOp::minimum, a, b), high = l_.binary(ScalarOp::maximum, a, b);
+    return l_.binary(ScalarOp::maximum, low, l_.binary(ScalarOp::minimum, high, c));
   }
   // Where a chunk goes beyond the end, 0.
   Expr masked(Expr cut_values) const {
@@ -136,6 +137,19 @@ class Channels {
 
  private:
   bool even() const { return images_.even() && lines_.even(); }
+  // Of each chunk the element so many thirds along every axis, of what every chunk has of it.
+  Expr element_of(Expr cut, std::int64_t thirds) const {
+    const Shape from = cut.shape();
+    std::vector<std::int64_t> sizes(from.begin(), from.end()), starts(sizes.size(), 0);
+    for (const std::int64_t axis : within(cut)) {
+      std::int64_t common = from[static_cast<int>(axis)];
+      if (axis == 1) common = images_.shortest();
+      if (axis == 4) common = lines_.shortest();
+      starts[static_cast<std::size_t>(axis)] = common * thirds / 3;
+      sizes[static_cast<std::size_t>(axis)] = 1;
+    }
+    return l_.shrink(cut, starts, Shape(sizes));
+  }
   // The axes of what is in a chunk.
   static std::vector<std::int64_t> within(Expr cut) {
     std::vector<std::int64_t> axes{1};
@@ -167,12 +181,16 @@ struct Statistics {
 };
 
 Statistics statistics_of(Lowering& l, Expr x, const Channels& channels) {
-  const Expr cut = channels.cut(x), first = channels.first_of(cut);
-  const Expr d = channels.masked(cut - first);
+  const Expr cut = channels.cut(x), typical = channels.typical_of(cut);
+  const Expr d = channels.masked(cut - typical);
   const Expr sum = channels.sum_of_chunks(d), squares = channels.sum_of_chunks(d * d);
   const Expr lengths = channels.lengths(x.dtype());
-  const Expr means = l.reshape(first, sum.shape()) + sum / lengths;
-  const Expr centred = l.binary(ScalarOp::maximum, squares - sum * sum / lengths, literal(l, 0, x));
+  const Expr means = l.reshape(typical, sum.shape()) + sum / lengths;
+  const Expr difference =
+      l.binary(ScalarOp::maximum, squares - sum * sum / lengths, literal(l, 0, x));
+  // Squares of large numbers are infinite, the difference then is none: NaN only where the sum is.
+  const Expr overflows = l.binary(ScalarOp::eq, squares, literal(l, HUGE_VAL, x));
+  const Expr centred = l.where(overflows, squares + (sum - sum), difference);
   const Shape by_channel{x.shape()[1]};
   if (!channels.in_chunks()) return {l.reshape(means, by_channel), l.reshape(centred, by_channel)};
   l.stored(means);

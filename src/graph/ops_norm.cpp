@@ -1,6 +1,8 @@
 // Normalisation of channels: batch norm, and what a layer norm of parts of channels does.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "graph/apply.h"
 #include "graph/autocast.h"
 #include "volta/autograd.h"
@@ -46,6 +48,14 @@ void require_eps(const char* op, double eps) {
   if (!(eps >= 0)) throw ArgumentError(fmt::format("{}: eps {} is negative", op, eps));
 }
 
+// Running statistics are data, unless somebody has said that nothing is recorded.
+void require_no_gradient(const Tensor& statistics, const char* which) {
+  if (statistics.defined() && statistics.requires_grad() && grad_enabled()) {
+    throw ArgumentError(fmt::format(
+        "batch_norm: {} requires a gradient, but none flows to running statistics", which));
+  }
+}
+
 // Running statistics stay where they are, with their dtype; no gradient comes from the new ones.
 void update(const Tensor& running, const Tensor& now, Place place) {
   graph::replace_value(running, now.to(running.device(), place).to(running.dtype(), place),
@@ -58,11 +68,11 @@ Tensor by_groups(const char* op, const Tensor& x, std::int64_t groups, const Ten
   require_by_channel(op, x, weight, "weight");
   require_by_channel(op, x, bias, "bias");
   require_eps(op, eps);
-  if (x.numel() == 0) return x;
-  const std::int64_t n = x.shape()[0], row = x.numel() / (n * groups);
+  std::int64_t row = x.shape()[1] / groups;
+  for (int i = 2; i < x.rank(); ++i) row *= x.shape()[i];
   // Halves are rounded once, at the end.
   const DType inner = is_half(x.dtype()) ? DType::f32 : x.dtype();
-  const Tensor rows = graph::reshape_to(x.to(inner, place), {n, groups, row}, place);
+  const Tensor rows = graph::reshape_to(x.to(inner, place), {x.shape()[0], groups, row}, place);
   Tensor y = graph::reshape_to(layer_norm(rows, {row}, {}, {}, eps, place), x.shape(), place);
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.rank()), 1);
   sizes[1] = x.shape()[1];
@@ -85,11 +95,17 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     throw ArgumentError(running_mean.defined() ? "batch_norm: running_mean without running_var"
                                                : "batch_norm: running_var without running_mean");
   }
+  require_no_gradient(running_mean, "running_mean");
+  require_no_gradient(running_var, "running_var");
   require_eps("batch_norm", options.eps);
-  const bool keeps = running_mean.defined(), by_batch = options.training || !keeps;
+  if (!std::isfinite(options.momentum)) {
+    throw ArgumentError(fmt::format("batch_norm: momentum {} is not finite", options.momentum));
+  }
+  const bool keeps = running_mean.defined();
   std::int64_t values = x.shape()[0];
   for (int i = 2; i < x.rank(); ++i) values *= x.shape()[i];
-  if (by_batch && values < 2) {
+  const bool of_batch = options.training || !keeps;
+  if (of_batch && values == 1) {
     throw ArgumentError(fmt::format("batch_norm: expected more than 1 value per channel, got {}",
                                     to_string(x.shape())));
   }
@@ -104,6 +120,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   const DType inner = is_half(x.dtype()) ? DType::f32 : x.dtype();
   const Tensor eps = graph::number(options.eps, inner, device);
   std::vector<Tensor> inputs{here};
+  const bool by_batch = of_batch && values > 0;  // no values have no statistics
   if (by_batch) {
     const NoGrad no_grad;  // the gradient of batch_norm has that of the statistics in it
     const bool updates = keeps && options.training;
@@ -121,6 +138,10 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
       update(running_mean, statistics[2], place);
       update(running_var, statistics[3], place);
     }
+  } else if (of_batch) {
+    const TensorOptions like{.dtype = inner, .device = device};
+    const Shape channels{x.shape()[1]};
+    inputs.insert(inputs.end(), {zeros(channels, like, place), ones(channels, like, place), eps});
   } else {
     inputs.insert(inputs.end(), {operands[1].detach(), operands[2].detach(), eps});
   }
@@ -150,7 +171,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, 
   require_channels("instance_norm", x);
   std::int64_t values = 1;
   for (int i = 2; i < x.rank(); ++i) values *= x.shape()[i];
-  if (values < 2) {
+  if (values == 1) {
     throw ArgumentError(fmt::format("instance_norm: expected more than 1 value per channel, got {}",
                                     to_string(x.shape())));
   }

@@ -98,6 +98,8 @@ def batches(family):
         case(shape)
     case((1, 3), training=False)
     case((0, 3, 2), training=False)
+    case((0, 3, 2))
+    case((2, 3, 0), running=False)
     for momentum in (0.0, 0.5, 1.0):
         case((4, 3, 5), momentum=momentum)
     case((4, 3, 5), eps=0.5, twice=True)
@@ -155,6 +157,8 @@ def groups(family):
     case((3, 8), 2)
     case((3, 4, 5), 1)
     case((3, 4, 5), 4)
+    case((0, 4, 5), 2)
+    case((2, 4, 0), None)
 
 
 def cases():

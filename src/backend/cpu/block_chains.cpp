@@ -80,9 +80,9 @@ std::optional<ChainOp> with_product(ChainOp op) {
 
 class Finder {
  public:
-  Finder(const kernel::Program& program, const kernel::Analysis& analysis, bool rows,
-         std::vector<bool>& live)
-      : program_(program), analysis_(analysis), rows_(rows), live_(live) {
+  Finder(const kernel::Program& program, const kernel::Analysis& analysis,
+         const std::vector<std::uint64_t>& dependence, bool rows, std::vector<bool>& live)
+      : program_(program), analysis_(analysis), dependence_(dependence), rows_(rows), live_(live) {
     uses_.assign(program.instrs.size(), 0);
     for (std::size_t n = 0; n < program.instrs.size(); ++n) {
       const Instr& self = program.instrs[n];
@@ -91,11 +91,16 @@ class Finder {
       }
     }
     chains_.resize(program.instrs.size());
+    absorbed_.assign(program.instrs.size(), false);
+    for (int axis = 0; axis < static_cast<int>(program.axes.size()); ++axis) {
+      if (program.axes[at(axis)].role == kernel::Role::Par) last_par_ = axis;
+    }
   }
 
   std::vector<std::vector<ChainStep>> run() {
     for (int n = 0; n < static_cast<int>(program_.instrs.size()); ++n) {
       if (live_[at(n)] && joins(n)) chains_[at(n)] = chain_of(n);
+      if (live_[at(n)] && chooses(n)) chains_[at(n)] = choice_of(n);
     }
     drop_unused();
     return std::move(chains_);
@@ -111,14 +116,61 @@ class Finder {
            simd().chain[type_index(self.dtype)] != nullptr;
   }
 
+  // A choice by a comparison that nobody else asks for.
+  bool chooses(int n) const {
+    const Instr& self = instr(n);
+    if (self.kind != InstrKind::Op || self.op != ScalarOp::where ||
+        simd().chain[type_index(self.dtype)] == nullptr)
+      return false;
+    const Instr& condition = instr(self.a);
+    return condition.kind == InstrKind::Op &&
+           (condition.op == ScalarOp::lt || condition.op == ScalarOp::le) &&
+           instr(condition.a).dtype == self.dtype && uses_[at(self.a)] == 1 &&
+           domain(self.a) == domain(n) && dependence_[at(self.a)] == dependence_[at(n)];
+  }
+  std::vector<ChainStep> choice_of(int n) {
+    const Instr &self = instr(n), &condition = instr(self.a);
+    const bool less = condition.op == ScalarOp::lt;
+    const bool same = condition.a == condition.b;
+    const bool first = !same && extends(condition.a, n),
+               second = !same && !first && extends(condition.b, n);
+    const int main = second ? condition.b : condition.a, other = second ? condition.a : condition.b;
+    std::vector<ChainStep> steps;
+    if (first || second) {
+      steps = chains_[at(main)];
+    } else {
+      steps.push_back(step(ChainOp::Load, main, n));
+    }
+    const ChainOp op = second ? (less ? ChainOp::ChooseGt : ChainOp::ChooseGe)
+                              : (less ? ChainOp::ChooseLt : ChainOp::ChooseLe);
+    steps.push_back({.op = op,
+                     .a_uniform = uniform(self.b, n),
+                     .b_uniform = uniform(self.c, n),
+                     .c_uniform = uniform(other, n),
+                     .a = self.b,
+                     .b = self.c,
+                     .c = other});
+    absorbed_[at(self.a)] = true;
+    return steps;
+  }
+
   // Whether instruction n may go on with the chain of its operand: one it has to itself, or one
   // that costs no more than loading its result would.
   bool extends(int operand, int n) const {
-    if (operand < 0 || chains_[at(operand)].empty() || domain(operand) != domain(n)) return false;
+    if (operand < 0 || chains_[at(operand)].empty() || domain(operand) != domain(n) ||
+        repeats(operand, n))
+      return false;
     const int own = instr(n).a == instr(n).b ? 2 : 1;
     return (uses_[at(operand)] == own && chains_[at(operand)].size() < kMostSteps &&
             analysis_.instrs[at(operand)].phase == analysis_.instrs[at(n)].phase) ||
            is_trivial(operand);
+  }
+  // Whether the operand varies along the rows of a Map, but over fewer axes than n: it may be
+  // computed once for many rows.
+  bool repeats(int operand, int n) const {
+    return domain(n) == Domain::Par && last_par_ >= 0 &&
+           dependence_[at(operand)] != dependence_[at(n)] &&
+           (dependence_[at(operand)] >> last_par_ & 1) != 0;
   }
   bool is_trivial(int n) const {
     const std::vector<ChainStep>& steps = chains_[at(n)];
@@ -192,12 +244,15 @@ class Finder {
     std::vector<bool> used(chains_.size(), false);
     for (std::size_t n = chains_.size(); n-- > 0;) {
       if (!live_[n]) continue;
-      if (!chains_[n].empty() && !used[n]) {
+      if ((!chains_[n].empty() || absorbed_[n]) && !used[n]) {
         live_[n] = false;
         chains_[n].clear();
         continue;
       }
-      for (const ChainStep& step : chains_[n]) used[at(step.a)] = used[at(step.b)] = true;
+      for (const ChainStep& step : chains_[n]) {
+        used[at(step.a)] = used[at(step.b)] = true;
+        if (step.c >= 0) used[at(step.c)] = true;
+      }
       if (!chains_[n].empty()) continue;
       for (const int operand : {program_.instrs[n].a, program_.instrs[n].b, program_.instrs[n].c}) {
         if (operand >= 0) used[at(operand)] = true;
@@ -207,18 +262,22 @@ class Finder {
 
   const kernel::Program& program_;
   const kernel::Analysis& analysis_;
+  const std::vector<std::uint64_t>& dependence_;
   bool rows_;
   std::vector<bool>& live_;
   std::vector<int> uses_;
   std::vector<std::vector<ChainStep>> chains_;
+  std::vector<bool> absorbed_;  // comparisons that are part of a choice
+  int last_par_ = -1;
 };
 
 }  // namespace
 
 std::vector<std::vector<ChainStep>> find_chains(const kernel::Program& program,
-                                                const kernel::Analysis& analysis, bool rows,
-                                                std::vector<bool>& live) {
-  return Finder(program, analysis, rows, live).run();
+                                                const kernel::Analysis& analysis,
+                                                const std::vector<std::uint64_t>& dependence,
+                                                bool rows, std::vector<bool>& live) {
+  return Finder(program, analysis, dependence, rows, live).run();
 }
 
 }  // namespace volta::cpu

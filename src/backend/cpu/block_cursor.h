@@ -91,6 +91,7 @@ class BlockCursor {
     const std::int64_t last = launch_.vec_extents.back();
     std::int64_t row = dims == 1 ? 0 : b / launch_.row_blocks;
     std::int64_t column = b - row * launch_.row_blocks;
+    if (launch_.together > 1 && launch_.outer_extents.empty()) return set_rows(b);
     if (launch_.turned) turn(b, row, column, block);
     const std::int64_t start = column * launch_.block;
     block.n = std::min(launch_.block, last - start);
@@ -186,6 +187,19 @@ class BlockCursor {
     block.band_row = within % height;
     block.band_rows = height;
     row = band * kBand + block.band_row;
+  }
+
+  // A block of several rows that follow each other. What varies along the row only is at its start.
+  Block set_rows(std::int64_t b) {
+    Block block;
+    const std::int64_t length = launch_.together * launch_.vec_extents.back();
+    block.position = b * length;
+    block.n = std::min(length, launch_.vec_points - block.position);
+    for (std::size_t n = 0; n < launch_.affines.size(); ++n) {
+      const BoundAffine& affine = launch_.affines[n];
+      vec_at_[n] = affine.linear ? affine.step * block.position : 0;
+    }
+    return block;
   }
 
   // A block over several short rows: where each row's piece starts, and every index at those

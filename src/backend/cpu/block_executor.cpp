@@ -45,12 +45,43 @@ class Runner : private BlockState {
   }
 
   void run_map(std::int64_t begin, std::int64_t end) {
-    const std::vector<Code>& body = program.phases[0].par;
+    if (launch.together > 1) run_of_row();
+    const std::vector<Code>& body = launch.together > 1 ? launch.of_block : program.phases[0].par;
     for (std::int64_t b = begin; b < end; ++b) {
       Block block = cursor.set_block(b);
       block.first = b == 0;
       run_section(body, block);
     }
+  }
+
+  // What is the same for every row, once, and as often as blocks have rows.
+  void run_of_row() {
+    Block row = cursor.set_block(0);
+    row.n = launch.vec_extents.back();
+    auto next = launch.repeated.begin();
+    for (const Code& code : launch.of_row) {
+      run_code(code, row);
+      if (next == launch.repeated.end() || next->value != code.out) continue;
+      // At once: its register may be the next one's as well.
+      const std::size_t bytes = at(row.n) * size_of(program.program.instrs[at(code.out)].dtype);
+      std::byte* to = scratch + next->at;
+      std::memcpy(to, values[code.out], bytes);
+      repeat(to, bytes);
+      values[code.out] = to;
+      ++next;
+    }
+  }
+
+  void repeat(const std::vector<int>& of_lanes, std::int64_t lanes) const {
+    for (const int value : of_lanes) {
+      repeat(static_cast<std::byte*>(values[value]),
+             at(lanes) * size_of(program.program.instrs[at(value)].dtype));
+    }
+  }
+  // The first of the rows that share a block, for the others.
+  void repeat(std::byte* row, std::size_t bytes) const {
+    for (std::int64_t done = 1; done < launch.together; done *= 2)
+      std::memcpy(row + at(done) * bytes, row, at(done) * bytes);
   }
 
   void run_lanes(std::int64_t begin, std::int64_t end) {
@@ -61,11 +92,16 @@ class Runner : private BlockState {
         block.first = b == 0;
         block.band_rows = 0;
         run_section(phase.par, block);
+        if (launch.together > 1) repeat(phase.spread, block.n);
         const std::vector<Code>& body = launch.keep ? phase.kept : phase.again;
         if (body.empty()) continue;
         block.band_rows = launch.outer_points;
         if (program.bound < 0 && (run_product(*this, phase, block) || run_fold(phase, block)))
           continue;
+        if (launch.together > 1) {
+          run_together(phase, body, block);
+          continue;
+        }
         for (const int k : phase.reduces) begin_lanes(reduction(k), block.n);
         const std::int64_t points = points_of(block);
         if (points > 0) run_section(phase.inner, block);
@@ -81,6 +117,27 @@ class Runner : private BlockState {
         }
         for (const int k : phase.reduces) finish_lanes(reduction(k), points, block.n);
       }
+    }
+  }
+
+  // Several Red points at a time, each with accumulators of its own.
+  void run_together(const Phase& phase, const std::vector<Code>& body, Block block) {
+    const std::int64_t lanes = block.n, points = launch.outer_points;
+    const bool first = block.first;
+    for (const int k : phase.reduces) begin_lanes(reduction(k), lanes * launch.together);
+    step_ = 0;
+    for (std::int64_t r = 0; r < points; r += launch.together, ++step_) {
+      cursor.set_outer(r);
+      block.n = lanes * std::min(launch.together, points - r);
+      block.first = first && r == 0;
+      partial_ = r + launch.together > points;
+      place_kept(step_ * launch.tile_stride);
+      run_section(body, block);
+    }
+    partial_ = false;
+    for (const int k : phase.reduces) {
+      finish_lanes(reduction(k), points / launch.together, lanes * launch.together);
+      join_groups(reduction(k), launch.together, lanes);
     }
   }
 
@@ -165,15 +222,17 @@ class Runner : private BlockState {
   }
 
   void run_section(const std::vector<Code>& section, const Block& block) {
-    for (const Code& code : section) {
-      if (code.kind == CodeKind::Compute) {
-        if (code.direct >= 0) place_direct(code, block);
-        code.fn(values[code.out], values[code.a], values[code.b], values[code.c], at(block.n));
-      } else if (code.kind == CodeKind::Chain) {
-        run_chain(code, block);
-      } else {
-        execute(code, block);
-      }
+    for (const Code& code : section) run_code(code, block);
+  }
+
+  void run_code(const Code& code, const Block& block) {
+    if (code.kind == CodeKind::Compute) {
+      if (code.direct >= 0) place_direct(code, block);
+      code.fn(values[code.out], values[code.a], values[code.b], values[code.c], at(block.n));
+    } else if (code.kind == CodeKind::Chain) {
+      run_chain(code, block);
+    } else {
+      execute(code, block);
     }
   }
 
@@ -373,7 +432,9 @@ class Runner : private BlockState {
 
   void accumulate(const Code& code, const Block& block) {
     const Reduction target = reduction(code.site);
-    if (program.mode == Mode::Lanes) {
+    if (partial_) {
+      accumulate_first_lanes(target, values[code.a], block.n);
+    } else if (program.mode == Mode::Lanes) {
       accumulate_lanes(target, values[code.a], step_, block.n);
     } else {
       const bool streamed = values[code.a] != home(code.a);
@@ -381,7 +442,8 @@ class Runner : private BlockState {
     }
   }
 
-  std::int64_t step_ = 0;  // Lanes: the current Red point
+  std::int64_t step_ = 0;  // Lanes: the current Red point, or block of them
+  bool partial_ = false;   // that block has not as many as the others
 };
 
 }  // namespace

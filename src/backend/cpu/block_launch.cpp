@@ -23,6 +23,8 @@ constexpr std::int64_t kStreamBytes = 16 * 1024 * 1024;
 constexpr std::size_t kWideRegisters = 24 * 1024;
 constexpr std::int64_t kWidest = 8;
 constexpr std::int64_t kWidestLanes = 16;
+// Blocks of joined Red points that a lane's sum has at least.
+constexpr std::int64_t kJoinedSteps = 4;
 constexpr std::size_t kPage = 4096;
 // Elements of a tile of lanes.
 constexpr std::int64_t kTurnedLanes = 8 * 1024;
@@ -144,6 +146,10 @@ class Binder {
         if (extents_[at(axis)] != 1) running |= std::uint64_t{1} << axis;
       }
     }
+    row_axes_ = running;
+    for (std::size_t axis = 0; axis < extents_.size(); ++axis) {
+      if (extents_[axis] == 1) row_axes_ |= std::uint64_t{1} << axis;
+    }
     for (std::size_t k = 0; k < out_.sites.size(); ++k) {
       BoundSite& site = out_.sites[k];
       const kernel::Instr& instr = program_.program.instrs[at(program_.sites[k])];
@@ -177,9 +183,14 @@ class Binder {
   void lay_out_blocks() {
     if (out_.vec_extents.empty()) out_.vec_extents.push_back(1);
     const std::int64_t last = out_.vec_extents.back();
-    out_.flat = out_.vec_extents.size() > 1 && last < kShortRow;
+    if (out_.vec_points > 0) join_rows(last);
+    out_.flat = out_.vec_extents.size() > 1 && last < kShortRow && out_.together == 1;
     if (out_.vec_points == 0) {
       out_.blocks = 0;
+    } else if (out_.together > 1) {
+      const std::int64_t rows = out_.vec_points / last;
+      out_.widest = out_.together * last;
+      out_.blocks = program_.mode == Mode::Map ? (rows + out_.together - 1) / out_.together : rows;
     } else if (out_.flat) {
       out_.blocks = (out_.vec_points + kBlock - 1) / kBlock;
       out_.widest = std::min(out_.vec_points, kBlock);
@@ -198,10 +209,80 @@ class Binder {
     }
     const bool rows = program_.mode == Mode::Rows;
     out_.units = rows ? out_.outer_points : out_.blocks;
-    out_.unit_work =
-        std::max<std::int64_t>(1, rows ? out_.vec_points : out_.widest * out_.outer_points);
+    const bool points = program_.mode == Mode::Lanes && out_.together > 1;
+    const std::int64_t width = points ? last : out_.widest;
+    out_.unit_work = std::max<std::int64_t>(1, rows ? out_.vec_points : width * out_.outer_points);
     // How long the rows are shows when they run; the product may not even fit.
     if (program_.bound >= 0) out_.unit_work = out_.widest * kBoundedWork;
+  }
+
+  // Rows too short to be worth a block of their own share one, where memory goes on from one to the
+  // next as it does within them.
+  void join_rows(std::int64_t last) {
+    std::int64_t most = 0;  // rows there are to be joined
+    if (program_.mode == Mode::Map && out_.vec_extents.size() > 1 && split_by_row()) {
+      most = out_.vec_points / last;
+    } else if (program_.mode == Mode::Lanes && points_adjoin(last)) {
+      most = out_.outer_points / kJoinedSteps;
+    }
+    std::size_t registers = program_.register_bytes;
+    for (const RepeatedValue& repeated : out_.repeated)
+      registers += at(kBlock) * size_of(program_.program.instrs[at(repeated.value)].dtype);
+    std::int64_t width = kBlock * kWidest;
+    while (width > kBlock && registers * at(width / kBlock) > kWideRegisters) width /= 2;
+    const std::int64_t together = std::min(width / last, most);
+    if (together < 2) return out_.repeated.clear();
+    out_.together = std::bit_floor(static_cast<std::uint64_t>(together));
+    out_.block = width;
+  }
+
+  // Lanes: neighbouring Red points lie side by side wherever they are read or written.
+  bool points_adjoin(std::int64_t last) const {
+    if (!program_.pointwise || out_.outer_extents.size() != 1) return false;
+    for (std::size_t k = 0; k < out_.sites.size(); ++k) {
+      const BoundSite& site = out_.sites[k];
+      if (program_.dependence[at(program_.sites[k])] >> program_.outer_begin == 0) continue;
+      const BoundAffine& index = out_.affines[at(site.affine)];
+      if (site.masks > 0 || index.step != 1 || out_.coefficients[index.outer] != last) return false;
+    }
+    return true;
+  }
+
+  // Map: whether everything varies either along the row only or along all rows as one. Fills
+  // of_row, of_block and repeated if so.
+  bool split_by_row() {
+    std::vector<Code> of_row, of_block;
+    std::vector<bool> along_row(program_.program.instrs.size(), false);
+    for (const Code& code : program_.phases[0].par) {
+      const bool store = code.kind == CodeKind::Store;
+      if (!store && (program_.dependence[at(code.out)] & ~row_axes_) == 0) {
+        along_row[at(code.out)] = true;
+        of_row.push_back(code);
+        of_row.back().direct = -1;
+        continue;
+      }
+      const bool picks = code.kind == CodeKind::Gather || code.kind == CodeKind::Search;
+      if (picks || (code.site >= 0 && !out_.sites[at(code.site)].linear)) return false;
+      of_block.push_back(code);
+    }
+    std::vector<bool> read(along_row.size(), false);
+    const auto reads = [&](int value) {
+      if (value >= 0) read[at(value)] = true;
+    };
+    for (const Code& code : of_block) {
+      for (std::uint32_t n = 0; n < code.step_count; ++n) {
+        const ChainStep& step = program_.steps[code.first_step + n];
+        for (const int operand : {step.a, step.b, step.c}) reads(operand);
+      }
+      if (code.step_count > 0) continue;
+      for (const int operand : {code.a, code.b, code.c}) reads(operand);
+    }
+    for (std::size_t n = 0; n < read.size(); ++n) {
+      if (read[n] && along_row[n]) out_.repeated.push_back({static_cast<int>(n), 0});
+    }
+    out_.of_row = std::move(of_row);
+    out_.of_block = std::move(of_block);
+    return true;
   }
 
   // Wide blocks spread the cost of starting a kernel, and memory likes them better. Only lanes,
@@ -273,7 +354,14 @@ class Binder {
     std::size_t kept = 0;
     // One row of a value: the whole row, or a block per outer point.
     const std::int64_t elements =
-        program_.mode == Mode::Rows ? out_.vec_points : out_.outer_points * out_.tile_stride;
+        program_.mode == Mode::Rows
+            ? out_.vec_points
+            : (out_.outer_points + out_.together - 1) / out_.together * out_.tile_stride;
+    for (RepeatedValue& repeated : out_.repeated) {
+      repeated.at = bytes;
+      bytes += aligned(at(out_.block + kPad) *
+                       size_of(program_.program.instrs[at(repeated.value)].dtype));
+    }
     for (const int value : program_.kept) {
       out_.row_at.push_back(bytes + kept);
       kept += aligned((static_cast<std::size_t>(elements) + at(kPad)) *
@@ -295,6 +383,7 @@ class Binder {
   const BlockProgram& program_;
   Launch out_;
   std::vector<std::int64_t> extents_;
+  std::uint64_t row_axes_ = 0;  // those of the last dimension, and those of extent 1
   std::vector<Dense> dense_;
 };
 

@@ -39,6 +39,12 @@ inline constexpr std::int64_t kBand = 64;
 // Before the elements of a turned tile: the number of the band and column it holds.
 inline constexpr std::size_t kTileHeader = 64;
 
+// A value that varies along a row only, repeated for all rows of a block; where in scratch.
+struct RepeatedValue {
+  int value;
+  std::size_t at;
+};
+
 struct Launch {
   std::shared_ptr<const BlockProgram> program;
   std::vector<std::int64_t> ints;
@@ -47,9 +53,12 @@ struct Launch {
   std::vector<BoundSite> sites;
   std::vector<std::int64_t> coefficients;
   std::int64_t vec_points = 0, outer_points = 0;
-  std::int64_t block = kBlock;   // elements per block: more than kBlock for long columns
-  bool flat = false;             // blocks cross the ends of the (short) last dimension
-  bool turned = false;           // neighbouring blocks lie below each other, in bands of kBand rows
+  std::int64_t block = kBlock;  // elements per block: more than kBlock for long columns
+  bool flat = false;            // blocks cross the ends of the (short) last dimension
+  bool turned = false;          // neighbouring blocks lie below each other, in bands of kBand rows
+  // Rows of the last dimension that share a block where they are short. Map: those that follow each
+  // other; Lanes: the same one at as many Red points.
+  std::int64_t together = 1;
   std::int64_t row_blocks = 1;   // blocks along the last dimension, when not flat
   std::int64_t blocks = 0;       // along the vector axes
   std::int64_t widest = 0;       // elements of the largest block
@@ -65,6 +74,9 @@ struct Launch {
   bool streams = false;             // some site streams
   int sum_levels = 0;               // Lanes: levels of the pairwise sum
   std::vector<std::size_t> row_at;  // per kept value
+  // Map with rows together: what varies along the row only, and the rest, once per block.
+  std::vector<Code> of_row, of_block;
+  std::vector<RepeatedValue> repeated;  // in the order of of_row
   std::size_t scratch_bytes = 0;
 };
 

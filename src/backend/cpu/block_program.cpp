@@ -32,7 +32,7 @@ class Compiler {
 
   BlockProgram run() {
     split_axes();
-    chains_ = find_chains(out_.program, analysis_, out_.mode == Mode::Rows, live_);
+    chains_ = find_chains(out_.program, analysis_, out_.dependence, out_.mode == Mode::Rows, live_);
     find_uses();
     for (int n = 0; n < count_; ++n) codes_.push_back(code_of(n));
     sort_into_sections();
@@ -73,6 +73,7 @@ class Compiler {
     for (const ChainStep& step : chains_[at(n)]) {
       result.push_back(step.a);
       if (step.b != step.a) result.push_back(step.b);
+      if (step.c >= 0) result.push_back(step.c);
     }
     if (!result.empty()) return result;
     const Instr& self = instr(n);
@@ -206,7 +207,10 @@ class Compiler {
     }
     if (body == Domain::Full) sort_row_values();
     find_spread();
-    if (out_.mode == Mode::Lanes) find_products();
+    if (out_.mode == Mode::Lanes) {
+      find_products();
+      find_pointwise();
+    }
     if (out_.bound >= 0) find_inner();
   }
 
@@ -309,6 +313,20 @@ class Compiler {
     }
   }
 
+  void find_pointwise() {
+    out_.pointwise = out_.bound < 0;
+    for (int n = 0; n < count_; ++n) {
+      if (!live_[at(n)]) continue;
+      const CodeKind kind = codes_[at(n)].kind;
+      if (kind == CodeKind::Accumulate) {
+        out_.pointwise &= folds(out_.reduces[at(codes_[at(n)].site)].op);
+      } else if (domain(n) == Domain::Full) {
+        out_.pointwise &= kind == CodeKind::Compute || kind == CodeKind::Chain ||
+                          kind == CodeKind::Load || kind == CodeKind::Store;
+      }
+    }
+  }
+
   // Whether a value is one number to the blocks that use it.
   bool is_lone(int n) const {
     return domain(n) == Domain::Uniform || (out_.mode == Mode::Rows && domain(n) == Domain::Par);
@@ -323,8 +341,16 @@ class Compiler {
       for (const int n : operands(m)) spread_[at(n)] = spread_[at(n)] || is_lone(n);
     }
     for (Code& code : out_.uniform) code.spread = spread_[at(code.out)];
+    std::vector<bool> read = spread_;
+    if (out_.mode == Mode::Lanes) {
+      for (int m = 0; m < count_; ++m) {
+        const bool in_rows = domain(m) == Domain::Full || is(m, InstrKind::Reduce);
+        if (!live_[at(m)] || !in_rows) continue;
+        for (const int n : operands(m)) read[at(n)] = read[at(n)] || domain(n) == Domain::Par;
+      }
+    }
     for (int n = 0; n < count_; ++n) {
-      if (!live_[at(n)] || !spread_[at(n)] || domain(n) == Domain::Uniform) continue;
+      if (!live_[at(n)] || !read[at(n)] || domain(n) == Domain::Uniform) continue;
       out_.phases[at(phase(n) + (is(n, InstrKind::Reduce) ? 1 : 0))].spread.push_back(n);
     }
   }

@@ -52,9 +52,11 @@ struct Code {
 };
 
 struct Phase {
-  std::vector<Code> par;     // once per Par point (Rows), per block (Map, Lanes)
-  std::vector<Code> inner;   // of `par`, what only rows with a bound need: not where they are empty
-  std::vector<int> spread;   // Rows: results of `par` and of Reduces that blocks need in every lane
+  std::vector<Code> par;    // once per Par point (Rows), per block (Map, Lanes)
+  std::vector<Code> inner;  // of `par`, what only rows with a bound need: not where they are empty
+  // Results of `par` and of Reduces that blocks need. Rows: in every lane; Lanes: in every row,
+  // where several are together.
+  std::vector<int> spread;
   std::vector<Code> kept;    // per block; row values computed once and kept for later phases
   std::vector<Code> again;   // per block; row values computed again in each phase
   std::vector<int> reduces;  // entries of `reduces` this phase fills
@@ -79,6 +81,7 @@ struct BlockProgram {
   std::vector<Phase> phases;
   std::vector<ChainStep> steps;
   int bound = -1;          // Lanes: the instruction that ends the loop over the Red axis
+  bool pointwise = false;  // Lanes: no step of a block asks which Red point it stands for
   std::vector<int> sites;  // instructions with an address
   std::vector<ReduceSite> reduces;
   std::vector<int> scans;                 // instructions; Code::site is the entry

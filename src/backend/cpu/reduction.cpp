@@ -171,6 +171,24 @@ void accumulate_lane_rows(const Reduction& r, const void* values, std::int64_t s
   }
 }
 
+void accumulate_first_lanes(const Reduction& r, const void* values, std::int64_t lanes) {
+  // Kernels go on to the end of a vector, where other lanes have their sums.
+  std::byte beyond[at(kPad) * sizeof(double)];
+  std::byte* end = static_cast<std::byte*>(r.result) + at(lanes) * size_of(r.dtype);
+  const std::size_t bytes = at(padded(lanes) - lanes) * size_of(r.dtype);
+  std::memcpy(beyond, end, bytes);
+  combine(r)(r.result, r.result, values, nullptr, at(lanes));
+  std::memcpy(end, beyond, bytes);
+}
+
+void join_groups(const Reduction& r, std::int64_t groups, std::int64_t lanes) {
+  for (groups /= 2; groups > 0; groups /= 2) {
+    const std::byte* half =
+        static_cast<const std::byte*>(r.result) + at(groups * lanes) * size_of(r.dtype);
+    combine(r)(r.result, r.result, half, nullptr, at(groups * lanes));
+  }
+}
+
 void finish_lanes(const Reduction& r, std::int64_t steps, std::int64_t lanes) {
   if (in_tree(r) && r.levels > 0)
     collect(r, r.state, r.level_bytes, r.result, steps / kLaneRun, lanes);

@@ -34,6 +34,10 @@ void accumulate_lanes(const Reduction& reduction, const void* values, std::int64
 void accumulate_lane_rows(const Reduction& reduction, const void* values, std::int64_t stride,
                           std::int64_t steps, std::int64_t lanes);
 bool folds_rows(kernel::ReduceOp op, DType dtype);
+// The last step of all, where only the first `lanes` have one.
+void accumulate_first_lanes(const Reduction& reduction, const void* values, std::int64_t lanes);
+// The lanes of `groups`, a power of two, into those of the first.
+void join_groups(const Reduction& reduction, std::int64_t groups, std::int64_t lanes);
 void finish_lanes(const Reduction& reduction, std::int64_t steps, std::int64_t lanes);
 
 // Whether values are combined element by element, by a kernel of SimdTable::fold.

@@ -97,6 +97,15 @@ struct Group {
       v3 = F::vector(d, v3, a.v3, b.v3);
     }
   }
+  template <class F>
+  HWY_INLINE void apply(F, const Group& a, const Group& b, const Group& c) {
+    v0 = F::vector(v0, a.v0, b.v0, c.v0);
+    if constexpr (kVectors > 1) {
+      v1 = F::vector(v1, a.v1, b.v1, c.v1);
+      v2 = F::vector(v2, a.v2, b.v2, c.v2);
+      v3 = F::vector(v3, a.v3, b.v3, c.v3);
+    }
+  }
 };
 
 #define VOLTA_CHAIN_UNARY(Name, expression) \
@@ -120,6 +129,14 @@ struct Group {
     static HWY_INLINE V vector(D, V v, V a, V b) { \
       return expression;                           \
     }                                              \
+  };
+
+#define VOLTA_CHAIN_CHOICE(Name, condition)          \
+  struct Name {                                      \
+    template <class V>                               \
+    static HWY_INLINE V vector(V v, V a, V b, V c) { \
+      return hn::IfThenElse(condition, a, b);        \
+    }                                                \
   };
 
 VOLTA_CHAIN_UNARY(Neg, hn::Neg(v))
@@ -147,10 +164,15 @@ VOLTA_CHAIN_TERNARY(MulSubFrom, hn::NegMulAdd(v, a, b))
 VOLTA_CHAIN_TERNARY(AddProduct, hn::MulAdd(a, b, v))
 VOLTA_CHAIN_TERNARY(SubProduct, hn::NegMulAdd(a, b, v))
 VOLTA_CHAIN_TERNARY(SubFromProduct, hn::MulSub(a, b, v))
+VOLTA_CHAIN_CHOICE(ChooseLt, hn::Lt(v, c))
+VOLTA_CHAIN_CHOICE(ChooseLe, hn::Le(v, c))
+VOLTA_CHAIN_CHOICE(ChooseGt, hn::Lt(c, v))
+VOLTA_CHAIN_CHOICE(ChooseGe, hn::Le(c, v))
 
 #undef VOLTA_CHAIN_UNARY
 #undef VOLTA_CHAIN_BINARY
 #undef VOLTA_CHAIN_TERNARY
+#undef VOLTA_CHAIN_CHOICE
 
 // The results at element i.
 template <class T, int kVectors>
@@ -165,6 +187,7 @@ HWY_INLINE Group<T, kVectors> run_group(const ChainStep* step, const ChainStep* 
   for (++step; step != end; ++step) {
     const auto a = [&]() HWY_ATTR { return operand(step->a, step->a_uniform); };
     const auto b = [&]() HWY_ATTR { return operand(step->b, step->b_uniform); };
+    const auto c = [&]() HWY_ATTR { return operand(step->c, step->c_uniform); };
     switch (step->op) {
       case ChainOp::Load:
         break;
@@ -239,6 +262,18 @@ HWY_INLINE Group<T, kVectors> run_group(const ChainStep* step, const ChainStep* 
         break;
       case ChainOp::SubFromProduct:
         v.apply(SubFromProduct(), a(), b());
+        break;
+      case ChainOp::ChooseLt:
+        v.apply(ChooseLt(), a(), b(), c());
+        break;
+      case ChainOp::ChooseLe:
+        v.apply(ChooseLe(), a(), b(), c());
+        break;
+      case ChainOp::ChooseGt:
+        v.apply(ChooseGt(), a(), b(), c());
+        break;
+      case ChainOp::ChooseGe:
+        v.apply(ChooseGe(), a(), b(), c());
         break;
     }
   }

@@ -64,7 +64,7 @@ inline constexpr std::int64_t kGemmRows = 6;
 template <class T>
 inline constexpr std::int64_t kGemmColumns = 128 / static_cast<std::int64_t>(sizeof(T));
 
-// Steps of a chain. v is the value so far; a and b are other values.
+// Steps of a chain. v is the value so far; a, b and c are other values.
 enum class ChainOp : std::uint8_t {
   Load,  // the first step: v = a
   Neg,
@@ -85,17 +85,22 @@ enum class ChainOp : std::uint8_t {
   MaximumOf,  // maximum(a, v)
   Minimum,
   MinimumOf,
-  MulAdd,         // v * a + b
-  MulSub,         // v * a - b
-  MulSubFrom,     // b - v * a
-  AddProduct,     // v + a * b
-  SubProduct,     // v - a * b
-  SubFromProduct  // a * b - v
+  MulAdd,          // v * a + b
+  MulSub,          // v * a - b
+  MulSubFrom,      // b - v * a
+  AddProduct,      // v + a * b
+  SubProduct,      // v - a * b
+  SubFromProduct,  // a * b - v
+  ChooseLt,        // v < c ? a : b
+  ChooseLe,        // v <= c ? a : b
+  ChooseGt,        // c < v ? a : b
+  ChooseGe         // c <= v ? a : b
 };
 struct ChainStep {
   ChainOp op = ChainOp::Load;
-  bool a_uniform = false, b_uniform = false;  // the same number for every element, in lane 0
-  int a = 0, b = 0;                           // value numbers
+  // The same number for every element, in lane 0.
+  bool a_uniform = false, b_uniform = false, c_uniform = false;
+  int a = 0, b = 0, c = -1;  // value numbers; -1: none
 };
 // A chain over elements [begin, end) of a block, begin a multiple of kPad. Each group of elements
 // is read before it is written.
