@@ -42,29 +42,33 @@ Parts parts_of(std::int64_t extent, std::int64_t wanted) {
 }
 
 // How many chunks the values of a channel are cut into: so few that combining them is nothing, so
-// many that they keep a GPU's threads busy, be it a thread or a group of threads that reads one.
-std::int64_t wanted_chunks(std::int64_t channels, std::int64_t values, bool wide) {
+// many that they keep a GPU's threads busy. With channels side by side in memory a thread reads a
+// chunk of four of them, else a group of threads reads one.
+std::int64_t wanted_chunks(std::int64_t channels, std::int64_t values, bool channels_last,
+                           bool wide) {
   constexpr std::int64_t kWhole = 8192, kMost = 2048;
-  constexpr std::int64_t kThreads = std::int64_t{1} << 16, kLeast = 256;  // of GPUs
-  constexpr std::int64_t kLength = 4096;                                  // of CPUs
+  constexpr std::int64_t kLength = 4096;  // of CPUs
   if (values <= kWhole) return 1;
-  const std::int64_t chunks =
-      wide ? std::min(kThreads / std::max<std::int64_t>(channels, 1), values / kLeast)
-           : values / kLength;
+  const std::int64_t together = (std::int64_t{1} << 17) / std::max<std::int64_t>(channels, 1);
+  const std::int64_t chunks = !wide           ? values / kLength
+                              : channels_last ? std::min(together, values / 128)
+                                              : std::min(together / 2, values / 1024);
   return std::clamp<std::int64_t>(chunks, 1, kMost);
 }
 
 // Channels of x [n, c, ...]: sums over each, by chunks.
 class Channels {
  public:
-  Channels(Lowering& l, const Shape& shape) : l_(l), channels_(shape[1]) {
+  Channels(Lowering& l, Expr x) : l_(l), channels_(x.shape()[1]) {
+    const Shape shape = x.shape();
     std::vector<std::int64_t> sizes(shape.begin(), shape.end());
     if (sizes.size() == 2) sizes.push_back(1);
     whole_ = Shape(sizes);
     for (int i = 3; i < whole_.rank(); ++i) rest_ *= whole_[i];
     count_ = whole_[0] * whole_[2] * rest_;
     // Chunks are whole images, side by side; or parts of one, cut along its first axis.
-    const std::int64_t wanted = wanted_chunks(channels_, count_, l.wide_device());
+    const std::int64_t wanted =
+        wanted_chunks(channels_, count_, l.has_channels_last(x), l.wide_device());
     const std::int64_t images = std::max<std::int64_t>(whole_[0], 1),
                        lines = std::max<std::int64_t>(whole_[2], 1);
     images_ = parts_of(whole_[0], std::min(wanted, images));
@@ -214,7 +218,7 @@ Expr reciprocal(Lowering& l, bool by_batch, Expr given, Expr eps) {
 // x, eps, running mean, running variance, momentum
 void batch_stats(Lowering& l) {
   const Expr x = l.in(0);
-  const Channels channels(l, x.shape());
+  const Channels channels(l, x);
   const Statistics of_batch = statistics_of(l, x, channels);
   const Expr variance = of_batch.squares / l.size(channels.count(), x.dtype());
   l.out(0, of_batch.mean);
@@ -244,7 +248,7 @@ void batch_norm_grad(Lowering& l) {
   const auto attrs = l.attrs();
   const bool by_batch = attrs[0] != 0, weighted = attrs[1] != 0;
   const auto wants = [&](int i) { return (attrs[2] >> i & 1) != 0; };
-  const Channels channels(l, x.shape());
+  const Channels channels(l, x);
   const Expr d = x - beside(l, l.in(2), x.shape());
   const Expr r = reciprocal(l, by_batch, l.in(3), l.in(4));
   const Expr one = literal(l, 1, x), sum = channels.sum(g, one), along = channels.sum(g * d, r);

@@ -133,6 +133,8 @@ bool Lowering::has_channels_last(Expr images) const {
     if (std::find(channels_last_.begin(), channels_last_.end(), id) != channels_last_.end())
       return true;
     const Value& v = values[static_cast<std::size_t>(id)];
+    if (v.kind == ValueKind::Permute && v.attrs == std::vector<std::int64_t>{0, 3, 1, 2})
+      return true;
     if (!is_pointwise(v)) continue;
     for (const int in : v.in) {
       if (in >= 0 && values[static_cast<std::size_t>(in)].kind != ValueKind::Expand)
