@@ -1,9 +1,12 @@
 // oneDNN called directly, with its own threads and everything prepared in advance: what products
-// and convolutions of the CPU take at best. 0 where the bench is built without it.
+// and convolutions of the CPU take at best. Nothing where the bench is built without it.
 #pragma once
 
-#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -12,7 +15,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
 
-#include "measuring.h"
+#include "rows.h"
 
 namespace bench {
 
@@ -20,6 +23,7 @@ namespace bench {
 struct DirectProduct {
   std::int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
+  bool bf16 = false;  // else f32
 
   double operations() const {
     return 2 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
@@ -30,6 +34,7 @@ struct DirectProduct {
 struct ConvShape {
   std::int64_t batch = 0, c_in = 0, c_out = 0, size = 0, kernel = 0, stride = 1;
   bool to_input = true;  // the input has a gradient, as all but a network's first have
+  bool bf16 = false;     // else f32
 
   std::int64_t padding() const { return kernel / 2; }
   std::int64_t out_size() const { return (size + 2 * padding() - kernel) / stride + 1; }
@@ -51,12 +56,20 @@ class DirectCalls {
   const dnnl::engine& engine() const { return engine_; }
 
   dnnl::memory memory(const Desc& desc) {
-    values_.emplace_back(desc.get_size() / sizeof(float));
-    std::vector<float>& values = values_.back();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>(i % 61) / 61 - 0.5f;
+    dnnl::memory memory(desc, engine_);
+    const bool halves = desc.data_type() == dnnl::memory::data_type::bf16;
+    const std::size_t count = desc.get_size() / (halves ? 2 : 4);
+    auto* bytes = static_cast<std::byte*>(memory.get_data_handle());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(i % 61) / 61 - 0.5f);
+      const auto upper = static_cast<std::uint16_t>(bits >> 16);
+      if (halves) {
+        std::memcpy(bytes + 2 * i, &upper, 2);
+      } else {
+        std::memcpy(bytes + 4 * i, &bits, 4);
+      }
     }
-    return {desc, engine_, values.data()};
+    return memory;
   }
   // The memory that is there already, if it has that order.
   dnnl::memory memory(const Desc& desc, const dnnl::memory& there) {
@@ -66,86 +79,77 @@ class DirectCalls {
     calls_.emplace_back(primitive, std::move(arguments));
   }
 
-  double median_ms() {
-    const auto run = [this] {
-      for (auto& [primitive, arguments] : calls_) primitive.execute(queue_, arguments);
-    };
-    const auto wait = [this] { queue_.wait(); };
-    run();
-    wait();
-    const auto start = Clock::now();
-    run();
-    wait();
-    const double estimate = seconds_since(start);
-    return time_blocks(run, wait, block_count(estimate), block_steps(estimate)).median_ms;
+  void run() {
+    for (auto& [primitive, arguments] : calls_) primitive.execute(queue_, arguments);
+    queue_.wait();
   }
 
  private:
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream queue_{engine_};
-  std::vector<std::vector<float>> values_;
   std::vector<std::pair<dnnl::primitive, std::unordered_map<int, dnnl::memory>>> calls_;
 };
 
-inline double direct_ms(const DirectProduct& p) {
+inline std::vector<Step> direct_calls(const DirectProduct& p) {
   using Tag = dnnl::memory::format_tag;
-  constexpr auto kF32 = dnnl::memory::data_type::f32;
-  DirectCalls calls;
-  const dnnl::memory::desc a({p.m, p.k}, kF32, p.transpose_a ? Tag::ba : Tag::ab),
-      b({p.k, p.n}, kF32, p.transpose_b ? Tag::ba : Tag::ab), c({p.m, p.n}, kF32, Tag::ab);
-  calls.add(dnnl::matmul({dnnl::matmul::desc(a, b, c), calls.engine()}),
-            {{DNNL_ARG_SRC, calls.memory(a)},
-             {DNNL_ARG_WEIGHTS, calls.memory(b)},
-             {DNNL_ARG_DST, calls.memory(c)}});
-  return calls.median_ms();
+  const auto type = p.bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  const auto calls = std::make_shared<DirectCalls>();
+  const dnnl::memory::desc a({p.m, p.k}, type, p.transpose_a ? Tag::ba : Tag::ab),
+      b({p.k, p.n}, type, p.transpose_b ? Tag::ba : Tag::ab), c({p.m, p.n}, type, Tag::ab);
+  calls->add(dnnl::matmul({dnnl::matmul::desc(a, b, c), calls->engine()}),
+             {{DNNL_ARG_SRC, calls->memory(a)},
+              {DNNL_ARG_WEIGHTS, calls->memory(b)},
+              {DNNL_ARG_DST, calls->memory(c)}});
+  return {[calls] { calls->run(); }};
 }
 
 // Forward and gradients, images in the given order, weights in the one that the library likes best.
-inline double direct_ms(const ConvShape& s, dnnl::memory::format_tag images) {
+inline Step direct_call(const ConvShape& s, dnnl::memory::format_tag images) {
   using Desc = dnnl::memory::desc;
-  constexpr auto kF32 = dnnl::memory::data_type::f32;
+  const auto type = s.bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-  DirectCalls calls;
-  const Desc input({s.batch, s.c_in, s.size, s.size}, kF32, images),
-      result({s.batch, s.c_out, s.out_size(), s.out_size()}, kF32, images),
-      weights({s.c_out, s.c_in, s.kernel, s.kernel}, kF32, dnnl::memory::format_tag::any);
+  const auto calls = std::make_shared<DirectCalls>();
+  const Desc input({s.batch, s.c_in, s.size, s.size}, type, images),
+      result({s.batch, s.c_out, s.out_size(), s.out_size()}, type, images),
+      weights({s.c_out, s.c_in, s.kernel, s.kernel}, type, dnnl::memory::format_tag::any);
   const dnnl::memory::dims strides{s.stride, s.stride}, padding{s.padding(), s.padding()};
 
   const dnnl::convolution_forward::primitive_desc forward(
       {dnnl::prop_kind::forward_training, kDirect, input, weights, result, strides, padding,
        padding},
-      calls.engine());
-  const dnnl::memory x = calls.memory(forward.src_desc()), w = calls.memory(forward.weights_desc()),
-                     y = calls.memory(forward.dst_desc()), g = calls.memory(forward.dst_desc());
-  calls.add(dnnl::convolution_forward(forward),
-            {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+      calls->engine());
+  const dnnl::memory x = calls->memory(forward.src_desc()),
+                     w = calls->memory(forward.weights_desc()),
+                     y = calls->memory(forward.dst_desc()), g = calls->memory(forward.dst_desc());
+  calls->add(dnnl::convolution_forward(forward),
+             {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
   const dnnl::convolution_backward_weights::primitive_desc to_weights(
-      {kDirect, input, weights, result, strides, padding, padding}, calls.engine(), forward);
-  calls.add(dnnl::convolution_backward_weights(to_weights),
-            {{DNNL_ARG_SRC, calls.memory(to_weights.src_desc(), x)},
-             {DNNL_ARG_DIFF_WEIGHTS, calls.memory(to_weights.diff_weights_desc())},
-             {DNNL_ARG_DIFF_DST, calls.memory(to_weights.diff_dst_desc(), g)}});
+      {kDirect, input, weights, result, strides, padding, padding}, calls->engine(), forward);
+  calls->add(dnnl::convolution_backward_weights(to_weights),
+             {{DNNL_ARG_SRC, calls->memory(to_weights.src_desc(), x)},
+              {DNNL_ARG_DIFF_WEIGHTS, calls->memory(to_weights.diff_weights_desc())},
+              {DNNL_ARG_DIFF_DST, calls->memory(to_weights.diff_dst_desc(), g)}});
   if (s.to_input) {
     const dnnl::convolution_backward_data::primitive_desc to_input(
-        {kDirect, input, weights, result, strides, padding, padding}, calls.engine(), forward);
-    calls.add(dnnl::convolution_backward_data(to_input),
-              {{DNNL_ARG_DIFF_SRC, calls.memory(to_input.diff_src_desc())},
-               {DNNL_ARG_WEIGHTS, calls.memory(to_input.weights_desc(), w)},
-               {DNNL_ARG_DIFF_DST, calls.memory(to_input.diff_dst_desc(), g)}});
+        {kDirect, input, weights, result, strides, padding, padding}, calls->engine(), forward);
+    calls->add(dnnl::convolution_backward_data(to_input),
+               {{DNNL_ARG_DIFF_SRC, calls->memory(to_input.diff_src_desc())},
+                {DNNL_ARG_WEIGHTS, calls->memory(to_input.weights_desc(), w)},
+                {DNNL_ARG_DIFF_DST, calls->memory(to_input.diff_dst_desc(), g)}});
   }
-  return calls.median_ms();
+  return [calls] { calls->run(); };
 }
 
-// In the faster order of images: channels last, or what the library likes best.
-inline double direct_ms(const ConvShape& s) {
-  return std::min(direct_ms(s, dnnl::memory::format_tag::nhwc),
-                  direct_ms(s, dnnl::memory::format_tag::any));
+// In both orders of images: channels last, and what the library likes best.
+inline std::vector<Step> direct_calls(const ConvShape& s) {
+  return {direct_call(s, dnnl::memory::format_tag::nhwc),
+          direct_call(s, dnnl::memory::format_tag::any)};
 }
 
 #else
 
-inline double direct_ms(const DirectProduct&) { return 0; }
-inline double direct_ms(const ConvShape&) { return 0; }
+inline std::vector<Step> direct_calls(const DirectProduct&) { return {}; }
+inline std::vector<Step> direct_calls(const ConvShape&) { return {}; }
 
 #endif
 

@@ -103,8 +103,9 @@ std::vector<Row> gpt2_rows() {
 
 // Images lie with their channels last, as they do between the layers of a network; so do weights on
 // GPUs. Calls see them as [n, channels, height, width].
-Row conv_row(Numbers numbers, const ConvShape& s, const std::string& group) {
+Row conv_row(Numbers numbers, ConvShape s, const std::string& group) {
   const DType dtype = storage_of(numbers);
+  s.bf16 = numbers == Numbers::bf16;
   const auto make = [=](Device device) {
     const Shape weight = device.is_cpu() ? Shape{s.c_out, s.c_in, s.kernel, s.kernel}
                                          : Shape{s.c_out, s.kernel, s.kernel, s.c_in};
@@ -114,13 +115,11 @@ Row conv_row(Numbers numbers, const ConvShape& s, const std::string& group) {
                   normal({s.batch, s.out_size(), s.out_size(), s.c_out}, device, dtype)};
   };
   const std::string kernel = std::to_string(s.kernel);
-  return {.name = std::string("conv ") + name_of(numbers) + " " + std::to_string(s.c_in) + "->" +
+  Row row{.name = std::string("conv ") + name_of(numbers) + " " + std::to_string(s.c_in) + "->" +
                   std::to_string(s.c_out) + " " + kernel + "x" + kernel + "/" +
                   std::to_string(s.stride) + " at " + std::to_string(s.size) + ", batch " +
                   std::to_string(s.batch),
           .operations = s.operations(),
-          .limit = numbers == Numbers::f32 ? Limit::onednn : Limit::none,
-          .direct_ms = [=] { return direct_ms(s); },
           .group = group,
           .prepare = staying_all(make, [=](const Inputs& in) {
             const ExecutionContext scope(execution_of(numbers));
@@ -131,6 +130,8 @@ Row conv_row(Numbers numbers, const ConvShape& s, const std::string& group) {
                     .permute({0, 2, 3, 1});
             return with_gradients(y, s.to_input ? Inputs{x, w} : Inputs{w}, g);
           })};
+  bound_by_onednn(row, numbers, s);
+  return row;
 }
 
 // The eleven of ResNet-18 that differ, on images of 32 x 32 without the first pooling: the first
@@ -234,30 +235,44 @@ std::vector<Row> gpu_rows(Device device) {
 }
 
 // A layer's product and those of its gradients: of the input, of the weights.
-std::vector<Row> layer_rows(std::int64_t batch, std::int64_t in, std::int64_t out,
-                            const std::string& group) {
-  std::vector<Row> rows = {layer_product_row({.m = batch, .k = in, .n = out, .transpose_b = true}),
-                           layer_product_row({.m = batch, .k = out, .n = in}),
-                           layer_product_row({.m = out, .k = batch, .n = in, .transpose_a = true})};
-  for (Row& row : rows) row.group = group;
-  return rows;
+void append_layer(std::vector<Row>& rows, Numbers numbers, std::int64_t batch, std::int64_t in,
+                  std::int64_t out, const std::string& group) {
+  for (DirectProduct product :
+       {DirectProduct{.m = batch, .k = in, .n = out, .transpose_b = true},
+        DirectProduct{.m = batch, .k = out, .n = in},
+        DirectProduct{.m = out, .k = batch, .n = in, .transpose_a = true}}) {
+    product.bf16 = numbers == Numbers::bf16;
+    rows.push_back(layer_product_row(product));
+    rows.back().group = group + ", " + name_of(numbers);
+  }
+}
+
+void append_mnist(std::vector<Row>& rows, Numbers numbers, std::int64_t batch) {
+  const std::string group = std::string("MNIST CNN's convolutions, ") + name_of(numbers) +
+                            ", batch " + std::to_string(batch);
+  rows.push_back(conv_row(
+      numbers, {.batch = batch, .c_in = 1, .c_out = 32, .size = 28, .kernel = 3, .to_input = false},
+      group));
+  rows.push_back(
+      conv_row(numbers, {.batch = batch, .c_in = 32, .c_out = 64, .size = 14, .kernel = 3}, group));
 }
 
 std::vector<Row> cpu_rows() {
   std::vector<Row> rows;
-  for (const std::int64_t batch : {64, 128}) {
-    const std::string group = "MNIST CNN's convolutions, batch " + std::to_string(batch);
-    rows.push_back(conv_row(
-        Numbers::f32,
-        {.batch = batch, .c_in = 1, .c_out = 32, .size = 28, .kernel = 3, .to_input = false},
-        group));
-    rows.push_back(conv_row(
-        Numbers::f32, {.batch = batch, .c_in = 32, .c_out = 64, .size = 14, .kernel = 3}, group));
+  append_mnist(rows, Numbers::f32, 64);
+  append_mnist(rows, Numbers::f32, 128);
+  append_mnist(rows, Numbers::bf16, 64);
+  for (const Numbers numbers : {Numbers::f32, Numbers::bf16}) {
+    append_layer(rows, numbers, 64, 256, 1024, "LSTM's products");
+    append_layer(rows, numbers, 64, 512, 2048, "LSTM's products");
+    append_layer(rows, numbers, 1024, 768, 2304, "GPT-2's products");
+    append_layer(rows, numbers, 1024, 768, 768, "GPT-2's products");
+    append_layer(rows, numbers, 1024, 768, 3072, "GPT-2's products");
+    append_layer(rows, numbers, 1024, 3072, 768, "GPT-2's products");
   }
-  append(rows, layer_rows(64, 256, 1024, "LSTM's products"));
-  append(rows, layer_rows(1024, 384, 1152, "GPT's products"));
-  append(rows, layer_rows(1024, 384, 1536, "GPT's products"));
-  append(rows, layer_rows(1024, 1536, 384, "GPT's products"));
+  for (const std::int64_t out : {1152, 1536})
+    append_layer(rows, Numbers::f32, 1024, 384, out, "GPT's products");
+  append_layer(rows, Numbers::f32, 1024, 1536, 384, "GPT's products");
   for (const bool last : {true, false}) rows.push_back(batch_norm_row(Numbers::f32, 64, last));
   return rows;
 }

@@ -69,18 +69,41 @@ inline int block_count(double seconds_a_step) {
                     kBlocks);
 }
 
-// Times `blocks` blocks of `block` steps; wait() returns when all that was submitted is done.
+inline Timing timing_of(const std::vector<double>& times, std::int64_t block) {
+  const int blocks = static_cast<int>(times.size());
+  return {median(times), *std::min_element(times.begin(), times.end()),
+          *std::max_element(times.begin(), times.end()), block * blocks, blocks};
+}
+
+// Milliseconds a step, of `block` steps; wait() returns when all that was submitted is done.
+template <class Step, class Wait>
+double time_block(Step&& step, Wait&& wait, std::int64_t block) {
+  const auto start = Clock::now();
+  for (std::int64_t i = 0; i < block; ++i) step();
+  wait();
+  return seconds_since(start) / static_cast<double>(block) * 1e3;
+}
+
+// Times `blocks` blocks of `block` steps.
 template <class Step, class Wait>
 Timing time_blocks(Step&& step, Wait&& wait, int blocks, std::int64_t block) {
   std::vector<double> times;
+  for (int b = 0; b < blocks; ++b) times.push_back(time_block(step, wait, block));
+  return timing_of(times, block);
+}
+
+// The same of several steps in turn, block by block: all of them see the same load of the machine.
+template <class Step, class Wait>
+std::vector<Timing> time_in_turn(std::vector<Step>& steps, Wait&& wait, int blocks,
+                                 std::int64_t block) {
+  std::vector<std::vector<double>> times(steps.size());
   for (int b = 0; b < blocks; ++b) {
-    const auto start = Clock::now();
-    for (std::int64_t i = 0; i < block; ++i) step();
-    wait();
-    times.push_back(seconds_since(start) / static_cast<double>(block) * 1e3);
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      times[i].push_back(time_block(steps[i], wait, block));
   }
-  return {median(times), *std::min_element(times.begin(), times.end()),
-          *std::max_element(times.begin(), times.end()), block * blocks, blocks};
+  std::vector<Timing> timings;
+  for (const std::vector<double>& own : times) timings.push_back(timing_of(own, block));
+  return timings;
 }
 
 // What the library did between two readings of the counters.

@@ -185,7 +185,7 @@ std::vector<Row> cpu_rows() {
       softmax_row(65536, 10),   layer_norm_row(4096, 1024), column_sum_row(4096),
       transpose_row(4096)};
   for (const int n : {256, 1024, 2048, 4096}) rows.push_back(matmul_row(Numbers::f32, n));
-  rows.push_back(matmul_row(Numbers::bf16, 1024));
+  for (const int n : {256, 1024, 2048, 4096}) rows.push_back(matmul_row(Numbers::bf16, n));
   rows.push_back(tiny_row());
   return rows;
 }

@@ -5,6 +5,7 @@
 
 #include <volta/volta.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -26,9 +27,10 @@ using volta::Tensor;
 // What bounds a row on the host: copying or reading its bytes, or a library called directly.
 enum class Limit { none, copy, read, onednn };
 
+using Step = std::function<void()>;
 // Makes data on the device and returns the step to repeat, which submits one evaluation and does
 // not wait.
-using Prepare = std::function<std::function<void()>(Device)>;
+using Prepare = std::function<Step(Device)>;
 
 // One line of the table.
 struct Row {
@@ -36,8 +38,8 @@ struct Row {
   double bytes = 0;  // that must be read and written; transfers: that cross
   double operations = 0;
   Limit limit = Limit::none;
-  std::function<double()> direct_ms = {};  // Limit::onednn: milliseconds of the library by itself
-  std::string group = {};                  // rows of one group are summed up by compare.py
+  std::function<std::vector<Step>()> direct = {};  // Limit::onednn: the ways to call the library
+  std::string group = {};                          // rows of one group are summed up by compare.py
   Prepare prepare = {};
 };
 
@@ -166,7 +168,7 @@ struct RowResult : Work {
 
 // Repeats passes until one builds, compiles and allocates nothing and replays as many graphs as the
 // one before; returns the seconds of an evaluation.
-inline double warm_up(const std::function<void()>& step, Device device) {
+inline double warm_up(const Step& step, Device device) {
   constexpr int kMostPasses = 12;
   constexpr std::int64_t kFewestSteps = 2, kMostSteps = 64;  // the most sets of a rotation is 49
   constexpr double kPassSeconds = 0.2;
@@ -198,12 +200,23 @@ inline double warm_up(const std::function<void()>& step, Device device) {
 inline RowResult measure(const Row& row, Device device) {
   RowResult result;
   result.row = &row;
-  const std::function<void()> step = row.prepare(device);
-  const double estimate = warm_up(step, device);
+  std::vector<Step> steps = {row.prepare(device)};
+  const double estimate = warm_up(steps[0], device);
+  if (row.limit == Limit::onednn && device.is_cpu()) {
+    for (const Step& direct : row.direct()) {
+      direct();
+      steps.push_back(direct);
+    }
+  }
   const Counters before = volta::counters();
-  result.timing = time_blocks(
-      step, [&] { volta::synchronize(device); }, block_count(estimate), block_steps(estimate));
+  const std::vector<Timing> timings = time_in_turn(
+      steps, [&] { volta::synchronize(device); }, block_count(estimate), block_steps(estimate));
   const Counters after = volta::counters();
+  result.timing = timings[0];
+  for (std::size_t i = 1; i < timings.size(); ++i) {
+    const double ms = timings[i].median_ms;
+    result.limit_ms = i == 1 ? ms : std::min(result.limit_ms, ms);
+  }
   static_cast<Work&>(result) = work_between(before, after, result.timing.steps);
   if (result.launches + result.library_calls + result.transfers < 1) {
     throw volta::Error(row.name + ": evaluated without a kernel, a library call or a transfer");
@@ -211,19 +224,12 @@ inline RowResult measure(const Row& row, Device device) {
   return result;
 }
 
-// Beside the row, so that both see the same load of the machine.
-inline double limit_ms(const Row& row, HostLimits& host) {
-  switch (row.limit) {
-    case Limit::copy:
-      return row.bytes / host.copy_rate() * 1e3;
-    case Limit::read:
-      return row.bytes / host.read_rate() * 1e3;
-    case Limit::onednn:
-      return row.direct_ms();
-    case Limit::none:
-      break;
-  }
-  return 0;
+// Of rows that memory bounds: measured beside the row, so that both see the same load of the
+// machine.
+inline void measure_memory(RowResult& result, HostLimits& host) {
+  const Row& row = *result.row;
+  if (row.limit == Limit::copy) result.limit_ms = row.bytes / host.copy_rate() * 1e3;
+  if (row.limit == Limit::read) result.limit_ms = row.bytes / host.read_rate() * 1e3;
 }
 
 inline const char* limit_name(Limit limit) {
@@ -281,7 +287,7 @@ inline void print(const Program& program, const RowResult& r) {
     std::snprintf(rate, sizeof rate, "%.3f TFLOP/s", tflop_per_s(r));
   }
   if (r.limit_ms > 0) {
-    std::snprintf(limit, sizeof limit, "%.0f%% %s", r.limit_ms / r.timing.median_ms * 100,
+    std::snprintf(limit, sizeof limit, "%.1f%% %s", r.limit_ms / r.timing.median_ms * 100,
                   limit_name(r.row->limit));
   }
   std::printf("%-*s %12.2f %12.2f %16s %14s %8.2f %8.2f %7.2f %6llu %6llu\n", program.name_width,
@@ -290,6 +296,27 @@ inline void print(const Program& program, const RowResult& r) {
               static_cast<unsigned long long>(r.plans_built),
               static_cast<unsigned long long>(r.allocations));
   std::fflush(stdout);
+}
+
+// What the rows of a group take together, and the library called directly.
+inline void print_groups(const Program& program, const std::vector<RowResult>& results) {
+  std::vector<std::string> groups;
+  for (const RowResult& r : results) {
+    const std::string& group = r.row->group;
+    if (!group.empty() && std::find(groups.begin(), groups.end(), group) == groups.end())
+      groups.push_back(group);
+  }
+  for (const std::string& group : groups) {
+    double ours = 0, limit = 0;
+    for (const RowResult& r : results) {
+      if (r.row->group != group) continue;
+      ours += r.timing.median_ms;
+      limit += r.limit_ms;
+    }
+    std::printf("%-*s %12.2f", program.name_width, group.c_str(), ours * 1e3);
+    if (limit > 0) std::printf("   %.2f us, %.1f%% of the limit", limit * 1e3, limit / ours * 100);
+    std::printf("\n");
+  }
 }
 
 // ---- Running.
@@ -304,14 +331,16 @@ inline bool run_rows(const Program& program, const RowOptions& options,
   if (options.device.is_cpu()) host.emplace(volta::num_threads());
   print_header(program, options.device);
   std::vector<JsonObject> results;
+  std::vector<RowResult> measured;
   bool good = true;
   for (const Row& row : rows) {
     if (row.name.find(options.filter) == std::string::npos) continue;
     try {
       RowResult result = measure(row, options.device);
-      if (host) result.limit_ms = limit_ms(row, *host);
+      if (host) measure_memory(result, *host);
       print(program, result);
       results.push_back(json_of(result));
+      measured.push_back(result);
     } catch (const volta::Error& error) {
       std::printf("%-*s failed: %s\n", program.name_width, row.name.c_str(), error.what());
       JsonObject failure;
@@ -324,6 +353,7 @@ inline bool run_rows(const Program& program, const RowOptions& options,
       write_json(options.json, program.kind, command, options.device, false, results);
     }
   }
+  print_groups(program, measured);
   if (results.empty()) throw UsageError("no row contains: " + options.filter);
   return good;
 }

@@ -38,36 +38,42 @@ inline volta::ExecutionOptions execution_of(Numbers numbers) {
   return {.matmul = numbers == Numbers::tf32 ? volta::Precision::tf32 : volta::Precision::f32};
 }
 
+// What oneDNN would take, where its numbers are ours.
+inline void bound_by_onednn(Row& row, Numbers numbers, const auto& shape) {
+  if (numbers == Numbers::tf32) return;
+  row.limit = Limit::onednn;
+  row.direct = [=] { return direct_calls(shape); };
+}
+
 inline Row matmul_row(Numbers numbers, std::int64_t n) {
-  const DirectProduct direct{.m = n, .k = n, .n = n};
+  const DirectProduct direct{.m = n, .k = n, .n = n, .bf16 = numbers == Numbers::bf16};
   Row row{.name = std::string("matmul ") + name_of(numbers) + " " + std::to_string(n),
           .operations = direct.operations(),
           .prepare = staying(normals(2, {n, n}, storage_of(numbers)), [=](const Inputs& in) {
             const volta::ExecutionContext scope(execution_of(numbers));
             return matmul(in[0], in[1]);
           })};
-  if (numbers == Numbers::f32) {
-    row.limit = Limit::onednn;
-    row.direct_ms = [=] { return direct_ms(direct); };
-  }
+  bound_by_onednn(row, numbers, direct);
   return row;
 }
 
 // One of the products of a layer at a small batch; transposes as in its forward and backward.
 inline Row layer_product_row(const DirectProduct& p) {
+  const Numbers numbers = p.bf16 ? Numbers::bf16 : Numbers::f32;
   const auto make = [=](Device device) {
-    return Inputs{normal(p.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k}, device),
-                  normal(p.transpose_b ? Shape{p.n, p.k} : Shape{p.k, p.n}, device)};
+    const volta::DType dtype = storage_of(numbers);
+    return Inputs{normal(p.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k}, device, dtype),
+                  normal(p.transpose_b ? Shape{p.n, p.k} : Shape{p.k, p.n}, device, dtype)};
   };
-  return {.name = "matmul f32 " + std::to_string(p.m) + " x " + std::to_string(p.k) + " x " +
-                  std::to_string(p.n) + (p.transpose_a ? ", a^T" : "") +
-                  (p.transpose_b ? ", b^T" : ""),
+  Row row{.name = std::string("matmul ") + name_of(numbers) + " " + std::to_string(p.m) + " x " +
+                  std::to_string(p.k) + " x " + std::to_string(p.n) +
+                  (p.transpose_a ? ", a^T" : "") + (p.transpose_b ? ", b^T" : ""),
           .operations = p.operations(),
-          .limit = Limit::onednn,
-          .direct_ms = [=] { return direct_ms(p); },
           .prepare = staying(make, [=](const Inputs& in) {
             return matmul(p.transpose_a ? in[0].t() : in[0], p.transpose_b ? in[1].t() : in[1]);
           })};
+  bound_by_onednn(row, numbers, p);
+  return row;
 }
 
 }  // namespace bench

@@ -59,7 +59,8 @@ def gpt2_rows():
     return rows
 
 
-def conv_row(kind, batch, c_in, c_out, size, kernel, stride, group, to_input=True):
+def conv_row(kind, batch, c_in, c_out, size, kernel, stride, group, to_input=True,
+             variants=VARIANTS):
     """Channels last, as in Volta's row."""
     dtype = torch.bfloat16 if kind == "bf16" else torch.float32
     padding = kernel // 2
@@ -78,13 +79,14 @@ def conv_row(kind, batch, c_in, c_out, size, kernel, stride, group, to_input=Tru
                make, apply,
                operations=(3 if to_input else 2) * 2 * batch * c_out * out**2 * c_in * kernel**2,
                rotate=False, tf32=kind == "tf32", backward=True, group=group,
-               variants=VARIANTS if kind == "f32" else (*VARIANTS, CUDNN_BENCHMARK))
+               variants=variants)
 
 
 def resnet_rows(kind):
     def row(c_in, c_out, size, kernel, stride):
         return conv_row(kind, 256, c_in, c_out, size, kernel, stride,
-                        f"ResNet-18's convolutions, {kind}", to_input=c_in > 3)
+                        f"ResNet-18's convolutions, {kind}", to_input=c_in > 3,
+                        variants=(*VARIANTS, CUDNN_BENCHMARK))
     rows = [row(3, 64, 32, 3, 1), row(64, 64, 32, 3, 1)]
     for channels, size in ((128, 32), (256, 16), (512, 8)):
         rows += [row(channels // 2, channels, size, 3, 2), row(channels // 2, channels, size, 1, 2),
@@ -132,22 +134,31 @@ def gpu_rows():
             *(batch_norm_row(kind, 256, last) for kind in ("f32", "bf16") for last in (True, False))]
 
 
-def layer_rows(batch, fan_in, fan_out, group):
-    return [layer_product_row(batch, fan_in, fan_out, transpose_b=True, group=group),
-            layer_product_row(batch, fan_out, fan_in, group=group),
-            layer_product_row(fan_out, batch, fan_in, transpose_a=True, group=group)]
+def layer_rows(kind, batch, fan_in, fan_out, group):
+    options = {"kind": kind, "group": f"{group}, {kind}"}
+    return [layer_product_row(batch, fan_in, fan_out, transpose_b=True, **options),
+            layer_product_row(batch, fan_out, fan_in, **options),
+            layer_product_row(fan_out, batch, fan_in, transpose_a=True, **options)]
+
+
+def mnist_rows(kind, batch):
+    group = f"MNIST CNN's convolutions, {kind}, batch {batch}"
+    return [conv_row(kind, batch, 1, 32, 28, 3, 1, group, to_input=False),
+            conv_row(kind, batch, 32, 64, 14, 3, 1, group)]
 
 
 def cpu_rows():
-    rows = []
-    for batch in (64, 128):
-        group = f"MNIST CNN's convolutions, batch {batch}"
-        rows += [conv_row("f32", batch, 1, 32, 28, 3, 1, group, to_input=False),
-                 conv_row("f32", batch, 32, 64, 14, 3, 1, group)]
-    return [*rows, *layer_rows(64, 256, 1024, "LSTM's products"),
-            *layer_rows(1024, 384, 1152, "GPT's products"),
-            *layer_rows(1024, 384, 1536, "GPT's products"),
-            *layer_rows(1024, 1536, 384, "GPT's products"),
+    rows = [*mnist_rows("f32", 64), *mnist_rows("f32", 128), *mnist_rows("bf16", 64)]
+    for kind in ("f32", "bf16"):
+        rows += [*layer_rows(kind, 64, 256, 1024, "LSTM's products"),
+                 *layer_rows(kind, 64, 512, 2048, "LSTM's products"),
+                 *layer_rows(kind, 1024, 768, 2304, "GPT-2's products"),
+                 *layer_rows(kind, 1024, 768, 768, "GPT-2's products"),
+                 *layer_rows(kind, 1024, 768, 3072, "GPT-2's products"),
+                 *layer_rows(kind, 1024, 3072, 768, "GPT-2's products")]
+    return [*rows, *layer_rows("f32", 1024, 384, 1152, "GPT's products"),
+            *layer_rows("f32", 1024, 384, 1536, "GPT's products"),
+            *layer_rows("f32", 1024, 1536, 384, "GPT's products"),
             *(batch_norm_row("f32", 64, last) for last in (True, False))]
 
 

@@ -95,7 +95,7 @@ def cpu_rows():
             sum_row(100 * MILLION), sum_row(10 * MILLION), softmax_row(4096, 1024),
             softmax_row(65536, 10), layer_norm_row(4096, 1024), column_sum_row(4096),
             transpose_row(4096), *(matmul_row("f32", n) for n in (256, 1024, 2048, 4096)),
-            matmul_row("bf16", 1024), TINY]
+            *(matmul_row("bf16", n) for n in (256, 1024, 2048, 4096)), TINY]
 
 
 if __name__ == "__main__":

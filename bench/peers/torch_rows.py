@@ -57,14 +57,16 @@ def matmul_row(kind, n):
                tf32=kind == "tf32")
 
 
-def layer_product_row(m, k, n, transpose_a=False, transpose_b=False, group=""):
+def layer_product_row(m, k, n, transpose_a=False, transpose_b=False, kind="f32", group=""):
+    dtype = torch.bfloat16 if kind == "bf16" else torch.float32
+
     def make(device):
-        return [torch.randn((k, m) if transpose_a else (m, k), device=device),
-                torch.randn((n, k) if transpose_b else (k, n), device=device)]
+        return [torch.randn((k, m) if transpose_a else (m, k), device=device).to(dtype),
+                torch.randn((n, k) if transpose_b else (k, n), device=device).to(dtype)]
 
     def apply(a, b):
         return torch.matmul(a.t() if transpose_a else a, b.t() if transpose_b else b)
-    name = f"matmul f32 {m} x {k} x {n}" + (", a^T" if transpose_a else "") + \
+    name = f"matmul {kind} {m} x {k} x {n}" + (", a^T" if transpose_a else "") + \
         (", b^T" if transpose_b else "")
     return Row(name, make, apply, operations=2 * m * k * n, rotate=False, group=group)
 

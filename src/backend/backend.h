@@ -67,9 +67,9 @@ class VOLTA_BACKEND_API Backend {
   virtual bool device_is_gpu(int device) const = 0;
   virtual std::uint64_t device_memory(int device) const = 0;
   virtual bool supports(int device, DType dtype) const = 0;
-  // Whether products of f16 and bf16 matrices, added up in f32, run as they are. If not, plans
+  // Whether products of f16 or bf16 matrices, added up in f32, run as they are. If not, plans
   // convert the operands to f32 first.
-  virtual bool multiplies_halves(int device) const;
+  virtual bool multiplies_halves(int device, DType dtype) const;
   // Whether the library adds the step's epilogue (bias, ReLU) to a product of these sizes.
   virtual bool fuses(int /*device*/, const plan::MatmulStep& /*step*/) const { return false; }
   // Convolutions without a call are lowered to kernels and products.

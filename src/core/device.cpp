@@ -104,7 +104,8 @@ DeviceCapabilities Device::capabilities() const {
   const DeviceFigures figures = entry.backend.figures(entry.index);
   return {.gpu = entry.backend.device_is_gpu(entry.index),
           .f64 = entry.backend.supports(entry.index, DType::f64),
-          .half_products = entry.backend.multiplies_halves(entry.index),
+          .half_products = entry.backend.multiplies_halves(entry.index, DType::f16) &&
+                           entry.backend.multiplies_halves(entry.index, DType::bf16),
           .bytes_per_second = figures.bytes_per_second,
           .operations_per_second = figures.operations_per_second};
 }

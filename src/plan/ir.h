@@ -229,7 +229,6 @@ class Lowering {
   const Value& at(Expr e) const { return values[static_cast<std::size_t>(e.id)]; }
 
   bool wide_device_;
-  bool multiplies_halves_ = false;
   const DeviceEntry* device_ = nullptr;
   graph::Node* node_ = nullptr;
   const Value* origin_ = nullptr;  // what is being rebuilt

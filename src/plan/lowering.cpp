@@ -138,11 +138,7 @@ Expr operator*(Expr a, Expr b) { return a.lowering->binary(ScalarOp::mul, a, b);
 Expr operator/(Expr a, Expr b) { return a.lowering->binary(ScalarOp::div, a, b); }
 
 Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(wide_device) {
-  if (!batch.nodes.empty()) {
-    const DeviceEntry& entry = *batch.nodes.front()->entry;
-    multiplies_halves_ = entry.backend.multiplies_halves(entry.index);
-    device_ = &entry;
-  }
+  if (!batch.nodes.empty()) device_ = batch.nodes.front()->entry;
   values.reserve(batch.nodes.size() * 4 + batch.leaves.size());
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
     const Node& node = *batch.leaves[i].node;
@@ -679,10 +675,12 @@ Expr Lowering::matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool t
   value.in = {a.id, b.id, -1};
   // Halves that were made f32 for the product: it adds up in f32 anyway.
   const int half_a = half_source(a), half_b = half_source(b);
-  if (multiplies_halves_ && half_a >= 0 && half_b >= 0 &&
-      values[static_cast<std::size_t>(half_a)].dtype ==
-          values[static_cast<std::size_t>(half_b)].dtype) {
-    value.in = {half_a, half_b, -1};
+  if (half_a >= 0 && half_b >= 0) {
+    const DType dtype = values[static_cast<std::size_t>(half_a)].dtype;
+    if (dtype == values[static_cast<std::size_t>(half_b)].dtype &&
+        device_->backend.multiplies_halves(device_->index, dtype)) {
+      value.in = {half_a, half_b, -1};
+    }
   }
   value.attrs = {transpose_a, transpose_b, tf32, 0};
   return insert(std::move(value));

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/matmul.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/scratch.h"
 #include "platform/parallel.h"
@@ -120,7 +121,7 @@ std::vector<Part> parts_of(const ConvStep& s) {
 // A part of the convolution as a primitive with its memory.
 struct Call {
   dnnl::primitive primitive;
-  dnnl::memory input, weights, result, scratchpad;
+  Bound input, weights, result, scratchpad;
   std::unordered_map<int, dnnl::memory> arguments;
   dnnl::stream stream{onednn_engine()};
   std::int64_t in_offset = 0, out_offset = 0;  // elements
@@ -134,7 +135,8 @@ class OneDnnConv final : public Conv {
     std::vector<Part> parts = parts_of(step);
     if (step.kind == ConvStep::Kind::WeightGrad) limit_sums(parts);
     for (const Part& part : parts) add(part);
-    user_weights_ = Desc(weight_dims(), kF32, step.groups > 1 ? Tag::goihw : Tag::oihw);
+    user_weights_ =
+        Desc(weight_dims(), onednn_type(step.dtype), step.groups > 1 ? Tag::goihw : Tag::oihw);
     const std::size_t blocks = step.kind == ConvStep::Kind::WeightGrad ? calls_.size() : 1;
     packed_bytes_ = (weights_->get_size() + 255) / 256 * 256;
     const bool as_it_is = *weights_ == user_weights_ && blocks == 1;
@@ -185,18 +187,22 @@ class OneDnnConv final : public Conv {
   void add(const Part& part) {
     const ConvStep& s = step_;
     const Rows& r = part.rows;
-    const Desc input({part.images, s.c_in, r.in_count, s.in[1]}, kF32, Tag::nhwc);
-    const Desc result({part.images, s.c_out, r.out_count, s.out[1]}, kF32, Tag::nhwc);
-    // All parts take their weights in the order that the first one asks for.
-    const Desc weights = weights_ ? *weights_ : Desc(weight_dims(), kF32, Tag::any);
+    const auto type = onednn_type(s.dtype);
+    const Desc input({part.images, s.c_in, r.in_count, s.in[1]}, type, Tag::nhwc);
+    const Desc result({part.images, s.c_out, r.out_count, s.out[1]}, type, Tag::nhwc);
+    // All parts take their weights in the order that the first one asks for. Gradients of weights
+    // are sums, f32 until the last part is added.
+    const Desc any(weight_dims(), type, Tag::any), sums(weight_dims(), kF32, Tag::any);
+    const Desc weights = weights_ ? *weights_ : s.kind == ConvStep::Kind::WeightGrad ? sums : any;
     const Dims strides{s.stride[0], s.stride[1]}, dilates{s.dilation[0] - 1, s.dilation[1] - 1},
         before{r.above, s.padding[1]},
         after{r.below, padding_after(s.in[1], s.out[1], s.stride[1], s.padding[1], reach(s, 1))};
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::convolution_forward::primitive_desc forward(
-        dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, kDirect, input, weights,
-                                        result, strides, dilates, before, after),
+        dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, kDirect, input,
+                                        s.kind == ConvStep::Kind::Forward ? weights : any, result,
+                                        strides, dilates, before, after),
         attr, onednn_engine());
     Call call;
     Desc scratchpad;
@@ -221,21 +227,18 @@ class OneDnnConv final : public Conv {
       keep(pd.diff_weights_desc());
       scratchpad = pd.scratchpad_desc();
     }
-    const auto memory = [](const Desc& desc) {
-      return dnnl::memory(desc, onednn_engine(), nullptr);
-    };
-    call.input = memory(input);
-    call.weights = memory(*weights_);
-    call.result = memory(result);
-    call.scratchpad = memory(scratchpad);
+    call.input = Bound(input);
+    call.weights = Bound(*weights_);
+    call.result = Bound(result);
+    call.scratchpad = Bound(scratchpad);
     call.scratch_bytes = scratchpad.get_size();
     const bool to_input = s.kind == ConvStep::Kind::InputGrad,
                to_weight = s.kind == ConvStep::Kind::WeightGrad,
                forwards = s.kind == ConvStep::Kind::Forward;
-    call.arguments = {{to_input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, call.input},
-                      {to_weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, call.weights},
-                      {forwards ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, call.result},
-                      {DNNL_ARG_SCRATCHPAD, call.scratchpad}};
+    call.arguments = {{to_input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, call.input.memory()},
+                      {to_weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, call.weights.memory()},
+                      {forwards ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, call.result.memory()},
+                      {DNNL_ARG_SCRATCHPAD, call.scratchpad.memory()}};
     call.in_offset = (part.image * s.in[0] + r.in_first) * s.in[1] * s.c_in;
     call.out_offset = (part.image * s.out[0] + r.out_first) * s.out[1] * s.c_out;
     calls_.push_back(std::move(call));
@@ -275,19 +278,18 @@ class OneDnnConv final : public Conv {
   void run_parts(const void* input, void* weights, const void* result) {
     [[maybe_unused]] const OneThread alone;
     const bool sums = step_.kind == ConvStep::Kind::WeightGrad;
+    const std::int64_t size = static_cast<std::int64_t>(size_of(step_.dtype));
     platform::parallel_for(
         static_cast<std::int64_t>(calls_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t n = begin; n < end; ++n) {
             Call& call = calls_[static_cast<std::size_t>(n)];
-            const auto at = [](const void* base, std::int64_t offset) {
-              return const_cast<float*>(static_cast<const float*>(base) + offset);
+            const auto at = [](const void* base, std::int64_t bytes) {
+              return static_cast<const std::byte*>(base) + bytes;
             };
-            call.input.set_data_handle(at(input, call.in_offset));
-            call.result.set_data_handle(at(result, call.out_offset));
-            const std::int64_t own =
-                sums ? n * static_cast<std::int64_t>(packed_bytes_ / sizeof(float)) : 0;
-            call.weights.set_data_handle(at(weights, own));
-            call.scratchpad.set_data_handle(thread_scratch(call.scratch_bytes));
+            call.input.set(at(input, call.in_offset * size));
+            call.result.set(at(result, call.out_offset * size));
+            call.weights.set(at(weights, sums ? n * static_cast<std::int64_t>(packed_bytes_) : 0));
+            call.scratchpad.set(thread_scratch(call.scratch_bytes));
             call.primitive.execute(call.stream, call.arguments);
           }
         });
@@ -308,7 +310,7 @@ class OneDnnConv final : public Conv {
 
 }  // namespace
 
-bool takes_conv(const plan::ConvStep& step) { return onednn_is_on() && step.dtype == DType::f32; }
+bool takes_conv(const plan::ConvStep& step) { return onednn_multiplies(step.dtype); }
 
 std::unique_ptr<Conv> make_conv(const plan::ConvStep& step) {
   try {

@@ -145,8 +145,7 @@ class CpuExecutable final : public Executable {
 
   void add(const plan::MatmulStep& step, ProgramSource& source) {
     if (step.m == 0 || step.n == 0 || step.batch == 0) return;
-    const bool library = step.dtype == DType::f32 && step.k > 0;
-    std::unique_ptr<Matmul> call = library ? make_onednn_matmul(step) : nullptr;
+    std::unique_ptr<Matmul> call = make_onednn_matmul(step);
     if (call != nullptr) ++library_calls_;
     if (call == nullptr && (step.dtype == DType::f32 || step.dtype == DType::f64)) {
       call = make_generic_matmul(step);

@@ -1,6 +1,6 @@
-// Matrix products of the CPU backend: oneDNN for f32 where the build has it, else the generic
-// packed product. Everything is planned in advance; run() only takes addresses. Bits do not depend
-// on the number of threads.
+// Matrix products of the CPU backend: oneDNN for f32 and bf16 where the build has it, else the
+// generic packed product. Everything is planned in advance; run() only takes addresses. Bits do not
+// depend on the number of threads.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,14 @@ class Matmul {
 
 // f32 or f64.
 VOLTA_BACKEND_API std::unique_ptr<Matmul> make_generic_matmul(const plan::MatmulStep& step);
-// f32 only; null in a build without oneDNN or with VOLTA_ONEDNN=off.
+// Whether oneDNN multiplies such matrices: f32, and bf16 where the processor has instructions for
+// it; nothing in a build without oneDNN or with VOLTA_ONEDNN=off.
+VOLTA_BACKEND_API bool onednn_multiplies(DType dtype);
+// Null where it does not, or where there is nothing to add up.
 VOLTA_BACKEND_API std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& step);
 
 // Whether make_onednn_matmul does the step's epilogue too: a bias.
-bool fuses_epilogue(const plan::MatmulStep& step);
+VOLTA_BACKEND_API bool fuses_epilogue(const plan::MatmulStep& step);
 
 // The step with operands that every implementation takes: a batch of equal matrices one below the
 // other, times one shared matrix, becomes a single taller product.

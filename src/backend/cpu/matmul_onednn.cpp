@@ -1,18 +1,20 @@
 // Matrix products through oneDNN. Left to its own threads it cuts sums by their number, so bits
 // would change with it. Here C is cut into tiles by shape alone, each tile is one single-threaded
-// product, and Volta spreads them.
+// product, and Volta spreads them. Sums are f32, of bf16 operands too.
 #include "backend/cpu/matmul.h"
 
 #ifdef VOLTA_HAS_ONEDNN
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/scratch.h"
 #include "backend/cpu/simd_table.h"
 #include "platform/parallel.h"
 #include "volta/error.h"
@@ -49,13 +51,16 @@ TileShape tile_of(const plan::MatmulStep& step) {
   return tile;
 }
 
+std::int64_t bytes_of(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
+
 // A part of C: rows, columns and batch entries from its origin.
 struct Tile {
   std::int64_t batch, row, column;
-  dnnl::matmul primitive;
-  dnnl::memory a, b, c, bias;
-  std::unordered_map<int, dnnl::memory> arguments;
-  dnnl::stream stream;
+  dnnl::matmul primitive = {};
+  Bound a = {}, b = {}, c = {}, bias = {}, scratchpad = {};
+  std::size_t scratch_bytes = 0;
+  std::unordered_map<int, dnnl::memory> arguments = {};
+  dnnl::stream stream{onednn_engine()};
 };
 
 class OneDnnMatmul final : public Matmul {
@@ -82,11 +87,8 @@ class OneDnnMatmul final : public Matmul {
     [[maybe_unused]] const OneThread alone;
     platform::parallel_for(static_cast<std::int64_t>(tiles_.size()), grain_,
                            [&](std::int64_t begin, std::int64_t end) {
-                             for (std::int64_t n = begin; n < end; ++n) {
-                               run_tile(tiles_[static_cast<std::size_t>(n)],
-                                        static_cast<const float*>(a), static_cast<const float*>(b),
-                                        static_cast<float*>(c), static_cast<const float*>(bias));
-                             }
+                             for (std::int64_t n = begin; n < end; ++n)
+                               run_tile(tiles_[static_cast<std::size_t>(n)], a, b, c, bias);
                            });
   }
 
@@ -101,48 +103,59 @@ class OneDnnMatmul final : public Matmul {
   std::int64_t column_step_b() const { return step_.transpose_b ? step_.ldb : 1; }
 
   // A shared operand is a batch of one, which oneDNN broadcasts.
-  static Desc matrix(std::int64_t batch, std::int64_t rows, std::int64_t columns,
+  static Desc matrix(DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t columns,
                      std::int64_t stride, std::int64_t row_step, std::int64_t column_step) {
-    if (batch == 1)
-      return {{rows, columns}, dnnl::memory::data_type::f32, Dims{row_step, column_step}};
-    if (stride == 0) {
-      return {{1, rows, columns},
-              dnnl::memory::data_type::f32,
-              Dims{rows * columns, row_step, column_step}};
-    }
-    return {
-        {batch, rows, columns}, dnnl::memory::data_type::f32, Dims{stride, row_step, column_step}};
+    const auto type = onednn_type(dtype);
+    if (batch == 1) return {{rows, columns}, type, Dims{row_step, column_step}};
+    if (stride == 0) return {{1, rows, columns}, type, Dims{rows * columns, row_step, column_step}};
+    return {{batch, rows, columns}, type, Dims{stride, row_step, column_step}};
   }
 
   void add_tile(std::int64_t batch, std::int64_t row, std::int64_t column, std::int64_t count,
                 std::int64_t rows, std::int64_t columns) {
     const plan::MatmulStep& s = step_;
-    const Desc a = matrix(count, rows, s.k, s.stride_a, row_step_a(), depth_step_a());
-    const Desc b = matrix(count, s.k, columns, s.stride_b, depth_step_b(), column_step_b());
-    const Desc c = matrix(count, rows, columns, s.stride_c, s.ldc, 1);
-    Tile tile{batch, row, column, {}, {}, {}, {}, {}, {}, dnnl::stream(onednn_engine())};
-    const Desc bias({1, columns}, dnnl::memory::data_type::f32, Dims{columns, 1});
-    // oneDNN caches primitives: tiles of one shape share the code.
-    tile.primitive =
-        dnnl::matmul({s.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c),
-                      onednn_engine()});
-    if (s.has_bias) tile.bias = dnnl::memory(bias, onednn_engine(), nullptr);
-    tile.a = dnnl::memory(a, onednn_engine(), nullptr);
-    tile.b = dnnl::memory(b, onednn_engine(), nullptr);
-    tile.c = dnnl::memory(c, onednn_engine(), nullptr);
-    tile.arguments = {{DNNL_ARG_SRC, tile.a}, {DNNL_ARG_WEIGHTS, tile.b}, {DNNL_ARG_DST, tile.c}};
-    if (s.has_bias) tile.arguments.emplace(DNNL_ARG_BIAS, tile.bias);
+    const Desc a = matrix(s.dtype, count, rows, s.k, s.stride_a, row_step_a(), depth_step_a());
+    const Desc b =
+        matrix(s.dtype, count, s.k, columns, s.stride_b, depth_step_b(), column_step_b());
+    const Desc c = matrix(s.result_dtype(), count, rows, columns, s.stride_c, s.ldc, 1);
+    const Desc bias({1, columns}, onednn_type(s.result_dtype()), Dims{columns, 1});
+    // oneDNN caches primitives: tiles of one shape share the code. A thread's tiles share its
+    // memory, which stays in its caches.
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::primitive_desc product(
+        s.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr,
+        onednn_engine());
+    Tile tile{.batch = batch, .row = row, .column = column};
+    tile.primitive = dnnl::matmul(product);
+    tile.a = Bound(a);
+    tile.b = Bound(b);
+    tile.c = Bound(c);
+    tile.scratchpad = Bound(product.scratchpad_desc());
+    tile.scratch_bytes = product.scratchpad_desc().get_size();
+    tile.arguments = {{DNNL_ARG_SRC, tile.a.memory()},
+                      {DNNL_ARG_WEIGHTS, tile.b.memory()},
+                      {DNNL_ARG_DST, tile.c.memory()},
+                      {DNNL_ARG_SCRATCHPAD, tile.scratchpad.memory()}};
+    if (s.has_bias) {
+      tile.bias = Bound(bias);
+      tile.arguments.emplace(DNNL_ARG_BIAS, tile.bias.memory());
+    }
     tiles_.push_back(std::move(tile));
   }
 
-  void run_tile(Tile& tile, const float* a, const float* b, float* c, const float* bias) const {
-    a += step_.offset_a + tile.batch * step_.stride_a + tile.row * row_step_a();
-    b += step_.offset_b + tile.batch * step_.stride_b + tile.column * column_step_b();
-    c += tile.batch * step_.stride_c + tile.row * step_.ldc + tile.column;
-    tile.a.set_data_handle(const_cast<float*>(a));
-    tile.b.set_data_handle(const_cast<float*>(b));
-    tile.c.set_data_handle(c);
-    if (step_.has_bias) tile.bias.set_data_handle(const_cast<float*>(bias) + tile.column);
+  void run_tile(Tile& tile, const void* a, const void* b, void* c, const void* bias) const {
+    const std::int64_t operand = bytes_of(step_.dtype), result = bytes_of(step_.result_dtype());
+    const auto at = [](const void* base, std::int64_t bytes) {
+      return static_cast<const std::byte*>(base) + bytes;
+    };
+    tile.a.set(
+        at(a, operand * (step_.offset_a + tile.batch * step_.stride_a + tile.row * row_step_a())));
+    tile.b.set(at(b, operand * (step_.offset_b + tile.batch * step_.stride_b +
+                                tile.column * column_step_b())));
+    tile.c.set(at(c, result * (tile.batch * step_.stride_c + tile.row * step_.ldc + tile.column)));
+    if (step_.has_bias) tile.bias.set(at(bias, result * tile.column));
+    tile.scratchpad.set(thread_scratch(tile.scratch_bytes));
     tile.primitive.execute(tile.stream, tile.arguments);
   }
 
@@ -157,9 +170,10 @@ class OneDnnMatmul final : public Matmul {
 class SwappedMatmul final : public Matmul {
  public:
   explicit SwappedMatmul(const plan::MatmulStep& step) : step_(step), product_(swapped(step)) {
-    const std::size_t batch = static_cast<std::size_t>(step.batch);
-    result_.resize(batch * static_cast<std::size_t>(step.m * step.n));
-    if (packs(step)) packed_.resize(batch * static_cast<std::size_t>(step.n * step.k));
+    const std::int64_t operand = bytes_of(step.dtype), result = bytes_of(step.result_dtype());
+    result_.resize(static_cast<std::size_t>(step.batch * step.m * step.n * result));
+    if (packs(step))
+      packed_.resize(static_cast<std::size_t>(step.batch * step.n * step.k * operand));
   }
 
   static bool suits(const plan::MatmulStep& step) {
@@ -168,20 +182,22 @@ class SwappedMatmul final : public Matmul {
 
   void run(const void* a, const void* b, void* c, const void*) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (packs(step_)) {
-      const float* from = static_cast<const float*>(b) + step_.offset_b;
-      for (std::int64_t n = 0; n < (step_.stride_b == 0 ? 1 : step_.batch); ++n) {
-        simd().turn[size_index(DType::f32)](packed_.data() + n * step_.n * step_.k, step_.k,
-                                            from + n * step_.stride_b, step_.ldb, step_.k, step_.n,
-                                            true);
+    const plan::MatmulStep& s = step_;
+    if (packs(s)) {
+      const std::int64_t size = bytes_of(s.dtype);
+      const std::byte* from = static_cast<const std::byte*>(b) + s.offset_b * size;
+      for (std::int64_t n = 0; n < (s.stride_b == 0 ? 1 : s.batch); ++n) {
+        simd().turn[size_index(s.dtype)](packed_.data() + n * s.n * s.k * size, s.k,
+                                         from + n * s.stride_b * size, s.ldb, s.k, s.n, true);
       }
       b = packed_.data();
     }
     product_.run(b, a, result_.data(), nullptr);
-    for (std::int64_t batch = 0; batch < step_.batch; ++batch) {
-      simd().turn[size_index(DType::f32)](static_cast<float*>(c) + batch * step_.stride_c,
-                                          step_.ldc, result_.data() + batch * step_.m * step_.n,
-                                          step_.m, step_.n, step_.m, false);
+    const DType result = s.result_dtype();
+    for (std::int64_t n = 0; n < s.batch; ++n) {
+      simd().turn[size_index(result)](
+          static_cast<std::byte*>(c) + n * s.stride_c * bytes_of(result), s.ldc,
+          result_.data() + n * s.m * s.n * bytes_of(result), s.m, s.n, s.m, false);
     }
   }
 
@@ -211,7 +227,7 @@ class SwappedMatmul final : public Matmul {
   plan::MatmulStep step_;
   std::mutex mutex_;
   OneDnnMatmul product_;
-  std::vector<float> packed_, result_;
+  std::vector<std::byte> packed_, result_;
 };
 
 // A long sum for few results, in pieces of fixed length that are added up in order.
@@ -227,6 +243,7 @@ class LongMatmul final : public Matmul {
     piece.stride_b = depth * (step.transpose_b ? 1 : step.ldb);
     piece.ldc = step.n;
     piece.stride_c = step.m * step.n;
+    piece.f32_result = true;
     product_ = std::make_unique<OneDnnMatmul>(piece);
     if (step.k % depth != 0) {
       piece.offset_a += pieces_ * piece.stride_a;
@@ -235,7 +252,8 @@ class LongMatmul final : public Matmul {
       piece.batch = 1;
       rest_ = std::make_unique<OneDnnMatmul>(piece);
     }
-    sums_.resize(static_cast<std::size_t>((pieces_ + 1) * step.m * step.n));
+    sums_.resize(static_cast<std::size_t>((pieces_ + 1) * step.m * step.n + kPad));
+    if (rounds()) rounded_.resize(static_cast<std::size_t>(padded(step.m * step.n)));
   }
 
   // How many pieces; 1: leave it whole.
@@ -256,30 +274,44 @@ class LongMatmul final : public Matmul {
       const float* next = sums_.data() + piece * cells;
       for (std::size_t i = 0; i < cells; ++i) sums_[i] += next[i];
     }
-    for (std::int64_t row = 0; row < step_.m; ++row) {
-      std::copy_n(sums_.data() + row * step_.n, step_.n, static_cast<float*>(c) + row * step_.ldc);
-    }
+    if (!rounds()) return copy_rows(sums_.data(), static_cast<float*>(c));
+    simd().cast[type_index(DType::f32)][type_index(step_.dtype)](rounded_.data(), sums_.data(),
+                                                                 nullptr, nullptr, cells);
+    copy_rows(rounded_.data(), static_cast<std::uint16_t*>(c));
   }
 
  private:
+  bool rounds() const { return step_.result_dtype() != DType::f32; }
+
+  template <class T>
+  void copy_rows(const T* from, T* to) const {
+    for (std::int64_t row = 0; row < step_.m; ++row)
+      std::copy_n(from + row * step_.n, step_.n, to + row * step_.ldc);
+  }
+
   plan::MatmulStep step_;
   std::mutex mutex_;
   std::int64_t pieces_ = 1;
   std::unique_ptr<OneDnnMatmul> product_, rest_;
   std::vector<float> sums_;
+  std::vector<std::uint16_t> rounded_;
 };
 
 }  // namespace
 
+bool onednn_multiplies(DType dtype) {
+  return onednn_is_on() && (dtype == DType::f32 || (dtype == DType::bf16 && onednn_has_bf16()));
+}
+
 bool fuses_epilogue(const plan::MatmulStep& step) {
   // oneDNN's ReLU makes 0 of NaN.
-  return onednn_is_on() && step.dtype == DType::f32 && step.k > 0 &&
+  return onednn_multiplies(step.dtype) && step.k > 0 &&
          step.activation == plan::Activation::None && !SwappedMatmul::suits(step) &&
          LongMatmul::pieces(step) == 1;
 }
 
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
-  if (!onednn_is_on()) return nullptr;
+  if (!onednn_multiplies(original.dtype) || original.k == 0) return nullptr;
   const plan::MatmulStep step = fold_batch(original);
   try {
     if (SwappedMatmul::suits(step)) return std::make_unique<SwappedMatmul>(step);
@@ -300,6 +332,7 @@ std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
 namespace volta::cpu {
 
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep&) { return nullptr; }
+bool onednn_multiplies(DType) { return false; }
 bool fuses_epilogue(const plan::MatmulStep&) { return false; }
 
 }  // namespace volta::cpu

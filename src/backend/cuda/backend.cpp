@@ -49,7 +49,7 @@ class CudaBackend final : public Backend {
   }
 
   bool supports(int, DType) const override { return true; }
-  bool multiplies_halves(int) const override { return libraries_->has_cublas; }
+  bool multiplies_halves(int, DType) const override { return libraries_->has_cublas; }
 
   DeviceFigures figures(int device) const override {
     const auto attribute = [&](CUdevice_attribute which) {

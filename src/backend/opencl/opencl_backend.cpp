@@ -30,7 +30,7 @@ class OpenClBackend final : public Backend {
     return dtype != DType::f64 || info(device).has_f64;
   }
 
-  bool multiplies_halves(int) const override { return true; }
+  bool multiplies_halves(int, DType) const override { return true; }
 
   Address allocate(int device, std::size_t bytes) override {
     return {open(device)->try_allocate(bytes).release(), 0};
