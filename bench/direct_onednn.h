@@ -90,7 +90,7 @@ class DirectCalls {
   std::vector<std::pair<dnnl::primitive, std::unordered_map<int, dnnl::memory>>> calls_;
 };
 
-inline std::vector<Step> direct_calls(const DirectProduct& p) {
+inline Step direct_call(const DirectProduct& p) {
   using Tag = dnnl::memory::format_tag;
   const auto type = p.bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   const auto calls = std::make_shared<DirectCalls>();
@@ -100,14 +100,16 @@ inline std::vector<Step> direct_calls(const DirectProduct& p) {
              {{DNNL_ARG_SRC, calls->memory(a)},
               {DNNL_ARG_WEIGHTS, calls->memory(b)},
               {DNNL_ARG_DST, calls->memory(c)}});
-  return {[calls] { calls->run(); }};
+  return [calls] { calls->run(); };
 }
 
-// Forward and gradients, images in the given order, weights in the one that the library likes best.
-inline Step direct_call(const ConvShape& s, dnnl::memory::format_tag images) {
+// Forward and gradients of images that lie with their channels last, as in Volta's networks;
+// weights in the order that the library likes best.
+inline Step direct_call(const ConvShape& s) {
   using Desc = dnnl::memory::desc;
   const auto type = s.bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+  constexpr auto images = dnnl::memory::format_tag::nhwc;
   const auto calls = std::make_shared<DirectCalls>();
   const Desc input({s.batch, s.c_in, s.size, s.size}, type, images),
       result({s.batch, s.c_out, s.out_size(), s.out_size()}, type, images),
@@ -140,16 +142,10 @@ inline Step direct_call(const ConvShape& s, dnnl::memory::format_tag images) {
   return [calls] { calls->run(); };
 }
 
-// In both orders of images: channels last, and what the library likes best.
-inline std::vector<Step> direct_calls(const ConvShape& s) {
-  return {direct_call(s, dnnl::memory::format_tag::nhwc),
-          direct_call(s, dnnl::memory::format_tag::any)};
-}
-
 #else
 
-inline std::vector<Step> direct_calls(const DirectProduct&) { return {}; }
-inline std::vector<Step> direct_calls(const ConvShape&) { return {}; }
+inline Step direct_call(const DirectProduct&) { return {}; }
+inline Step direct_call(const ConvShape&) { return {}; }
 
 #endif
 

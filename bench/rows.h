@@ -38,8 +38,8 @@ struct Row {
   double bytes = 0;  // that must be read and written; transfers: that cross
   double operations = 0;
   Limit limit = Limit::none;
-  std::function<std::vector<Step>()> direct = {};  // Limit::onednn: the ways to call the library
-  std::string group = {};                          // rows of one group are summed up by compare.py
+  std::function<Step()> direct = {};  // Limit::onednn: prepares the library's call, if there is one
+  std::string group = {};             // rows of one group are summed up by compare.py
   Prepare prepare = {};
 };
 
@@ -202,21 +202,17 @@ inline RowResult measure(const Row& row, Device device) {
   result.row = &row;
   std::vector<Step> steps = {row.prepare(device)};
   const double estimate = warm_up(steps[0], device);
-  if (row.limit == Limit::onednn && device.is_cpu()) {
-    for (const Step& direct : row.direct()) {
-      direct();
-      steps.push_back(direct);
-    }
+  const bool beside = row.limit == Limit::onednn && device.is_cpu();
+  if (const Step direct = beside ? row.direct() : Step()) {
+    direct();
+    steps.push_back(direct);
   }
   const Counters before = volta::counters();
   const std::vector<Timing> timings = time_in_turn(
       steps, [&] { volta::synchronize(device); }, block_count(estimate), block_steps(estimate));
   const Counters after = volta::counters();
   result.timing = timings[0];
-  for (std::size_t i = 1; i < timings.size(); ++i) {
-    const double ms = timings[i].median_ms;
-    result.limit_ms = i == 1 ? ms : std::min(result.limit_ms, ms);
-  }
+  if (timings.size() > 1) result.limit_ms = timings[1].median_ms;
   static_cast<Work&>(result) = work_between(before, after, result.timing.steps);
   if (result.launches + result.library_calls + result.transfers < 1) {
     throw volta::Error(row.name + ": evaluated without a kernel, a library call or a transfer");

@@ -42,7 +42,7 @@ inline volta::ExecutionOptions execution_of(Numbers numbers) {
 inline void bound_by_onednn(Row& row, Numbers numbers, const auto& shape) {
   if (numbers == Numbers::tf32) return;
   row.limit = Limit::onednn;
-  row.direct = [=] { return direct_calls(shape); };
+  row.direct = [=] { return direct_call(shape); };
 }
 
 inline Row matmul_row(Numbers numbers, std::int64_t n) {

@@ -414,7 +414,9 @@ TEST(CpuMatmul, MatchesTheReference) {
         check_product<float>(make_product(DType::f32, 250, 210, 400, 1, ta, tb, pad, false));
         check_product<float>(make_product(DType::f32, 1, 300, 100, 1, ta, tb, pad, false));
         check_product<float>(make_product(DType::f32, 300, 1, 100, 1, ta, tb, pad, false));
-        // Thin ones are computed the other way round, long sums in pieces.
+        // Tall ones are packed, thin ones computed the other way round, long sums in pieces.
+        check_product<float>(make_product(DType::f32, 300, 192, 96, 1, ta, tb, pad, false));
+        check_product<float>(make_product(DType::f32, 450, 100, 70, 1, ta, tb, pad, false));
         check_product<float>(make_product(DType::f32, 100, 10, 64, 3, ta, tb, pad, false));
         check_product<float>(make_product(DType::f32, 70, 3, 50, 4, ta, tb, pad, true));
         check_product<float>(make_product(DType::f32, 20, 24, 9001, 1, ta, tb, pad, false));
@@ -448,7 +450,8 @@ TEST(CpuMatmul, BitsDoNotDependOnTheThreadCount) {
                           {1, 1000, 4000, 1, false, false}, {100, 100, 2048, 1, false, false},
                           {64, 64, 1024, 8, false, false},  {8, 128, 1000, 4, true, false},
                           {16, 16, 16, 100, false, true},   {400, 12, 300, 1, false, false},
-                          {64, 64, 20000, 1, false, true}};
+                          {64, 64, 20000, 1, false, true},  {600, 192, 96, 1, true, false},
+                          {600, 100, 300, 1, false, true}};
   for (const Shape& s : shapes) {
     const Product product = make_product(DType::f32, s.m, s.n, s.k, s.batch, s.ta, s.tb, 0, false);
     const auto a = random_values<float>(1, product.a_elements),

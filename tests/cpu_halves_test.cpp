@@ -129,10 +129,12 @@ struct Product {
   Halves a, b, bias;
 };
 
-// Tiles, vectors, thin products (turned), long sums (in pieces), batches, shared operands.
-constexpr Sizes kSizes[] = {{17, 33, 29},     {250, 210, 401},      {1, 300, 100},
-                            {300, 1, 100},    {20, 24, 9001},       {5, 40, 64, 3},
-                            {100, 10, 64, 3}, {70, 3, 50, 4, true}, {6, 7, 8, 40, true}};
+// Tiles, vectors, tall products (packed), thin ones (turned), long sums (in pieces), batches,
+// shared operands.
+constexpr Sizes kSizes[] = {{17, 33, 29},         {250, 210, 401},    {300, 192, 96},
+                            {450, 100, 70},       {1, 300, 100},      {300, 1, 100},
+                            {20, 24, 9001},       {5, 40, 64, 3},     {100, 10, 64, 3},
+                            {70, 3, 50, 4, true}, {6, 7, 8, 40, true}};
 
 TEST_F(CpuHalves, ProductsAreSumsRoundedOnce) {
   for (const Sizes& sizes : kSizes) {
@@ -147,10 +149,12 @@ TEST_F(CpuHalves, ProductsAreSumsRoundedOnce) {
 
 TEST_F(CpuHalves, ABiasIsAddedBeforeRounding) {
   for (const bool turned : {false, true}) {
-    Product product({250, 210, 400}, false, turned, 0, false);
-    product.step.has_bias = true;
-    ASSERT_TRUE(cpu::fuses_epilogue(product.step));
-    product.check();
+    for (const std::int64_t rows : {250, 300}) {
+      Product product({rows, 192, 400}, false, turned, 0, false);
+      product.step.has_bias = true;
+      ASSERT_TRUE(cpu::fuses_epilogue(product.step));
+      product.check();
+    }
   }
 }
 

@@ -24,6 +24,9 @@ VOLTA_BACKEND_API std::unique_ptr<Matmul> make_generic_matmul(const plan::Matmul
 VOLTA_BACKEND_API bool onednn_multiplies(DType dtype);
 // Null where it does not, or where there is nothing to add up.
 VOLTA_BACKEND_API std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& step);
+// Of those the tall ones, for which the right operand is packed once; null for others. Only in
+// builds with oneDNN.
+std::unique_ptr<Matmul> make_packed_matmul(const plan::MatmulStep& step);
 
 // Whether make_onednn_matmul does the step's epilogue too: a bias.
 VOLTA_BACKEND_API bool fuses_epilogue(const plan::MatmulStep& step);

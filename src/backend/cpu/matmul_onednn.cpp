@@ -305,9 +305,8 @@ bool onednn_multiplies(DType dtype) {
 
 bool fuses_epilogue(const plan::MatmulStep& step) {
   // oneDNN's ReLU makes 0 of NaN.
-  return onednn_multiplies(step.dtype) && step.k > 0 &&
-         step.activation == plan::Activation::None && !SwappedMatmul::suits(step) &&
-         LongMatmul::pieces(step) == 1;
+  return onednn_multiplies(step.dtype) && step.k > 0 && step.activation == plan::Activation::None &&
+         !SwappedMatmul::suits(step) && LongMatmul::pieces(step) == 1;
 }
 
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
@@ -317,6 +316,7 @@ std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
     if (SwappedMatmul::suits(step)) return std::make_unique<SwappedMatmul>(step);
     if (const std::int64_t pieces = LongMatmul::pieces(step); pieces > 1)
       return std::make_unique<LongMatmul>(step, pieces);
+    if (std::unique_ptr<Matmul> packed = make_packed_matmul(step)) return packed;
     return std::make_unique<OneDnnMatmul>(step);
   } catch (const dnnl::error& error) {
     throw BackendError(

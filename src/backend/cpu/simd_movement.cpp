@@ -47,7 +47,7 @@ void load_strided(void* out, const void* base, std::int64_t stride, std::size_t 
 // kTurn<U> rows of as many elements in one 128-bit vector each; 1: no vector form.
 template <class U>
 inline constexpr std::int64_t kTurn =
-    HWY_TARGET == HWY_SCALAR || sizeof(U) < 4 ? 1 : 16 / static_cast<std::int64_t>(sizeof(U));
+    HWY_TARGET == HWY_SCALAR || sizeof(U) < 2 ? 1 : 16 / static_cast<std::int64_t>(sizeof(U));
 
 // A square of kTurn<U> elements each way, turned over in registers.
 HWY_INLINE void turn_square(std::uint32_t* out, std::int64_t out_stride, const std::uint32_t* in,
@@ -78,6 +78,39 @@ HWY_INLINE void turn_square(std::uint64_t* out, std::int64_t out_stride, const s
   const auto v0 = hn::LoadU(d, in), v1 = hn::LoadU(d, in + in_stride);
   hn::StoreU(hn::InterleaveLower(d, v0, v1), d, out);
   hn::StoreU(hn::InterleaveUpper(d, v0, v1), d, out + out_stride);
+#else
+  (void)out_stride;
+  (void)in_stride;
+  *out = *in;
+#endif
+}
+HWY_INLINE void turn_square(std::uint16_t* out, std::int64_t out_stride, const std::uint16_t* in,
+                            std::int64_t in_stride) {
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<std::uint16_t, 8> d;
+  const hn::FixedTag<std::uint32_t, 4> d32;
+  const hn::FixedTag<std::uint64_t, 2> d64;
+  const auto row = [&](std::int64_t k) HWY_ATTR { return hn::LoadU(d, in + k * in_stride); };
+  const auto low = [&](std::int64_t k) HWY_ATTR {
+    return hn::BitCast(d32, hn::InterleaveLower(d, row(k), row(k + 1)));
+  };
+  const auto high = [&](std::int64_t k) HWY_ATTR {
+    return hn::BitCast(d32, hn::InterleaveUpper(d, row(k), row(k + 1)));
+  };
+  // Two columns of four rows each, then four columns of all eight.
+  const auto put = [&](std::int64_t column, auto v01, auto v23, auto v45, auto v67) HWY_ATTR {
+    const auto low03 = hn::BitCast(d64, hn::InterleaveLower(d32, v01, v23));
+    const auto high03 = hn::BitCast(d64, hn::InterleaveUpper(d32, v01, v23));
+    const auto low47 = hn::BitCast(d64, hn::InterleaveLower(d32, v45, v67));
+    const auto high47 = hn::BitCast(d64, hn::InterleaveUpper(d32, v45, v67));
+    std::uint16_t* z = out + column * out_stride;
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, low03, low47)), d, z);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, low03, low47)), d, z + out_stride);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, high03, high47)), d, z + 2 * out_stride);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, high03, high47)), d, z + 3 * out_stride);
+  };
+  put(0, low(0), low(2), low(4), low(6));
+  put(4, high(0), high(2), high(4), high(6));
 #else
   (void)out_stride;
   (void)in_stride;

@@ -1,0 +1,221 @@
+// Tall products through oneDNN. Its fastest kernels take operands without gaps only, so C is cut
+// into bands of whole rows, by shape alone, each one single-threaded product. The right operand is
+// brought into the library's order once for all bands; a transposed left one is turned band by
+// band.
+#include "backend/cpu/matmul.h"
+
+#ifdef VOLTA_HAS_ONEDNN
+#include <algorithm>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/onednn.h"
+#include "backend/cpu/scratch.h"
+#include "backend/cpu/simd_table.h"
+#include "platform/parallel.h"
+
+namespace volta::cpu {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+using Tag = dnnl::memory::format_tag;
+
+// Rows of C: with fewer, packing takes too large a part of the time.
+constexpr std::int64_t kFewestRows = 256;
+constexpr std::int64_t kLeastSide = 64;                       // of the right operand
+constexpr std::int64_t kMostPacked = std::int64_t{64} << 20;  // bytes
+// Turning deeper f32 operands takes longer than the library loses by gaps.
+constexpr std::int64_t kDeepest = 256;
+// Rows of a band: so many, and twice as many while that is not yet so much work and bands are left.
+constexpr std::int64_t kBandRows = 64;
+constexpr std::int64_t kBandWork = std::int64_t{1} << 21;
+constexpr std::int64_t kFewestBands = 8;
+// Columns that are packed together, a multiple of the library's blocks.
+constexpr std::int64_t kPanel = 64;
+
+std::int64_t band_rows(const plan::MatmulStep& s) {
+  std::int64_t rows = kBandRows;
+  while (rows * s.n * s.k < kBandWork && s.m >= 2 * kFewestBands * rows) rows *= 2;
+  return rows;
+}
+
+class PackedMatmul final : public Matmul {
+ public:
+  explicit PackedMatmul(const plan::MatmulStep& step) : step_(step), rows_(band_rows(step)) {
+    [[maybe_unused]] const OneThread alone;
+    for (std::int64_t row = 0; row < step.m; row += rows_) add_band(std::min(rows_, step.m - row));
+    if (!found()) return;
+    turns_b_ = turns_b();
+    if (turns_b_) return;
+    for (std::int64_t column = 0; column < step.n; column += kPanel)
+      add_panel(column, std::min(kPanel, step.n - column));
+  }
+
+  static bool suits(const plan::MatmulStep& s) {
+    return s.batch == 1 && s.m >= kFewestRows && s.n >= kLeastSide && s.k >= kLeastSide &&
+           s.ldc == s.n &&
+           (s.transpose_a ? s.k <= kDeepest || s.dtype == DType::bf16 : s.lda == s.k) &&
+           s.n * s.k <= kMostPacked / static_cast<std::int64_t>(size_of(s.dtype));
+  }
+
+  // Whether the library has kernels for operands in its own order.
+  bool found() const { return found_; }
+
+  void run(const void* a, const void* b, void* c, const void* bias) override {
+    // Addresses live in the memory objects: one run at a time.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    [[maybe_unused]] const OneThread alone;
+    const auto* right = static_cast<const std::byte*>(b) + step_.offset_b * operand();
+    std::byte* packed = thread_workspace(packed_->get_size());
+    const std::int64_t panels = (step_.n + kPanel - 1) / kPanel;
+    platform::parallel_for(panels, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n) pack(n, right, packed);
+    });
+    const auto* left = static_cast<const std::byte*>(a) + step_.offset_a * operand();
+    platform::parallel_for(static_cast<std::int64_t>(bands_.size()), 1,
+                           [&](std::int64_t begin, std::int64_t end) {
+                             for (std::int64_t n = begin; n < end; ++n)
+                               run_band(n, left, packed, static_cast<std::byte*>(c), bias);
+                           });
+  }
+
+ private:
+  struct Band {
+    dnnl::matmul primitive;
+    std::int64_t rows = 0;
+    Bound a, b, c, bias, scratchpad;
+    std::size_t scratch_bytes = 0;
+    std::unordered_map<int, dnnl::memory> arguments;
+    dnnl::stream stream{onednn_engine()};
+  };
+  struct Panel {
+    dnnl::reorder primitive;
+    Bound from, to;
+    dnnl::stream stream{onednn_engine()};
+  };
+
+  std::int64_t operand() const { return static_cast<std::int64_t>(size_of(step_.dtype)); }
+
+  void add_band(std::int64_t rows) {
+    const plan::MatmulStep& s = step_;
+    const auto type = onednn_type(s.dtype), result = onednn_type(s.result_dtype());
+    const Desc a({rows, s.k}, type, Tag::ab), c({rows, s.n}, result, Tag::ab),
+        bias({1, s.n}, result, Tag::ab), b = packed_ ? *packed_ : Desc({s.k, s.n}, type, Tag::any);
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::primitive_desc product(
+        s.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr,
+        onednn_engine());
+    if (!packed_) packed_ = product.weights_desc();
+    found_ = found_ && std::string_view(product.impl_info_str()).starts_with("brg");
+    Band band;
+    band.primitive = dnnl::matmul(product);
+    band.rows = rows;
+    band.a = Bound(a);
+    band.b = Bound(*packed_);
+    band.c = Bound(c);
+    band.scratchpad = Bound(product.scratchpad_desc());
+    band.scratch_bytes = (product.scratchpad_desc().get_size() + 63) / 64 * 64;
+    band.arguments = {{DNNL_ARG_SRC, band.a.memory()},
+                      {DNNL_ARG_WEIGHTS, band.b.memory()},
+                      {DNNL_ARG_DST, band.c.memory()},
+                      {DNNL_ARG_SCRATCHPAD, band.scratchpad.memory()}};
+    if (s.has_bias) {
+      band.bias = Bound(bias);
+      band.arguments.emplace(DNNL_ARG_BIAS, band.bias.memory());
+    }
+    bands_.push_back(std::move(band));
+  }
+
+  // Some columns of the right operand, and where they go.
+  void add_panel(std::int64_t column, std::int64_t columns) {
+    const plan::MatmulStep& s = step_;
+    const Desc whole({s.k, s.n}, onednn_type(s.dtype),
+                     s.transpose_b ? Dims{1, s.ldb} : Dims{s.ldb, 1});
+    const Desc from = whole.submemory_desc({s.k, columns}, {0, column}),
+               to = packed_->submemory_desc({s.k, columns}, {0, column});
+    Panel panel;
+    panel.primitive =
+        dnnl::reorder(dnnl::reorder::primitive_desc(onednn_engine(), from, onednn_engine(), to));
+    panel.from = Bound(from);
+    panel.to = Bound(to);
+    panels_.push_back(std::move(panel));
+  }
+
+  // Whether the panels are the rows of a transposed operand turned over, 4 bytes at a time: the
+  // library's own reorder waits for memory there.
+  bool turns_b() const {
+    const plan::MatmulStep& s = step_;
+    const bool halves = s.dtype == DType::bf16;
+    const Desc panels({s.k, s.n}, onednn_type(s.dtype), halves ? Tag::BA16a64b2a : Tag::BA16a64b);
+    return s.transpose_b && s.n % kPanel == 0 && s.k % 32 == 0 && (!halves || s.ldb % 2 == 0) &&
+           *packed_ == panels;
+  }
+
+  void pack(std::int64_t n, const std::byte* right, std::byte* packed) {
+    const plan::MatmulStep& s = step_;
+    if (!turns_b_) {
+      Panel& panel = panels_[static_cast<std::size_t>(n)];
+      panel.from.set(right);
+      panel.to.set(packed);
+      panel.primitive.execute(
+          panel.stream, {{DNNL_ARG_FROM, panel.from.memory()}, {DNNL_ARG_TO, panel.to.memory()}});
+      return;
+    }
+    const std::int64_t words = 4 / operand();
+    simd().turn[size_index(DType::f32)](packed + n * kPanel * s.k * operand(), kPanel,
+                                        right + n * kPanel * s.ldb * operand(), s.ldb / words,
+                                        kPanel, s.k / words, true);
+  }
+
+  void run_band(std::int64_t n, const std::byte* left, const std::byte* packed, std::byte* c,
+                const void* bias) {
+    const plan::MatmulStep& s = step_;
+    Band& band = bands_[static_cast<std::size_t>(n)];
+    const std::int64_t row = n * rows_;
+    const std::size_t turned_bytes =
+        s.transpose_a ? static_cast<std::size_t>(band.rows * s.k * operand()) : 0;
+    std::byte* scratch = thread_scratch(band.scratch_bytes + turned_bytes);
+    if (s.transpose_a) {
+      std::byte* turned = scratch + band.scratch_bytes;
+      simd().turn[size_index(s.dtype)](turned, s.k, left + row * operand(), s.lda, s.k, band.rows,
+                                       true);
+      band.a.set(turned);
+    } else {
+      band.a.set(left + row * s.k * operand());
+    }
+    band.b.set(packed);
+    band.c.set(c + row * s.n * static_cast<std::int64_t>(size_of(s.result_dtype())));
+    if (s.has_bias) band.bias.set(bias);
+    band.scratchpad.set(scratch);
+    band.primitive.execute(band.stream, band.arguments);
+  }
+
+  plan::MatmulStep step_;
+  std::mutex mutex_;
+  std::int64_t rows_;  // of a band
+  bool found_ = true;
+  std::optional<Desc> packed_;  // the right operand as the library wants it
+  bool turns_b_ = false;
+  std::vector<Band> bands_;
+  std::vector<Panel> panels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Matmul> make_packed_matmul(const plan::MatmulStep& step) {
+  if (!PackedMatmul::suits(step)) return nullptr;
+  auto product = std::make_unique<PackedMatmul>(step);
+  if (!product->found()) return nullptr;
+  return product;
+}
+
+}  // namespace volta::cpu
+
+#endif
