@@ -220,6 +220,20 @@ TEST(Epilogues, ConvolutionsAddTheirBias) {
   }
 }
 
+TEST(Epilogues, ABiasBetweenConvolutionsCostsNoKernel) {
+  const Tensor x = noise({4, 12, 12, 8}, 1), w = noise({16, 8, 3, 3}, 2), b = noise({16}, 3),
+               v = noise({8, 16, 3, 3}, 4);
+  const auto two = [&](const Tensor& bias) {
+    const Tensor images = x.permute({0, 3, 1, 2});
+    return conv2d(conv2d(images, w, bias, {.padding = 1}), v, {}, {.padding = 1})
+        .permute({0, 2, 3, 1});
+  };
+  const Explanation plain = explain(two({})), biased = explain(two(b));
+  if (plain.library_calls() != 2) GTEST_SKIP() << "no library for convolutions";
+  EXPECT_EQ(biased.kernels(), plain.kernels()) << biased;
+  EXPECT_EQ(biased.library_calls(), 2);
+}
+
 TEST(Epilogues, NanAndInfinityPassThroughConvolutions) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     Tensor x = noise({2, 8, 12, 12}, 1, dtype), b = noise({16}, 3, dtype);

@@ -10,8 +10,9 @@ namespace volta::cpu {
 class Conv {
  public:
   virtual ~Conv() = default;
-  // Addresses of the step's buffers. Safe from several threads.
-  virtual void run(const void* a, const void* b, void* c) = 0;
+  // Addresses of the step's buffers, null for a bias that there is none of. Safe from several
+  // threads.
+  virtual void run(const void* a, const void* b, void* c, const void* bias) = 0;
 };
 
 // Whether there is a call for the step; else plans lower it.

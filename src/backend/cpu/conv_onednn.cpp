@@ -121,7 +121,7 @@ std::vector<Part> parts_of(const ConvStep& s) {
 // A part of the convolution as a primitive with its memory.
 struct Call {
   dnnl::primitive primitive;
-  Bound input, weights, result, scratchpad;
+  Bound input, weights, result, bias, scratchpad;
   std::unordered_map<int, dnnl::memory> arguments;
   dnnl::stream stream{onednn_engine()};
   std::int64_t in_offset = 0, out_offset = 0;  // elements
@@ -150,9 +150,12 @@ class OneDnnConv final : public Conv {
     turn_ = dnnl::reorder(turn);
   }
 
-  void run(const void* a, const void* b, void* c) override {
+  void run(const void* a, const void* b, void* c, const void* bias) override {
     // Addresses live in the memory objects: one run at a time.
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (step_.has_bias) {
+      for (Call& call : calls_) call.bias.set(bias);
+    }
     packed_ = workspace_bytes_ == 0 ? nullptr
                                     : reinterpret_cast<float*>(thread_workspace(workspace_bytes_));
     switch (step_.kind) {
@@ -199,10 +202,14 @@ class OneDnnConv final : public Conv {
         after{r.below, padding_after(s.in[1], s.out[1], s.stride[1], s.padding[1], reach(s, 1))};
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const Desc of_forward = s.kind == ConvStep::Kind::Forward ? weights : any,
+               bias({s.c_out}, type, Tag::a);
+    constexpr auto kTraining = dnnl::prop_kind::forward_training;
     const dnnl::convolution_forward::primitive_desc forward(
-        dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, kDirect, input,
-                                        s.kind == ConvStep::Kind::Forward ? weights : any, result,
-                                        strides, dilates, before, after),
+        s.has_bias ? dnnl::convolution_forward::desc(kTraining, kDirect, input, of_forward, bias,
+                                                     result, strides, dilates, before, after)
+                   : dnnl::convolution_forward::desc(kTraining, kDirect, input, of_forward, result,
+                                                     strides, dilates, before, after),
         attr, onednn_engine());
     Call call;
     Desc scratchpad;
@@ -239,6 +246,10 @@ class OneDnnConv final : public Conv {
                       {to_weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, call.weights.memory()},
                       {forwards ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, call.result.memory()},
                       {DNNL_ARG_SCRATCHPAD, call.scratchpad.memory()}};
+    if (s.has_bias) {
+      call.bias = Bound(bias);
+      call.arguments.emplace(DNNL_ARG_BIAS, call.bias.memory());
+    }
     call.in_offset = (part.image * s.in[0] + r.in_first) * s.in[1] * s.c_in;
     call.out_offset = (part.image * s.out[0] + r.out_first) * s.out[1] * s.c_out;
     calls_.push_back(std::move(call));
@@ -310,7 +321,10 @@ class OneDnnConv final : public Conv {
 
 }  // namespace
 
-bool takes_conv(const plan::ConvStep& step) { return onednn_multiplies(step.dtype); }
+bool takes_conv(const plan::ConvStep& step) {
+  // oneDNN's ReLU makes 0 of NaN.
+  return onednn_multiplies(step.dtype) && step.activation == plan::Activation::None;
+}
 
 std::unique_ptr<Conv> make_conv(const plan::ConvStep& step) {
   try {

@@ -41,8 +41,7 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   bool multiplies_halves(int, DType dtype) const override { return cpu::onednn_multiplies(dtype); }
   bool fuses(int, const plan::MatmulStep& step) const override { return cpu::fuses_epilogue(step); }
   ConvSupport convolution(int, const plan::ConvStep& step) override {
-    const bool plain = !step.has_bias && step.activation == plan::Activation::None;
-    return {plain && cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None};
+    return {cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None};
   }
 
   Address allocate(int, std::size_t bytes) override {

@@ -79,7 +79,9 @@ class CpuExecutable final : public Executable {
       } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
         add(*matmul, source);
       } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
-        steps_.emplace_back(ConvLaunch{make_conv(*conv), conv->a, conv->b, conv->c});
+        ConvLaunch launch{make_conv(*conv), conv->a, conv->b, conv->c};
+        if (conv->has_bias) launch.bias = conv->bias;
+        steps_.emplace_back(std::move(launch));
         ++library_calls_;
       } else {
         steps_.emplace_back(std::get<plan::SortStep>(step));
@@ -99,10 +101,9 @@ class CpuExecutable final : public Executable {
           slots[n] = addresses(kernel->buffers[n]);
         launch(*kernel, slots.data(), args.data());
       } else if (const auto* product = std::get_if<MatmulLaunch>(&step)) {
-        product->call->run(addresses(product->a), addresses(product->b), addresses(product->c),
-                           product->bias ? addresses(*product->bias) : nullptr);
+        call(*product, addresses);
       } else if (const auto* conv = std::get_if<ConvLaunch>(&step)) {
-        conv->call->run(addresses(conv->a), addresses(conv->b), addresses(conv->c));
+        call(*conv, addresses);
       } else {
         const auto& sort = std::get<plan::SortStep>(step);
         sort_rows(sort, addresses(sort.keys), addresses(sort.indices),
@@ -155,6 +156,12 @@ class CpuExecutable final : public Executable {
     MatmulLaunch launch{std::move(call), step.a, step.b, step.c};
     if (step.has_bias) launch.bias = step.bias;
     steps_.emplace_back(std::move(launch));
+  }
+
+  template <class Call>
+  static void call(const CallLaunch<Call>& launch, const Addresses& addresses) {
+    launch.call->run(addresses(launch.a), addresses(launch.b), addresses(launch.c),
+                     launch.bias ? addresses(*launch.bias) : nullptr);
   }
 
   void launch(const KernelLaunch& kernel, void* const* slots, const std::uint64_t* args) {
