@@ -160,7 +160,7 @@ std::vector<Row> resnet_rows(Numbers numbers) {
 
 // ---- Attention.
 
-Row attention_row() {
+Row attention_row(bool deterministic) {
   const Shape shape{kBatch, kHeads, kTokens, kHeadSize};
   const auto make = [=](Device device) {
     Inputs inputs;
@@ -170,9 +170,11 @@ Row attention_row() {
   };
   // Two products forward and five backward, of which the mask leaves half.
   const DirectProduct product{.m = kBatch * kHeads * kTokens, .k = kHeadSize, .n = kTokens};
-  return {.name = "attention bf16 16x12x1024x64 causal",
+  return {.name = std::string("attention bf16 16x12x1024x64 causal") +
+                  (deterministic ? ", deterministic" : ""),
           .operations = 7 * product.operations() / 2,
-          .prepare = staying_all(make, [](const Inputs& in) {
+          .prepare = staying_all(make, [=](const Inputs& in) {
+            const ExecutionContext order({.deterministic = deterministic});
             const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true});
             return with_gradients(y, {in[0], in[1], in[2]}, in[3]);
           })};
@@ -227,7 +229,7 @@ std::vector<Row> gpu_rows(Device device) {
   append(rows, gpt2_rows());
   append(rows, resnet_rows(device.type() == DeviceType::cuda ? Numbers::tf32 : Numbers::f32));
   append(rows, resnet_rows(Numbers::bf16));
-  rows.push_back(attention_row());
+  for (const bool deterministic : {false, true}) rows.push_back(attention_row(deterministic));
   for (const Numbers numbers : {Numbers::f32, Numbers::bf16}) {
     for (const bool last : {true, false}) rows.push_back(batch_norm_row(numbers, 256, last));
   }

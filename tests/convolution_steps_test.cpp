@@ -117,8 +117,12 @@ TEST(ConvSteps, LayoutsChangeAtTheEdgesOnly) {
   const Explanation plan = explain(network());
   EXPECT_EQ(count(plan, "convolution"), 3);
   // The input turned (and with it the weights, where the library wants that); two times bias and
-  // ReLU (and the sum, and the pool); the result turned back with its bias.
-  EXPECT_EQ(count(plan, "kernel"), 4);
+  // ReLU (and the sum, and the pool), the first unless the convolution has them; the result turned
+  // back with its bias.
+  const bool part_of_it = std::any_of(plan.steps.begin(), plan.steps.end(), [](const StepInfo& s) {
+    return s.kind == "convolution" && s.what.ends_with("relu");
+  });
+  EXPECT_EQ(count(plan, "kernel"), part_of_it ? 3 : 4);
   // x and its copy, first read twice, pooled, and every result once.
   const std::uint64_t image = 8 * 16 * 16 * 16 * 4, input = 8 * 3 * 16 * 16 * 4;
   std::uint64_t read = 0, written = 0;

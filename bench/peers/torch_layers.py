@@ -94,15 +94,17 @@ def resnet_rows(kind):
     return rows
 
 
-def attention_row():
+def attention_row(deterministic):
     def make(device):
         shape = (BATCH, HEADS, TOKENS, HEAD_SIZE)
         return [*(leaf(*shape, device=device) for _ in range(3)),
                 torch.randn(*shape, device=device).bfloat16()]
 
     def apply(q, k, v):
+        torch.use_deterministic_algorithms(deterministic)
         return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return Row("attention bf16 16x12x1024x64 causal", make, apply,
+    return Row("attention bf16 16x12x1024x64 causal" + (", deterministic" if deterministic else ""),
+               make, apply,
                operations=7 * 2 * BATCH * HEADS * TOKENS**2 * HEAD_SIZE // 2, rotate=False,
                backward=True, variants=(*VARIANTS, CUDNN_ATTENTION))
 
@@ -130,7 +132,8 @@ def gpu_rows():
     return [copy_row(100 * MILLION),
             *(matmul_row(kind, n) for kind in ("f32", "tf32", "bf16")
               for n in (1024, 2048, 4096, 8192)),
-            *gpt2_rows(), *resnet_rows("tf32"), *resnet_rows("bf16"), attention_row(),
+            *gpt2_rows(), *resnet_rows("tf32"), *resnet_rows("bf16"),
+            *(attention_row(deterministic) for deterministic in (True, False)),
             *(batch_norm_row(kind, 256, last) for kind in ("f32", "bf16") for last in (True, False))]
 
 

@@ -18,6 +18,9 @@ struct ExecutionOptions {
   Precision matmul = Precision::f32;  // f32 products are true f32 unless asked
   MixedDevices mixed_devices =
       MixedDevices::to_gpu;  // operands on two devices: move with a warning, or refuse
+  // Equal programs give equal bits. Without, libraries may add up in whatever order is fastest; so
+  // far that is the gradient of attention on CUDA.
+  bool deterministic = true;
 };
 
 // The policy of this thread for as long as the object lives.

@@ -12,18 +12,19 @@
 namespace volta::graph {
 
 struct AttentionSpec {
-  bool causal = false, masked = false, dropped = false, tf32 = false;
+  bool causal = false, masked = false, dropped = false, tf32 = false, deterministic = true;
   std::int64_t rows = 0;  // queries whose scores are in memory at once
   double scale = 1;       // which is an input as well
 
-  std::array<std::int64_t, 6> attrs() const {
-    return {causal, masked, dropped, tf32, rows, std::bit_cast<std::int64_t>(scale)};
+  std::array<std::int64_t, 7> attrs() const {
+    return {causal, masked, dropped, tf32, rows, std::bit_cast<std::int64_t>(scale), deterministic};
   }
   static AttentionSpec of(std::span<const std::int64_t> attrs) {
     return {.causal = attrs[0] != 0,
             .masked = attrs[1] != 0,
             .dropped = attrs[2] != 0,
             .tf32 = attrs[3] != 0,
+            .deterministic = attrs[6] != 0,
             .rows = attrs[4],
             .scale = std::bit_cast<double>(attrs[5])};
   }

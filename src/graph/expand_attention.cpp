@@ -114,6 +114,7 @@ class Attention {
     if (!plain || size_of(q.dtype()) != 2) return {};
     plan::AttentionStep step;
     step.gradient = gradient;
+    step.deterministic = spec.deterministic;
     step.causal = spec.causal;
     step.scale = spec.scale;
     step.batch = sizes.batch;

@@ -10,6 +10,7 @@
 #include "graph/generator.h"
 #include "volta/attention.h"
 #include "volta/error.h"
+#include "volta/execution.h"
 
 namespace volta {
 namespace {
@@ -176,6 +177,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                            .masked = masked,
                            .dropped = dropped,
                            .tf32 = graph::tf32_now(),
+                           .deterministic = execution_options().deterministic,
                            .rows = rows_at_once(sizes, inner),
                            .scale = scale};
   const Shape shapes[2] = {{sizes.batch, sizes.heads, sizes.t, sizes.dv},

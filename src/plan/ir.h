@@ -56,7 +56,8 @@ enum class ValueKind : std::uint8_t {
            // row in order stand (i32 or i64), [rows, count]; equal keys keep their order
   Attention,   // in: q, k, v, or for the gradient also the output, its gradient, the logarithms
                // (AttentionStep): the output or q's gradient; attrs: {is gradient, causal, bits of
-               // the scale, workspace, results with their heads first: a bit for each}
+               // the scale, workspace, results with their heads first: a bit for each,
+               // deterministic}
   StepResult,  // in: a Sort: the keys it found; an Attention: its result `number`, from 1 on; a
                // Matmul: what its activation was applied to
 };

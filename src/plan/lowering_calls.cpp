@@ -100,8 +100,12 @@ std::vector<Expr> Lowering::attention(AttentionStep step, std::span<const Expr> 
   Value first{.kind = ValueKind::Attention, .dtype = step.dtype};
   first.shape = like(step.queries, step.heads);
   for (std::size_t i = 0; i < operands.size(); ++i) first.in[i] = operands[i].id;
-  first.attrs = {step.gradient, step.causal, std::bit_cast<std::int64_t>(step.scale),
-                 static_cast<std::int64_t>(*workspace), 0};
+  first.attrs = {step.gradient,
+                 step.causal,
+                 std::bit_cast<std::int64_t>(step.scale),
+                 static_cast<std::int64_t>(*workspace),
+                 0,
+                 step.deterministic};
   std::vector<Expr> results{insert(std::move(first))};
   const auto add = [&](const Shape& shape, DType dtype) {
     Value next{.kind = ValueKind::StepResult, .dtype = dtype, .shape = shape};

@@ -107,6 +107,7 @@ StepDraft attention_step(const std::vector<Value>& values, const Grouping& group
   a.scale = std::bit_cast<double>(v.attrs[2]);
   a.workspace_bytes = static_cast<std::uint64_t>(v.attrs[3]);
   a.heads_first = static_cast<unsigned>(v.attrs[4]);
+  a.deterministic = v.attrs[5] != 0;
   a.dtype = v.dtype;
   a.batch = shape(0)[0];
   a.heads = shape(0)[1];

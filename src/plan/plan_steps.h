@@ -146,8 +146,9 @@ struct AttentionStep {
     std::int64_t offset = 0;                // elements
   };
   bool gradient = false, causal = false;
-  unsigned heads_first = 0;  // a bit for each result
-  DType dtype = DType::f16;  // of everything but the logarithms
+  bool deterministic = true;  // the gradient has the same bits every time
+  unsigned heads_first = 0;   // a bit for each result
+  DType dtype = DType::f16;   // of everything but the logarithms
   double scale = 1;
   std::int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0;
   std::uint64_t workspace_bytes = 0;

@@ -369,6 +369,7 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::attention(const plan::Attenti
                                 s.gradient,
                                 s.causal,
                                 s.heads_first,
+                                s.deterministic,
                                 std::bit_cast<std::int64_t>(s.scale),
                                 s.batch,
                                 s.heads,
@@ -425,12 +426,13 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::plan(const plan::AttentionSte
                                        .set_dim(rows)
                                        .set_stride(row_strides)
                                        .set_data_type(fe::DataType_t::FLOAT));
-    const auto [dq, dk, dv] = graph.sdpa_backward(q, k, v, o, g, logs,
-                                                  fe::graph::SDPA_backward_attributes()
-                                                      .set_name("attention")
-                                                      .set_attn_scale(scale)
-                                                      .set_causal_mask(s.causal)
-                                                      .set_deterministic_algorithm(true));
+    const auto [dq, dk, dv] =
+        graph.sdpa_backward(q, k, v, o, g, logs,
+                            fe::graph::SDPA_backward_attributes()
+                                .set_name("attention")
+                                .set_attn_scale(scale)
+                                .set_causal_mask(s.causal)
+                                .set_deterministic_algorithm(s.deterministic));
     write(dq, queries);
     write(dk, keys);
     write(dv, keys);
