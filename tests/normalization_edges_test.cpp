@@ -131,6 +131,21 @@ TEST_F(NormalizationOfHugeNumbers, BatchNorm) {
   expect_values({10007, 2}, 1e22);       // the last one shorter
 }
 
+// Sums of squares are infinite long before the variance is.
+TEST_F(NormalizationOfHugeNumbers, BatchNormOfAFiniteVariance) {
+  for (const Shape& shape : {Shape{8192, 2}, Shape{16, 2, 32, 32}, Shape{10007, 2}}) {
+    for (const double scale : {1e-15, 1.0, 3e15, 1e17, 1e18}) {
+      const Tensor mean = of({2}, 0), variance = of({2}, 1);
+      manual_seed(3);
+      const Tensor x = randn(shape, {.device = Device::cpu()}) * scale;
+      const Tensor y = batch_norm(x, mean, variance, {}, {}, {.training = true, .eps = 0});
+      EXPECT_NEAR(y.std().item<double>(), 1, 1e-3) << scale;
+      for (const float value : variance.to_vector<float>())
+        EXPECT_NEAR(value, 0.9 + 0.1 * scale * scale, 0.005 * (1 + scale * scale)) << scale;
+    }
+  }
+}
+
 TEST_F(NormalizationOfHugeNumbers, GroupAndLayerNorm) {
   expect_overflow(huge({3, 4, 5}, 1e30), 4,
                   [](const Tensor& x, const Tensor& weight, const Tensor& bias) {

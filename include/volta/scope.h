@@ -1,6 +1,8 @@
 // Scope: a setting of the thread that lasts as long as an object.
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 namespace volta {
@@ -19,11 +21,19 @@ class Scope {
   // The thread's setting, and the innermost scope that made it.
   Scope(Value& setting, Scope*& innermost, Value value)
       : previous_(std::exchange(setting, std::move(value))),
-        outer_(std::exchange(innermost, this)) {}
+        outer_(std::exchange(innermost, this)),
+        home_(&innermost) {}
   ~Scope() = default;
 
   // Called once, by the destructor.
   void end(Value& setting, Scope*& innermost) {
+    if (&innermost != home_) {
+      std::fputs(
+          "volta: a scope (NoGrad, Autocast, ExecutionContext ...) ended on another thread "
+          "than it began on\n",
+          stderr);
+      std::abort();
+    }
     if (innermost == this) {
       innermost = outer_;
       setting = std::move(previous_);
@@ -40,6 +50,7 @@ class Scope {
  private:
   Value previous_;
   Scope* outer_;
+  Scope** home_;  // the thread's
 };
 
 }  // namespace volta

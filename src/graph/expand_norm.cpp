@@ -2,11 +2,11 @@
 // chunks side by side, and those of the chunks are combined by a small kernel.
 //
 // A chunk's statistics come of one pass, whatever schedule reads it and however x lies in memory:
-// the sums of d and d^2, where d = x - k and k is the middle one of three of the chunk's elements.
-// For values as they come (k - mean)^2 is about their variance v, however far from 0 they are, and
-// sum d^2 - (sum d)^2 / L loses nothing to cancellation. An outlier among the three is not taken;
-// if two of them are, (k - mean)^2 <= L v still, with L the chunk's length, since k is one of the
-// chunk's. Chunks are put together by Chan's formula.
+// the sums of d and d^2 (by the number of all values), where d = x - k and k is the middle one of
+// three of the chunk's elements. For values as they come (k - mean)^2 is about their variance v,
+// however far from 0 they are, and sum d^2 - (sum d)^2 / L loses nothing to cancellation. An
+// outlier among the three is not taken; if two of them are, (k - mean)^2 <= L v still, with L the
+// chunk's length, since k is one of the chunk's. Chunks are put together by Chan's formula.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -181,18 +181,21 @@ Expr beside(Lowering& l, Expr by_channel, const Shape& x) {
 }
 
 struct Statistics {
-  Expr mean, squares;  // squares: of the distances from the mean, added up
+  Expr mean, variance;
 };
 
 Statistics statistics_of(Lowering& l, Expr x, const Channels& channels) {
   const Expr cut = channels.cut(x), typical = channels.typical_of(cut);
   const Expr d = channels.masked(cut - typical);
-  const Expr sum = channels.sum_of_chunks(d), squares = channels.sum_of_chunks(d * d);
+  // A share of the variance from the start: sums of squares are infinite long before it is.
+  const Expr share = literal(l, 1, x) / l.size(channels.count(), x.dtype());
+  const Expr sum = channels.sum_of_chunks(d), squares = channels.sum_of_chunks(d * (d * share));
   const Expr lengths = channels.lengths(x.dtype());
   const Expr means = l.reshape(typical, sum.shape()) + sum / lengths;
   const Expr difference =
-      l.binary(ScalarOp::maximum, squares - sum * sum / lengths, literal(l, 0, x));
-  // Squares of large numbers are infinite, the difference then is none: NaN only where the sum is.
+      l.binary(ScalarOp::maximum, squares - sum / lengths * (sum * share), literal(l, 0, x));
+  // Squares of very large numbers are infinite, the difference then is none: NaN only where the sum
+  // is.
   const Expr overflows = l.binary(ScalarOp::eq, squares, literal(l, HUGE_VAL, x));
   const Expr centred = l.where(overflows, squares + (sum - sum), difference);
   const Shape by_channel{x.shape()[1]};
@@ -205,7 +208,7 @@ Statistics statistics_of(Lowering& l, Expr x, const Channels& channels) {
   const Expr step = channels.sum_over_chunks((means - start) * lengths);
   const Expr mean = l.reshape(start, by_channel) + step / l.size(channels.count(), x.dtype());
   const Expr between = means - mean;
-  return {mean, channels.sum_over_chunks(centred + between * between * lengths)};
+  return {mean, channels.sum_over_chunks(centred + between * (between * (lengths * share)))};
 }
 
 // The reciprocal deviation, from the input that is one or a variance.
@@ -220,11 +223,11 @@ void batch_stats(Lowering& l) {
   const Expr x = l.in(0);
   const Channels channels(l, x);
   const Statistics of_batch = statistics_of(l, x, channels);
-  const Expr variance = of_batch.squares / l.size(channels.count(), x.dtype());
   l.out(0, of_batch.mean);
-  l.out(1, l.unary(ScalarOp::rsqrt, variance + l.in(1)));
+  l.out(1, l.unary(ScalarOp::rsqrt, of_batch.variance + l.in(1)));
   if (l.inputs() == 2) return;
-  const Expr unbiased = of_batch.squares / l.size(channels.count() - 1, x.dtype());
+  const Expr unbiased = of_batch.variance * (l.size(channels.count(), x.dtype()) /
+                                             l.size(channels.count() - 1, x.dtype()));
   const Expr momentum = l.in(4), kept = literal(l, 1, momentum) - momentum;
   l.out(2, l.in(2) * kept + of_batch.mean * momentum);
   l.out(3, l.in(3) * kept + unbiased * momentum);

@@ -171,12 +171,12 @@ constexpr std::array<Op, kOps> make_table() {
     table[static_cast<std::size_t>(id)].autocast = AutocastRule::product;
   }
   for (const OpId id :
-       {OpId::exp,        OpId::exp2,      OpId::expm1,        OpId::log,        OpId::log2,
-        OpId::log1p,      OpId::rsqrt,     OpId::pow,          OpId::reciprocal, OpId::tan,
-        OpId::asin,       OpId::acos,      OpId::sinh,         OpId::cosh,       OpId::softplus,
-        OpId::sum,        OpId::prod,      OpId::mean,         OpId::var,        OpId::std,
-        OpId::norm,       OpId::logsumexp, OpId::cumsum,       OpId::softmax,    OpId::log_softmax,
-        OpId::layer_norm, OpId::mse_loss,  OpId::cross_entropy}) {
+       {OpId::exp,        OpId::exp2,      OpId::expm1,         OpId::log,        OpId::log2,
+        OpId::log1p,      OpId::rsqrt,     OpId::pow,           OpId::reciprocal, OpId::tan,
+        OpId::asin,       OpId::acos,      OpId::sinh,          OpId::cosh,       OpId::softplus,
+        OpId::sum,        OpId::prod,      OpId::mean,          OpId::var,        OpId::std,
+        OpId::norm,       OpId::logsumexp, OpId::cumsum,        OpId::softmax,    OpId::log_softmax,
+        OpId::layer_norm, OpId::mse_loss,  OpId::cross_entropy, OpId::square}) {
     table[static_cast<std::size_t>(id)].autocast = AutocastRule::full;
   }
   return table;

@@ -11,6 +11,7 @@
 #include "core/counting.h"
 #include "core/registry.h"
 #include "graph/apply.h"
+#include "graph/autocast.h"
 #include "graph/autograd.h"
 #include "graph/host.h"
 #include "graph/index_checks.h"
@@ -181,6 +182,7 @@ Tensor& Tensor::set_requires_grad(bool value) {
     throw ArgumentError("set_requires_grad: only leaves can be changed; use detach()");
   if (value && !is_floating(dtype()))
     graph::throw_dtype("set_requires_grad", dtype(), "a floating-point tensor");
+  if (!value && graph::recording_state.casts != nullptr) graph::forget_cast(*variable);
   variable->requires_grad = value;
   return *this;
 }

@@ -180,9 +180,11 @@ void Lowering::fuse_epilogues(const graph::Batch& batch) {
             static_cast<ConvStep::Kind>(v.attrs[0]) == ConvStep::Kind::Forward);
   };
   if (std::none_of(values.begin(), values.end(), is_start)) return;
+  const std::vector<int> uses = count_uses(batch);
   Recorded recorded;
   for (const Node* node : batch.nodes) {
     const int result = node_values[node->index];
+    if (result < 0 || uses[index(result)] == 0) continue;
     if (node->op == OpId::gelu_tanh) {
       recorded.gelu.emplace(value_of(*node->inputs[0]), result);
     } else if (node->op == OpId::formula_grad &&
@@ -192,7 +194,6 @@ void Lowering::fuse_epilogues(const graph::Batch& batch) {
         recorded.gelu_gradient.emplace(value_of(*node->inputs[0]), std::pair{result, input});
     }
   }
-  const std::vector<int> uses = count_uses(batch);
   const std::vector<bool> wanted = wanted_values(batch);
   const Finder finder(values, uses, wanted, recorded);
   const auto takes = [&](Chain& chain) {
@@ -220,32 +221,35 @@ void Lowering::fuse_epilogues(const graph::Batch& batch) {
     return device_->backend.fuses(device_->index, step);
   };
   std::vector<Chain> chains(values.size());  // at the last value of each
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!is_start(values[i]) || uses[i] == 0) continue;
-    for (const bool with_activation : {true, false}) {
-      Chain chain = finder.chain(static_cast<int>(i), with_activation);
-      if (chain.last < 0 || uses[index(chain.last)] == 0 || finder.is_for_kernels(chain.last) ||
-          !takes(chain)) {
-        continue;
-      }
-      chains[index(chain.last)] = chain;
-      break;
+  const auto try_chain = [&](int product, bool with_activation) {
+    Chain chain = finder.chain(product, with_activation);
+    if (chain.last < 0 || uses[index(chain.last)] == 0 || finder.is_for_kernels(chain.last) ||
+        !takes(chain)) {
+      return false;
     }
+    chains[index(chain.last)] = chain;
+    return true;
+  };
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const int product = static_cast<int>(i);
+    if (is_start(values[i]) && uses[i] > 0 && !try_chain(product, true)) try_chain(product, false);
   }
   // Of GELU, its operand is written too where somebody needs it; of its gradient, the product is
   // not, so that nobody may.
   const std::vector<bool> needed = needed_with(values, wanted, chains);
-  bool any = false;
+  std::vector<int> refused;
   for (Chain& chain : chains) {
     if (chain.last < 0) continue;
     chain.keeps_input = chain.activation == Activation::Gelu && needed[index(chain.input)];
-    const bool product_needed = needed[index(chain.product)];
-    const bool fits = chain.activation == Activation::GeluGradient ? !product_needed
-                      : chain.keeps_input                          ? takes(chain)
-                                                                   : true;
-    if (!fits) chain = {};
-    any = any || chain.last >= 0;
+    const bool fits =
+        chain.activation == Activation::GeluGradient ? !needed[index(chain.product)] : takes(chain);
+    if (fits) continue;
+    refused.push_back(chain.product);
+    chain = {};
   }
+  for (const int product : refused) try_chain(product, false);
+  const bool any =
+      std::any_of(chains.begin(), chains.end(), [](const Chain& chain) { return chain.last >= 0; });
   if (!any) return;
   std::map<int, int> kept;  // by GELU's operand: at which value its chain is
   for (std::size_t i = 0; i < chains.size(); ++i) {

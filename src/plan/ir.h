@@ -266,6 +266,8 @@ void Lowering::rebuild(const Make& make) {
 
 // The step that a Conv is, without buffers and label.
 ConvStep conv_of(const std::vector<Value>& values, const Value& v);
+// The same of an Attention, also without what it reads.
+AttentionStep attention_of(const std::vector<Value>& values, const Value& v);
 
 // Into how many chunks a reduction is cut; 1: not at all.
 VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results,

@@ -60,6 +60,26 @@ ConvStep conv_of(const std::vector<Value>& values, const Value& v) {
   return s;
 }
 
+AttentionStep attention_of(const std::vector<Value>& values, const Value& v) {
+  const Shape &q = values[static_cast<std::size_t>(v.in[0])].shape,
+              &k = values[static_cast<std::size_t>(v.in[1])].shape;
+  AttentionStep a;
+  a.gradient = v.attrs[0] != 0;
+  a.causal = v.attrs[1] != 0;
+  a.scale = std::bit_cast<double>(v.attrs[2]);
+  a.workspace_bytes = static_cast<std::uint64_t>(v.attrs[3]);
+  a.heads_first = static_cast<unsigned>(v.attrs[4]);
+  a.deterministic = v.attrs[5] != 0;
+  a.dtype = v.dtype;
+  a.batch = q[0];
+  a.heads = q[1];
+  a.queries = q[2];
+  a.size = q[3];
+  a.kv_heads = k[1];
+  a.keys = k[2];
+  return a;
+}
+
 Expr Lowering::convolution(ConvStep step, Expr a, Expr b) {
   step.dtype = a.dtype();
   ConvSupport support = device_->backend.convolution(device_->index, step);
@@ -152,12 +172,34 @@ void Lowering::turn_attentions(const graph::Batch& batch) {
     heads_first[first ? operand : static_cast<std::size_t>(result.in[0])] |=
         std::int64_t{1} << (first ? 0 : result.number);
   }
+  // The library has the last word.
+  std::vector<std::uint64_t> workspace(values.size(), 0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (heads_first[i] == 0) continue;
+    AttentionStep step = attention_of(values, values[i]);
+    step.heads_first = static_cast<unsigned>(heads_first[i]);
+    const auto needed = device_->backend.attention(device_->index, step);
+    if (needed) {
+      workspace[i] = *needed;
+      continue;
+    }
+    heads_first[i] = 0;
+    turned[i] = false;
+    for (std::size_t result = 0; result < values.size(); ++result) {
+      if (values[result].kind == ValueKind::StepResult &&
+          values[result].in[0] == static_cast<int>(i))
+        turned[result] = false;
+    }
+  }
   if (std::none_of(turned.begin(), turned.end(), [](bool is) { return is; })) return;
   const std::vector<Value> before = values;
   rebuild([&](std::size_t i, Value v, const std::vector<int>&) {
     if (v.kind == ValueKind::Permute && turned[static_cast<std::size_t>(before[i].in[0])])
       return Expr{this, v.in[0]};
-    if (v.kind == ValueKind::Attention) v.attrs[4] = heads_first[i];
+    if (heads_first[i] != 0) {
+      v.attrs[3] = static_cast<std::int64_t>(workspace[i]);
+      v.attrs[4] = heads_first[i];
+    }
     if (turned[i]) v.shape = {v.shape[0], v.shape[2], v.shape[1], v.shape[3]};
     return insert(std::move(v));
   });

@@ -97,24 +97,8 @@ StepDraft sort_step(const std::vector<Value>& values, const Group& group, bool w
 StepDraft attention_step(const std::vector<Value>& values, const Grouping& grouping,
                          const Group& group) {
   const Value& v = values[static_cast<std::size_t>(group.roots.front())];
-  const auto shape = [&](std::size_t i) -> const Shape& {
-    return values[static_cast<std::size_t>(v.in[i])].shape;
-  };
   StepDraft step;
-  AttentionStep a;
-  a.gradient = v.attrs[0] != 0;
-  a.causal = v.attrs[1] != 0;
-  a.scale = std::bit_cast<double>(v.attrs[2]);
-  a.workspace_bytes = static_cast<std::uint64_t>(v.attrs[3]);
-  a.heads_first = static_cast<unsigned>(v.attrs[4]);
-  a.deterministic = v.attrs[5] != 0;
-  a.dtype = v.dtype;
-  a.batch = shape(0)[0];
-  a.heads = shape(0)[1];
-  a.queries = shape(0)[2];
-  a.size = shape(0)[3];
-  a.kv_heads = shape(1)[1];
-  a.keys = shape(1)[2];
+  AttentionStep a = attention_of(values, v);
   a.label = v.label;
   for (const int in : v.in) {
     if (in < 0) break;

@@ -102,7 +102,7 @@ class CudaBackend final : public Backend {
   }
 
   bool fuses(int, const plan::MatmulStep& step) const override {
-    return libraries_->has_cublas && step.k > 0;
+    return libraries_->has_cublas && step.k > 0 && takes_epilogue(step);
   }
 
   ConvSupport convolution(int device, const plan::ConvStep& step) override {

@@ -45,8 +45,6 @@ namespace {
 constexpr std::int64_t kMostWorkspace = std::int64_t{256} << 20;
 // What it may ask for where memory was too short to try one.
 constexpr std::int64_t kLittleWorkspace = std::int64_t{4} << 20;
-// Calls that are kept, of each kind. Plans have their own by themselves.
-constexpr std::size_t kMostKept = 1024;
 // Candidates that are built and timed, and the time they may take together.
 constexpr std::size_t kCandidates = 6;
 constexpr double kBudget = 0.1;
@@ -128,14 +126,6 @@ std::vector<fe::NumericalNote_t> unwanted(const ConvStep& s) {
     if (!s.tf32) notes.push_back(fe::NumericalNote_t::TENSOR_CORE);
   }
   return notes;
-}
-
-// Into a table that begins anew when it is full.
-template <class Table>
-void keep(Table& table, const typename Table::key_type& key,
-          const typename Table::mapped_type& call) {
-  if (table.size() >= kMostKept) table.clear();
-  table[key] = call;
 }
 
 void* pointer(CUdeviceptr address) { return std::bit_cast<void*>(address); }
@@ -236,8 +226,8 @@ bool CudnnLibrary::start() {
 }
 
 CudnnLibrary::~CudnnLibrary() {
-  convolutions_.clear();
-  attentions_.clear();
+  convolutions_ = {};
+  attentions_ = {};
   if (handle_ == nullptr) return;
   const ContextScope scope(context_, std::nothrow);
   fe::detail::destroy_handle(handle_);
@@ -269,12 +259,11 @@ std::shared_ptr<const Convolution> CudnnLibrary::convolution(const ConvStep& s) 
                 s.has_bias,
                 static_cast<std::int64_t>(s.activation)};
   const std::lock_guard lock(mutex_);
-  const auto found = convolutions_.find(key);
-  if (found != convolutions_.end()) return found->second;
+  if (const auto* known = convolutions_.find(key)) return *known;
   if (!start()) return nullptr;
   bool short_of_memory = false;
   auto planned = plan(s, short_of_memory);
-  if (planned != nullptr || !short_of_memory) keep(convolutions_, key, planned);
+  if (planned != nullptr || !short_of_memory) convolutions_.put(key, planned);
   return planned;
 }
 
@@ -380,11 +369,10 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::attention(const plan::Attenti
   for (const auto& operand : s.reads)
     key.insert(key.end(), operand.strides.begin(), operand.strides.end());
   const std::lock_guard lock(mutex_);
-  const auto found = attentions_.find(key);
-  if (found != attentions_.end()) return found->second;
+  if (const auto* known = attentions_.find(key)) return *known;
   if (!start()) return nullptr;
   auto planned = plan(s);
-  keep(attentions_, key, planned);
+  attentions_.put(key, planned);
   return planned;
 }
 

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "backend/cuda/context.h"
+#include "core/recent.h"
 #include "plan/plan_steps.h"
 
 struct cudnnContext;  // of cuDNN
@@ -56,8 +56,8 @@ class CudnnLibrary {
   cudnnContext* handle_ = nullptr;
   bool missing_ = false;
   std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const Convolution>> convolutions_;
-  std::map<std::vector<std::int64_t>, std::shared_ptr<const AttentionCall>> attentions_;
+  Recent<Key, std::shared_ptr<const Convolution>> convolutions_;
+  Recent<std::vector<std::int64_t>, std::shared_ptr<const AttentionCall>> attentions_;
 };
 
 }  // namespace volta::cuda

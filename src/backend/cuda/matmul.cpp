@@ -48,7 +48,6 @@ namespace {
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 // Algorithms that are timed, for products of at least so many multiply-adds, and the seconds that
 // may take.
-constexpr std::size_t kMostKept = 4096;  // products, of all shapes met
 constexpr int kCandidates = 8;
 constexpr double kLeastTimedWork = 1e8;
 constexpr double kBudget = 0.1;
@@ -115,7 +114,13 @@ Alignment alignment_of(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c) {
   return {alignment(a | 16), alignment(b | 16), alignment(c | 16)};
 }
 
+bool takes_epilogue(const plan::MatmulStep& step) {
+  return (!step.keeps_input && !step.reads_other()) || step.n % kOtherUnit == 0;
+}
+
 bool MatmulLibrary::start() {
+  // Memory may have been short before.
+  if (handle_ != nullptr && !workspace_) claim_workspace();
   if (handle_ != nullptr) return true;
   const Libraries& libraries = context_.libraries();
   if (!libraries.has_cublas) {
@@ -124,14 +129,18 @@ bool MatmulLibrary::start() {
         libraries.cublas_missing + "; matrix products on CUDA run as generated kernels, slowly");
     return false;
   }
-  if (!workspace_) workspace_ = DeviceMemory::try_allocate(context_, kWorkspaceBytes);
-  workspace_bytes_ = workspace_ ? kWorkspaceBytes : 0;
+  claim_workspace();
   check(libraries.cublas.cublasLtCreate(&handle_), "starting the library");
   return true;
 }
 
+void MatmulLibrary::claim_workspace() {
+  workspace_ = DeviceMemory::try_allocate(context_, kWorkspaceBytes);
+  workspace_bytes_ = workspace_ ? kWorkspaceBytes : 0;
+}
+
 MatmulLibrary::~MatmulLibrary() {
-  products_.clear();
+  products_ = {};
   if (handle_ == nullptr) return;
   const ContextScope scope(context_, std::nothrow);
   context_.libraries().cublas.cublasLtDestroy(handle_);
@@ -173,10 +182,10 @@ std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& st
                 step.keeps_input};
   const std::lock_guard lock(mutex_);
   if (!start()) return nullptr;
-  const auto found = products_.find(key);
-  if (found != products_.end()) return found->second;
-  if (products_.size() >= kMostKept) products_.clear();  // plans have their own by themselves
-  return products_[key] = plan(step, aligned);
+  if (const auto* known = products_.find(key)) return *known;
+  auto planned = plan(step, aligned);
+  if (workspace_) products_.put(key, planned);  // what needs more memory is asked again
+  return planned;
 }
 
 std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
@@ -191,7 +200,7 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   if (!types || !first || !second || !result || step.k == 0 || !countable) return nullptr;
   if (step.has_bias && !workspace_) return nullptr;
   const bool uses_other = step.keeps_input || step.reads_other();
-  if (uses_other && (!workspace_ || aligned.c < kAlignment || step.n % kOtherUnit != 0))
+  if (!takes_epilogue(step) || (uses_other && (!workspace_ || aligned.c < kAlignment)))
     return nullptr;
 
   const CublasLt& library = context_.libraries().cublas;

@@ -3,12 +3,12 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
 
 #include "backend/cuda/context.h"
+#include "core/recent.h"
 #include "plan/plan_steps.h"
 
 namespace volta::cuda {
@@ -19,6 +19,9 @@ struct Alignment {
   friend bool operator==(const Alignment&, const Alignment&) = default;
 };
 Alignment alignment_of(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c);
+
+// Whether cuBLASLt has the step's epilogue for matrices of these sizes.
+bool takes_epilogue(const plan::MatmulStep& step);
 
 // Where the operands of a run are, their offsets included; what the product does not have is 0.
 struct ProductAddresses {
@@ -44,6 +47,7 @@ class MatmulLibrary {
   using Key = std::array<std::int64_t, 21>;
 
   bool start();
+  void claim_workspace();
   void set(const Product& product, cublasLtMatmulDescAttributes_t attribute, const void* value,
            std::size_t bytes) const;
   void set_address(const Product& product, cublasLtMatmulDescAttributes_t attribute,
@@ -61,7 +65,7 @@ class MatmulLibrary {
   DeviceMemory workspace_;
   std::size_t workspace_bytes_ = 0;
   std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const Product>> products_;
+  Recent<Key, std::shared_ptr<const Product>> products_;
 };
 
 }  // namespace volta::cuda

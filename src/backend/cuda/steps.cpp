@@ -80,8 +80,10 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
     } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
       writes(conv->c);
       ConvCall call{*conv, cudnn_.convolution(*conv)};
-      if (call.convolution == nullptr)
+      if (call.convolution == nullptr ||
+          CudnnLibrary::workspace_bytes(*call.convolution) > conv->workspace_bytes) {
         throw BackendError(fmt::format("{}: cuDNN takes the convolution no longer", conv->label));
+      }
       steps_.emplace_back(std::move(call));
     } else if (const auto* attention = std::get_if<plan::AttentionStep>(&step)) {
       for (const plan::BufferRef& buffer : attention->writes) writes(buffer);
