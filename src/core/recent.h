@@ -10,9 +10,6 @@ namespace volta {
 template <class Key, class Value>
 class Recent {
  public:
-  // Half as many at least are kept, the newest.
-  explicit Recent(std::size_t most = 2048) : half_(most / 2) {}
-
   const Value* find(const Key& key) const {
     for (const auto* table : {&new_, &old_}) {
       if (const auto found = table->find(key); found != table->end()) return &found->second;
@@ -20,12 +17,12 @@ class Recent {
     return nullptr;
   }
   void put(const Key& key, Value value) {
-    if (new_.size() >= half_) old_ = std::exchange(new_, {});
+    if (new_.size() >= kHalf) old_ = std::exchange(new_, {});
     new_.insert_or_assign(key, std::move(value));
   }
 
  private:
-  std::size_t half_;
+  static constexpr std::size_t kHalf = 1024;  // of what is kept at most
   std::map<Key, Value> new_, old_;
 };
 
