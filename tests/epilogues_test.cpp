@@ -62,9 +62,17 @@ TEST(Epilogues, NanAndInfinityPass) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const auto count = [](const Tensor& which) { return which.to(DType::i64).sum().item(); };
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    // The last is large enough to be timed.
-    for (const auto& [rows, depth, columns] :
-         {std::tuple{64, 96, 80}, {64, 96, 17}, {64, 96, 3}, {300, 96, 8}, {512, 512, 512}}) {
+    // The last ones are large enough to be timed.
+    for (const auto& [rows, depth, columns] : {std::tuple{64, 96, 80},
+                                               {64, 96, 17},
+                                               {64, 96, 3},
+                                               {300, 96, 8},
+                                               {65, 97, 129},
+                                               {8, 4096, 16},
+                                               {1024, 64, 72},
+                                               {72, 136, 1000},
+                                               {512, 512, 512},
+                                               {520, 776, 1032}}) {
       Tensor x = noise({rows, depth}, 1, dtype), b = noise({columns}, 3, dtype);
       const Tensor w = noise({columns, depth}, 2, dtype);
       x[3] = nan;

@@ -217,6 +217,7 @@ bool CudnnLibrary::start() {
   }
   if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) {
     handle_ = nullptr;
+    missing_ = false;  // for want of memory, say: tried again
     log_once("cuda.no_cudnn", LogLevel::warning,
              "cuDNN does not start; convolutions on CUDA run as generated kernels and products");
     return false;

@@ -52,8 +52,8 @@ constexpr int kCandidates = 8;
 constexpr double kLeastTimedWork = 1e8;
 constexpr double kBudget = 0.1;
 constexpr std::uint32_t kAlignment = 16;  // what there is to align to
-// Elements that rows of an epilogue's other matrix must be a multiple of.
-constexpr std::int64_t kOtherUnit = 8;
+// Elements of which sizes must be multiples for activations.
+constexpr std::int64_t kAlignedUnit = 8;
 
 struct Types {
   cudaDataType_t data;  // of the operands
@@ -115,7 +115,9 @@ Alignment alignment_of(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c) {
 }
 
 bool takes_epilogue(const plan::MatmulStep& step) {
-  return (!step.keeps_input && !step.reads_other()) || step.n % kOtherUnit == 0;
+  // Its kernels for rows that are not aligned make 0 of NaN in a ReLU.
+  return step.activation == plan::Activation::None ||
+         (step.n % kAlignedUnit == 0 && step.k % kAlignedUnit == 0 && step.m % kAlignedUnit == 0);
 }
 
 bool MatmulLibrary::start() {
@@ -130,7 +132,12 @@ bool MatmulLibrary::start() {
     return false;
   }
   claim_workspace();
-  check(libraries.cublas.cublasLtCreate(&handle_), "starting the library");
+  const cublasStatus_t status = libraries.cublas.cublasLtCreate(&handle_);
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) {  // not for good
+    handle_ = nullptr;
+    return false;
+  }
+  check(status, "starting the library");
   return true;
 }
 
@@ -200,8 +207,10 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   if (!types || !first || !second || !result || step.k == 0 || !countable) return nullptr;
   if (step.has_bias && !workspace_) return nullptr;
   const bool uses_other = step.keeps_input || step.reads_other();
-  if (!takes_epilogue(step) || (uses_other && (!workspace_ || aligned.c < kAlignment)))
-    return nullptr;
+  const bool is_aligned =
+      aligned.a >= kAlignment && aligned.b >= kAlignment && aligned.c >= kAlignment;
+  if (step.activation != plan::Activation::None && !is_aligned) return nullptr;
+  if (uses_other && !workspace_) return nullptr;
 
   const CublasLt& library = context_.libraries().cublas;
   const auto product = std::make_shared<Product>(library);
