@@ -166,13 +166,6 @@ std::vector<bool> needed_with(const std::vector<Value>& values, const std::vecto
 
 }  // namespace
 
-// Where the operands of recorded operations are: those of this batch and leaves.
-int Lowering::value_of(const Node& node) const {
-  if (node.state.load(std::memory_order_relaxed) == graph::NodeState::Constant) return -1;
-  const auto leaf = leaf_values_.find(&node);
-  return leaf != leaf_values_.end() ? leaf->second : node_values[node.index];
-}
-
 void Lowering::fuse_epilogues(const graph::Batch& batch) {
   const auto is_start = [](const Value& v) {
     return (v.kind == ValueKind::Matmul && v.shape.rank() == 2) ||

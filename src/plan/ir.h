@@ -217,7 +217,7 @@ class Lowering {
   std::vector<int> count_uses(const graph::Batch& batch) const;
   std::vector<bool> wanted_values(const graph::Batch& batch) const;
   Expr operand_of(int i);
-  int value_of(const graph::Node& node) const;
+  int value_of(const graph::Node& node) const;  // of this batch or a leaf; -1: a number
   Expr insert(Value value);
   Expr affine(Expr a, std::vector<std::int64_t> attrs, const Shape& shape);
   Expr in_f32(Expr result, DType dtype);

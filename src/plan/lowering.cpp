@@ -155,40 +155,6 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(w
   fuse_epilogues(batch);
 }
 
-// A product of which only the transpose is wanted is computed the other way round:
-// (a b)^T = b^T a^T.
-void Lowering::turn_products(const graph::Batch& batch) {
-  const std::vector<int> uses = count_uses(batch);
-  for (Value& v : values) {
-    if (v.kind != ValueKind::Permute) continue;
-    const std::size_t operand = static_cast<std::size_t>(v.in[0]);
-    const Value& product = values[operand];
-    const std::vector<std::int64_t> turned =
-        v.shape.rank() == 2 ? std::vector<std::int64_t>{1, 0} : std::vector<std::int64_t>{0, 2, 1};
-    if (product.kind != ValueKind::Matmul || uses[operand] != 1 || v.attrs != turned) continue;
-    v.kind = ValueKind::Matmul;
-    v.in = {product.in[1], product.in[0], -1};
-    v.attrs = {product.attrs[1] == 0, product.attrs[0] == 0, product.attrs[2], 0};
-    v.label = product.label;
-  }
-}
-
-// A product of halves of which only the rounded value is wanted is rounded where it is computed.
-void Lowering::round_products(const graph::Batch& batch) {
-  const std::vector<int> uses = count_uses(batch);
-  for (Value& v : values) {
-    if (v.kind != ValueKind::Cast) continue;
-    const std::size_t operand = static_cast<std::size_t>(v.in[0]);
-    const Value& product = values[operand];
-    if (product.kind != ValueKind::Matmul || uses[operand] != 1) continue;
-    if (values[static_cast<std::size_t>(product.in[0])].dtype != v.dtype) continue;
-    v.kind = ValueKind::Matmul;
-    v.in = product.in;
-    v.attrs = product.attrs;
-    v.label = product.label;
-  }
-}
-
 // Per value: whether somebody holds it.
 std::vector<bool> Lowering::wanted_values(const graph::Batch& batch) const {
   std::vector<bool> wanted(values.size(), false);
@@ -319,9 +285,13 @@ Expr Lowering::operand_of(int i) {
     }
     return expand(number, input.shape);
   }
-  if (const auto leaf = leaf_values_.find(&input); leaf != leaf_values_.end())
-    return {this, leaf->second};
-  return {this, node_values[input.index]};
+  return {this, value_of(input)};
+}
+
+int Lowering::value_of(const Node& node) const {
+  if (node.state.load(std::memory_order_relaxed) == NodeState::Constant) return -1;
+  const auto leaf = leaf_values_.find(&node);
+  return leaf != leaf_values_.end() ? leaf->second : node_values[node.index];
 }
 
 void Lowering::out(int number, Expr value) {

@@ -1,4 +1,5 @@
-// Convolutions and attention as calls of a library.
+// Convolutions and attention as calls of a library, and results of products and attention as they
+// are wanted.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -140,6 +141,40 @@ std::vector<Expr> Lowering::attention(AttentionStep step, std::span<const Expr> 
     add({step.batch, step.heads, step.queries}, DType::f32);
   }
   return results;
+}
+
+// A product of which only the transpose is wanted is computed the other way round:
+// (a b)^T = b^T a^T.
+void Lowering::turn_products(const graph::Batch& batch) {
+  const std::vector<int> uses = count_uses(batch);
+  for (Value& v : values) {
+    if (v.kind != ValueKind::Permute) continue;
+    const std::size_t operand = static_cast<std::size_t>(v.in[0]);
+    const Value& product = values[operand];
+    const std::vector<std::int64_t> turned =
+        v.shape.rank() == 2 ? std::vector<std::int64_t>{1, 0} : std::vector<std::int64_t>{0, 2, 1};
+    if (product.kind != ValueKind::Matmul || uses[operand] != 1 || v.attrs != turned) continue;
+    v.kind = ValueKind::Matmul;
+    v.in = {product.in[1], product.in[0], -1};
+    v.attrs = {product.attrs[1] == 0, product.attrs[0] == 0, product.attrs[2], 0};
+    v.label = product.label;
+  }
+}
+
+// A product of halves of which only the rounded value is wanted is rounded where it is computed.
+void Lowering::round_products(const graph::Batch& batch) {
+  const std::vector<int> uses = count_uses(batch);
+  for (Value& v : values) {
+    if (v.kind != ValueKind::Cast) continue;
+    const std::size_t operand = static_cast<std::size_t>(v.in[0]);
+    const Value& product = values[operand];
+    if (product.kind != ValueKind::Matmul || uses[operand] != 1) continue;
+    if (values[static_cast<std::size_t>(product.in[0])].dtype != v.dtype) continue;
+    v.kind = ValueKind::Matmul;
+    v.in = product.in;
+    v.attrs = product.attrs;
+    v.label = product.label;
+  }
 }
 
 // A network wants the results of attention with the heads second last: they are one row for the

@@ -66,6 +66,7 @@ struct MatmulStep {
 
   DType result_dtype() const { return f32_result ? DType::f32 : dtype; }
   bool reads_other() const { return activation == Activation::GeluGradient; }
+  bool uses_other() const { return keeps_input || reads_other(); }
   void bind(std::span<const BufferRef> reads, std::span<const BufferRef> writes) {
     a = reads[0];
     b = reads[1];

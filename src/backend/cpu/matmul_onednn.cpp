@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,11 +55,7 @@ std::int64_t bytes_of(DType dtype) { return static_cast<std::int64_t>(size_of(dt
 // A part of C: rows, columns and batch entries from its origin.
 struct Tile {
   std::int64_t batch, row, column;
-  dnnl::matmul primitive = {};
-  Bound a = {}, b = {}, c = {}, bias = {}, scratchpad = {};
-  std::size_t scratch_bytes = 0;
-  std::unordered_map<int, dnnl::memory> arguments = {};
-  dnnl::stream stream{onednn_engine()};
+  ProductCall call;
 };
 
 class OneDnnMatmul final : public Matmul {
@@ -121,27 +116,8 @@ class OneDnnMatmul final : public Matmul {
     const Desc bias({1, columns}, onednn_type(s.result_dtype()), Dims{columns, 1});
     // oneDNN caches primitives: tiles of one shape share the code. A thread's tiles share its
     // memory, which stays in its caches.
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::primitive_desc product(
-        s.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr,
-        onednn_engine());
-    Tile tile{.batch = batch, .row = row, .column = column};
-    tile.primitive = dnnl::matmul(product);
-    tile.a = Bound(a);
-    tile.b = Bound(b);
-    tile.c = Bound(c);
-    tile.scratchpad = Bound(product.scratchpad_desc());
-    tile.scratch_bytes = product.scratchpad_desc().get_size();
-    tile.arguments = {{DNNL_ARG_SRC, tile.a.memory()},
-                      {DNNL_ARG_WEIGHTS, tile.b.memory()},
-                      {DNNL_ARG_DST, tile.c.memory()},
-                      {DNNL_ARG_SCRATCHPAD, tile.scratchpad.memory()}};
-    if (s.has_bias) {
-      tile.bias = Bound(bias);
-      tile.arguments.emplace(DNNL_ARG_BIAS, tile.bias.memory());
-    }
-    tiles_.push_back(std::move(tile));
+    const auto product = ProductCall::described(a, b, bias, c, s.has_bias);
+    tiles_.push_back({batch, row, column, ProductCall(product, s.has_bias)});
   }
 
   void run_tile(Tile& tile, const void* a, const void* b, void* c, const void* bias) const {
@@ -149,14 +125,15 @@ class OneDnnMatmul final : public Matmul {
     const auto at = [](const void* base, std::int64_t bytes) {
       return static_cast<const std::byte*>(base) + bytes;
     };
-    tile.a.set(
+    ProductCall& call = tile.call;
+    call.a.set(
         at(a, operand * (step_.offset_a + tile.batch * step_.stride_a + tile.row * row_step_a())));
-    tile.b.set(at(b, operand * (step_.offset_b + tile.batch * step_.stride_b +
+    call.b.set(at(b, operand * (step_.offset_b + tile.batch * step_.stride_b +
                                 tile.column * column_step_b())));
-    tile.c.set(at(c, result * (tile.batch * step_.stride_c + tile.row * step_.ldc + tile.column)));
-    if (step_.has_bias) tile.bias.set(at(bias, result * tile.column));
-    tile.scratchpad.set(thread_scratch(tile.scratch_bytes));
-    tile.primitive.execute(tile.stream, tile.arguments);
+    call.c.set(at(c, result * (tile.batch * step_.stride_c + tile.row * step_.ldc + tile.column)));
+    if (step_.has_bias) call.bias.set(at(bias, result * tile.column));
+    call.scratchpad.set(thread_scratch(call.scratch_bytes));
+    call.execute();
   }
 
   plan::MatmulStep step_;

@@ -10,7 +10,6 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -87,12 +86,8 @@ class PackedMatmul final : public Matmul {
 
  private:
   struct Band {
-    dnnl::matmul primitive;
-    std::int64_t rows = 0;
-    Bound a, b, c, bias, scratchpad;
-    std::size_t scratch_bytes = 0;
-    std::unordered_map<int, dnnl::memory> arguments;
-    dnnl::stream stream{onednn_engine()};
+    std::int64_t rows;
+    ProductCall call;
   };
   struct Panel {
     dnnl::reorder primitive;
@@ -107,30 +102,10 @@ class PackedMatmul final : public Matmul {
     const auto type = onednn_type(s.dtype), result = onednn_type(s.result_dtype());
     const Desc a({rows, s.k}, type, Tag::ab), c({rows, s.n}, result, Tag::ab),
         bias({1, s.n}, result, Tag::ab), b = packed_ ? *packed_ : Desc({s.k, s.n}, type, Tag::any);
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::primitive_desc product(
-        s.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr,
-        onednn_engine());
+    const auto product = ProductCall::described(a, b, bias, c, s.has_bias);
     if (!packed_) packed_ = product.weights_desc();
     found_ = found_ && std::string_view(product.impl_info_str()).starts_with("brg");
-    Band band;
-    band.primitive = dnnl::matmul(product);
-    band.rows = rows;
-    band.a = Bound(a);
-    band.b = Bound(*packed_);
-    band.c = Bound(c);
-    band.scratchpad = Bound(product.scratchpad_desc());
-    band.scratch_bytes = (product.scratchpad_desc().get_size() + 63) / 64 * 64;
-    band.arguments = {{DNNL_ARG_SRC, band.a.memory()},
-                      {DNNL_ARG_WEIGHTS, band.b.memory()},
-                      {DNNL_ARG_DST, band.c.memory()},
-                      {DNNL_ARG_SCRATCHPAD, band.scratchpad.memory()}};
-    if (s.has_bias) {
-      band.bias = Bound(bias);
-      band.arguments.emplace(DNNL_ARG_BIAS, band.bias.memory());
-    }
-    bands_.push_back(std::move(band));
+    bands_.push_back({rows, ProductCall(product, s.has_bias)});
   }
 
   // Some columns of the right operand, and where they go.
@@ -177,24 +152,23 @@ class PackedMatmul final : public Matmul {
   void run_band(std::int64_t n, const std::byte* left, const std::byte* packed, std::byte* c,
                 const void* bias) {
     const plan::MatmulStep& s = step_;
-    Band& band = bands_[static_cast<std::size_t>(n)];
+    auto& [rows, call] = bands_[static_cast<std::size_t>(n)];
     const std::int64_t row = n * rows_;
     const std::size_t turned_bytes =
-        s.transpose_a ? static_cast<std::size_t>(band.rows * s.k * operand()) : 0;
-    std::byte* scratch = thread_scratch(band.scratch_bytes + turned_bytes);
+        s.transpose_a ? static_cast<std::size_t>(rows * s.k * operand()) : 0;
+    std::byte* scratch = thread_scratch(call.scratch_bytes + turned_bytes);
     if (s.transpose_a) {
-      std::byte* turned = scratch + band.scratch_bytes;
-      simd().turn[size_index(s.dtype)](turned, s.k, left + row * operand(), s.lda, s.k, band.rows,
-                                       true);
-      band.a.set(turned);
+      std::byte* turned = scratch + call.scratch_bytes;
+      simd().turn[size_index(s.dtype)](turned, s.k, left + row * operand(), s.lda, s.k, rows, true);
+      call.a.set(turned);
     } else {
-      band.a.set(left + row * s.k * operand());
+      call.a.set(left + row * s.k * operand());
     }
-    band.b.set(packed);
-    band.c.set(c + row * s.n * static_cast<std::int64_t>(size_of(s.result_dtype())));
-    if (s.has_bias) band.bias.set(bias);
-    band.scratchpad.set(scratch);
-    band.primitive.execute(band.stream, band.arguments);
+    call.b.set(packed);
+    call.c.set(c + row * s.n * static_cast<std::int64_t>(size_of(s.result_dtype())));
+    if (s.has_bias) call.bias.set(bias);
+    call.scratchpad.set(scratch);
+    call.execute();
   }
 
   plan::MatmulStep step_;

@@ -3,6 +3,9 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <cstddef>
+#include <unordered_map>
+
 #ifdef VOLTA_HAS_OPENMP
 #include <omp.h>
 #endif
@@ -57,6 +60,44 @@ class Bound {
  private:
   dnnl::memory memory_;
   const void* address_ = nullptr;
+};
+
+// A product of two matrices, or batches of them, with its memory; the scratchpad is the caller's.
+struct ProductCall {
+  ProductCall(const dnnl::matmul::primitive_desc& product, bool has_bias)
+      : primitive(product),
+        a(product.src_desc()),
+        b(product.weights_desc()),
+        c(product.dst_desc()),
+        scratchpad(product.scratchpad_desc()),
+        scratch_bytes((product.scratchpad_desc().get_size() + 63) / 64 * 64),
+        arguments{{DNNL_ARG_SRC, a.memory()},
+                  {DNNL_ARG_WEIGHTS, b.memory()},
+                  {DNNL_ARG_DST, c.memory()},
+                  {DNNL_ARG_SCRATCHPAD, scratchpad.memory()}} {
+    if (!has_bias) return;
+    bias = Bound(product.bias_desc());
+    arguments.emplace(DNNL_ARG_BIAS, bias.memory());
+  }
+
+  // `bias` is looked at only if there is one.
+  static dnnl::matmul::primitive_desc described(const dnnl::memory::desc& a,
+                                                const dnnl::memory::desc& b,
+                                                const dnnl::memory::desc& bias,
+                                                const dnnl::memory::desc& c, bool has_bias) {
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return {has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr,
+            onednn_engine()};
+  }
+
+  void execute() { primitive.execute(stream, arguments); }
+
+  dnnl::matmul primitive;
+  Bound a, b, c, bias, scratchpad;
+  std::size_t scratch_bytes;  // a multiple of a cache line
+  std::unordered_map<int, dnnl::memory> arguments;
+  dnnl::stream stream{onednn_engine()};
 };
 
 // While it lives, oneDNN plans and runs on the calling thread alone.

@@ -206,17 +206,16 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   const bool countable = step.batch <= std::numeric_limits<std::int32_t>::max();
   if (!types || !first || !second || !result || step.k == 0 || !countable) return nullptr;
   if (step.has_bias && !workspace_) return nullptr;
-  const bool uses_other = step.keeps_input || step.reads_other();
   const bool is_aligned =
       aligned.a >= kAlignment && aligned.b >= kAlignment && aligned.c >= kAlignment;
   if (step.activation != plan::Activation::None && !is_aligned) return nullptr;
-  if (uses_other && !workspace_) return nullptr;
+  if (step.uses_other() && !workspace_) return nullptr;
 
   const CublasLt& library = context_.libraries().cublas;
   const auto product = std::make_shared<Product>(library);
   product->is_double = step.dtype == DType::f64;
   product->has_bias = step.has_bias;
-  product->uses_other = uses_other;
+  product->uses_other = step.uses_other();
   check(library.cublasLtMatmulDescCreate(&product->operation, types->compute, types->scale),
         "describing a product");
   const auto transpose = [&](cublasLtMatmulDescAttributes_t attribute, bool value) {
@@ -229,7 +228,7 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
     // Aligned as any buffer is.
     if (step.has_bias)
       set_address(*product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, workspace_.address());
-    if (uses_other) {
+    if (step.uses_other()) {
       set(*product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &step.n, sizeof step.n);
       set_address(*product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, workspace_.address());
     }

@@ -192,11 +192,10 @@ void PreparedSteps::bind(const Bound& bound) {
     auto* product = std::get_if<ProductStep>(&step);
     if (product == nullptr || is_empty(product->step)) continue;
     const plan::MatmulStep& matmul = product->step;
-    const bool uses_other = matmul.keeps_input || matmul.reads_other();
     const Alignment alignment =
         alignment_of(operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
                      operand(bound[matmul.b], matmul.offset_b, matmul.dtype),
-                     bound[matmul.c] | (uses_other ? bound[matmul.other] : 0));
+                     bound[matmul.c] | (matmul.uses_other() ? bound[matmul.other] : 0));
     if (alignment == product->alignment) continue;
     product->product = matmuls_.product(matmul, alignment);
     product->alignment = alignment;
@@ -257,13 +256,12 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
     return;
   }
   const plan::MatmulStep& matmul = product.step;
-  const bool uses_other = matmul.keeps_input || matmul.reads_other();
   matmuls_.run(*product.product,
                {.a = operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
                 .b = operand(bound[matmul.b], matmul.offset_b, matmul.dtype),
                 .c = bound[matmul.c],
                 .bias = matmul.has_bias ? bound[matmul.bias] : 0,
-                .other = uses_other ? bound[matmul.other] : 0},
+                .other = matmul.uses_other() ? bound[matmul.other] : 0},
                place.stream);
 }
 
