@@ -29,11 +29,12 @@ class Plain final : public optim::Optimizer {
   bool fails = false;
 
  protected:
-  void update(std::span<const Tensor> parameters, States&, Place) override {
+  void update(const optim::ParamGroup& group, std::span<const Tensor> parameters, States&,
+              Place) override {
     if (fails) throw ArgumentError("Plain: not now");
     for (Tensor parameter : parameters) {
       const Tensor& inverse = scaled_step().inverse_scale;
-      parameter -= (inverse.defined() ? parameter.grad() * inverse : parameter.grad()) * lr();
+      parameter -= (inverse.defined() ? parameter.grad() * inverse : parameter.grad()) * group.lr();
     }
   }
   bool skips_on_device() const override { return on_device_; }

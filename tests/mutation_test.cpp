@@ -252,6 +252,10 @@ TEST(Golden, EveryOperationAndEveryGradientIsCovered) {
       {OpId::dropout, "conformance_network_test.cpp"},
       {OpId::sgd, "optim_test.cpp"},
       {OpId::adam, "optim_test.cpp"},
+      {OpId::rmsprop, "optim_golden_test.cpp"},
+      {OpId::adagrad, "optim_golden_test.cpp"},
+      {OpId::lion, "optim_golden_test.cpp"},
+      {OpId::muon, "optim_golden_test.cpp"},
       {OpId::any_nonfinite, "amp_golden_test.cpp"},
       {OpId::total_norm, "amp_golden_test.cpp"},
   };

@@ -213,7 +213,7 @@ TEST(Optimizer, LeavesParametersWithoutGradientAlone) {
   std::vector<Tensor> parameters = make_parameters();
   optim::Adam optimizer(parameters, {.lr = 0.05});
   optimizer.step();  // nothing to do yet
-  EXPECT_EQ(optimizer.state_dict().size(), 1u);
+  EXPECT_EQ(optimizer.state_dict().size(), 8u) << "seven options and the number of parameters";
   for (int step = 1; step <= kSteps; ++step) {
     set_gradients(parameters, step);
     parameters[1].zero_grad();
@@ -245,7 +245,7 @@ TEST(Optimizer, ResumesFromItsStateDict) {
     }
     state = optimizer.state_dict();
   }
-  EXPECT_EQ(state.at("lr").item(), 0.05);
+  EXPECT_EQ(state.at("groups.0.lr").item(), 0.05);
   EXPECT_EQ(state.at("2.step").item(), 3);
   optim::Adam resumed(parameters, {.lr = 1});
   resumed.load_state_dict(state);
@@ -260,16 +260,32 @@ TEST(Optimizer, LoadingListsAllThatDoesNotFit) {
   std::vector<Tensor> parameters = make_parameters();
   optim::Adam optimizer(parameters, {.lr = 0.05});
   EXPECT_EQ(message_of([&] {
-              optimizer.load_state_dict({{"0.exp_avg", ones({3, 2})},
+              const auto number = [](double value) { return scalar(value, {.dtype = DType::f64}); };
+              optimizer.load_state_dict({{"groups.0.parameters", number(2)},
+                                         {"groups.0.lr", number(-1)},
+                                         {"groups.0.betas.first", number(0.5)},
+                                         {"groups.0.betas.second", number(1)},
+                                         {"groups.0.eps", ones({2})},
+                                         {"groups.0.weight_decay", number(0)},
+                                         {"groups.0.amsgrad", number(0.5)},
+                                         {"groups.1.lr", number(1)},
+                                         {"0.exp_avg", ones({3, 2})},
                                          {"0.exp_avg_sq", ones({2, 3})},
                                          {"1.momentum_buffer", ones({5})}});
             }),
             "Adam: the state dict does not fit the optimizer\n"
-            "  missing: lr\n"
+            "  wrong value: groups.0.parameters is 3 in the optimizer, 2 in the state dict\n"
+            "  wrong shape: groups.0.eps is a number, [2] in the state dict\n"
+            "  missing: groups.0.maximize\n"
+            "  wrong value: groups.0.lr must be in [0, inf), got -1\n"
+            "  wrong value: groups.0.betas.second must be in [0, 1), got 1\n"
+            "  wrong value: groups.0.amsgrad must be whole, got 0.5\n"
             "  wrong shape: 0.exp_avg_sq is [3, 2] in the optimizer, [2, 3] in the state dict\n"
             "  missing: 0.step []\n"
+            "  missing: 0.max_exp_avg_sq [3, 2]\n"
+            "  unexpected: groups.1.lr []\n"
             "  unexpected: 1.momentum_buffer [5]");
-  EXPECT_EQ(optimizer.state_dict().size(), 1u);
+  EXPECT_EQ(optimizer.state_dict().size(), 8u);
   EXPECT_EQ(optimizer.lr(), 0.05);
 }
 
@@ -315,6 +331,7 @@ TEST(Optimizer, RefusesBadArguments) {
             "Adam: parameter 0 does not require a gradient");
   EXPECT_EQ(message_of([&] { optim::Adam({p * 2}); }),
             "Adam: parameter 0 is not a leaf: it was computed from other tensors");
+  EXPECT_EQ(message_of([&] { optim::Adam({p, p}); }), "Adam: parameter 1 is there already");
 }
 
 TEST(Optimizer, TrainsXor) {

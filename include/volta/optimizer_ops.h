@@ -1,8 +1,10 @@
 // The fused optimizer updates: one recorded operation for all parameters, in place, on their
-// device. Parameters without a gradient are left alone. Each submits the step as one plan and
-// returns at once.
+// device. Parameters without a gradient are left alone. Each submits the step as one plan, unless
+// told that more of it follows, and returns at once. Numbers are arguments of the plan: new ones
+// replay it.
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "volta/tensor.h"
@@ -17,8 +19,9 @@ struct ScaledStep {
 
 struct SgdUpdate {
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;
+  bool nesterov = false, maximize = false;
   ScaledStep scaled = {};
+  bool submits = true;
 };
 // momentum: one buffer per parameter (ignored and may be empty when options.momentum == 0).
 VOLTA_API void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
@@ -27,12 +30,63 @@ VOLTA_API void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> mo
 struct AdamUpdate {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;  // AdamW
+  bool maximize = false;
+  std::span<Tensor> largest = {};  // AMSGrad's second moments; empty: plain Adam
   ScaledStep scaled = {};
+  bool submits = true;
 };
 // first, second: moments of each parameter's shape; steps: one f32 scalar tensor per parameter.
 VOLTA_API void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
                          std::span<Tensor> second, std::span<Tensor> steps,
                          const AdamUpdate& options, Place place = Place::here());
+
+struct RmspropUpdate {
+  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
+  bool maximize = false;
+  std::span<Tensor> averages = {};  // of the gradients, where they are subtracted; or empty
+  std::span<Tensor> buffers = {};   // of the momentum; empty: none
+  ScaledStep scaled = {};
+  bool submits = true;
+};
+// squares: the running averages of squared gradients.
+VOLTA_API void rmsprop_step(std::span<const Tensor> parameters, std::span<Tensor> squares,
+                            const RmspropUpdate& options, Place place = Place::here());
+
+struct AdagradUpdate {
+  double lr = 1e-2, lr_decay = 0, weight_decay = 0, eps = 1e-10;
+  bool maximize = false;
+  ScaledStep scaled = {};
+  bool submits = true;
+};
+// sums: of squared gradients; steps: one f32 scalar tensor per parameter.
+VOLTA_API void adagrad_step(std::span<const Tensor> parameters, std::span<Tensor> sums,
+                            std::span<Tensor> steps, const AdagradUpdate& options,
+                            Place place = Place::here());
+
+struct LionUpdate {
+  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  ScaledStep scaled = {};
+  bool submits = true;
+};
+VOLTA_API void lion_step(std::span<const Tensor> parameters, std::span<Tensor> averages,
+                         const LionUpdate& options, Place place = Place::here());
+
+struct MuonUpdate {
+  double lr = 1e-3, weight_decay = 0.1, momentum = 0.95;
+  bool nesterov = true;
+  std::array<double, 3> coefficients = {3.4445, -4.7750, 2.0315};
+  double eps = 1e-7;
+  int steps = 5;               // of the Newton–Schulz iteration
+  bool matches_adamw = false;  // the learning rate times 0.2 sqrt(max(a, b)) for a matrix [a, b]
+  ScaledStep scaled = {};
+  bool submits = true;
+};
+// Parameters are matrices; momentum: one buffer of each one's shape.
+VOLTA_API void muon_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
+                         const MuonUpdate& options, Place place = Place::here());
+
+// Equal for handles of one variable, which an update would change twice.
+VOLTA_API const void* variable_of(const Tensor& tensor);
 
 // One number over all elements of all tensors, floats on one device: a pending scalar, without
 // history, in few kernels however many tensors there are.

@@ -121,8 +121,13 @@ enum class OpId : std::uint16_t {
   cumsum,          // (axis, reverse)
   fold,            // (axis, step): windows added up where they lay; the gradient of unfold
   sort,            // (count, descending) along the last axis: values, positions
-  sgd,             // (parameters, momentum, nesterov, decay, first step, under GradScaler)
-  adam,            // (parameters, decay, under GradScaler)
+  // Updates of all parameters (expand_optimizer.cpp): (parameters, choices..., under GradScaler)
+  sgd,      // momentum, nesterov, decay, dampening, first step, maximize
+  adam,     // decay, amsgrad, maximize
+  rmsprop,  // decay, centered, momentum, maximize
+  adagrad,  // decay, maximize
+  lion,     // decay
+  muon,     // nesterov, iterations, learning rates as AdamW's
   // Of all elements of all inputs.
   any_nonfinite,  // 1 if one is infinite or NaN, else 0
   total_norm,     // (bits of p)

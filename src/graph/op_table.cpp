@@ -163,6 +163,10 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::sort, "sort", kSavesAuxiliary, vjp::sort, expand::sort);
   row(OpId::sgd, "sgd", kSavesNothing, nullptr, expand::sgd);
   row(OpId::adam, "adam", kSavesNothing, nullptr, expand::adam);
+  row(OpId::rmsprop, "rmsprop", kSavesNothing, nullptr, expand::rmsprop);
+  row(OpId::adagrad, "adagrad", kSavesNothing, nullptr, expand::adagrad);
+  row(OpId::lion, "lion", kSavesNothing, nullptr, expand::lion);
+  row(OpId::muon, "muon", kSavesNothing, nullptr, expand::muon);
   row(OpId::any_nonfinite, "any_nonfinite", kSavesNothing, nullptr, expand::any_nonfinite);
   row(OpId::total_norm, "total_norm", kSavesNothing, nullptr, expand::total_norm);
   // What Autocast makes of them: PyTorch's lists, and what volta/autocast.h adds to them.

@@ -31,6 +31,7 @@ struct Update {
   std::vector<Shape> shapes;
   std::vector<DType> dtypes;
   std::vector<std::size_t> chosen;  // numbers of the parameters
+  std::vector<std::int64_t> attrs;
 
   void clear() {
     inputs.clear();
@@ -48,11 +49,11 @@ struct Update {
   }
   // Appends the numbers of the formula, which live until the update is recorded, and what
   // GradScaler gives.
-  void record(OpId op, std::initializer_list<double> numbers, std::span<const std::int64_t> attrs,
+  void record(OpId op, std::span<const double> numbers, std::span<const std::int64_t> attrs,
               const ScaledStep& scaled, DType dtype, DeviceEntry& entry, Place place) {
     const std::size_t first = inputs.size(), end = first + numbers.size();
     for (const double value : numbers) {
-      inputs.push_back(graph::make_constant(value, 0, Shape{}, dtype, entry));
+      inputs.push_back(graph::make_constant(argument(value), 0, Shape{}, dtype, entry));
     }
     const auto drop_numbers = [&] {
       for (std::size_t i = first; i < end; ++i) graph::unhold(inputs[i]);
@@ -74,6 +75,12 @@ struct Update {
   }
 
  private:
+  // Schedules pass through numbers that would be literals of the plan's key. The next one, or -0,
+  // is none, and the same number in f32.
+  static double argument(double value) {
+    if (!graph::is_key_literal(value)) return value;
+    return value == 0 ? -0.0 : std::nextafter(value, 0.0);
+  }
   static Tensor on_device(const Tensor& number, DeviceEntry& entry, Place place) {
     return number.defined() ? number.to(entry.device, place) : number;
   }
@@ -103,6 +110,10 @@ std::vector<Where> places(const char* op, std::span<const Tensor> parameters) {
     if (std::find(found.begin(), found.end(), where) == found.end()) found.push_back(where);
   }
   return found;
+}
+
+void submit_all(const std::vector<Where>& where) {
+  for (const Where& here : where) graph::submit(*here.first);
 }
 
 bool lives_at(const Tensor& parameter, const Where& where) {
@@ -143,11 +154,13 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
                                     uses_momentum,
                                     options.nesterov,
                                     options.weight_decay != 0,
+                                    options.dampening != 0,
                                     first,
+                                    options.maximize,
                                     scaling_of(options.scaled)};
-      update.record(OpId::sgd,
-                    {options.lr, options.momentum, 1 - options.dampening, options.weight_decay},
-                    attrs, options.scaled, here.second, *here.first, place);
+      const double numbers[] = {options.lr, options.momentum, 1 - options.dampening,
+                                options.weight_decay};
+      update.record(OpId::sgd, numbers, attrs, options.scaled, here.second, *here.first, place);
       std::size_t next = 0;
       for (const std::size_t i : update.chosen) {
         graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]), true);
@@ -161,48 +174,144 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
       }
     }
   }
-  for (const Where& here : where) graph::submit(*here.first);
+  if (options.submits) submit_all(where);
 }
 
-void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
-               std::span<Tensor> second, std::span<Tensor> steps, const AdamUpdate& options,
-               Place place) {
-  if (first.size() != parameters.size() || second.size() != parameters.size() ||
-      steps.size() != parameters.size()) {
-    throw ArgumentError(fmt::format("adam: state for {}, {} and {} of {} parameters", first.size(),
-                                    second.size(), steps.size(), parameters.size()));
+namespace {
+
+// States of one kind, one per parameter.
+struct StateList {
+  const char* what;
+  std::span<Tensor> tensors;
+  bool is_count = false;  // an f32 scalar, otherwise of the parameter's shape
+};
+
+// An update of which every parameter has the same states: values and states are assigned what the
+// operation gives, in this order.
+struct Formula {
+  OpId op;
+  const char* name;
+  std::span<const StateList> states;
+  std::span<const double> numbers;
+  std::span<const std::int64_t> flags;  // between the number of parameters and the scaling
+  const ScaledStep& scaled;
+  bool submits;
+};
+
+void check_states(const Formula& formula, std::size_t parameters) {
+  for (const StateList& list : formula.states) {
+    if (list.tensors.size() != parameters) {
+      throw ArgumentError(fmt::format("{}: {} for {} of {} parameters", formula.name, list.what,
+                                      list.tensors.size(), parameters));
+    }
   }
-  const std::vector<Where> where = places("adam", parameters);
+}
+
+void step(const Formula& formula, std::span<const Tensor> parameters, Place place) {
+  check_states(formula, parameters.size());
+  const std::vector<Where> where = places(formula.name, parameters);
   Update& update = update_of_thread();
   for (const Where& here : where) {
     update.clear();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (!lives_at(parameters[i], here)) continue;
       update.chosen.push_back(i);
-      update.input("adam", parameters[i], "a parameter");
-      update.input("adam", graph::TensorAccess::variable(parameters[i])->grad, "a gradient");
-      update.input("adam", first[i], "a first moment");
-      update.input("adam", second[i], "a second moment");
-      update.input("adam", steps[i], "a step count");
-      for (int k = 0; k < 3; ++k) update.output(parameters[i].shape(), here.second);
-      update.output(Shape{}, DType::f32);
-    }
-    const std::int64_t decay = options.weight_decay == 0 ? 0 : options.decoupled ? 2 : 1;
-    const std::int64_t attrs[] = {static_cast<std::int64_t>(update.chosen.size()), decay,
-                                  scaling_of(options.scaled)};
-    update.record(OpId::adam,
-                  {options.lr, 1 - options.beta1, options.beta2, 1 - options.beta2, options.eps,
-                   options.weight_decay, std::log(options.beta1), std::log(options.beta2)},
-                  attrs, options.scaled, here.second, *here.first, place);
-    std::size_t next = 0;
-    for (const std::size_t i : update.chosen) {
-      for (const Tensor* variable : {&parameters[i], &std::as_const(first[i]),
-                                     &std::as_const(second[i]), &std::as_const(steps[i])}) {
-        graph::assign_node(*variable, graph::Held::adopt(update.outputs[next++]), true);
+      update.input(formula.name, parameters[i], "a parameter");
+      update.input(formula.name, graph::TensorAccess::variable(parameters[i])->grad, "a gradient");
+      update.output(parameters[i].shape(), here.second);
+      for (const StateList& list : formula.states) {
+        update.input(formula.name, list.tensors[i], list.what);
+        update.output(list.is_count ? Shape{} : parameters[i].shape(),
+                      list.is_count ? DType::f32 : here.second);
       }
     }
+    update.attrs.assign(1, static_cast<std::int64_t>(update.chosen.size()));
+    update.attrs.insert(update.attrs.end(), formula.flags.begin(), formula.flags.end());
+    update.attrs.push_back(scaling_of(formula.scaled));
+    update.record(formula.op, formula.numbers, update.attrs, formula.scaled, here.second,
+                  *here.first, place);
+    std::size_t next = 0;
+    for (const std::size_t i : update.chosen) {
+      graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]), true);
+      for (const StateList& list : formula.states)
+        graph::assign_node(list.tensors[i], graph::Held::adopt(update.outputs[next++]), true);
+    }
   }
-  for (const Where& here : where) graph::submit(*here.first);
+  if (formula.submits) submit_all(where);
+}
+
+}  // namespace
+
+void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
+               std::span<Tensor> second, std::span<Tensor> steps, const AdamUpdate& options,
+               Place place) {
+  const bool amsgrad = !options.largest.empty();
+  const StateList states[] = {{"first moments", first},
+                              {"second moments", second},
+                              {"step counts", steps, true},
+                              {"largest second moments", options.largest}};
+  const double numbers[] = {
+      options.lr,  1 - options.beta1,    options.beta2,           1 - options.beta2,
+      options.eps, options.weight_decay, std::log(options.beta1), std::log(options.beta2)};
+  const std::int64_t decay = options.weight_decay == 0 ? 0 : options.decoupled ? 2 : 1;
+  const std::int64_t flags[] = {decay, amsgrad, options.maximize};
+  step({OpId::adam, "adam", std::span(states).first(amsgrad ? 4 : 3), numbers, flags,
+        options.scaled, options.submits},
+       parameters, place);
+}
+
+void rmsprop_step(std::span<const Tensor> parameters, std::span<Tensor> squares,
+                  const RmspropUpdate& options, Place place) {
+  const bool centered = !options.averages.empty(), momentum = !options.buffers.empty();
+  std::vector<StateList> states = {{"averages of squares", squares}};
+  if (centered) states.push_back({"averages of gradients", options.averages});
+  if (momentum) states.push_back({"momentum buffers", options.buffers});
+  const double numbers[] = {options.lr,  options.alpha,    1 - options.alpha,
+                            options.eps, options.momentum, options.weight_decay};
+  const std::int64_t flags[] = {options.weight_decay != 0, centered, momentum, options.maximize};
+  step({OpId::rmsprop, "rmsprop", states, numbers, flags, options.scaled, options.submits},
+       parameters, place);
+}
+
+void adagrad_step(std::span<const Tensor> parameters, std::span<Tensor> sums,
+                  std::span<Tensor> steps, const AdagradUpdate& options, Place place) {
+  const StateList states[] = {{"sums of squares", sums}, {"step counts", steps, true}};
+  const double numbers[] = {options.lr, options.lr_decay, options.eps, options.weight_decay};
+  const std::int64_t flags[] = {options.weight_decay != 0, options.maximize};
+  step({OpId::adagrad, "adagrad", states, numbers, flags, options.scaled, options.submits},
+       parameters, place);
+}
+
+void lion_step(std::span<const Tensor> parameters, std::span<Tensor> averages,
+               const LionUpdate& options, Place place) {
+  const StateList states[] = {{"averages of gradients", averages}};
+  const double numbers[] = {options.lr, 1 - options.beta1, 1 - options.beta2, options.weight_decay};
+  const std::int64_t flags[] = {options.weight_decay != 0};
+  step({OpId::lion, "lion", states, numbers, flags, options.scaled, options.submits}, parameters,
+       place);
+}
+
+void muon_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
+               const MuonUpdate& options, Place place) {
+  for (const Tensor& parameter : parameters) {
+    graph::require_defined("muon", parameter, "a parameter");
+    if (parameter.rank() != 2) {
+      throw ShapeError(
+          fmt::format("muon: a parameter is {}, no matrix", to_string(parameter.shape())));
+    }
+  }
+  const StateList states[] = {{"momentum buffers", momentum}};
+  const auto& [a, b, c] = options.coefficients;
+  const double numbers[] = {
+      options.lr, options.momentum, 1 - options.momentum, options.weight_decay, options.eps, a, b,
+      c};
+  const std::int64_t flags[] = {options.nesterov, options.steps, options.matches_adamw};
+  step({OpId::muon, "muon", states, numbers, flags, options.scaled, options.submits}, parameters,
+       place);
+}
+
+const void* variable_of(const Tensor& tensor) {
+  return tensor.defined() ? graph::TensorAccess::variable(tensor) : nullptr;
 }
 
 namespace {

@@ -149,6 +149,10 @@ void fold(plan::Lowering&);
 void sort(plan::Lowering&);
 void sgd(plan::Lowering&);
 void adam(plan::Lowering&);
+void rmsprop(plan::Lowering&);
+void adagrad(plan::Lowering&);
+void lion(plan::Lowering&);
+void muon(plan::Lowering&);
 void any_nonfinite(plan::Lowering&);
 void total_norm(plan::Lowering&);
 }  // namespace expand

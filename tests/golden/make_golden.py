@@ -16,7 +16,7 @@ import torch
 import golden
 
 FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "movement", "network",
-            "normalization", "pooling", "product", "promotion", "reduce"]
+            "normalization", "optim", "pooling", "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 

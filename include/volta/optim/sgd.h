@@ -1,6 +1,8 @@
 // SGD: stochastic gradient descent with momentum and weight decay.
 #pragma once
 
+#include <optional>
+
 #include "volta/optim/optimizer.h"
 
 namespace volta::optim {
@@ -11,17 +13,28 @@ struct SGDOptions {
   double dampening = 0;
   double weight_decay = 0;
   bool nesterov = false;
+  bool maximize = false;
+};
+// Parameters, and what is different for them.
+struct SGDGroup {
+  std::vector<Tensor> parameters = {};
+  std::optional<double> lr = {}, momentum = {}, dampening = {}, weight_decay = {};
+  std::optional<bool> nesterov = {}, maximize = {};
 };
 
 class VOLTA_API SGD : public Optimizer {
  public:
   explicit SGD(std::vector<Tensor> parameters, SGDOptions options = {});
+  explicit SGD(std::vector<SGDGroup> groups, SGDOptions options = {});
+  void add_param_group(SGDGroup group);
 
  protected:
-  void update(std::span<const Tensor> parameters, States& states, Place place) override;
-  Tensor initial_state(std::size_t kind, const Tensor& parameter) const override;
+  void update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
+              Place place) override;
+  Tensor initial_state(const ParamGroup& group, std::size_t kind,
+                       const Tensor& parameter) const override;
   // The first gradient enters the buffer undampened: if its step is skipped, there is no buffer.
-  bool skips_on_device() const override { return options_.dampening == 0; }
+  bool skips_on_device() const override;
 
  private:
   SGDOptions options_;

@@ -1,0 +1,121 @@
+// Optimizer's state dict: the numbers of the groups and the states of the parameters.
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "volta/autograd.h"
+#include "volta/creation.h"
+#include "volta/error.h"
+#include "volta/optim/optimizer.h"
+
+namespace volta::optim {
+
+StateDict Optimizer::state_dict() const {
+  StateDict result;
+  const auto number = [&](std::size_t group, const char* name, double value) {
+    result.add(fmt::format("groups.{}.{}", group, name), scalar(value, {.dtype = DType::f64}));
+  };
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const ParamGroup& group = groups_[g];
+    number(g, "parameters", static_cast<double>(group.parameters().size()));
+    for (std::size_t i = 0; i < table_.rules.size(); ++i) number(g, table_.rules[i].name, group[i]);
+    if (group.initial_lr()) number(g, "initial_lr", *group.initial_lr());
+  }
+  std::size_t position = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    for (std::size_t i = 0; i < groups_[g].parameters().size(); ++i, ++position) {
+      for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+        const Tensor& state = states_[g][kind][i];
+        if (state.defined())
+          result.add(fmt::format("{}.{}", position, kinds_[kind].name), state.detach());
+      }
+    }
+  }
+  return result;
+}
+
+void Optimizer::load_state_dict(const StateDict& state) {
+  const NoGrad no_grad;
+  std::string problems;
+  std::set<std::string> known;
+  const auto number = [&](const std::string& name, bool optional = false) -> std::optional<double> {
+    known.insert(name);
+    const Tensor* value = state.find(name);
+    if (value == nullptr) {
+      if (!optional) problems += fmt::format("\n  missing: {}", name);
+    } else if (value->numel() != 1) {
+      problems += fmt::format("\n  wrong shape: {} is a number, {} in the state dict", name,
+                              to_string(value->shape()));
+    } else {
+      return value->item();
+    }
+    return std::nullopt;
+  };
+
+  std::vector<ParamGroup> groups = groups_;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    ParamGroup& group = groups[g];
+    const std::string prefix = fmt::format("groups.{}.", g);
+    const auto count = static_cast<double>(group.parameters().size());
+    const auto saved = number(prefix + "parameters");
+    if (saved && *saved != count) {
+      problems += fmt::format(
+          "\n  wrong value: {}parameters is {} in the optimizer, {} in the "
+          "state dict",
+          prefix, count, *saved);
+    }
+    for (std::size_t i = 0; i < table_.rules.size(); ++i) {
+      if (const auto value = number(prefix + table_.rules[i].name)) group.numbers_[i] = *value;
+    }
+    group.initial_lr_ = number(prefix + "initial_lr", true);
+    for (const std::string& problem : ParamGroup::problems_of(table_, group.numbers_))
+      problems += fmt::format("\n  wrong value: {}{}", prefix, problem);
+  }
+
+  std::vector<States> loaded;
+  std::size_t position = 0;
+  for (const ParamGroup& group : groups) {
+    States& states =
+        loaded.emplace_back(kinds_.size(), std::vector<Tensor>(group.parameters().size()));
+    for (std::size_t i = 0; i < group.parameters().size(); ++i, ++position) {
+      const auto key = [&](const StateKind& kind) {
+        return fmt::format("{}.{}", position, kind.name);
+      };
+      const bool present = std::any_of(kinds_.begin(), kinds_.end(),
+                                       [&](const auto& kind) { return state.contains(key(kind)); });
+      if (!present) continue;  // saved before the parameter's first step
+      const Tensor& parameter = group.parameters()[i];
+      for (std::size_t k = 0; k < kinds_.size(); ++k) {
+        const std::string name = key(kinds_[k]);
+        known.insert(name);
+        const Shape shape = kinds_[k].per_element ? parameter.shape() : Shape{};
+        const Tensor* value = state.find(name);
+        if (value == nullptr) {
+          const bool needed = kinds_[k].option == nullptr || group.get(kinds_[k].option) != 0;
+          if (needed) problems += fmt::format("\n  missing: {} {}", name, to_string(shape));
+        } else if (value->shape() != shape) {
+          problems +=
+              fmt::format("\n  wrong shape: {} is {} in the optimizer, {} in the state dict", name,
+                          to_string(shape), to_string(value->shape()));
+        } else {
+          const DType dtype = kinds_[k].per_element ? parameter.dtype() : DType::f32;
+          states[k][i] = value->detach().to(dtype).to(parameter.device());
+        }
+      }
+    }
+  }
+  for (const auto& [name, value] : state) {
+    if (!known.contains(name))
+      problems += fmt::format("\n  unexpected: {} {}", name, to_string(value.shape()));
+  }
+  if (!problems.empty()) {
+    throw ArgumentError(
+        fmt::format("{}: the state dict does not fit the optimizer{}", table_.optimizer, problems));
+  }
+  groups_ = std::move(groups);
+  states_ = std::move(loaded);
+}
+
+}  // namespace volta::optim
