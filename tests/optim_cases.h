@@ -118,14 +118,15 @@ inline const std::vector<Case>& all() {
 
 // A case under way: fresh parameters, and ten steps of given gradients.
 struct Training {
-  Tensors parameters, gradients;
+  Tensors parameters;
+  std::vector<std::vector<double>> gradients;  // of all steps
   Made optimizer;
 
   Training(const Case& c, const StateDict& golden, DType dtype = DType::f32) {
     for (int i = 0; golden.contains(key(c, "before", i)); ++i) {
       const Tensor before = golden.at(key(c, "before", i)).to(dtype);
       parameters.push_back(before.clone().detach().set_requires_grad());
-      gradients.push_back(golden.at(key(c, "gradients", i)).to(dtype));
+      gradients.push_back(golden.at(key(c, "gradients", i)).to_vector<double>());
     }
     optimizer = c.make(first_half(), second_half());
   }
@@ -136,7 +137,10 @@ struct Training {
   Tensors second_half() const { return {parameters.begin() + half(), parameters.end()}; }
   std::ptrdiff_t half() const { return static_cast<std::ptrdiff_t>(parameters.size() + 1) / 2; }
   Tensor gradient(std::size_t parameter, int step) const {
-    return gradients[parameter].narrow(0, step, 1).reshape(parameters[parameter].shape());
+    const Tensor& p = parameters[parameter];
+    const auto first = gradients[parameter].begin() + step * p.numel();
+    return from_vector(std::vector<double>(first, first + p.numel()), p.shape(),
+                       {.dtype = p.dtype(), .device = p.device()});
   }
   void steps(int from, int to) const {
     for (int step = from; step < to; ++step) {

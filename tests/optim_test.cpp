@@ -268,6 +268,7 @@ TEST(Optimizer, LoadingListsAllThatDoesNotFit) {
                                          {"groups.0.eps", ones({2})},
                                          {"groups.0.weight_decay", number(0)},
                                          {"groups.0.amsgrad", number(0.5)},
+                                         {"groups.0.initial_lr", number(-2)},
                                          {"groups.1.lr", number(1)},
                                          {"0.exp_avg", ones({3, 2})},
                                          {"0.exp_avg_sq", ones({2, 3})},
@@ -280,6 +281,7 @@ TEST(Optimizer, LoadingListsAllThatDoesNotFit) {
             "  wrong value: groups.0.lr must be in [0, inf), got -1\n"
             "  wrong value: groups.0.betas.second must be in [0, 1), got 1\n"
             "  wrong value: groups.0.amsgrad must be whole, got 0.5\n"
+            "  wrong value: groups.0.initial_lr must be in [0, inf), got -2\n"
             "  wrong shape: 0.exp_avg_sq is [3, 2] in the optimizer, [2, 3] in the state dict\n"
             "  missing: 0.step []\n"
             "  missing: 0.max_exp_avg_sq [3, 2]\n"

@@ -1,5 +1,6 @@
 // Optimizer's state dict: the numbers of the groups and the states of the parameters.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -72,6 +73,12 @@ void Optimizer::load_state_dict(const StateDict& state) {
     group.initial_lr_ = number(prefix + "initial_lr", true);
     for (const std::string& problem : ParamGroup::problems_of(table_, group.numbers_))
       problems += fmt::format("\n  wrong value: {}{}", prefix, problem);
+    const double initial = group.initial_lr_.value_or(0);
+    const bool good = initial >= 0 && std::isfinite(initial);
+    if (!good) {
+      problems +=
+          fmt::format("\n  wrong value: {}initial_lr must be in [0, inf), got {}", prefix, initial);
+    }
   }
 
   std::vector<States> loaded;
