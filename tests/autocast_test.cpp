@@ -146,6 +146,22 @@ TEST(Autocast, ResultsByClass) {
       {"log_softmax", [](const Tensor& x) { return log_softmax(x, 1); }},
       {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},
       {"group_norm", [](const Tensor& x) { return group_norm(x, 3); }},
+      {"l1_loss", [](const Tensor& x) { return l1_loss(x, x); }},
+      {"smooth_l1_loss", [](const Tensor& x) { return smooth_l1_loss(x, x); }},
+      {"huber_loss", [](const Tensor& x) { return huber_loss(x, x); }},
+      {"binary_cross_entropy", [](const Tensor& x) { return binary_cross_entropy(x, x); }},
+      {"binary_cross_entropy_with_logits",
+       [](const Tensor& x) {
+         return binary_cross_entropy_with_logits(x, x, {.weight = x[0], .pos_weight = x});
+       }},
+      {"kl_div", [](const Tensor& x) { return kl_div(x, x, {.log_target = true}); }},
+      {"gaussian_kl", [](const Tensor& x) { return gaussian_kl(x, x); }},
+      {"cross_entropy, probabilities",
+       [](const Tensor& x) { return cross_entropy(x, x, {.weight = x[0]}); }},
+      {"nll_loss",
+       [](const Tensor& x) {
+         return nll_loss(x, zeros({3}, {.dtype = DType::i64, .device = test_device()}));
+       }},
       {"logsumexp", [](const Tensor& x) { return logsumexp(x, 1); }},
       {"repeated pixels", [](const Tensor& x) { return interpolate(image(x), {.size = 6}); }},
       {"nearest", [](const Tensor& x) { return interpolate(image(x), {.size = 5}); }},
@@ -205,6 +221,9 @@ TEST(Autocast, ResultsByClass) {
     EXPECT_EQ(group_norm(half, 3, ones({3}, on_device())).dtype(), DType::f32);
     EXPECT_EQ(group_norm(single, 3, ones({3}, on_device(scope))).dtype(), DType::f32);
     EXPECT_EQ(mse_loss(half, single).dtype(), DType::f32);
+    EXPECT_EQ(l1_loss(single, half).dtype(), DType::f32);
+    EXPECT_EQ(binary_cross_entropy(half, half, {.weight = single}).dtype(), DType::f32);
+    EXPECT_EQ(cross_entropy(half, single).dtype(), DType::f32);
     EXPECT_EQ(dot(half.flatten(), single.flatten()).dtype(), DType::f32);
     const Tensor at = zeros({3, 3}, on_device(DType::i64));
     EXPECT_EQ(scatter_add(half, 0, at, single).dtype(), DType::f32);

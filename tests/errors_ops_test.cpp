@@ -116,11 +116,6 @@ TEST(Errors, UndefinedElsewhere) {
   expect<ArgumentError>([&] { embedding(x, none); }, "embedding: ids is not a tensor");
   expect<ArgumentError>([&] { layer_norm(none, {2}); }, "layer_norm: the input is not a tensor");
   expect<ArgumentError>([&] { dropout(none, 0.5); }, "dropout: the input is not a tensor");
-  expect<ArgumentError>([&] { mse_loss(none, x); }, "mse_loss: the input is not a tensor");
-  expect<ArgumentError>([&] { mse_loss(x, none); }, "mse_loss: the target is not a tensor");
-  expect<ArgumentError>([&] { cross_entropy(none, x); },
-                        "cross_entropy: the input is not a tensor");
-  expect<ArgumentError>([&] { cross_entropy(x, none); }, "cross_entropy: labels is not a tensor");
   expect<ArgumentError>([&] { softmax(none, 0); }, "softmax: the input is not a tensor");
   expect<ArgumentError>([&] { log_softmax(none, 0); }, "log_softmax: the input is not a tensor");
   expect<ArgumentError>([&] { none.sum(); }, "sum: the input is not a tensor");
@@ -420,28 +415,6 @@ TEST(Errors, Dropout) {
                         "dropout: p = nan is not in [0, 1]");
   expect<DTypeError>([&] { dropout(of(DType::i64, {2}), 0.5); },
                      "dropout: expected a floating-point tensor, got i64");
-}
-
-TEST(Errors, Losses) {
-  const Tensor x = f32({2, 3});
-  expect<ShapeError>([&] { mse_loss(x, f32({3})); },
-                     "mse_loss: input [2, 3] and target [3] differ in shape");
-  expect<DTypeError>([&] { mse_loss(of(DType::i64, {2}), f32({2})); },
-                     "mse_loss: expected a floating-point tensor, got i64");
-  const Tensor labels = of(DType::i64, {2});
-  expect<ShapeError>([&] { cross_entropy(f32({2}), labels); },
-                     "cross_entropy: logits [2] need [n, classes] and labels [2] need [n]");
-  expect<ShapeError>([&] { cross_entropy(x, of(DType::i64, {3})); },
-                     "cross_entropy: logits [2, 3] need [n, classes] and labels [3] need [n]");
-  expect<ShapeError>([&] { cross_entropy(x, of(DType::i64, {2, 1})); },
-                     "cross_entropy: logits [2, 3] need [n, classes] and labels [2, 1] need [n]");
-  expect<DTypeError>([&] { cross_entropy(x, f32({2})); },
-                     "cross_entropy: expected integer labels, got f32");
-  expect<DTypeError>([&] { cross_entropy(x, of(DType::boolean, {2})); },
-                     "cross_entropy: expected integer labels, got bool");
-  expect<DTypeError>([&] { cross_entropy(of(DType::i64, {2, 3}), labels); },
-                     "cross_entropy: expected a floating-point tensor, got i64");
-  expect<ShapeError>([&] { cross_entropy(f32({2, 0}), labels); }, "cross_entropy: no classes");
 }
 
 }  // namespace

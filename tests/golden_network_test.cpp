@@ -38,7 +38,7 @@ const std::vector<Operation>& operations() {
        }},
       {"cross_entropy", Precision::close,
        [](const Inputs& in, const Attributes& a) {
-         return cross_entropy(in[0], in[1], loss_options(a));
+         return cross_entropy(in[0], in[1], {.reduction = loss_options(a).reduction});
        }},
       conversion("float16", DType::f16),
       conversion("bfloat16", DType::bf16),

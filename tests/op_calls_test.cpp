@@ -273,8 +273,27 @@ std::vector<Call> networks() {
       VOLTA_CALL(layer_norm, ({kMatrix, value({3}), value({3})}),
                  layer_norm(in[0], {3}, in[1], in[2])),
       VOLTA_CALL(dropout, ({kMatrix}), dropout(in[0], 0.5)),
+  };
+}
+
+std::vector<Call> losses() {
+  const Input labels = index({2}), by_class = value({3});
+  return {
       VOLTA_BINARY(mse_loss),
-      VOLTA_CALL(cross_entropy, ({kMatrix, index({2})}), cross_entropy(in[0], in[1])),
+      VOLTA_BINARY(l1_loss),
+      VOLTA_BINARY(smooth_l1_loss),
+      VOLTA_BINARY(huber_loss),
+      VOLTA_CALL(binary_cross_entropy, ({kMatrix, kMatrix, by_class}),
+                 binary_cross_entropy(in[0], in[1], {.weight = in[2]})),
+      VOLTA_CALL(
+          binary_cross_entropy_with_logits, ({kMatrix, kMatrix, by_class, by_class}),
+          binary_cross_entropy_with_logits(in[0], in[1], {.weight = in[2], .pos_weight = in[3]})),
+      VOLTA_BINARY(kl_div),
+      VOLTA_CALL(kl_div, ({kMatrix, kMatrix}), kl_div(in[0], in[1], {.log_target = true})),
+      VOLTA_BINARY(gaussian_kl),
+      VOLTA_CALL(nll_loss, ({kMatrix, labels, by_class}),
+                 nll_loss(in[0], in[1], {.weight = in[2]})),
+      VOLTA_CALL(cross_entropy, ({kMatrix, labels}), cross_entropy(in[0], in[1])),
   };
 }
 
@@ -325,7 +344,7 @@ const std::vector<Call>& all() {
   static const std::vector<Call> calls = [] {
     std::vector<Call> every;
     for (const auto& family : {elementwise, movement, reductions, products, convolutions, pooling,
-                               attention, normalization, indexing, networks, methods}) {
+                               attention, normalization, indexing, networks, losses, methods}) {
       for (Call& one : family()) every.push_back(std::move(one));
     }
     return every;

@@ -234,7 +234,7 @@ const std::vector<Group>& public_operations() {
     const std::string types = tensor.substr(0, tensor.find("class VOLTA_API Tensor {"));
     std::vector<Group> groups;
     for (const char* header :
-         {"ops.h", "convolution.h", "pooling.h", "attention.h", "normalization.h"}) {
+         {"ops.h", "convolution.h", "pooling.h", "attention.h", "normalization.h", "losses.h"}) {
       for (Group& group :
            parse_header(read_source(std::string("include/volta/") + header), types)) {
         groups.push_back(std::move(group));

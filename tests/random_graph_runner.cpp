@@ -142,7 +142,7 @@ Tensor OnDevice::network(const Statement& s) {
     case Op::mse_loss:
       return mse_loss(x, in(s, 1), loss);
     default:
-      return cross_entropy(x, in(s, 1), loss);
+      return cross_entropy(x, in(s, 1), {.reduction = loss.reduction});
   }
 }
 

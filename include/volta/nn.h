@@ -8,6 +8,7 @@
 #include "volta/nn/init.h"
 #include "volta/nn/layer_norm.h"
 #include "volta/nn/linear.h"
+#include "volta/nn/loss.h"
 #include "volta/nn/module.h"
 #include "volta/nn/parameter.h"
 #include "volta/nn/sequential.h"

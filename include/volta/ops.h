@@ -278,15 +278,4 @@ VOLTA_API Tensor dropout(const Tensor& x, double p, bool training = true,
 VOLTA_API Tensor dropout(const Tensor& x, double p, bool training, const Generator& generator,
                          Place place = Place::here());
 
-// ---- Losses.
-enum class Reduction : std::uint8_t { none, mean, sum };
-struct LossOptions {
-  Reduction reduction = Reduction::mean;
-};
-VOLTA_API Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options = {},
-                          Place place = Place::here());
-// logits [n, classes] and labels [n] of an integer dtype.
-VOLTA_API Tensor cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options = {},
-                               Place place = Place::here());
-
 }  // namespace volta

@@ -17,6 +17,7 @@
 #include "volta/indexing.h"
 #include "volta/io.h"
 #include "volta/log.h"
+#include "volta/losses.h"
 #include "volta/nn.h"
 #include "volta/normalization.h"
 #include "volta/ops.h"

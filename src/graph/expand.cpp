@@ -4,7 +4,6 @@
 
 #include "graph/expand.h"
 #include "graph/rules.h"
-#include "volta/ops.h"
 
 namespace volta::graph::expand {
 
@@ -12,28 +11,6 @@ using kernel::ReduceOp;
 using kernel::ScalarOp;
 using plan::Expr;
 using plan::Lowering;
-
-namespace {
-
-std::vector<std::int64_t> all_axes(const Shape& shape) {
-  std::vector<std::int64_t> axes(static_cast<std::size_t>(shape.rank()));
-  std::iota(axes.begin(), axes.end(), 0);
-  return axes;
-}
-
-Expr reduced(Lowering& l, Expr losses, std::int64_t reduction) {
-  switch (static_cast<Reduction>(reduction)) {
-    case Reduction::none:
-      return losses;
-    case Reduction::sum:
-      return l.reduce(ReduceOp::Sum, losses, all_axes(losses.shape()));
-    case Reduction::mean:
-      break;
-  }
-  return mean_over(l, losses, all_axes(losses.shape()), false);
-}
-
-}  // namespace
 
 // Sums over the axes that broadcasting added or stretched.
 void sum_to(Lowering& l) {
@@ -51,28 +28,6 @@ void linear(Lowering& l) {
   Expr y = l.matmul(l.in(0), l.in(1), false, true, l.attrs()[0] != 0);
   if (l.inputs() > 2) y = y + l.in(2);
   l.out(y);
-}
-
-void mse_loss(Lowering& l) {
-  const Expr d = l.in(0) - l.in(1);
-  l.out(reduced(l, d * d, l.attrs()[0]));
-}
-
-// Per row: log sum exp minus the label's logit. Results: the loss, the largest logits, the
-// logarithms of the sums of exponentials without them.
-void cross_entropy(Lowering& l) {
-  const Expr x = l.in(0);
-  const std::int64_t n = x.shape()[0], classes = x.shape()[1], axis = 1;
-  const Expr label = l.reshape(l.bounded(l.in(1), classes, l.next_site()), {n, 1});
-  const Expr largest = l.reduce(ReduceOp::Max, x, {&axis, 1}, true);
-  const Expr sum = l.reduce(ReduceOp::Sum, l.unary(ScalarOp::exp, x - largest), {&axis, 1});
-  const Expr hot = l.binary(ScalarOp::eq, l.iota({n, classes}, 1), label);
-  const Expr picked = l.reduce(ReduceOp::Sum, l.where(hot, x, literal(l, 0, x)), {&axis, 1});
-  // The two are not added up: among large logits the logarithm would be lost.
-  const Expr top = l.reshape(largest, {n}), log_sum = l.unary(ScalarOp::log, sum);
-  l.out(0, reduced(l, (top - picked) + log_sum, l.attrs()[0]));
-  l.out(1, top);
-  l.out(2, log_sum);
 }
 
 // x, eps, weight, bias

@@ -88,8 +88,11 @@ enum class OpId : std::uint16_t {
   attention,       // q, k, v, scale, mask, seed, offset, p: output, logs of sums of exponentials
   attention_grad,  // (..., wanted) the same, output, logs, gradient: those wanted of q, k, v, mask
   mse_loss,        // (reduction)
-  cross_entropy,   // (reduction): loss, largest logit, log of the sum of exponentials without it
-  layer_norm,      // (axes): output, mean, reciprocal deviation
+  // (reduction, which) x, labels or probabilities, weight, smoothing, label that is ignored: loss,
+  // largest logit, log of the sum of exponentials without it, total weight; graph/class_loss.h
+  cross_entropy,
+  nll_loss,    // (reduction, which) the same of log-probabilities: loss, total weight
+  layer_norm,  // (axes): output, mean, reciprocal deviation
   // Batch norm (expand_norm.cpp); of one that normalises by the batch, s below is the reciprocal
   // deviation, else the variance.
   batch_stats,      // x, eps, running mean, variance, momentum: mean, s, the running ones anew
@@ -139,6 +142,7 @@ inline bool checks_indices(OpId op) {
   switch (op) {
     case OpId::gather:
     case OpId::cross_entropy:
+    case OpId::nll_loss:
     case OpId::scatter_rows:
     case OpId::index:
     case OpId::index_sum:

@@ -127,8 +127,9 @@ constexpr std::array<Op, kOps> make_table() {
       expand::attention);
   row(OpId::attention_grad, "attention_grad", kSavesNothing, nullptr, expand::attention_grad);
   row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
-  row(OpId::cross_entropy, "cross_entropy", both | kSavesAuxiliary, vjp::cross_entropy,
+  row(OpId::cross_entropy, "cross_entropy", 0x1Fu | kSavesAuxiliary, vjp::cross_entropy,
       expand::cross_entropy);
+  row(OpId::nll_loss, "nll_loss", 0x1Eu | kSavesAuxiliary, vjp::nll_loss, expand::nll_loss);
   row(OpId::layer_norm, "layer_norm", both | kSavesInput2 | kSavesAuxiliary, vjp::layer_norm,
       expand::layer_norm);
   row(OpId::batch_stats, "batch_norm", kSavesNothing, nullptr, expand::batch_stats);
@@ -181,6 +182,11 @@ constexpr std::array<Op, kOps> make_table() {
         OpId::sum,        OpId::prod,      OpId::mean,          OpId::var,        OpId::std,
         OpId::norm,       OpId::logsumexp, OpId::cumsum,        OpId::softmax,    OpId::log_softmax,
         OpId::layer_norm, OpId::mse_loss,  OpId::cross_entropy, OpId::square}) {
+    table[static_cast<std::size_t>(id)].autocast = AutocastRule::full;
+  }
+  for (const OpId id : {OpId::l1_loss, OpId::smooth_l1_loss, OpId::huber_loss,
+                        OpId::binary_cross_entropy, OpId::binary_cross_entropy_with_logits,
+                        OpId::kl_div, OpId::kl_div_log, OpId::gaussian_kl, OpId::nll_loss}) {
     table[static_cast<std::size_t>(id)].autocast = AutocastRule::full;
   }
   return table;

@@ -1,4 +1,4 @@
-// Operations networks are made of: embedding, normalisation, dropout, losses.
+// Operations networks are made of: embedding, normalisation, dropout.
 #include <fmt/format.h>
 
 #include "graph/apply.h"
@@ -93,53 +93,6 @@ Tensor dropout(const Tensor& x, double p, bool training, const Generator& genera
   const Tensor inputs[4] = {x, word(random.seed), word(random.offset),
                             graph::number(p, DType::f32, x.device())};
   return apply(OpId::dropout, inputs, {}, x.shape(), x.dtype(), place);
-}
-
-Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options, Place place) {
-  graph::require_floating("mse_loss", input);
-  graph::require_defined("mse_loss", target, "the target");
-  if (const auto wanted = graph::autocast_dtype(OpId::mse_loss, {&input, &target})) {
-    return mse_loss(graph::autocast(input, *wanted, place), graph::autocast(target, *wanted, place),
-                    options, place);
-  }
-  const graph::Node &x = *graph::node_of(input), &y = *graph::node_of(target);
-  if (x.shape != y.shape) {
-    throw ShapeError(fmt::format("mse_loss: input {} and target {} differ in shape",
-                                 to_string(x.shape), to_string(y.shape)));
-  }
-  if (y.dtype != x.dtype) return mse_loss(input, target.to(x.dtype, place), options, place);
-  if (!graph::on_one_device({input, target})) {
-    Tensor inputs[2] = {input, target};
-    graph::agree_on_device("mse_loss", inputs, place);
-    return mse_loss(inputs[0], inputs[1], options, place);
-  }
-  const auto reduction = static_cast<std::int64_t>(options.reduction);
-  const Shape scalar;
-  return apply(OpId::mse_loss, {input, target}, {reduction},
-               options.reduction == Reduction::none ? x.shape : scalar, x.dtype, place);
-}
-
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options, Place place) {
-  graph::require_floating("cross_entropy", logits);
-  graph::require_defined("cross_entropy", labels, "labels");
-  if (logits.rank() != 2 || labels.shape() != Shape{logits.shape()[0]}) {
-    throw ShapeError(
-        fmt::format("cross_entropy: logits {} need [n, classes] and labels {} need [n]",
-                    to_string(logits.shape()), to_string(labels.shape())));
-  }
-  if (!is_integral(labels.dtype()) || labels.dtype() == DType::boolean) {
-    graph::throw_dtype("cross_entropy", labels.dtype(), "integer labels");
-  }
-  if (logits.shape()[1] == 0) throw ShapeError("cross_entropy: no classes");
-  Tensor inputs[2] = {logits, labels.dtype() == DType::i64 ? labels : labels.to(DType::i64, place)};
-  graph::agree_on_device("cross_entropy", inputs, place);
-  const std::int64_t n = logits.shape()[0];
-  const auto reduction = static_cast<std::int64_t>(options.reduction);
-  const Shape shapes[3] = {options.reduction == Reduction::none ? Shape{n} : Shape{}, Shape{n},
-                           Shape{n}};
-  const DType inner = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const DType dtypes[3] = {logits.dtype(), inner, inner};
-  return apply_multi(OpId::cross_entropy, inputs, {&reduction, 1}, shapes, dtypes, place)[0];
 }
 
 }  // namespace volta

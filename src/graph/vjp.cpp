@@ -1,6 +1,6 @@
 // Gradients in tensor operations: a gradient runs wherever its tensor lives. `g` is the gradient of
 // the output; results may have the broadcast shape and are summed back by the engine. Reductions
-// are in vjp_reduce.cpp, movement in vjp_movement.cpp.
+// are in vjp_reduce.cpp, movement in vjp_movement.cpp, losses in vjp_loss.cpp.
 #include "graph/vjp.h"
 
 #include <numbers>
@@ -11,15 +11,6 @@
 #include "volta/ops.h"
 
 namespace volta::graph::vjp {
-namespace {
-
-// factor * g / n for a mean, factor * g for a sum or no reduction.
-Tensor scaled(const Vjp& v, const Tensor& g, std::int64_t n, double factor = 1) {
-  if (v.attr(0) == static_cast<std::int64_t>(Reduction::mean)) factor /= static_cast<double>(n);
-  return factor == 1 ? g : g * factor;
-}
-
-}  // namespace
 
 void zero(Vjp& v) { v.give(0, filled(v.shape(0), 0, v.dtype(0), v.device(0))); }
 void neg(Vjp& v) { v.give(0, -v.gradient()); }
@@ -151,27 +142,6 @@ void linear(Vjp& v) {
   if (v.needs(0)) v.give(0, product(g, v.input(1), false, false, tf32, v.place()));
   if (v.needs(1)) v.give(1, product(g, v.input(0), true, false, tf32, v.place()));
   if (v.inputs() > 2 && v.needs(2)) v.give(2, g);
-}
-void mse_loss(Vjp& v) {
-  v.widen();
-  const Tensor d = (v.input(0) - v.input(1)) * scaled(v, v.gradient(), v.shape(0).numel(), 2);
-  if (v.needs(0)) v.give(0, d);
-  if (v.needs(1)) v.give(1, -d);
-}
-// (softmax - one hot) times the gradient of each row's loss
-void cross_entropy(Vjp& v) {
-  v.widen();
-  const Tensor &logits = v.input(0), &labels = v.input(1);
-  const std::int64_t n = v.shape(0)[0], classes = v.shape(0)[1];
-  Tensor g = scaled(v, v.gradient(), n);
-  if (g.rank() == 1) g = reshape_to(g, {n, 1}, v.place());
-  const Tensor p = v.with_history() ? volta::softmax(logits, 1, v.place())
-                                    : (logits - reshape_to(v.auxiliary(0), {n, 1}, v.place()) -
-                                       reshape_to(v.auxiliary(1), {n, 1}, v.place()))
-                                          .exp();
-  const Tensor column = arange(classes, {.device = logits.device()}, v.place());
-  const Tensor hot = column.eq(reshape_to(labels, {n, 1}, v.place()));
-  v.give(0, volta::where(hot, p - 1, p) * g);
 }
 // x, eps, weight, bias; auxiliary: mean, reciprocal deviation r; h = (x - mean) r
 void layer_norm(Vjp& v) {

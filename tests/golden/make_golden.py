@@ -15,8 +15,8 @@ import torch
 
 import golden
 
-FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "movement", "network",
-            "normalization", "optim", "pooling", "product", "promotion", "reduce"]
+FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "losses", "movement",
+            "network", "normalization", "optim", "pooling", "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 

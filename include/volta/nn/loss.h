@@ -1,0 +1,92 @@
+// Losses as modules; each is the function of the same name in losses.h. Weights are buffers: they
+// move with the module and are part of its state.
+#pragma once
+
+#include "volta/losses.h"
+#include "volta/nn/module.h"
+
+namespace volta::nn {
+
+class VOLTA_API MSELoss : public Module {
+ public:
+  explicit MSELoss(LossOptions options = {}) : options_(options) {}
+  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+
+ private:
+  LossOptions options_;
+};
+
+class VOLTA_API L1Loss : public Module {
+ public:
+  explicit L1Loss(LossOptions options = {}) : options_(options) {}
+  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+
+ private:
+  LossOptions options_;
+};
+
+class VOLTA_API SmoothL1Loss : public Module {
+ public:
+  explicit SmoothL1Loss(SmoothL1LossOptions options = {}) : options_(options) {}
+  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+
+ private:
+  SmoothL1LossOptions options_;
+};
+
+class VOLTA_API HuberLoss : public Module {
+ public:
+  explicit HuberLoss(HuberLossOptions options = {}) : options_(options) {}
+  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+
+ private:
+  HuberLossOptions options_;
+};
+
+class VOLTA_API BCELoss : public Module {
+ public:
+  explicit BCELoss(BinaryCrossEntropyOptions options = {});
+  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+
+ private:
+  BinaryCrossEntropyOptions options_;
+};
+
+class VOLTA_API BCEWithLogitsLoss : public Module {
+ public:
+  explicit BCEWithLogitsLoss(BinaryCrossEntropyWithLogitsOptions options = {});
+  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+
+ private:
+  BinaryCrossEntropyWithLogitsOptions options_;
+};
+
+class VOLTA_API KLDivLoss : public Module {
+ public:
+  explicit KLDivLoss(KLDivOptions options = {}) : options_(options) {}
+  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+
+ private:
+  KLDivOptions options_;
+};
+
+class VOLTA_API NLLLoss : public Module {
+ public:
+  explicit NLLLoss(NLLLossOptions options = {});
+  Tensor operator()(const Tensor& log_probabilities, const Tensor& labels,
+                    Place place = Place::here());
+
+ private:
+  NLLLossOptions options_;
+};
+
+class VOLTA_API CrossEntropyLoss : public Module {
+ public:
+  explicit CrossEntropyLoss(CrossEntropyOptions options = {});
+  Tensor operator()(const Tensor& logits, const Tensor& target, Place place = Place::here());
+
+ private:
+  CrossEntropyOptions options_;
+};
+
+}  // namespace volta::nn

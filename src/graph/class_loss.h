@@ -1,0 +1,60 @@
+// How cross_entropy and nll_loss are recorded: attributes, inputs, and where the classes lie.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "volta/losses.h"
+#include "volta/shape.h"
+
+namespace volta::graph {
+
+// Inputs: logits or log-probabilities, target, then those there are of weight, smoothing and the
+// label that is ignored.
+struct ClassLoss {
+  static constexpr std::int64_t kWeighted = 1, kSmoothed = 2, kIgnoring = 4, kProbabilities = 8;
+
+  Reduction reduction;
+  bool weighted, smoothed, ignoring, probabilities;
+  int weight, smoothing, ignored;  // inputs
+
+  explicit ClassLoss(std::span<const std::int64_t> attrs)
+      : reduction(static_cast<Reduction>(attrs[0])),
+        weighted((attrs[1] & kWeighted) != 0),
+        smoothed((attrs[1] & kSmoothed) != 0),
+        ignoring((attrs[1] & kIgnoring) != 0),
+        probabilities((attrs[1] & kProbabilities) != 0),
+        weight(2),
+        smoothing(weight + weighted),
+        ignored(smoothing + smoothed) {}
+
+  // Whether the mean is over weights of labels, which are added up, rather than over rows.
+  bool has_total() const {
+    return reduction == Reduction::mean && (weighted || ignoring) && !probabilities;
+  }
+};
+
+// [n, classes, ...] or [classes].
+struct ClassAxis {
+  int axis;
+  std::int64_t classes;
+  Shape rows;      // without the classes
+  Shape kept;      // with 1 in their place
+  Shape by_class;  // 1 but for the classes
+
+  explicit ClassAxis(const Shape& shape) : axis(shape.rank() == 1 ? 0 : 1), classes(shape[axis]) {
+    std::vector<std::int64_t> without, one(shape.begin(), shape.end()),
+        only(static_cast<std::size_t>(shape.rank()), 1);
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (i != axis) without.push_back(shape[i]);
+    }
+    one[static_cast<std::size_t>(axis)] = 1;
+    only[static_cast<std::size_t>(axis)] = classes;
+    rows = Shape(without);
+    kept = Shape(one);
+    by_class = Shape(only);
+  }
+};
+
+}  // namespace volta::graph

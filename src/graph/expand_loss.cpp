@@ -1,0 +1,126 @@
+// Losses that are nodes of their own, in primitives; used when a plan is built.
+#include <numeric>
+
+#include "graph/class_loss.h"
+#include "graph/expand.h"
+#include "graph/rules.h"
+
+namespace volta::graph::expand {
+
+using kernel::ReduceOp;
+using kernel::ScalarOp;
+using plan::Expr;
+using plan::Lowering;
+
+namespace {
+
+Expr sum_of_all(Lowering& l, Expr x) {
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(x.shape().rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  return l.reduce(ReduceOp::Sum, x, axes);
+}
+
+Expr reduced(Lowering& l, Expr losses, Reduction reduction) {
+  if (reduction == Reduction::none) return losses;
+  const Expr sum = sum_of_all(l, losses);
+  return reduction == Reduction::sum ? sum : sum / l.size(losses.shape().numel(), losses.dtype());
+}
+
+// Labels of rows, and what is read at them.
+struct Labels {
+  Lowering& l;
+  const ClassLoss& spec;
+  const ClassAxis& at;
+  Expr label, is_kept;
+
+  Labels(Lowering& lowering, const ClassLoss& loss, const ClassAxis& place)
+      : l(lowering), spec(loss), at(place) {
+    Expr given = l.in(1);
+    if (spec.ignoring) {
+      is_kept = l.binary(ScalarOp::ne, given, l.in(spec.ignored));
+      given = l.where(is_kept, given, l.constant(0, given.dtype()));
+    }
+    label = l.bounded(given, at.classes, l.next_site());
+  }
+
+  // The element of x [.., classes, ..] that each row's label names.
+  Expr picked(Expr x) const {
+    const std::int64_t axis = at.axis;
+    const Expr hot = l.binary(ScalarOp::eq, l.iota(x.shape(), at.axis), l.reshape(label, at.kept));
+    return l.reduce(ReduceOp::Sum, l.where(hot, x, literal(l, 0, x)), {&axis, 1});
+  }
+  Expr only_kept(Expr rows) const {
+    return spec.ignoring ? l.where(is_kept, rows, literal(l, 0, rows)) : rows;
+  }
+  Expr weights() const { return l.gather(l.in(spec.weight), label); }
+  // What a mean divides by.
+  Expr total(DType dtype) const {
+    return sum_of_all(l, only_kept(spec.weighted ? l.cast(weights(), dtype)
+                                                 : l.expand(l.constant(1, dtype), at.rows)));
+  }
+  // The results: the loss, and the total as the last where there is one.
+  void out(Expr losses, int total_number) const {
+    if (!spec.has_total()) return l.out(0, reduced(l, losses, spec.reduction));
+    const Expr divisor = total(losses.dtype());
+    l.out(0, sum_of_all(l, losses) / divisor);
+    l.out(total_number, divisor);
+  }
+};
+
+}  // namespace
+
+void mse_loss(Lowering& l) {
+  const Expr d = l.in(0) - l.in(1);
+  l.out(reduced(l, d * d, static_cast<Reduction>(l.attrs()[0])));
+}
+
+// Per row: log sum exp minus the label's logit, or what it is on average under the target's
+// probabilities. The largest logit and the logarithm are not added up: among large logits the
+// logarithm would be lost.
+void cross_entropy(Lowering& l) {
+  const ClassLoss spec(l.attrs());
+  const Expr x = l.in(0);
+  const ClassAxis at(x.shape());
+  const std::int64_t axis = at.axis;
+  const auto over_classes = [&](Expr each) { return l.reduce(ReduceOp::Sum, each, {&axis, 1}); };
+  const Expr largest = l.reduce(ReduceOp::Max, x, {&axis, 1}, true);
+  const Expr top = l.reshape(largest, at.rows);
+  const Expr log_sum = l.unary(ScalarOp::log, over_classes(l.unary(ScalarOp::exp, x - largest)));
+  const Expr one = literal(l, 1, x), classes = l.size(at.classes, x.dtype());
+  const Expr smoothing = spec.smoothed ? l.cast(l.in(spec.smoothing), x.dtype()) : Expr();
+  const Expr weight =
+      spec.weighted ? l.expand(l.reshape(l.in(spec.weight), at.by_class), x.shape()) : Expr();
+  l.out(1, top);
+  l.out(2, log_sum);
+  // Of all classes, each with its share of the row: share (log sum exp - x), added up.
+  const auto shared = [&](Expr share) {
+    return over_classes(share * (largest - x)) + log_sum * over_classes(share);
+  };
+  if (spec.probabilities) {
+    Expr share = l.in(1);
+    if (spec.smoothed) share = share * (one - smoothing) + smoothing / classes;
+    if (spec.weighted) share = share * weight;
+    return l.out(0, reduced(l, shared(share), spec.reduction));
+  }
+  const Labels labels(l, spec, at);
+  Expr losses = (top - labels.picked(x)) + log_sum;
+  if (spec.weighted) losses = losses * labels.weights();
+  if (spec.smoothed) {
+    const Expr others =
+        spec.weighted ? shared(weight) : over_classes(largest - x) + log_sum * classes;
+    losses = losses * (one - smoothing) + others * (smoothing / classes);
+  }
+  labels.out(labels.only_kept(losses), 3);
+}
+
+void nll_loss(Lowering& l) {
+  const ClassLoss spec(l.attrs());
+  const Expr x = l.in(0);
+  const ClassAxis at(x.shape());
+  const Labels labels(l, spec, at);
+  Expr losses = l.unary(ScalarOp::neg, labels.picked(x));
+  if (spec.weighted) losses = losses * labels.weights();
+  labels.out(labels.only_kept(losses), 1);
+}
+
+}  // namespace volta::graph::expand
