@@ -42,13 +42,15 @@ struct KLDivOptions {
 };
 struct NLLLossOptions {
   Reduction reduction = Reduction::mean;
-  Tensor weight = {};                                       // by class
-  std::optional<std::int64_t> ignore_index = std::nullopt;  // rows of this label have no loss
+  Tensor weight = {};  // by class
+  // Rows of this label have no loss; PyTorch's is -100 where none is named.
+  std::optional<std::int64_t> ignore_index = std::nullopt;
 };
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;
-  Tensor weight = {};                                       // by class
-  std::optional<std::int64_t> ignore_index = std::nullopt;  // rows of this label have no loss
+  Tensor weight = {};  // by class
+  // Rows of this label have no loss; PyTorch's is -100 where none is named.
+  std::optional<std::int64_t> ignore_index = std::nullopt;
   double label_smoothing = 0;  // the share of every target that all classes have in equal parts
 };
 
