@@ -36,10 +36,6 @@ Tensor entropy(const Inputs& in, const Attributes& a) {
 
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = {
-      {"mse_loss", Precision::close,
-       [](const Inputs& in, const Attributes& a) {
-         return mse_loss(in[0], in[1], {.reduction = reduction_of(a)});
-       }},
       {"l1_loss", Precision::close,
        [](const Inputs& in, const Attributes& a) {
          return l1_loss(in[0], in[1], {.reduction = reduction_of(a)});

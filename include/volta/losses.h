@@ -1,4 +1,4 @@
-// Losses as PyTorch's: each is one number, or one for each element or row.
+// Losses as PyTorch's, of elements or of rows, and what becomes of them: a mean, a sum, or each.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,6 @@
 
 namespace volta {
 
-// What becomes of the losses of elements or rows.
 enum class Reduction : std::uint8_t {
   none,  // each by itself
   mean,  // of a weighted loss by class, over the weights of the labels
@@ -74,7 +73,8 @@ VOLTA_API Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
 VOLTA_API Tensor binary_cross_entropy_with_logits(
     const Tensor& input, const Tensor& target,
     const BinaryCrossEntropyWithLogitsOptions& options = {}, Place place = Place::here());
-// Of the target, probabilities, from the input, log-probabilities.
+// The divergence of the target, probabilities, from the input, log-probabilities. Where a target is
+// 0 its gradient is infinite.
 VOLTA_API Tensor kl_div(const Tensor& input, const Tensor& target, KLDivOptions options = {},
                         Place place = Place::here());
 // The divergence of normal distributions, of mean mu and variance exp(logvar), from the standard
