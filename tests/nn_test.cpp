@@ -18,7 +18,7 @@ namespace {
 struct Block : nn::Module {
   nn::Linear fc{3, 3};
   nn::Dropout drop{0.5};
-  Tensor count;
+  nn::Buffer count;
 
   Block() {
     add("fc", fc);

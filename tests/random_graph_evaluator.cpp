@@ -151,6 +151,16 @@ Ref Evaluator::created(const Statement& s) {
       break;
     }
     case Op::randint: {
+      if (s.number.value > 4096) {  // a long range: the remainder of 63 bits, two words of them
+        const std::uint64_t offset = take_random(2 * n),
+                            range = static_cast<std::uint64_t>(s.number.value);
+        for (std::size_t i = 0; i < value.at.size(); ++i) {
+          const std::uint64_t upper = philox_word(seed_, offset, 2 * i) & 0x7fffffffu;
+          value.at[i].v =
+              static_cast<double>((upper << 32 | philox_word(seed_, offset, 2 * i + 1)) % range);
+        }
+        break;
+      }
       const Array u = philox_uniform(seed_, take_random(n), s.dims, DType::f32);
       const Array scaled = binary(Op::mul, u, filled({}, s.number.value, DType::f32));
       value = cast(cast(unary(Op::floor, scaled), DType::i64), s.dtype);

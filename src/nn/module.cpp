@@ -3,96 +3,33 @@
 
 #include <algorithm>
 #include <set>
+#include <typeinfo>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "nn/module_state.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 
 namespace volta::nn {
 
-struct Module::State {
-  template <class T>
-  struct Named {
-    std::string name;
-    std::shared_ptr<T> value;
-  };
-  std::vector<Named<Parameter::Slot>> parameters;
-  std::vector<Named<Tensor>> buffers;
-  std::vector<Named<State>> children;
-  bool training = true;
-
-  // Calls visit(state) for this state and all below it.
-  template <class Visit>
-  void for_each(Visit&& visit) {
-    visit(*this);
-    for (const auto& child : children) child.value->for_each(visit);
+void Module::State::check_name(const char* op, const std::string& name) const {
+  if (name.empty() || name.find('.') != std::string::npos) {
+    throw ArgumentError(
+        fmt::format("{}: '{}' is no name: it must not be empty or contain a dot", op, name));
   }
-  // Calls visit(state, prefix) for this state and all below it, parents first, once for every name.
-  template <class Visit>
-  void walk(Visit&& visit, const std::string& prefix = "") {
-    visit(*this, prefix);
-    for (const auto& child : children) child.value->walk(visit, prefix + child.name + ".");
+  const auto is_called = [&](const auto& named) { return named.name == name; };
+  if (std::any_of(parameters.begin(), parameters.end(), is_called) ||
+      std::any_of(buffers.begin(), buffers.end(), is_called) ||
+      std::any_of(children.begin(), children.end(), is_called)) {
+    throw ArgumentError(fmt::format("{}: there is already a '{}'", op, name));
   }
-
-  struct Leaf {
-    std::string name;
-    Tensor* tensor;
-  };
-  // Every parameter and buffer under every name it has.
-  std::vector<Leaf> parameter_leaves() {
-    std::vector<Leaf> leaves;
-    walk([&](State& state, const std::string& prefix) {
-      for (auto& p : state.parameters) leaves.push_back({prefix + p.name, p.value->get()});
-    });
-    return leaves;
-  }
-  std::vector<Leaf> buffer_leaves() {
-    std::vector<Leaf> leaves;
-    walk([&](State& state, const std::string& prefix) {
-      for (auto& b : state.buffers) leaves.push_back({prefix + b.name, b.value.get()});
-    });
-    return leaves;
-  }
-  // In the order of a state dict: each module's parameters, then its buffers.
-  std::vector<Leaf> all_leaves() {
-    std::vector<Leaf> leaves;
-    walk([&](State& state, const std::string& prefix) {
-      for (auto& p : state.parameters) leaves.push_back({prefix + p.name, p.value->get()});
-      for (auto& b : state.buffers) leaves.push_back({prefix + b.name, b.value.get()});
-    });
-    return leaves;
-  }
-  static std::vector<Leaf> unique(std::vector<Leaf> leaves) {
-    std::set<const Tensor*> seen;
-    std::erase_if(leaves, [&](const Leaf& leaf) { return !seen.insert(leaf.tensor).second; });
-    return leaves;
-  }
-
-  bool reaches(const State* other) const {
-    return this == other || std::any_of(children.begin(), children.end(), [&](const auto& child) {
-             return child.value->reaches(other);
-           });
-  }
-
-  // A name becomes part of dotted keys, so it must be one of a kind and without dots.
-  void check_name(const char* op, const std::string& name) const {
-    if (name.empty() || name.find('.') != std::string::npos) {
-      throw ArgumentError(
-          fmt::format("{}: '{}' is no name: it must not be empty or contain a dot", op, name));
-    }
-    const auto is_called = [&](const auto& named) { return named.name == name; };
-    if (std::any_of(parameters.begin(), parameters.end(), is_called) ||
-        std::any_of(buffers.begin(), buffers.end(), is_called) ||
-        std::any_of(children.begin(), children.end(), is_called)) {
-      throw ArgumentError(fmt::format("{}: there is already a '{}'", op, name));
-    }
-  }
-};
+}
 
 Module::Module() : state_(std::make_shared<State>()) {}
-Module::Module(std::shared_ptr<State> state) : state_(std::move(state)) {}
+Module::Module(detail::Shared<State> state) : state_(std::move(state)) {}
+Module::Module(const Module& other) = default;
 Module::~Module() = default;
 
 Tensor Module::forward(const Tensor&) {
@@ -104,6 +41,7 @@ void Module::add(std::string name, const Module& child) {
   if (child.state_->reaches(state_.get())) {
     throw ArgumentError(fmt::format("add: '{}' contains the module it is added to", name));
   }
+  child.state_->type = &typeid(child);
   state_->children.push_back({std::move(name), child.state_});
 }
 
@@ -113,30 +51,33 @@ Parameter Module::add_parameter(std::string name, Tensor value) {
     throw ArgumentError(fmt::format("add_parameter: tensor '{}' is undefined", name));
   }
   value.set_requires_grad(true);
-  auto slot = std::make_shared<Parameter::Slot>(std::make_shared<Tensor>(std::move(value)));
+  detail::Shared<Parameter::Slot> slot(
+      std::make_shared<Parameter::Slot>(std::make_shared<Tensor>(std::move(value))));
   state_->parameters.push_back({std::move(name), slot});
   return Parameter(std::move(slot));
 }
 
-Tensor Module::add_buffer(std::string name, Tensor value) {
+Buffer Module::add_buffer(std::string name, const Tensor& value) {
   state_->check_name("add_buffer", name);
   if (!value.defined()) {
     throw ArgumentError(fmt::format("add_buffer: tensor '{}' is undefined", name));
   }
-  state_->buffers.push_back({std::move(name), std::make_shared<Tensor>(value)});
-  return value;
+  detail::Shared<Tensor> tensor(std::make_shared<Tensor>(value));
+  state_->buffers.push_back({std::move(name), tensor});
+  return Buffer(std::move(tensor));
 }
 
 void Module::replace_child(std::string_view name, const Module& member, const Module& child) {
   const auto found = std::find_if(state_->children.begin(), state_->children.end(),
                                   [&](const auto& named) { return named.name == name; });
-  if (found == state_->children.end() || found->value != member.state_) {
+  if (found == state_->children.end() || !(found->value == member.state_)) {
     throw ArgumentError(fmt::format("replace: the member was not added as '{}'", name));
   }
   if (child.state_->reaches(state_.get())) {
     throw ArgumentError(
         fmt::format("replace: the new '{}' contains the module it is put into", name));
   }
+  child.state_->type = &typeid(child);
   found->value = child.state_;
 }
 
@@ -165,7 +106,7 @@ std::vector<std::pair<std::string, Tensor>> Module::named_buffers() const {
 std::vector<std::pair<std::string, Module>> Module::named_modules() const {
   std::vector<std::pair<std::string, Module>> result;
   std::set<const State*> seen;
-  const auto visit = [&](const auto& self, const std::shared_ptr<State>& state,
+  const auto visit = [&](const auto& self, const detail::Shared<State>& state,
                          const std::string& name) -> void {
     if (!seen.insert(state.get()).second) return;
     result.emplace_back(name, Module(state));
@@ -175,6 +116,17 @@ std::vector<std::pair<std::string, Module>> Module::named_modules() const {
   };
   visit(visit, state_, "");
   return result;
+}
+
+void Module::apply(const std::function<void(Module&)>& visit) {
+  std::set<const State*> seen;
+  const auto walk = [&](const auto& self, const detail::Shared<State>& state) -> void {
+    if (!seen.insert(state.get()).second) return;
+    for (const auto& child : state->children) self(self, child.value);
+    Module module(state);
+    visit(state == state_ ? *this : module);
+  };
+  walk(walk, state_);
 }
 
 StateDict Module::state_dict() const {
@@ -239,6 +191,10 @@ void Module::train(bool on) {
   state_->for_each([on](State& state) { state.training = on; });
 }
 
+void Module::requires_grad(bool on) {
+  for (const auto& leaf : state_->parameter_leaves()) leaf.tensor->set_requires_grad(on);
+}
+
 bool Module::is_training() const { return state_->training; }
 
 namespace {
@@ -280,6 +236,11 @@ void Module::to(DType dtype) {
     return leaf.tensor->dtype() == dtype || !is_floating(leaf.tensor->dtype());
   });
   convert_all(leaves, [&](const Tensor& value) { return value.to(dtype); });
+}
+
+void Module::to(Device device, DType dtype) {
+  to(dtype);
+  to(device);
 }
 
 Device Module::device() const {

@@ -1,8 +1,9 @@
-// Tying parameters.
+// Tying parameters, setting buffers.
 #include "volta/nn/parameter.h"
 
 #include <fmt/format.h>
 
+#include "volta/autograd.h"
 #include "volta/error.h"
 
 namespace volta::nn {
@@ -22,6 +23,17 @@ void Parameter::tie(const Parameter& other) {
                                  name_of(theirs.dtype())));
   }
   *slot_ = *other.slot_;
+}
+
+const Tensor& Buffer::operator*() const {
+  static const Tensor none;
+  return tensor_ ? *tensor_ : none;
+}
+
+void Buffer::set(const Tensor& value) const {
+  if (!defined()) throw ArgumentError("Buffer::set: the buffer is undefined");
+  NoGrad no_grad;
+  assign(*tensor_, value.detach());
 }
 
 }  // namespace volta::nn

@@ -1,9 +1,13 @@
 // Sequential.
 #include "volta/nn/sequential.h"
 
+#include <fmt/format.h>
+
+#include "volta/error.h"
+
 namespace volta::nn {
 
-Sequential::Sequential() : modules_(std::make_shared<std::vector<std::shared_ptr<Module>>>()) {}
+Sequential::Sequential() : modules_(std::make_shared<std::vector<detail::AnyModule>>()) {}
 
 Sequential::Sequential(std::initializer_list<Item> items) : Sequential() {
   for (const Item& item : items) append(item);
@@ -15,10 +19,18 @@ Sequential& Sequential::append(const Item& item) {
   return *this;
 }
 
+Module& Sequential::operator[](std::size_t position) const {
+  if (position >= size()) {
+    throw ArgumentError(
+        fmt::format("Sequential: there is no module {} among {}", position, size()));
+  }
+  return *(*modules_)[position];
+}
+
 Tensor Sequential::forward(const Tensor& x) {
   if (modules_->empty()) return x;
-  Tensor value = modules_->front()->forward(x);
-  for (std::size_t i = 1; i < modules_->size(); ++i) value = (*modules_)[i]->forward(value);
+  Tensor value = (*modules_->front())(x);
+  for (std::size_t i = 1; i < modules_->size(); ++i) value = (*(*modules_)[i])(value);
   return value;
 }
 

@@ -50,6 +50,7 @@ class VOLTA_API BCELoss : public Module {
 
  private:
   BinaryCrossEntropyOptions options_;
+  Buffer weight_;
 };
 
 class VOLTA_API BCEWithLogitsLoss : public Module {
@@ -59,6 +60,7 @@ class VOLTA_API BCEWithLogitsLoss : public Module {
 
  private:
   BinaryCrossEntropyWithLogitsOptions options_;
+  Buffer weight_, pos_weight_;
 };
 
 class VOLTA_API KLDivLoss : public Module {
@@ -78,6 +80,7 @@ class VOLTA_API NLLLoss : public Module {
 
  private:
   NLLLossOptions options_;
+  Buffer weight_;
 };
 
 class VOLTA_API CrossEntropyLoss : public Module {
@@ -87,6 +90,7 @@ class VOLTA_API CrossEntropyLoss : public Module {
 
  private:
   CrossEntropyOptions options_;
+  Buffer weight_;
 };
 
 }  // namespace volta::nn

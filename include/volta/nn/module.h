@@ -2,6 +2,8 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +15,8 @@
 #include "volta/dtype.h"
 #include "volta/io.h"
 #include "volta/nn/parameter.h"
+#include "volta/nn/shared.h"
+#include "volta/nn/summary.h"
 #include "volta/tensor.h"
 
 namespace volta::nn {
@@ -32,25 +36,36 @@ struct LoadReport {
 
 // A shared handle: copies have the same parameters, buffers, children and mode. A module of one's
 // own derives from Module, keeps its layers as members and adds each under a name in its
-// constructor.
+// constructor. Tensors it keeps besides parameters and buffers are not saved, moved or cloned.
 class VOLTA_API Module {
  public:
   Module();
-  Module(const Module&) = default;
+  Module(const Module& other);
   Module& operator=(const Module&) =
       delete;  // would leave the parent with the old one: use replace
   virtual ~Module();
 
   // Layers with other arguments define operator() instead.
   virtual Tensor forward(const Tensor& x);
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x);
+
+  // The name of its class, without those of Volta's namespaces: "Linear", "Sequential".
+  std::string kind() const;
 
   // ---- What is in it: its own first, then its children's, in the order they were added. Tensors
   // and modules reachable under several names are listed once, under the first.
   std::vector<Tensor> parameters() const;
   std::vector<std::pair<std::string, Tensor>> named_parameters() const;
   std::vector<std::pair<std::string, Tensor>> named_buffers() const;
-  std::vector<std::pair<std::string, Module>> named_modules() const;  // itself first, as ""
+  // Itself first, as "". They are handles to what the modules hold, without their forward passes.
+  std::vector<std::pair<std::string, Module>> named_modules() const;
+  // Calls `visit` for every module in it, children before their parents, once each.
+  void apply(const std::function<void(Module&)>& visit);
+  // Names, output shapes, parameters and operations of its layers for an input of that shape, as in
+  // eval mode. Nothing is computed.
+  Summary summary(const Shape& input, SummaryOptions options = {});
+  // The same of what `call` does with it, for other arguments than one tensor.
+  Summary summary(const std::function<void()>& call);
 
   // ---- State: parameters and buffers, under every name they have, with their values of now.
   StateDict state_dict() const;
@@ -62,11 +77,14 @@ class VOLTA_API Module {
   void zero_grad();
   void train(bool on = true);  // the mode of this module and all below it
   void eval() { train(false); }
+  // Whether parameters take gradients; without, they are left out of training.
+  void requires_grad(bool on = true);
   bool is_training() const;
 
   // Moves or converts in place, gradients included: other handles, such as an optimizer's, follow.
   void to(Device device);
   void to(DType dtype);  // floating parameters and buffers only
+  void to(Device device, DType dtype);
   // Where everything is; throws DeviceError naming the strays. The CPU if there is nothing.
   Device device() const;
 
@@ -75,7 +93,7 @@ class VOLTA_API Module {
   // The tensor is made to require a gradient.
   Parameter add_parameter(std::string name, Tensor value);
   // Saved and moved with the module, but not trained.
-  Tensor add_buffer(std::string name, Tensor value);
+  Buffer add_buffer(std::string name, const Tensor& value);
   // Puts `child` in place of the member added under that name.
   template <std::derived_from<Module> M>
   void replace(std::string_view name, M& member, const std::type_identity_t<M>& child) {
@@ -85,12 +103,25 @@ class VOLTA_API Module {
     std::construct_at(&member, std::move(copy));
   }
 
+  // For a layer with an operator() of its own: tells a summary in progress of a call.
+  void called(std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs) const;
+
  private:
   struct State;
-  explicit Module(std::shared_ptr<State> state);
+  class Watch;
+  explicit Module(detail::Shared<State> state);
   void replace_child(std::string_view name, const Module& member, const Module& child);
 
-  std::shared_ptr<State> state_;
+  detail::Shared<State> state_;
 };
+
+// A module like this one with parameters and buffers of its own; what was tied or shared inside it
+// is so in the copy. The class must be copyable and keep its modules, Parameters and Buffers by
+// value.
+template <std::derived_from<Module> M>
+M clone(const M& module) {
+  const detail::Cloning cloning;
+  return M(module);
+}
 
 }  // namespace volta::nn

@@ -1,8 +1,11 @@
-// Parameter: a module's handle to one of its trainable tensors.
+// Parameter and Buffer: a module's handles to its tensors, those that are trained and those that
+// are only kept.
 #pragma once
 
 #include <memory>
+#include <utility>
 
+#include "volta/nn/shared.h"
 #include "volta/tensor.h"
 
 namespace volta::nn {
@@ -13,7 +16,7 @@ class VOLTA_API Parameter {
  public:
   Parameter() = default;  // none, such as the bias of a layer without one
 
-  bool defined() const { return slot_ != nullptr; }
+  bool defined() const { return static_cast<bool>(slot_); }
   const Tensor& operator*() const { return slot_ ? **slot_ : none_; }
   const Tensor* operator->() const { return &**this; }
   operator const Tensor&() const { return **this; }  // NOLINT: implicit on purpose
@@ -24,11 +27,31 @@ class VOLTA_API Parameter {
 
  private:
   friend class Module;
-  using Slot = std::shared_ptr<Tensor>;  // tied slots hold the same Tensor
-  explicit Parameter(std::shared_ptr<Slot> slot) : slot_(std::move(slot)) {}
+  using Slot = detail::Shared<Tensor>;  // tied slots hold the same Tensor
+  explicit Parameter(detail::Shared<Slot> slot) : slot_(std::move(slot)) {}
 
   static const Tensor none_;
-  std::shared_ptr<Slot> slot_;
+  detail::Shared<Slot> slot_;
+};
+
+// A tensor that is saved and moved with its module but not trained, such as running statistics.
+class VOLTA_API Buffer {
+ public:
+  Buffer() = default;  // none
+
+  bool defined() const { return static_cast<bool>(tensor_); }
+  const Tensor& operator*() const;
+  const Tensor* operator->() const { return &**this; }
+  operator const Tensor&() const { return **this; }  // NOLINT: implicit on purpose
+
+  // Gives it another value of the same shape, dtype and device, detached; every handle sees it.
+  void set(const Tensor& value) const;
+
+ private:
+  friend class Module;
+  explicit Buffer(detail::Shared<Tensor> tensor) : tensor_(std::move(tensor)) {}
+
+  detail::Shared<Tensor> tensor_;
 };
 
 }  // namespace volta::nn
