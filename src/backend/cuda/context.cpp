@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <random>
 #include <utility>
+#include <vector>
 
 #include "volta/error.h"
 
@@ -254,6 +258,28 @@ double TimedEvent::seconds_since(const TimedEvent& earlier) const {
   context_.check(context_.driver().cuEventElapsedTime(&milliseconds, earlier.event_, event_),
                  "timing");
   return static_cast<double>(milliseconds) * 1e-3;
+}
+
+void fill_with_numbers(const Context& context, CUdeviceptr memory, std::size_t bytes) {
+  std::vector<std::uint16_t> numbers(std::min(bytes / 2, std::size_t{1} << 18));
+  std::minstd_rand random(1);
+  for (std::uint16_t& number : numbers) {
+    const auto bits = static_cast<std::uint32_t>(random());
+    number = static_cast<std::uint16_t>(0x3f00u | (bits >> 8 & 0xffu) | (bits >> 3 & 0x8000u));
+  }
+  std::size_t done = numbers.size() * 2;
+  const Driver& driver = context.driver();
+  context.check(driver.cuMemsetD8Async(memory, 0, bytes, context.stream()), "clearing memory");
+  if (done == 0) return;
+  context.check(driver.cuMemcpyHtoDAsync(memory, numbers.data(), done, context.stream()),
+                "filling memory");
+  while (done < bytes) {
+    const std::size_t more = std::min(done, bytes - done);
+    context.check(driver.cuMemcpyDtoDAsync(memory + done, memory, more, context.stream()),
+                  "filling memory");
+    done += more;
+  }
+  context.check(driver.cuStreamSynchronize(context.stream()), "filling memory");
 }
 
 }  // namespace volta::cuda

@@ -2,6 +2,7 @@
 // becomes of a device after a fault: it is lost, and every later call says so.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <mutex>
@@ -169,19 +170,31 @@ class TimedEvent {
   CUevent event_ = nullptr;
 };
 
-// Seconds that one run takes on the device, from a few after a first one; nothing where `run`,
-// which enqueues one, says that it cannot.
+// Seconds that one run takes on the device, from several after a first one; nothing where `run`,
+// which enqueues one, says that it cannot. Short runs are repeated until their time says something.
 template <class Run>
 std::optional<double> seconds_of_a_run(const Context& context, const Run& run) {
-  constexpr int kRuns = 3;
-  if (!run()) return std::nullopt;
+  constexpr int kFewest = 3, kMost = 40;
+  constexpr double kEnough = 4e-4;
   const TimedEvent begin(context), end(context);
-  begin.record();
-  for (int i = 0; i < kRuns; ++i) {
+  const auto timed = [&](int runs) -> std::optional<double> {
+    // Keeps the device busy while the host enqueues what is timed.
     if (!run()) return std::nullopt;
-  }
-  end.record();
-  return end.seconds_since(begin) / kRuns;
+    begin.record();
+    for (int i = 0; i < runs; ++i) {
+      if (!run()) return std::nullopt;
+    }
+    end.record();
+    return end.seconds_since(begin) / runs;
+  };
+  const std::optional<double> roughly = timed(kFewest);
+  if (!roughly || *roughly * kFewest >= kEnough) return roughly;
+  return timed(std::min(kMost, static_cast<int>(kEnough / *roughly) + 1));
 }
+
+// Fills memory with numbers near ±1 in whatever floating-point format it is read. Timing products
+// of zeros would tell little: their bits do not change, so that the device draws less power and
+// runs faster than it will.
+void fill_with_numbers(const Context& context, CUdeviceptr memory, std::size_t bytes);
 
 }  // namespace volta::cuda

@@ -156,9 +156,7 @@ class Trial {
         was_short_ = true;
         return;
       }
-      context.check(
-          context.driver().cuMemsetD8Async(operands_[i].address(), 0, bytes, context.stream()),
-          "clearing memory");
+      fill_with_numbers(context, operands_[i].address(), bytes);
     }
   }
   // A candidate was not tried for want of memory.

@@ -330,9 +330,7 @@ std::size_t MatmulLibrary::fastest(
     if (sizes[i] == 0) continue;
     memory[i] = DeviceMemory::try_allocate(context_, sizes[i]);
     if (!memory[i]) return 0;  // no memory to try it in
-    context_.check(
-        context_.driver().cuMemsetD8Async(memory[i].address(), 0, sizes[i], context_.stream()),
-        "clearing memory");
+    fill_with_numbers(context_, memory[i].address(), sizes[i]);
     address[i] = memory[i].address() + alignments[i] % kAlignment;
   }
   bind_epilogue(product, workspace_.address(), address[3]);
