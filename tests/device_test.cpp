@@ -11,10 +11,14 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "test_device.h"
 #include "volta/counters.h"
+#include "volta/creation.h"
 #include "volta/error.h"
+#include "volta/execution.h"
 #include "volta/log.h"
 #include "volta/ops.h"
+#include "volta/random.h"
 
 namespace volta {
 namespace {
@@ -174,6 +178,54 @@ TEST_F(DevicesDeathTest, FallbackTurnsAnAbsentDeviceIntoTheCpu) {
                                  return Device::cuda(254) == Device::cpu();
                                }),
               testing::ExitedWithCode(0), "cuda:254: .*; using the CPU");
+}
+
+TEST_F(DevicesDeathTest, TheEnvironmentNamesTheBest) {
+  const auto chosen = [](const char* name) {
+    setenv("VOLTA_DEVICE", name, 1);
+    return Device::best();
+  };
+  EXPECT_EXIT(
+      exit_by_messages(LogLevel::info, 0, [&] { return chosen("cpu").is_cpu() && !Device::gpu(); }),
+      testing::ExitedWithCode(0), "");
+  const std::string here = to_string(test_device());
+  EXPECT_EXIT(exit_by_messages(LogLevel::info, 0,
+                               [&] {
+                                 return chosen(here.c_str()) == test_device() &&
+                                        Device::gpu().has_value() == test_device().is_gpu();
+                               }),
+              testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(exit_by_messages(LogLevel::info, 0,
+                               [&] {
+                                 try {
+                                   chosen("cuda:254");
+                                 } catch (const DeviceError&) {
+                                   return true;
+                                 }
+                                 return false;
+                               }),
+              testing::ExitedWithCode(0), "");
+}
+
+// Where tensors are made that no device is named for.
+TEST(PlacementScope, IsBySizeOrByForce) {
+  const Device gpu = Device::gpu().value_or(Device::cpu());
+  EXPECT_TRUE(zeros({1000, 1000}).device().is_cpu());
+  {
+    ExecutionContext automatic({.placement = Placement::automatic, .gpu_threshold = 1000});
+    EXPECT_TRUE(randn({30, 33}).device().is_cpu());
+    EXPECT_EQ(randn({25, 40}).device(), gpu);
+    EXPECT_EQ(zeros({1000}).device(), gpu);
+    EXPECT_TRUE(ones({1000}, {.device = Device::cpu()}).device().is_cpu());
+    ExecutionContext back({.placement = Placement::force_cpu});
+    EXPECT_TRUE(zeros({1000}).device().is_cpu());
+  }
+  {
+    ExecutionContext forced({.placement = Placement::force_gpu});
+    EXPECT_EQ(tensor({1, 2}).device(), gpu);
+    EXPECT_EQ((arange(3) + 1).device(), gpu);
+  }
+  EXPECT_EQ(ExecutionOptions().gpu_threshold, 100'000);
 }
 
 }  // namespace

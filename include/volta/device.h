@@ -35,7 +35,8 @@ class VOLTA_API Device {
   // with a warning).
   static Device cuda(int index = 0);
   static Device opencl(int index = 0);
-  // The first GPU present (CUDA, then OpenCL GPUs), or nothing.
+  // The first GPU present (CUDA, then OpenCL GPUs), or nothing. VOLTA_DEVICE=cuda:1 (cpu, opencl:0,
+  // ...) names the one that gpu() and best() give instead.
   static std::optional<Device> gpu();
   // The GPU if there is one, else the CPU with one message at level info.
   static Device best();

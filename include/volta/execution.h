@@ -1,6 +1,7 @@
 // How operations run: scopes of policy, submission, and a readable account of a plan.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <span>
 #include <string>
@@ -13,11 +14,20 @@ namespace volta {
 
 enum class Precision : std::uint8_t { f32, tf32 };
 enum class MixedDevices : std::uint8_t { to_gpu, to_cpu, error };
+// Where a tensor is made that no device is named for. Operations run where their tensors are.
+enum class Placement : std::uint8_t {
+  as_written,  // on the CPU
+  automatic,   // on the GPU, if there is one and the tensor is large
+  force_gpu,   // on the GPU; without one on the CPU, with one message
+  force_cpu,   // on the CPU
+};
 
 struct ExecutionOptions {
   Precision matmul = Precision::f32;  // f32 products are true f32 unless asked
   MixedDevices mixed_devices =
       MixedDevices::to_gpu;  // operands on two devices: move with a warning, or refuse
+  Placement placement = Placement::as_written;
+  std::int64_t gpu_threshold = 100'000;  // elements from which on a tensor counts as large
   // Equal programs give equal bits. Without, libraries may add up in whatever order is fastest; so
   // far that is the gradient of attention on CUDA.
   bool deterministic = true;

@@ -32,6 +32,7 @@ std::string why_no_gpu() {
 
 Device gpu_or_cpu(const char* asked, LogLevel level) {
   if (const auto gpu = Device::gpu()) return *gpu;
+  if (platform::environment("VOLTA_DEVICE") == "cpu") return Device::cpu();
   log_once(std::string("no gpu for ") + asked, level,
            std::string("device ") + asked + ": no GPU found, using the CPU (" + why_no_gpu() + ")");
   return Device::cpu();
@@ -51,6 +52,13 @@ std::optional<int> index_in_family(std::string_view text, DeviceType type) {
   return index;
 }
 
+// The device that VOLTA_DEVICE names; nothing where it is unset or "auto".
+std::optional<Device> named_by_environment() {
+  const std::string text = platform::environment("VOLTA_DEVICE").value_or("auto");
+  if (text.empty() || text == "auto" || text == "gpu" || text == "best") return std::nullopt;
+  return Device::parse(text);
+}
+
 }  // namespace
 
 std::string_view family_name(DeviceType type) {
@@ -63,6 +71,9 @@ Device Device::cuda(int index) { return present_or_fallback(DeviceType::cuda, in
 Device Device::opencl(int index) { return present_or_fallback(DeviceType::opencl, index); }
 
 std::optional<Device> Device::gpu() {
+  if (const auto named = named_by_environment()) {
+    return named->is_gpu() ? named : std::nullopt;
+  }
   for (const DeviceType type : {DeviceType::cuda, DeviceType::opencl}) {
     for (int index = 0; index < device_count(type); ++index) {
       const DeviceEntry& entry = device_entry(DeviceAccess::make(type, index));

@@ -16,6 +16,7 @@
 #include "graph/segment.h"
 #include "volta/creation.h"
 #include "volta/error.h"
+#include "volta/execution.h"
 #include "volta/ops.h"
 
 namespace volta {
@@ -24,9 +25,29 @@ using graph::OpId;
 
 namespace graph {
 
+namespace {
+
+Device placed(const Shape& shape, DType dtype) {
+  const ExecutionOptions& options = execution_options();
+  switch (options.placement) {
+    case Placement::as_written:
+    case Placement::force_cpu:
+      return Device::cpu();
+    case Placement::force_gpu:
+      return Device::parse("gpu");
+    case Placement::automatic:
+      break;
+  }
+  if (shape.numel() < options.gpu_threshold) return Device::cpu();
+  const std::optional<Device> gpu = Device::gpu();
+  return gpu && gpu->supports(dtype) ? *gpu : Device::cpu();
+}
+
+}  // namespace
+
 Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural) {
-  const Device device = options.device.value_or(Device::cpu());
   const DType dtype = options.dtype.value_or(natural);
+  const Device device = options.device ? *options.device : placed(shape, dtype);
   require_supported(op, dtype, device);
   require_countable(op, shape, dtype);
   if (options.requires_grad) require_differentiable(op, dtype);
