@@ -2,7 +2,9 @@
 #pragma once
 
 #include "volta/nn/activation.h"
+#include "volta/nn/batch_norm.h"
 #include "volta/nn/clip_grad.h"
+#include "volta/nn/conv.h"
 #include "volta/nn/dropout.h"
 #include "volta/nn/embedding.h"
 #include "volta/nn/init.h"
@@ -10,5 +12,9 @@
 #include "volta/nn/linear.h"
 #include "volta/nn/loss.h"
 #include "volta/nn/module.h"
+#include "volta/nn/norm.h"
 #include "volta/nn/parameter.h"
+#include "volta/nn/pooling.h"
 #include "volta/nn/sequential.h"
+#include "volta/nn/shape_layers.h"
+#include "volta/nn/summary.h"

@@ -30,6 +30,9 @@ class Tensor;
 class Operand;
 class Index;
 class Selection;
+struct AvgPool2dOptions;
+struct Extent2;
+struct MaxPool2dOptions;
 
 namespace graph {
 struct GradientHook;
@@ -341,6 +344,12 @@ class VOLTA_API Tensor {
                 Place place = Place::here()) const;
   Tensor argmin(std::optional<std::int64_t> axis = {}, bool keepdim = false,
                 Place place = Place::here()) const;
+  // Of images [n, channels, height, width]: see pooling.h.
+  Tensor max_pool2d(Extent2 kernel, Place place = Place::here()) const;
+  Tensor max_pool2d(Extent2 kernel, MaxPool2dOptions options, Place place = Place::here()) const;
+  Tensor avg_pool2d(Extent2 kernel, Place place = Place::here()) const;
+  Tensor avg_pool2d(Extent2 kernel, AvgPool2dOptions options, Place place = Place::here()) const;
+  Tensor adaptive_avg_pool2d(Extent2 size, Place place = Place::here()) const;
   Tensor softmax(std::int64_t axis, Place place = Place::here()) const;
   Tensor log_softmax(std::int64_t axis, Place place = Place::here()) const;
   Tensor cumsum(std::int64_t axis, Place place = Place::here()) const;

@@ -177,6 +177,21 @@ Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, AvgPool1dOptions options
 Tensor adaptive_avg_pool2d(const Tensor& x, Extent2 size, Place place) {
   return adaptive({"adaptive_avg_pool2d", x, place, 2}, size);
 }
+Tensor Tensor::max_pool2d(Extent2 kernel, Place place) const {
+  return volta::max_pool2d(*this, kernel, {}, place);
+}
+Tensor Tensor::max_pool2d(Extent2 kernel, MaxPool2dOptions options, Place place) const {
+  return volta::max_pool2d(*this, kernel, options, place);
+}
+Tensor Tensor::avg_pool2d(Extent2 kernel, Place place) const {
+  return volta::avg_pool2d(*this, kernel, {}, place);
+}
+Tensor Tensor::avg_pool2d(Extent2 kernel, AvgPool2dOptions options, Place place) const {
+  return volta::avg_pool2d(*this, kernel, options, place);
+}
+Tensor Tensor::adaptive_avg_pool2d(Extent2 size, Place place) const {
+  return volta::adaptive_avg_pool2d(*this, size, place);
+}
 Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size, Place place) {
   return adaptive({"adaptive_avg_pool1d", x, place, 1}, {1, size});
 }

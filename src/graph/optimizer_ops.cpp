@@ -242,6 +242,16 @@ void step(const Formula& formula, std::span<const Tensor> parameters, Place plac
 
 }  // namespace
 
+namespace {
+
+// The logarithm of a number that is mostly the same as last time.
+double remembered_log(double number, std::pair<double, double>& last) {
+  if (last.first != number) last = {number, std::log(number)};
+  return last.second;
+}
+
+}  // namespace
+
 void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
                std::span<Tensor> second, std::span<Tensor> steps, const AdamUpdate& options,
                Place place) {
@@ -250,9 +260,15 @@ void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
                               {"second moments", second},
                               {"step counts", steps, true},
                               {"largest second moments", options.largest}};
-  const double numbers[] = {
-      options.lr,  1 - options.beta1,    options.beta2,           1 - options.beta2,
-      options.eps, options.weight_decay, std::log(options.beta1), std::log(options.beta2)};
+  static thread_local std::pair<double, double> last[2] = {{1, 0}, {1, 0}};
+  const double numbers[] = {options.lr,
+                            1 - options.beta1,
+                            options.beta2,
+                            1 - options.beta2,
+                            options.eps,
+                            options.weight_decay,
+                            remembered_log(options.beta1, last[0]),
+                            remembered_log(options.beta2, last[1])};
   const std::int64_t decay = options.weight_decay == 0 ? 0 : options.decoupled ? 2 : 1;
   const std::int64_t flags[] = {decay, amsgrad, options.maximize};
   step({OpId::adam, "adam", std::span(states).first(amsgrad ? 4 : 3), numbers, flags,

@@ -50,9 +50,9 @@ void LRScheduler::advance() {
   ++last_epoch_;
 }
 
-std::vector<double> LRScheduler::per_group(const char* what,
-                                           const std::vector<double>& values) const {
+std::vector<double> LRScheduler::per_group(const char* what, const PerGroup& given) const {
   const std::size_t groups = base_lrs_.size();
+  const std::vector<double>& values = given.values();
   if (values.size() == groups) return values;
   if (values.size() == 1) return std::vector<double>(groups, values[0]);
   throw ArgumentError(

@@ -78,35 +78,39 @@ Tensor Optimizer::initial_state(const ParamGroup&, std::size_t kind,
 }
 
 // Makes the states of parameters that are updated for the first time, and lets those of a parameter
-// that has moved follow it.
+// that has moved follow it. `updated`: which are, or nothing for all.
 void Optimizer::prepare_states(std::size_t group, const std::vector<bool>& updated) {
   const ParamGroup& owner = groups_[group];
+  States& states = states_[group];
   for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
-    if (kinds_[kind].option != nullptr && owner.get(kinds_[kind].option) == 0) continue;
-    for (std::size_t i = 0; i < updated.size(); ++i) {
-      if (!updated[i]) continue;
+    if (!kinds_[kind].option.empty() && owner.get(kinds_[kind].option) == 0) continue;
+    for (std::size_t i = 0; i < owner.parameters().size(); ++i) {
+      if (!updated.empty() && !updated[i]) continue;
       const Tensor& parameter = owner.parameters()[i];
-      Tensor& state = states_[group][kind][i];
+      Tensor& state = states[kind][i];
       if (!state.defined()) {
         state = initial_state(owner, kind, parameter);
-      } else if (state.device() != parameter.device()) {
-        state = state.to(parameter.device());
+      } else if (const Device home = parameter.device(); state.device() != home) {
+        state = state.to(home);
       }
     }
   }
 }
 
+// Steps are short: what most of them do, updating all parameters on one device, allocates nothing.
 bool Optimizer::step_group(std::size_t group, Place place) {
   const std::vector<Tensor>& parameters = groups_[group].parameters();
-  std::vector<bool> updated(parameters.size());
-  for (std::size_t i = 0; i < parameters.size(); ++i) updated[i] = parameters[i].grad().defined();
-  const auto count = std::count(updated.begin(), updated.end(), true);
-  if (count == 0) return false;
-  prepare_states(group, updated);
-  if (static_cast<std::size_t>(count) == parameters.size()) {
+  const auto has_gradient = [](const Tensor& parameter) { return parameter.grad().defined(); };
+  const auto first_without = std::find_if_not(parameters.begin(), parameters.end(), has_gradient);
+  if (first_without == parameters.end()) {
+    prepare_states(group, {});
     update(groups_[group], parameters, states_[group], place);
     return true;
   }
+  std::vector<bool> updated;
+  for (const Tensor& parameter : parameters) updated.push_back(has_gradient(parameter));
+  if (std::find(updated.begin(), updated.end(), true) == updated.end()) return false;
+  prepare_states(group, updated);
   const auto chosen = [&](const std::vector<Tensor>& all) {
     std::vector<Tensor> some;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -126,11 +130,15 @@ void Optimizer::step(Place place) {
   bool stepped = false;
   for (std::size_t group = 0; group < groups_.size(); ++group) stepped |= step_group(group, place);
   if (!stepped) return;
-  std::vector<Device> submitted;
+  std::vector<Device> others;
+  const Device first = parameters_[0].device();
+  submit(first);
   for (const Tensor& parameter : parameters_) {
     const Device device = parameter.device();
-    if (std::find(submitted.begin(), submitted.end(), device) != submitted.end()) continue;
-    submitted.push_back(device);
+    if (device == first || std::find(others.begin(), others.end(), device) != others.end()) {
+      continue;
+    }
+    others.push_back(device);
     submit(device);
   }
 }

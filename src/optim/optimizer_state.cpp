@@ -15,7 +15,7 @@ namespace volta::optim {
 
 StateDict Optimizer::state_dict() const {
   StateDict result;
-  const auto number = [&](std::size_t group, const char* name, double value) {
+  const auto number = [&](std::size_t group, std::string_view name, double value) {
     result.add(fmt::format("groups.{}.{}", group, name), scalar(value, {.dtype = DType::f64}));
   };
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -68,7 +68,8 @@ void Optimizer::load_state_dict(const StateDict& state) {
           prefix, count, *saved);
     }
     for (std::size_t i = 0; i < table_.rules.size(); ++i) {
-      if (const auto value = number(prefix + table_.rules[i].name)) group.numbers_[i] = *value;
+      if (const auto value = number(fmt::format("{}{}", prefix, table_.rules[i].name)))
+        group.numbers_[i] = *value;
     }
     group.initial_lr_ = number(prefix + "initial_lr", true);
     for (const std::string& problem : ParamGroup::problems_of(table_, group.numbers_))
@@ -100,7 +101,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
         const Shape shape = kinds_[k].per_element ? parameter.shape() : Shape{};
         const Tensor* value = state.find(name);
         if (value == nullptr) {
-          const bool needed = kinds_[k].option == nullptr || group.get(kinds_[k].option) != 0;
+          const bool needed = kinds_[k].option.empty() || group.get(kinds_[k].option) != 0;
           if (needed) problems += fmt::format("\n  missing: {} {}", name, to_string(shape));
         } else if (value->shape() != shape) {
           problems +=

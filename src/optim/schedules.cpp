@@ -92,8 +92,8 @@ double CosineAnnealingLR::next_lr(std::size_t group, double lr) const {
   return after / before * (lr - low) + low;
 }
 
-CosineWarmupLR::CosineWarmupLR(Optimizer& optimizer, CosineWarmupLROptions options)
-    : SteppedLR("CosineWarmupLR", optimizer), options_(options) {
+CosineLR::CosineLR(Optimizer& optimizer, CosineLROptions options)
+    : SteppedLR("CosineLR", optimizer), options_(options) {
   require(options.warmup_steps >= 0, "warmup_steps", "0 or more",
           static_cast<double>(options.warmup_steps));
   require(options.total_steps > options.warmup_steps, "total_steps", "more than warmup_steps",
@@ -105,7 +105,7 @@ CosineWarmupLR::CosineWarmupLR(Optimizer& optimizer, CosineWarmupLROptions optio
   for (std::size_t i = 0; i < lrs.size(); ++i) lrs[i] = next_lr(i, lrs[i]);
   set_lrs(lrs);
 }
-double CosineWarmupLR::next_lr(std::size_t group, double) const {
+double CosineLR::next_lr(std::size_t group, double) const {
   const auto warmup = static_cast<double>(options_.warmup_steps),
              total = static_cast<double>(options_.total_steps),
              now = static_cast<double>(last_epoch());

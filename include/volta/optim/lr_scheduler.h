@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -11,6 +12,19 @@
 #include "volta/optim/optimizer.h"
 
 namespace volta::optim {
+
+// One number for all groups of parameters, or one for each.
+class PerGroup {
+ public:
+  PerGroup() = default;
+  PerGroup(double all) : values_{all} {}                            // NOLINT: implicit on purpose
+  PerGroup(std::initializer_list<double> each) : values_(each) {}   // NOLINT: implicit
+  PerGroup(std::vector<double> each) : values_(std::move(each)) {}  // NOLINT: implicit
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  std::vector<double> values_;
+};
 
 // The optimizer must outlive its schedulers. Its groups' initial_lr is where they start: the
 // learning rate that the first scheduler found.
@@ -46,7 +60,7 @@ class VOLTA_API LRScheduler {
   void advance();
   virtual std::int64_t most_steps() const { return std::numeric_limits<std::int64_t>::max(); }
   // One value for all groups or one for each; throws ArgumentError for other counts.
-  std::vector<double> per_group(const char* what, const std::vector<double>& values) const;
+  std::vector<double> per_group(const char* what, const PerGroup& given) const;
   // Throws ArgumentError "<name>: <what> must be <wanted>, got <value>".
   void require(bool good, const char* what, const char* wanted, double value) const;
 
@@ -153,33 +167,33 @@ class VOLTA_API CosineAnnealingLR : public SteppedLR {
   CosineAnnealingLROptions options_;
 };
 
-struct CosineWarmupLROptions {
-  std::int64_t warmup_steps = 0;
+struct CosineLROptions {
   std::int64_t total_steps = 0;
+  std::int64_t warmup_steps = 0;  // of them
   double start_factor = 1.0 / 3;  // of the first step, where there is a warm-up
   double eta_min = 0;
 };
 // Up from start_factor in a line, then down along half a cosine, where it stays: PyTorch's
 // SequentialLR of LinearLR and CosineAnnealingLR.
-class VOLTA_API CosineWarmupLR : public SteppedLR {
+class VOLTA_API CosineLR : public SteppedLR {
  public:
-  CosineWarmupLR(Optimizer& optimizer, CosineWarmupLROptions options);
+  CosineLR(Optimizer& optimizer, CosineLROptions options);
 
  protected:
   double next_lr(std::size_t group, double lr) const override;
 
  private:
-  CosineWarmupLROptions options_;
+  CosineLROptions options_;
 };
 
 enum class Anneal : std::uint8_t { cos, linear };
 struct OneCycleLROptions {
-  std::vector<double> max_lr = {};  // one, or one for each group
+  PerGroup max_lr = {};
   std::int64_t total_steps = 0;
   double pct_start = 0.3;  // the part of the steps in which the learning rate grows
   Anneal anneal_strategy = Anneal::cos;
   bool cycle_momentum = true;  // the momentum, or the first beta, the other way round
-  std::vector<double> base_momentum = {0.85}, max_momentum = {0.95};
+  PerGroup base_momentum = 0.85, max_momentum = 0.95;
   double div_factor = 25;         // the first learning rate is max_lr / div_factor
   double final_div_factor = 1e4;  // and the last one that, divided by this
   bool three_phase = false;       // down to the first one as fast as up, then to the last
@@ -221,9 +235,9 @@ struct ReduceLROnPlateauOptions {
   std::int64_t patience = 10;  // steps in a row without improvement that change nothing
   double threshold = 1e-4;     // what counts as improvement, relative to the best or as it is
   ThresholdMode threshold_mode = ThresholdMode::rel;
-  std::int64_t cooldown = 0;         // steps after a reduction that do not count
-  std::vector<double> min_lr = {0};  // one, or one for each group
-  double eps = 1e-8;                 // reductions by less are not made
+  std::int64_t cooldown = 0;  // steps after a reduction that do not count
+  PerGroup min_lr = 0;
+  double eps = 1e-8;  // reductions by less are not made
 };
 // Times factor when a metric has stopped to improve.
 class VOLTA_API ReduceLROnPlateau : public LRScheduler {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,8 +47,8 @@ class VOLTA_API Optimizer {
   struct StateKind {
     const char* name;
     bool per_element;  // of the parameter's shape and dtype; otherwise an f32 scalar
-    // The option that asks for it: groups where it is 0 have no such state. nullptr: all have.
-    const char* option = nullptr;
+    // The option that asks for it: groups where it is 0 have no such state. None: all have.
+    std::string_view option = {};
   };
   // States of one kind, one tensor per parameter; undefined where the group has none.
   using States = std::vector<std::vector<Tensor>>;

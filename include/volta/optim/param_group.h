@@ -15,11 +15,11 @@ namespace volta::optim {
 
 // A number of a group, and what is asked of it. Choices are numbers too: false is 0, true 1.
 struct OptionRule {
-  const char* name;
+  std::string_view name;
   double low = 0, high = std::numeric_limits<double>::infinity();  // in [low, high)
   bool whole = false;
 };
-inline constexpr OptionRule flag(const char* name) { return {name, 0, 2, true}; }
+inline constexpr OptionRule flag(std::string_view name) { return {name, 0, 2, true}; }
 
 // What an optimizer's groups have. The first rule is the learning rate's.
 struct OptionTable {

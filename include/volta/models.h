@@ -1,0 +1,10 @@
+// Ready models.
+#pragma once
+
+#include "volta/models/dcgan.h"
+#include "volta/models/espcn.h"
+#include "volta/models/lenet.h"
+#include "volta/models/mlp.h"
+#include "volta/models/resnet.h"
+#include "volta/models/vae.h"
+#include "volta/models/vgg.h"

@@ -1,0 +1,42 @@
+// CharLSTM: a language model over characters.
+#pragma once
+
+#include <cstdint>
+
+#include "volta/nn/dropout.h"
+#include "volta/nn/embedding.h"
+#include "volta/nn/linear.h"
+#include "volta/nn/module.h"
+#include "volta/nn/recurrent.h"
+
+namespace volta::models {
+
+struct CharLSTMOptions {
+  std::int64_t embedding = 64;
+  std::int64_t hidden = 256;
+  std::int64_t layers = 2;
+  double dropout = 0;  // between the layers and before the last
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+};
+
+// ids [batch, length] -> logits [batch, length, vocab].
+class VOLTA_API CharLSTM : public nn::Module {
+ public:
+  explicit CharLSTM(std::int64_t vocab, CharLSTMOptions options = {});
+  Tensor forward(const Tensor& ids) override;
+  struct Output {
+    Tensor logits;
+    nn::LSTMState state;
+  };
+  // Goes on from the state that the text before left, or without one from the start.
+  Output operator()(const Tensor& ids, const nn::LSTMState& state);
+  using nn::Module::operator();
+
+  nn::Embedding encoder;
+  nn::LSTM lstm;
+  nn::Dropout drop;
+  nn::Linear decoder;
+};
+
+}  // namespace volta::models

@@ -1,0 +1,29 @@
+// ESPCN: makes images larger by convolutions at their own size and a shuffle of pixels at the end.
+#pragma once
+
+#include <cstdint>
+
+#include "volta/nn/conv.h"
+#include "volta/nn/module.h"
+
+namespace volta::models {
+
+struct ESPCNOptions {
+  std::int64_t channels = 1;
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+};
+
+// [n, channels, height, width] -> [n, channels, factor height, factor width].
+class VOLTA_API ESPCN : public nn::Module {
+ public:
+  explicit ESPCN(std::int64_t factor, ESPCNOptions options = {});
+  Tensor forward(const Tensor& x) override;
+
+  nn::Conv2d conv1, conv2, conv3, conv4;
+
+ private:
+  std::int64_t factor_;
+};
+
+}  // namespace volta::models

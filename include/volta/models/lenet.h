@@ -1,0 +1,29 @@
+// LeNet-5 with ReLU and max pooling, for images of 28x28.
+#pragma once
+
+#include <cstdint>
+
+#include "volta/nn/conv.h"
+#include "volta/nn/linear.h"
+#include "volta/nn/module.h"
+
+namespace volta::models {
+
+struct LeNetOptions {
+  std::int64_t classes = 10;
+  std::int64_t channels = 1;
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+};
+
+// [n, channels, 28, 28] -> logits [n, classes].
+class VOLTA_API LeNet : public nn::Module {
+ public:
+  explicit LeNet(LeNetOptions options = {});
+  Tensor forward(const Tensor& x) override;
+
+  nn::Conv2d conv1, conv2;
+  nn::Linear fc1, fc2, fc3;
+};
+
+}  // namespace volta::models

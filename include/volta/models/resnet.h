@@ -1,0 +1,76 @@
+// ResNet as torchvision's, whose checkpoints it loads: residual blocks of two 3x3 convolutions, or
+// bottlenecks of three.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "volta/nn/batch_norm.h"
+#include "volta/nn/conv.h"
+#include "volta/nn/linear.h"
+#include "volta/nn/module.h"
+#include "volta/nn/sequential.h"
+
+namespace volta::models {
+
+struct ResNetOptions {
+  std::int64_t classes = 1000;
+  std::int64_t channels = 3;
+  // For images of 32x32: the first convolution is 3x3 with a stride of 1, and no pooling follows.
+  bool small_images = false;
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+};
+
+class VOLTA_API BasicBlock : public nn::Module {
+ public:
+  static constexpr std::int64_t kExpansion = 1;
+  BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride,
+             const ResNetOptions& options);
+  Tensor forward(const Tensor& x) override;
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Conv2d conv2;
+  nn::BatchNorm2d bn2;
+  nn::Sequential downsample;  // empty where the shape stays
+};
+
+class VOLTA_API Bottleneck : public nn::Module {
+ public:
+  static constexpr std::int64_t kExpansion = 4;
+  Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride,
+             const ResNetOptions& options);
+  Tensor forward(const Tensor& x) override;
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Conv2d conv2;  // has the stride
+  nn::BatchNorm2d bn2;
+  nn::Conv2d conv3;
+  nn::BatchNorm2d bn3;
+  nn::Sequential downsample;
+};
+
+// [n, channels, height, width] -> logits [n, classes].
+class VOLTA_API ResNet : public nn::Module {
+ public:
+  enum class Block : std::uint8_t { basic, bottleneck };
+  ResNet(Block block, std::array<int, 4> depths, ResNetOptions options = {});
+  Tensor forward(const Tensor& x) override;
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Sequential layer1, layer2, layer3, layer4;
+  nn::Linear fc;
+
+ private:
+  bool small_images_;
+};
+
+VOLTA_API ResNet resnet18(ResNetOptions options = {});
+VOLTA_API ResNet resnet34(ResNetOptions options = {});
+VOLTA_API ResNet resnet50(ResNetOptions options = {});
+VOLTA_API ResNet resnet101(ResNetOptions options = {});
+
+}  // namespace volta::models

@@ -1,0 +1,48 @@
+// VAE: a variational autoencoder of vectors or images of numbers between 0 and 1.
+#pragma once
+
+#include <cstdint>
+
+#include "volta/nn/linear.h"
+#include "volta/nn/module.h"
+
+namespace volta::models {
+
+struct VAEOptions {
+  std::int64_t hidden = 400;
+  std::int64_t latent = 20;
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+};
+
+class VOLTA_API VAE : public nn::Module {
+ public:
+  explicit VAE(std::int64_t inputs, VAEOptions options = {});
+
+  struct Code {
+    Tensor mean, logvar;  // [n, latent]
+  };
+  struct Output {
+    Tensor logits;  // of the reconstruction, [n, inputs]
+    Code code;
+  };
+  // Axes after the first are flattened. In training the code is drawn, in eval mode it is the mean.
+  Output operator()(const Tensor& x);
+  Tensor forward(const Tensor& x) override;  // the reconstruction, in [0, 1]
+
+  Code encode(const Tensor& x);
+  Tensor decode(const Tensor& z);  // logits
+  // New ones, in [0, 1].
+  Tensor sample(std::int64_t count);
+
+  nn::Linear fc1, fc21, fc22, fc3, fc4;
+
+ private:
+  std::int64_t latent_;
+};
+
+// Binary cross-entropy of the reconstruction plus beta times the divergence of the codes from the
+// standard normal distribution: the sum over each example, the mean over the batch.
+VOLTA_API Tensor vae_loss(const VAE::Output& output, const Tensor& x, double beta = 1);
+
+}  // namespace volta::models
