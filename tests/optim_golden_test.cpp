@@ -151,7 +151,7 @@ const std::vector<Schedule>& schedules() {
       {"cosine1",
        scheduler<CosineAnnealingLR>(CosineAnnealingLROptions{.T_max = 12, .eta_min = 0.01})},
       {"warmup", scheduler<CosineLR>(CosineLROptions{
-                     .warmup_steps = 8, .total_steps = 50, .start_factor = 0.1, .eta_min = 0.003})},
+                     .total_steps = 50, .warmup_steps = 8, .start_factor = 0.1, .eta_min = 0.003})},
       {"one_cycle0", scheduler<OneCycleLR>(OneCycle{.max_lr = {0.7}, .total_steps = 51})},
       {"one_cycle1",
        scheduler<OneCycleLR>(

@@ -282,7 +282,7 @@ TEST(OptimErrors, Schedulers) {
                         "LinearLR: end_factor must be in [0, 1], got 1.5");
   expect<ArgumentError>([&] { optim::CosineAnnealingLR(sgd, {}); },
                         "CosineAnnealingLR: T_max must be positive, got 0");
-  expect<ArgumentError>([&] { optim::CosineLR(sgd, {.warmup_steps = 5, .total_steps = 5}); },
+  expect<ArgumentError>([&] { optim::CosineLR(sgd, {.total_steps = 5, .warmup_steps = 5}); },
                         "CosineLR: total_steps must be more than warmup_steps, got 5");
   expect<ArgumentError>([&] { optim::OneCycleLR(sgd, {.max_lr = {1}}); },
                         "OneCycleLR: total_steps must be positive, got 0");

@@ -15,8 +15,9 @@ import torch
 
 import golden
 
-FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "layers", "losses", "movement",
-            "network", "normalization", "optim", "pooling", "product", "promotion", "reduce"]
+FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "layers", "losses",
+            "models", "movement", "network", "normalization", "optim", "pooling", "product",
+            "promotion", "recurrent", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
 
