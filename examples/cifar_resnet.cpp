@@ -35,9 +35,13 @@ data::ImageDataset coloured(const data::ImageDataset& digits) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Options options(
-      argc, argv,
-      {{"folder", ""}, {"epochs", "20"}, {"batch", "128"}, {"depth", "2"}, {"count", "20000"}});
+  const Options options(argc, argv,
+                        {{"folder", ""},
+                         {"epochs", "20"},
+                         {"batch", "128"},
+                         {"depth", "2"},
+                         {"width", "64"},
+                         {"count", "20000"}});
   const Device device = options.device();
   const std::string folder = options.text("folder");
   manual_seed(2);
@@ -63,8 +67,9 @@ int main(int argc, char** argv) {
                         {.batch_size = 250, .device = device, .transform = normal});
 
   const int depth = options.number("depth");
-  models::ResNet model(models::ResNet::Block::basic, {depth, depth, depth, depth},
-                       {.classes = 10, .small_images = true, .device = device});
+  models::ResNet model(
+      models::ResNet::Block::basic, {depth, depth, depth, depth},
+      {.classes = 10, .width = options.number("width"), .small_images = true, .device = device});
   const int epochs = options.number("epochs");
   optim::SGD opt(model.parameters(),
                  {.lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});

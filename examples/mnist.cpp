@@ -3,8 +3,8 @@
 #include <volta/volta.h>
 
 #include <cstdio>
-#include <iostream>
 #include <filesystem>
+#include <iostream>
 
 #include "options.h"
 

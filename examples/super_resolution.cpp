@@ -53,7 +53,7 @@ Tensor bicubic(std::int64_t n, Device device) {
           static_cast<float>(weight(at - static_cast<double>(k)));
     }
   }
-  return tensor(matrix, {kFactor * n, n}, {.device = device});
+  return from_vector(matrix, {kFactor * n, n}, {.device = device});
 }
 
 double decibels(const Tensor& images, const Tensor& truth) {
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
     return matrix.matmul(small).matmul(matrix.transpose(0, 1));
   };
   models::ESPCN model(kFactor, {.device = device});
-  optim::Adam opt(model.parameters(), {.lr = 2e-3});
+  optim::Adam opt(model.parameters(), {.lr = 1e-3});
   const int steps = options.number("steps");
   optim::CosineLR schedule(opt, {.total_steps = steps});
   for (int step = 0; step < steps; ++step) {

@@ -1,6 +1,7 @@
 // Ready models.
 #pragma once
 
+#include "volta/models/char_lstm.h"
 #include "volta/models/dcgan.h"
 #include "volta/models/espcn.h"
 #include "volta/models/lenet.h"

@@ -15,6 +15,8 @@
 #include "volta/nn/norm.h"
 #include "volta/nn/parameter.h"
 #include "volta/nn/pooling.h"
+#include "volta/nn/recurrent.h"
+#include "volta/nn/recurrent_cells.h"
 #include "volta/nn/sequential.h"
 #include "volta/nn/shape_layers.h"
 #include "volta/nn/summary.h"

@@ -1,25 +1,19 @@
 // ESPCN.
 #include "volta/models/espcn.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "volta/error.h"
-#include "volta/nn/init.h"
 #include "volta/pooling.h"
 
 namespace volta::models {
 
 namespace {
 
-nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, double gain,
+nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel,
                 const ESPCNOptions& options) {
-  nn::Conv2d made(in, out, kernel,
-                  {.padding = kernel / 2, .dtype = options.dtype, .device = options.device});
-  nn::init::orthogonal_(made.weight, {.gain = gain});
-  nn::init::constant_(made.bias, 0);
-  return made;
+  return {
+      in, out, kernel, {.padding = kernel / 2, .dtype = options.dtype, .device = options.device}};
 }
 
 std::int64_t checked(std::int64_t factor) {
@@ -27,15 +21,13 @@ std::int64_t checked(std::int64_t factor) {
   throw ArgumentError(fmt::format("ESPCN: the factor must be positive, got {}", factor));
 }
 
-const double kReluGain = std::sqrt(2.0);
-
 }  // namespace
 
 ESPCN::ESPCN(std::int64_t factor, ESPCNOptions options)
-    : conv1(conv(options.channels, 64, 5, kReluGain, options)),
-      conv2(conv(64, 64, 3, kReluGain, options)),
-      conv3(conv(64, 32, 3, kReluGain, options)),
-      conv4(conv(32, options.channels * checked(factor) * factor, 3, 1, options)),
+    : conv1(conv(options.channels, 64, 5, options)),
+      conv2(conv(64, 64, 3, options)),
+      conv3(conv(64, 32, 3, options)),
+      conv4(conv(32, options.channels * checked(factor) * factor, 3, options)),
       factor_(factor) {
   add("conv1", conv1);
   add("conv2", conv2);

@@ -42,8 +42,6 @@ void fill(nn::Sequential& layer, std::int64_t& in, std::int64_t width, int depth
   }
 }
 
-constexpr std::int64_t kWidth = 64;  // of the first layer; each doubles it
-
 }  // namespace
 
 BasicBlock::BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride,
@@ -90,18 +88,19 @@ Tensor Bottleneck::forward(const Tensor& x) {
 }
 
 ResNet::ResNet(Block block, std::array<int, 4> depths, ResNetOptions options)
-    : conv1(options.small_images ? conv(options.channels, kWidth, 3, 1, options)
-                                 : conv(options.channels, kWidth, 7, 2, options)),
-      bn1(norm(kWidth, options)),
-      fc(8 * kWidth * (block == Block::basic ? BasicBlock::kExpansion : Bottleneck::kExpansion),
+    : conv1(options.small_images ? conv(options.channels, options.width, 3, 1, options)
+                                 : conv(options.channels, options.width, 7, 2, options)),
+      bn1(norm(options.width, options)),
+      fc(8 * options.width *
+             (block == Block::basic ? BasicBlock::kExpansion : Bottleneck::kExpansion),
          options.classes, {.dtype = options.dtype, .device = options.device}),
       small_images_(options.small_images) {
   add("conv1", conv1);
   add("bn1", bn1);
-  std::int64_t channels = kWidth;
+  std::int64_t channels = options.width;
   const std::array<nn::Sequential*, 4> layers{&layer1, &layer2, &layer3, &layer4};
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::int64_t width = kWidth << i, stride = i == 0 ? 1 : 2;
+    const std::int64_t width = options.width << i, stride = i == 0 ? 1 : 2;
     if (block == Block::basic) {
       fill<BasicBlock>(*layers[i], channels, width, depths[i], stride, options);
     } else {

@@ -50,7 +50,7 @@ std::vector<float> drawn(const std::string& name, const Shape& shape, double bou
 }
 
 Tensor numbers(const std::string& name, const Shape& shape, DType dtype) {
-  return tensor(drawn(name, shape, 1), shape).to(dtype).to(test_device());
+  return from_vector(drawn(name, shape, 1), shape).to(dtype).to(test_device());
 }
 
 Tensor integers(const std::string& name, const Shape& shape, int below) {
@@ -60,7 +60,7 @@ Tensor integers(const std::string& name, const Shape& shape, int below) {
         static_cast<std::int64_t>(std::floor((static_cast<double>(u) + 1) / 2 * below));
     values.push_back(std::clamp<std::int64_t>(value, 0, below - 1));
   }
-  return tensor(values, shape).to(test_device());
+  return from_vector(values, shape).to(test_device());
 }
 
 void start(nn::Module& model) {
@@ -76,7 +76,7 @@ void start(nn::Module& model) {
     } else {
       values = drawn(name, p.shape(), 0.1);
     }
-    state.add(name, tensor(values, p.shape()));
+    state.add(name, from_vector(values, p.shape()));
   }
   model.load_state_dict(state, {.strict = false});
 }
@@ -170,7 +170,7 @@ struct GPTBlock : nn::Module {
           .reshape({n, length, heads, width / heads})
           .transpose(1, 2);
     };
-    const Tensor y = scaled_dot_product_attention(part(0), part(1), part(2), {.is_causal = true});
+    const Tensor y = scaled_dot_product_attention(part(0), part(1), part(2), {.causal = true});
     const Tensor h = x + c_proj(y.transpose(1, 2).reshape({n, length, width}));
     return h + c_proj2(c_fc(ln_2(h)).gelu({.tanh = true}));
   }

@@ -16,6 +16,7 @@ namespace volta::models {
 struct ResNetOptions {
   std::int64_t classes = 1000;
   std::int64_t channels = 3;
+  std::int64_t width = 64;  // channels of the first layer; each doubles them
   // For images of 32x32: the first convolution is 3x3 with a stride of 1, and no pooling follows.
   bool small_images = false;
   DType dtype = DType::f32;
