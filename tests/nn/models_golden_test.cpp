@@ -151,7 +151,7 @@ struct GPTBlock : nn::Module {
       : heads(heads),
         ln_1(width),
         ln_2(width),
-        c_attn(width, 3 * width),
+        c_attn(width, 3 * width, {.bias = false}),
         c_proj(width, width),
         c_fc(width, 4 * width),
         c_proj2(4 * width, width) {
@@ -213,7 +213,7 @@ TEST(GoldenModels, ResNet18) {
   check(
       "resnet18", model, numbers("resnet18.x", {8, 3, 64, 64}, DType::f32),
       integers("resnet18.y", {8}, 10),
-      [](auto p) { return sgd(std::move(p), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4}); },
+      [](auto p) { return sgd(std::move(p), {.lr = 1e-4, .momentum = 0.9, .weight_decay = 1e-2}); },
       kFull);
 }
 
