@@ -17,7 +17,7 @@ import golden
 
 FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "layers", "losses",
             "models", "movement", "network", "normalization", "optim", "pooling", "product",
-            "promotion", "recurrent", "reduce"]
+            "promotion", "recurrent", "reduce", "transformer"]
 HERE = pathlib.Path(__file__).parent
 
 
