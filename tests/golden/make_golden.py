@@ -15,7 +15,7 @@ import torch
 
 import golden
 
-FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "losses", "movement",
+FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "layers", "losses", "movement",
             "network", "normalization", "optim", "pooling", "product", "promotion", "reduce"]
 HERE = pathlib.Path(__file__).parent
 
