@@ -7,6 +7,7 @@ file(GLOB_RECURSE library_sources CONFIGURE_DEPENDS ${library_globs})
 file(GLOB backend_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/*.cpp)
 file(GLOB_RECURSE cpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*.cpp)
 
+include(VoltaCodecs)
 add_library(volta SHARED ${library_sources} ${backend_sources})
 add_library(Volta::volta ALIAS volta)
 set_target_properties(volta PROPERTIES
@@ -27,7 +28,9 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)
 target_link_libraries(volta PRIVATE
-  $<BUILD_INTERFACE:volta_compile> fmt::fmt hwy::hwy Threads::Threads ${CMAKE_DL_LIBS})
+  $<BUILD_INTERFACE:volta_compile> fmt::fmt hwy::hwy Threads::Threads ${codec_libraries} ${CMAKE_DL_LIBS})
+# Drawn digits are the same bytes everywhere: no products and sums in one rounding.
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/data/digit_renderer.cpp APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
 
 if(VOLTA_ONEDNN)
   find_package(dnnl REQUIRED)

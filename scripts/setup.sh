@@ -7,6 +7,7 @@ demo=(
   cmake g++ ninja-build
   libdnnl-dev ocl-icd-opencl-dev # Debian's oneDNN package names the OpenCL loader without requiring it
   libclblast-dev libfmt-dev libhwy-dev
+  libjpeg-dev libpng-dev zlib1g-dev
 )
 test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)
 bench=(libbenchmark-dev)

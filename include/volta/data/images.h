@@ -1,0 +1,48 @@
+// Pictures: PNG and JPEG files, and folders of them by class. Errors are IoErrors that name the
+// file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "volta/data/dataset.h"
+#include "volta/export.h"
+#include "volta/tensor.h"
+
+namespace volta::data {
+
+struct ImageOptions {
+  std::int64_t channels = 3;  // 3: red, green, blue; 1: grey
+  // Scaled to this size, bilinearly, averaging where it shrinks; 0: as it is.
+  std::int64_t height = 0, width = 0;
+  std::int64_t max_pixels = std::int64_t{1} << 26;  // larger ones are refused
+};
+
+// f32 [channels, height, width], 0 to 1. Transparency is dropped.
+VOLTA_API Tensor read_image(const std::string& path, ImageOptions options = {});
+// The same of a file's content, PNG or JPEG by its first bytes; `name` is for messages.
+VOLTA_API Tensor parse_image(std::span<const std::byte> file, const std::string& name,
+                             ImageOptions options = {});
+
+// A folder with a subfolder for each class, of .png, .jpg and .jpeg files, which are read when they
+// are asked for. Classes are numbered in alphabetical order, y is the i64 number.
+class VOLTA_API ImageFolder : public Dataset {
+ public:
+  explicit ImageFolder(const std::string& folder, ImageOptions options = {});
+  std::int64_t size() const override;
+  Example get(std::int64_t index) const override;
+
+  const std::vector<std::string>& classes() const;
+  const std::string& path(std::int64_t index) const;  // of an example's file
+
+ private:
+  struct Storage;
+  std::shared_ptr<const Storage> storage_;
+};
+
+}  // namespace volta::data

@@ -1,0 +1,36 @@
+// Compressed formats, by zlib, libpng and libjpeg where the build found them; where it did not, a
+// call throws IoError saying so. Input may be anything: sizes are checked before memory is taken.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace volta::data {
+
+// More than deflate can make of a byte: a file that promises more is refused before any of it is
+// decompressed.
+inline constexpr std::uint64_t kMaxInflation = 1032;
+
+// The content of a gzip file. `wanted` is asked, with the first bytes of the content (at least
+// `head_bytes` of them, or all), how many bytes there must be; others are an error.
+std::vector<std::byte> gunzip(
+    std::span<const std::byte> file, const std::string& name, std::size_t head_bytes,
+    const std::function<std::uint64_t(std::span<const std::byte>)>& wanted);
+
+// Rows of RGB pixels, 3 bytes each.
+struct RgbImage {
+  std::int64_t height = 0, width = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
+// `max_pixels` bounds height times width. Transparency is dropped.
+RgbImage decode_png(std::span<const std::byte> file, const std::string& name,
+                    std::int64_t max_pixels);
+RgbImage decode_jpeg(std::span<const std::byte> file, const std::string& name,
+                     std::int64_t max_pixels);
+
+}  // namespace volta::data

@@ -1,0 +1,115 @@
+// JPEG through libjpeg. Its errors jump; nothing with a destructor lives in the functions that they
+// jump out of.
+#include <cstdio>  // jpeglib.h needs it first
+
+#include <jpeglib.h>
+
+#include <csetjmp>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "data/codecs/codecs.h"
+#include "volta/error.h"
+
+namespace volta::data {
+namespace {
+
+// A progressive file may ask for any number of passes over the image.
+constexpr int kMaxScans = 200;
+
+struct Decoder {
+  jpeg_decompress_struct info;
+  jpeg_error_mgr errors;
+  jpeg_progress_mgr progress;
+  std::jmp_buf failed;
+  char message[JMSG_LENGTH_MAX];
+  bool warned;
+};
+
+Decoder& decoder_of(j_common_ptr info) { return *static_cast<Decoder*>(info->client_data); }
+
+void note(j_common_ptr info) { (*info->err->format_message)(info, decoder_of(info).message); }
+
+[[noreturn]] void fail(j_common_ptr info) {
+  note(info);
+  std::longjmp(decoder_of(info).failed, 1);
+}
+
+// Level -1 is damaged data, which libjpeg would go on with.
+void emit(j_common_ptr info, int level) {
+  if (level >= 0 || decoder_of(info).warned) return;
+  decoder_of(info).warned = true;
+  note(info);
+}
+
+void watch(j_common_ptr info) {
+  const auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
+  if (decompress->input_scan_number <= kMaxScans) return;
+  std::snprintf(decoder_of(info).message, JMSG_LENGTH_MAX, "more than %d scans", kMaxScans);
+  std::longjmp(decoder_of(info).failed, 1);
+}
+
+bool read_header(Decoder& decoder, std::span<const std::byte> file) {
+  if (setjmp(decoder.failed) != 0) return false;
+  jpeg_create_decompress(&decoder.info);
+  decoder.info.progress = &decoder.progress;
+  decoder.progress.progress_monitor = watch;
+  jpeg_mem_src(&decoder.info, reinterpret_cast<const unsigned char*>(file.data()),
+               static_cast<unsigned long>(file.size()));
+  jpeg_read_header(&decoder.info, TRUE);
+  return true;
+}
+
+bool read_pixels(Decoder& decoder, std::uint8_t* pixels) {
+  if (setjmp(decoder.failed) != 0) return false;
+  decoder.info.out_color_space = JCS_RGB;
+  jpeg_start_decompress(&decoder.info);
+  const std::size_t row_bytes = std::size_t{decoder.info.output_width} * 3;
+  while (decoder.info.output_scanline < decoder.info.output_height) {
+    JSAMPROW row = pixels + decoder.info.output_scanline * row_bytes;
+    jpeg_read_scanlines(&decoder.info, &row, 1);
+  }
+  jpeg_finish_decompress(&decoder.info);
+  return true;
+}
+
+// Frees what libjpeg has, on every way out.
+class Guard {
+ public:
+  explicit Guard(Decoder& decoder) : decoder_(decoder) {}
+  ~Guard() { jpeg_destroy_decompress(&decoder_.info); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  Decoder& decoder_;
+};
+
+}  // namespace
+
+RgbImage decode_jpeg(std::span<const std::byte> file, const std::string& name,
+                     std::int64_t max_pixels) {
+  Decoder decoder{};
+  decoder.info.err = jpeg_std_error(&decoder.errors);
+  decoder.errors.error_exit = fail;
+  decoder.errors.emit_message = emit;
+  decoder.info.client_data = &decoder;
+  const Guard guard(decoder);
+  const auto refuse = [&] { throw IoError(fmt::format("{}: JPEG: {}", name, decoder.message)); };
+  if (file.size() > std::numeric_limits<unsigned long>::max() || !read_header(decoder, file))
+    refuse();
+  const std::int64_t height = decoder.info.image_height, width = decoder.info.image_width;
+  if (height * width > max_pixels)
+    throw IoError(fmt::format("{}: JPEG of {} x {} pixels: too large", name, height, width));
+  if (decoder.info.num_components != 1 && decoder.info.num_components != 3) {
+    throw IoError(fmt::format("{}: JPEG of {} components: neither grey nor colour", name,
+                              decoder.info.num_components));
+  }
+  RgbImage image{height, width,
+                 std::vector<std::uint8_t>(static_cast<std::size_t>(height * width) * 3)};
+  if (!read_pixels(decoder, image.pixels.data()) || decoder.warned) refuse();
+  return image;
+}
+
+}  // namespace volta::data

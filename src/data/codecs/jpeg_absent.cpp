@@ -1,0 +1,11 @@
+// Built where libjpeg is not.
+#include "data/codecs/codecs.h"
+#include "volta/error.h"
+
+namespace volta::data {
+
+RgbImage decode_jpeg(std::span<const std::byte>, const std::string\& name, std::int64_t) {
+  throw IoError(name + ": a JPEG file, but this Volta was built without libjpeg");
+}
+
+}  // namespace volta::data

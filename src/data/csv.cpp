@@ -1,0 +1,261 @@
+// A reader of CSV (RFC 4180): fields may be quoted, and then contain delimiters, line ends and
+// doubled quotes; lines end in LF or CRLF; empty lines are left out.
+#include "volta/data/csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "data/host_tensor.h"
+#include "platform/files.h"
+#include "volta/error.h"
+
+namespace volta::data {
+namespace {
+
+constexpr std::size_t kMaxColumns = 1 << 20;
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& name, char delimiter)
+      : left_(text), name_(name), delimiter_(delimiter) {
+    if (left_.starts_with("\xEF\xBB\xBF")) left_.remove_prefix(3);  // a byte order mark
+  }
+
+  // The fields of the next line that is not empty; false at the end.
+  bool next(std::vector<std::string>& fields) {
+    while (!left_.empty() && at_line_end()) skip_line_end();
+    if (left_.empty()) return false;
+    row_line_ = line_;
+    std::size_t count = 0;
+    for (;;) {
+      if (count == kMaxColumns) fail("more than a million columns");
+      if (count == fields.size()) fields.emplace_back();
+      read_field(fields[count++]);
+      if (left_.empty() || left_.front() != delimiter_) break;
+      left_.remove_prefix(1);
+    }
+    fields.resize(count);
+    if (!left_.empty()) skip_line_end();
+    return true;
+  }
+
+  std::size_t line() const { return row_line_; }  // where the fields began, from 1
+  [[noreturn]] void fail(const std::string& why) const {
+    throw IoError(fmt::format("{}: line {}: {}", name_, row_line_, why));
+  }
+
+ private:
+  bool at_line_end() const { return left_.front() == '\n' || left_.starts_with("\r\n"); }
+  void skip_line_end() {
+    left_.remove_prefix(left_.front() == '\r' ? 2 : 1);
+    ++line_;
+  }
+
+  void read_field(std::string& field) {
+    field.clear();
+    if (left_.empty() || left_.front() != '"') {
+      std::size_t end = 0;
+      while (end < left_.size() && left_[end] != delimiter_ && left_[end] != '\n' &&
+             !left_.substr(end).starts_with("\r\n")) {
+        if (left_[end] == '"') fail("a quote within a field that is not quoted");
+        ++end;
+      }
+      field.assign(left_.substr(0, end));
+      left_.remove_prefix(end);
+      return;
+    }
+    left_.remove_prefix(1);
+    for (;;) {
+      const std::size_t quote = left_.find('"');
+      if (quote == std::string_view::npos) fail("a quoted field does not end");
+      const std::string_view part = left_.substr(0, quote);
+      line_ += static_cast<std::size_t>(std::count(part.begin(), part.end(), '\n'));
+      field.append(part);
+      left_.remove_prefix(quote + 1);
+      if (!left_.starts_with('"')) break;
+      field.push_back('"');
+      left_.remove_prefix(1);
+    }
+    if (!left_.empty() && left_.front() != delimiter_ && !at_line_end())
+      fail("text after a quoted field");
+  }
+
+  std::string_view left_;
+  const std::string& name_;
+  char delimiter_;
+  std::size_t line_ = 1, row_line_ = 1;
+};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return {};
+  return value;
+}
+
+// Values of one table, row after row.
+class Table {
+ public:
+  Table(std::string_view text, const std::string& name, const CsvOptions& options)
+      : name_(name), options_(options), reader_(text, name, options.delimiter) {
+    std::vector<std::string> fields;
+    if (!reader_.next(fields)) throw IoError(name + ": no lines");
+    width_ = fields.size();
+    for (std::size_t i = 0; i < width_; ++i)
+      names_.push_back(options.header ? std::string(trimmed(fields[i])) : fmt::to_string(i));
+    choose_columns();
+    if (!options.header) take(fields);
+    while (reader_.next(fields)) take(fields);
+    number_classes();
+  }
+
+  const std::string& name_of(std::size_t column) const { return names_[column]; }
+
+  std::vector<std::size_t> features, labels;  // columns
+  std::int64_t rows = 0;
+  std::vector<float> x, y;
+  std::vector<std::int64_t> y_classes;
+  std::vector<std::string> classes;
+
+ private:
+  void choose_columns() {
+    for (const std::string& wanted : options_.labels) labels.push_back(column(wanted));
+    for (const std::string& wanted : options_.features) features.push_back(column(wanted));
+    if (!options_.features.empty()) return;
+    for (std::size_t i = 0; i < width_; ++i)
+      if (std::find(labels.begin(), labels.end(), i) == labels.end()) features.push_back(i);
+  }
+
+  std::size_t column(const std::string& wanted) const {
+    const auto found = std::find(names_.begin(), names_.end(), wanted);
+    if (found == names_.end())
+      throw IoError(fmt::format("{}: there is no column '{}'", name_, wanted));
+    if (std::find(found + 1, names_.end(), wanted) != names_.end())
+      throw IoError(fmt::format("{}: there are two columns '{}'", name_, wanted));
+    return static_cast<std::size_t>(found - names_.begin());
+  }
+
+  void take(const std::vector<std::string>& fields) {
+    if (fields.size() != width_)
+      reader_.fail(fmt::format("{} fields, expected {}", fields.size(), width_));
+    for (const std::size_t i : features) x.push_back(number<float>(fields, i));
+    for (const std::size_t i : labels) {
+      if (options_.label_names) {
+        const std::string_view text = trimmed(fields[i]);
+        if (text.empty()) missing(i);
+        y_classes.push_back(class_number(std::string(text)));
+      } else if (options_.label_dtype == DType::i64) {
+        y_classes.push_back(number<std::int64_t>(fields, i));
+      } else {
+        y.push_back(number<float>(fields, i));
+      }
+    }
+    ++rows;
+  }
+
+  [[noreturn]] void missing(std::size_t i) const {
+    reader_.fail(fmt::format("the value of '{}' is missing", names_[i]));
+  }
+
+  template <class Number>
+  Number number(const std::vector<std::string>& fields, std::size_t i) const {
+    if (trimmed(fields[i]).empty()) missing(i);
+    const std::optional<Number> value = number_in<Number>(fields[i]);
+    if (!value) {
+      const std::string shown = fields[i].substr(0, 40);
+      reader_.fail(fmt::format("'{}' of '{}' is no {}", shown, names_[i],
+                               std::is_integral_v<Number> ? "integer" : "f32 number"));
+    }
+    if constexpr (std::is_floating_point_v<Number>) {
+      if (std::isnan(*value)) missing(i);
+    }
+    return *value;
+  }
+
+  std::int64_t class_number(std::string text) {
+    return class_numbers_.try_emplace(std::move(text), class_numbers_.size()).first->second;
+  }
+
+  // In the order of their names instead of their first occurrence.
+  void number_classes() {
+    std::vector<std::int64_t> ordered(class_numbers_.size());
+    for (const auto& [text, number] : class_numbers_) {
+      ordered[static_cast<std::size_t>(number)] = static_cast<std::int64_t>(classes.size());
+      classes.push_back(text);
+    }
+    if (!options_.label_names) return;
+    for (std::int64_t& label : y_classes) label = ordered[static_cast<std::size_t>(label)];
+  }
+
+  const std::string& name_;
+  const CsvOptions& options_;
+  Reader reader_;
+  std::size_t width_ = 0;
+  std::vector<std::string> names_;
+  std::map<std::string, std::int64_t> class_numbers_;
+};
+
+template <class T>
+Tensor filled_from(const std::vector<T>& values, const Shape& shape) {
+  const HostTensor result = host_tensor(shape, dtype_of<T>::value);
+  std::copy(values.begin(), values.end(), reinterpret_cast<T*>(result.memory));
+  return result.tensor;
+}
+
+void check(const CsvOptions& options) {
+  const auto require = [](bool good, const char* why) {
+    if (!good) throw ArgumentError(fmt::format("read_csv: {}", why));
+  };
+  require(options.label_dtype == DType::f32 || options.label_dtype == DType::i64,
+          "label_dtype must be f32 or i64");
+  require(!options.label_names || options.labels.size() == 1,
+          "label_names is for one column of labels");
+  require(options.delimiter != '"' && options.delimiter != '\n' && options.delimiter != '\r',
+          "the delimiter must be neither a quote nor a line end");
+}
+
+}  // namespace
+
+CsvDataset::CsvDataset(const Tensor& x, const Tensor& y, std::vector<std::string> feature_names,
+                       std::vector<std::string> classes)
+    : TensorDataset(x, y), feature_names_(std::move(feature_names)), classes_(std::move(classes)) {}
+
+CsvDataset parse_csv(std::string_view text, const std::string& name, const CsvOptions& options) {
+  check(options);
+  Table table(text, name, options);
+  const auto width = static_cast<std::int64_t>(table.features.size()),
+             label_count = static_cast<std::int64_t>(table.labels.size());
+  const Tensor x = filled_from(table.x, {table.rows, width});
+  Tensor y;
+  if (label_count > 0) {
+    const Shape shape = label_count == 1 ? Shape{table.rows} : Shape{table.rows, label_count};
+    const bool integers = options.label_names || options.label_dtype == DType::i64;
+    y = integers ? filled_from(table.y_classes, shape) : filled_from(table.y, shape);
+  }
+  std::vector<std::string> names;
+  for (const std::size_t column : table.features) names.push_back(table.name_of(column));
+  return {x, y, std::move(names), std::move(table.classes)};
+}
+
+CsvDataset read_csv(const std::string& path, const CsvOptions& options) {
+  const platform::MappedFile file(path);
+  const std::span<const std::byte> bytes = file.bytes();
+  return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options);
+}
+
+}  // namespace volta::data

@@ -1,0 +1,162 @@
+// Worker threads of a loader. Batches are claimed in order and put into a ring; the consumer takes
+// them in order, so that their number and speed decide nothing but time.
+#include "data/epoch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "volta/data/random.h"
+#include "volta/error.h"
+
+namespace volta::data {
+
+DataLoader::State::State(AnyDataset of, DataLoaderOptions with, std::uint64_t seeded)
+    : dataset(std::move(of)), options(std::move(with)), seed(seeded) {}
+
+std::int64_t DataLoader::State::size() const {
+  const std::int64_t examples = options.sampler ? options.sampler->size() : dataset->size();
+  return options.drop_last ? examples / options.batch_size
+                           : examples / options.batch_size + (examples % options.batch_size != 0);
+}
+
+std::vector<std::int64_t> DataLoader::State::order(std::int64_t of_epoch) const {
+  const std::int64_t examples = dataset->size();
+  if (options.sampler) {
+    std::vector<std::int64_t> chosen = options.sampler->order(seed, of_epoch);
+    if (static_cast<std::int64_t>(chosen.size()) != options.sampler->size()) {
+      throw ArgumentError(fmt::format("DataLoader: the sampler gave {} indices, its size is {}",
+                                      chosen.size(), options.sampler->size()));
+    }
+    for (const std::int64_t index : chosen) {
+      if (index < 0 || index >= examples) {
+        throw ArgumentError(
+            fmt::format("DataLoader: the sampler gave index {} of {} examples", index, examples));
+      }
+    }
+    return chosen;
+  }
+  std::vector<std::int64_t> all(static_cast<std::size_t>(examples));
+  std::iota(all.begin(), all.end(), 0);
+  if (options.shuffle) {
+    Random random(seed, static_cast<std::uint64_t>(of_epoch));
+    for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random.below(i)]);
+  }
+  return all;
+}
+
+Epoch::Epoch(std::shared_ptr<DataLoader::State> loader)
+    : loader_(std::move(loader)),
+      builder_(loader_->dataset, loader_->options, loader_->seed),
+      number_(loader_->epoch),
+      order_(loader_->order(number_)),
+      count_(loader_->size()),
+      handed_(loader_->position),
+      claimed_(handed_) {
+  const int workers = loader_->options.workers;
+  if (workers == 0) return;
+  ring_.resize(static_cast<std::size_t>(workers) *
+               static_cast<std::size_t>(loader_->options.prefetch));
+  try {
+    for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+Epoch::~Epoch() { stop(); }
+
+void Epoch::stop() noexcept {
+  {
+    const std::lock_guard guard(lock_);
+    stopping_ = true;
+  }
+  space_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+}
+
+Batch Epoch::built(std::int64_t number) const {
+  const auto examples = static_cast<std::int64_t>(order_.size());
+  const std::int64_t begin = number * loader_->options.batch_size,
+                     end = std::min(begin + loader_->options.batch_size, examples);
+  return builder_.build({order_.data() + begin, static_cast<std::size_t>(end - begin)}, number_);
+}
+
+void Epoch::work() noexcept {
+  const auto depth = static_cast<std::int64_t>(ring_.size());
+  for (;;) {
+    std::int64_t number;
+    {
+      std::unique_lock guard(lock_);
+      space_.wait(guard,
+                  [&] { return stopping_ || claimed_ == count_ || claimed_ < handed_ + depth; });
+      if (stopping_ || claimed_ == count_) return;
+      number = claimed_++;
+    }
+    Slot made;
+    try {
+      made.batch = built(number);
+    } catch (...) {
+      made.error = std::current_exception();
+    }
+    made.ready = true;
+    {
+      const std::lock_guard guard(lock_);
+      ring_[static_cast<std::size_t>(number % depth)] = std::move(made);
+    }
+    ready_.notify_one();
+  }
+}
+
+// The batch that workers make, and the time it was waited for.
+Batch Epoch::awaited() {
+  LoaderStats& stats = loader_->stats;
+  Slot taken;
+  {
+    std::unique_lock guard(lock_);
+    Slot& slot = ring_[static_cast<std::size_t>(handed_) % ring_.size()];
+    if (!slot.ready) {
+      const auto start = std::chrono::steady_clock::now();
+      ready_.wait(guard, [&] { return slot.ready; });
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+      (first_ ? stats.first_seconds : stats.seconds_waited) += waited.count();
+      if (!first_) ++stats.waits;
+    }
+    taken = std::exchange(slot, Slot());
+    ++handed_;
+  }
+  first_ = false;
+  space_.notify_one();
+  if (taken.error) std::rethrow_exception(taken.error);
+  return std::move(taken.batch);
+}
+
+std::optional<Batch> Epoch::next() {
+  if (handed_ == count_) {
+    ++loader_->epoch;
+    loader_->position = 0;
+    loader_->fresh = true;
+    return std::nullopt;
+  }
+  Batch batch;
+  if (ring_.empty()) {
+    batch = built(handed_);
+    ++handed_;
+  } else {
+    batch = awaited();
+  }
+  loader_->position = handed_;
+  ++loader_->stats.batches;
+  for (const Tensor* field : {&batch.x, &batch.y}) {
+    if (!field->defined()) continue;
+    loader_->stats.bytes += field->numel() * static_cast<std::int64_t>(size_of(field->dtype()));
+  }
+  return batch;
+}
+
+}  // namespace volta::data

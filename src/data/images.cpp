@@ -1,0 +1,198 @@
+// Pictures as tensors: decoded, scaled, channels first.
+#include "volta/data/images.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "data/codecs/codecs.h"
+#include "data/host_tensor.h"
+#include "platform/files.h"
+#include "volta/creation.h"
+#include "volta/error.h"
+
+namespace volta::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMaxSide = 1 << 16;
+
+void check(const ImageOptions& options) {
+  const auto require = [](bool good, const char* why) {
+    if (!good) throw ArgumentError(fmt::format("images: {}", why));
+  };
+  require(options.channels == 1 || options.channels == 3, "channels must be 1 or 3");
+  require((options.height == 0) == (options.width == 0), "height and width go together");
+  require(options.height >= 0 && options.width >= 0 && options.height <= kMaxSide &&
+              options.width <= kMaxSide,
+          "height and width must be 0 to 65536");
+  require(options.max_pixels >= 1 && options.max_pixels <= (std::int64_t{1} << 32),
+          "max_pixels must be 1 to 2^32");
+}
+
+RgbImage decoded(std::span<const std::byte> file, const std::string& name,
+                 std::int64_t max_pixels) {
+  const auto begins = [&](std::initializer_list<int> bytes) {
+    return file.size() >= bytes.size() &&
+           std::equal(bytes.begin(), bytes.end(), file.begin(),
+                      [](int wanted, std::byte byte) { return wanted == static_cast<int>(byte); });
+  };
+  if (begins({0x89, 'P', 'N', 'G'})) return decode_png(file, name, max_pixels);
+  if (begins({0xFF, 0xD8})) return decode_jpeg(file, name, max_pixels);
+  throw IoError(name + ": neither a PNG nor a JPEG file");
+}
+
+// Channels first, 0 to 1; grey by the weights of ITU-R 601.
+std::vector<float> planes(const RgbImage& image, std::int64_t channels) {
+  const auto count = static_cast<std::size_t>(image.height * image.width);
+  std::vector<float> values(count * static_cast<std::size_t>(channels));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* rgb = image.pixels.data() + 3 * i;
+    if (channels == 1) {
+      const unsigned grey = (19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 0x8000u) >> 16;
+      values[i] = static_cast<float>(grey) / 255.0f;
+      continue;
+    }
+    for (std::size_t c = 0; c < 3; ++c) values[c * count + i] = static_cast<float>(rgb[c]) / 255.0f;
+  }
+  return values;
+}
+
+// Which inputs an output is made of, and their weights: a triangle as wide as two pixels of the
+// coarser side.
+struct Taps {
+  std::int64_t first = 0;
+  std::vector<float> weights;
+};
+std::vector<Taps> taps_of(std::int64_t from, std::int64_t to) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double reach = std::max(scale, 1.0);
+  std::vector<Taps> all(static_cast<std::size_t>(to));
+  for (std::int64_t i = 0; i < to; ++i) {
+    const double centre = (static_cast<double>(i) + 0.5) * scale;
+    const auto begin = std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - reach)),
+               end = std::min(from, static_cast<std::int64_t>(centre + reach) + 1);
+    Taps& taps = all[static_cast<std::size_t>(i)];
+    taps.first = begin;
+    double sum = 0;
+    for (std::int64_t k = begin; k < end; ++k) {
+      const double distance = std::abs(static_cast<double>(k) + 0.5 - centre);
+      const double weight = std::max(0.0, 1 - distance / reach);
+      taps.weights.push_back(static_cast<float>(weight));
+      sum += weight;
+    }
+    for (float& weight : taps.weights) weight = static_cast<float>(weight / sum);
+  }
+  return all;
+}
+
+// Along the rows of [rows, from], and with a stride along columns: [count, from, inner].
+std::vector<float> scaled_axis(const std::vector<float>& values, std::int64_t count,
+                               std::int64_t from, std::int64_t to, std::int64_t inner) {
+  if (from == to) return values;
+  const std::vector<Taps> taps = taps_of(from, to);
+  std::vector<float> result(static_cast<std::size_t>(count * to * inner));
+  for (std::int64_t n = 0; n < count; ++n) {
+    for (std::int64_t i = 0; i < to; ++i) {
+      const Taps& tap = taps[static_cast<std::size_t>(i)];
+      float* out = result.data() + (n * to + i) * inner;
+      for (std::size_t k = 0; k < tap.weights.size(); ++k) {
+        const float* in =
+            values.data() + (n * from + tap.first + static_cast<std::int64_t>(k)) * inner;
+        for (std::int64_t j = 0; j < inner; ++j) out[j] += tap.weights[k] * in[j];
+      }
+    }
+  }
+  return result;
+}
+
+bool is_picture(const fs::path& path) {
+  std::string suffix = path.extension().string();
+  std::transform(suffix.begin(), suffix.end(), suffix.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return suffix == ".png" || suffix == ".jpg" || suffix == ".jpeg";
+}
+
+std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    entries.push_back(entry->path());
+  if (error) throw IoError(fmt::format("{}: cannot list: {}", folder.string(), error.message()));
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+}  // namespace
+
+Tensor parse_image(std::span<const std::byte> file, const std::string& name, ImageOptions options) {
+  check(options);
+  const RgbImage image = decoded(file, name, options.max_pixels);
+  const std::int64_t height = options.height != 0 ? options.height : image.height,
+                     width = options.width != 0 ? options.width : image.width;
+  std::vector<float> values = planes(image, options.channels);
+  values = scaled_axis(values, options.channels * image.height, image.width, width, 1);
+  values = scaled_axis(values, options.channels, image.height, height, width);
+  const HostTensor result = host_tensor({options.channels, height, width}, DType::f32);
+  std::copy(values.begin(), values.end(), reinterpret_cast<float*>(result.memory));
+  return result.tensor;
+}
+
+Tensor read_image(const std::string& path, ImageOptions options) {
+  const platform::MappedFile file(path);
+  return parse_image(file.bytes(), path, options);
+}
+
+struct ImageFolder::Storage {
+  struct File {
+    std::string path;
+    std::int64_t label;
+  };
+  ImageOptions options;
+  std::vector<std::string> classes;
+  std::vector<File> files;
+};
+
+ImageFolder::ImageFolder(const std::string& folder, ImageOptions options) {
+  check(options);
+  auto storage = std::make_shared<Storage>();
+  storage->options = options;
+  std::error_code ignored;
+  for (const fs::path& entry : sorted_entries(folder)) {
+    if (!fs::is_directory(entry, ignored)) continue;
+    const auto label = static_cast<std::int64_t>(storage->classes.size());
+    storage->classes.push_back(entry.filename().string());
+    for (const fs::path& file : sorted_entries(entry)) {
+      if (is_picture(file) && fs::is_regular_file(file, ignored))
+        storage->files.push_back({file.string(), label});
+    }
+  }
+  if (storage->files.empty())
+    throw IoError(folder + ": no subfolder has a .png, .jpg or .jpeg file");
+  storage_ = std::move(storage);
+}
+
+std::int64_t ImageFolder::size() const { return static_cast<std::int64_t>(storage_->files.size()); }
+
+const std::vector<std::string>& ImageFolder::classes() const { return storage_->classes; }
+
+const std::string& ImageFolder::path(std::int64_t index) const {
+  if (index < 0 || index >= size())
+    throw IndexError(fmt::format("ImageFolder: example {} of {}", index, size()));
+  return storage_->files[static_cast<std::size_t>(index)].path;
+}
+
+Example ImageFolder::get(std::int64_t index) const {
+  const std::string& file = path(index);
+  const HostTensor label = host_tensor({}, DType::i64);
+  *reinterpret_cast<std::int64_t*>(label.memory) =
+      storage_->files[static_cast<std::size_t>(index)].label;
+  return {read_image(file, storage_->options), label.tensor};
+}
+
+}  // namespace volta::data

@@ -1,0 +1,150 @@
+// DataLoader: its options, its loops, and where it stands.
+#include "volta/data/loader.h"
+
+#include <bit>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "data/epoch.h"
+#include "volta/creation.h"
+#include "volta/data/random.h"
+#include "volta/error.h"
+#include "volta/generator.h"
+
+namespace volta::data {
+namespace {
+
+constexpr int kMaxWorkers = 256;
+constexpr int kMaxPrefetch = 1024;
+
+void check(const DataLoaderOptions& options) {
+  const auto require = [](bool good, const char* what, std::int64_t got) {
+    if (!good) throw ArgumentError(fmt::format("DataLoader: {}, got {}", what, got));
+  };
+  require(options.batch_size >= 1, "batch_size must be at least 1", options.batch_size);
+  require(options.workers >= 0 && options.workers <= kMaxWorkers, "workers must be 0 to 256",
+          options.workers);
+  require(options.prefetch >= 1 && options.prefetch <= kMaxPrefetch, "prefetch must be 1 to 1024",
+          options.prefetch);
+  if (options.shuffle && options.sampler)
+    throw ArgumentError("DataLoader: a sampler decides the order: shuffle must be false");
+}
+
+std::uint64_t thread_seed() {
+  const GeneratorState state = Generator().state();
+  return Random(state.seed, state.offset).next();
+}
+
+Tensor saved(std::int64_t number) { return scalar(number, {.dtype = DType::i64}); }
+
+// The numbers of a saved state, which is checked as a whole.
+class SavedNumbers {
+ public:
+  explicit SavedNumbers(const StateDict& state) : state_(state) {}
+
+  std::int64_t take(const char* name) {
+    const Tensor* found = state_.find(name);
+    ++wanted_;
+    if (found == nullptr) return complain(fmt::format("'{}' is missing", name));
+    if (found->numel() != 1 || found->dtype() != DType::i64)
+      return complain(fmt::format("'{}' is no i64 number", name));
+    return found->item<std::int64_t>();
+  }
+  void require(bool good, const std::string& problem) {
+    if (!good && problems_.empty()) complain(problem);  // else a consequence of the others
+  }
+  void throw_problems() {
+    if (state_.size() > wanted_ && problems_.empty()) complain("it has other entries");
+    if (problems_.empty()) return;
+    throw ArgumentError(
+        fmt::format("DataLoader: cannot load the state: {}", fmt::join(problems_, "; ")));
+  }
+
+ private:
+  std::int64_t complain(std::string problem) {
+    problems_.push_back(std::move(problem));
+    return 0;
+  }
+
+  const StateDict& state_;
+  std::size_t wanted_ = 0;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+DataLoader::DataLoader(AnyDataset dataset, DataLoaderOptions options) {
+  check(options);
+  const std::uint64_t seed = options.seed.value_or(thread_seed());
+  state_ = std::make_shared<State>(std::move(dataset), std::move(options), seed);
+}
+
+DataLoader::Iterator& DataLoader::Iterator::operator++() {
+  batch_ = {};
+  if (std::optional<Batch> next = epoch_->next()) {
+    batch_ = *std::move(next);
+  } else {
+    epoch_.reset();
+  }
+  return *this;
+}
+
+DataLoader::Iterator DataLoader::begin() {
+  if (!state_->active.expired()) {
+    throw ArgumentError(
+        "DataLoader: a loop over this loader is under way; a second one needs a loader of its own");
+  }
+  if (!state_->fresh) {
+    ++state_->epoch;
+    state_->position = 0;
+  }
+  state_->fresh = false;
+  auto epoch = std::make_shared<Epoch>(state_);
+  state_->active = epoch;
+  return Iterator(std::move(epoch));
+}
+
+std::int64_t DataLoader::size() const { return state_->size(); }
+std::int64_t DataLoader::dataset_size() const { return state_->dataset->size(); }
+std::int64_t DataLoader::epoch() const { return state_->epoch; }
+std::int64_t DataLoader::position() const { return state_->position; }
+std::int64_t DataLoader::next_position() const { return state_->fresh ? state_->position : 0; }
+LoaderStats DataLoader::stats() const { return state_->stats; }
+void DataLoader::reset_stats() { state_->stats = {}; }
+
+StateDict DataLoader::state_dict() const {
+  StateDict state;
+  const bool whole = state_->position == state_->size();
+  state.add("seed", saved(std::bit_cast<std::int64_t>(state_->seed)));
+  state.add("epoch", saved(state_->epoch + (whole ? 1 : 0)));
+  state.add("position", saved(whole ? 0 : state_->position));
+  state.add("examples", saved(state_->dataset->size()));
+  state.add("batch_size", saved(state_->options.batch_size));
+  return state;
+}
+
+void DataLoader::load_state_dict(const StateDict& state) {
+  if (!state_->active.expired())
+    throw ArgumentError("DataLoader: cannot load a state: a loop over this loader is under way");
+  SavedNumbers numbers(state);
+  const std::int64_t seed = numbers.take("seed"), epoch = numbers.take("epoch"),
+                     position = numbers.take("position"), examples = numbers.take("examples"),
+                     batch_size = numbers.take("batch_size");
+  numbers.require(examples == state_->dataset->size(),
+                  fmt::format("it is of {} examples, not {}", examples, state_->dataset->size()));
+  numbers.require(
+      batch_size == state_->options.batch_size,
+      fmt::format("it is of batches of {}, not {}", batch_size, state_->options.batch_size));
+  numbers.require(epoch >= 0 && position >= 0 && position <= state_->size(),
+                  fmt::format("it stands at batch {} of epoch {}", position, epoch));
+  numbers.throw_problems();
+  state_->seed = std::bit_cast<std::uint64_t>(seed);
+  state_->epoch = epoch;
+  state_->position = position;
+  state_->fresh = true;
+}
+
+}  // namespace volta::data

@@ -1,0 +1,42 @@
+// Weighted sampling, by searching in running sums.
+#include "volta/data/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "volta/data/random.h"
+#include "volta/error.h"
+
+namespace volta::data {
+
+Sampler::~Sampler() = default;
+
+WeightedSampler::WeightedSampler(const std::vector<double>& weights, std::int64_t count)
+    : count_(count) {
+  if (count < 0) throw ArgumentError(fmt::format("WeightedSampler: a count of {}", count));
+  double sum = 0;
+  for (const double weight : weights) {
+    if (!(weight >= 0) || std::isinf(weight))
+      throw ArgumentError(fmt::format("WeightedSampler: a weight of {}", weight));
+    sums_.push_back(sum += weight);
+  }
+  if (!(sum > 0)) throw ArgumentError("WeightedSampler: all weights are 0");
+}
+
+std::vector<std::int64_t> WeightedSampler::order(std::uint64_t seed, std::int64_t epoch) const {
+  Random random(seed, static_cast<std::uint64_t>(epoch));
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count_));
+  for (std::int64_t& index : indices) {
+    const double at = static_cast<double>(random.next() >> 11) * 0x1p-53 * sums_.back();
+    // The first sum above: an example of weight 0 has none of its own.
+    index = std::upper_bound(sums_.begin(), sums_.end(), at) - sums_.begin();
+    if (index == static_cast<std::int64_t>(sums_.size())) {  // rounded up to the whole sum
+      index = std::lower_bound(sums_.begin(), sums_.end(), sums_.back()) - sums_.begin();
+    }
+  }
+  return indices;
+}
+
+}  // namespace volta::data

@@ -1,0 +1,443 @@
+// DataLoader: what it hands out, in which order, whoever assembles it; errors, states, counters.
+#include "volta/data/loader.h"
+
+#include <atomic>
+#include <chrono>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "data/data_testing.h"
+#include "test_device.h"
+#include "volta/data.h"
+#include "volta/volta.h"
+
+using namespace volta;
+using data::Batch;
+using data::DataLoader;
+using data::Example;
+using volta::data_testing::expect_error;
+
+namespace {
+
+static_assert(std::input_iterator<DataLoader::Iterator>);
+
+// Example i is x = {i, i + 0.5} and y = i.
+data::TensorDataset numbered(std::int64_t count) {
+  std::vector<float> x;
+  std::vector<std::int64_t> y;
+  for (std::int64_t i = 0; i < count; ++i) {
+    x.push_back(static_cast<float>(i));
+    x.push_back(static_cast<float>(i) + 0.5f);
+    y.push_back(i);
+  }
+  return data::TensorDataset(from_vector(x, {count, 2}), from_vector(y));
+}
+
+// The same, example by example, with something random in it.
+class Drawn : public data::Dataset {
+ public:
+  explicit Drawn(std::int64_t count) : count_(count) {}
+  std::int64_t size() const override { return count_; }
+  Example get(std::int64_t index) const override {
+    return {rand({2}) + static_cast<double>(index), scalar(index)};
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+// Fails at one index, after a pause at every one.
+template <class Exception>
+class Failing : public data::Dataset {
+ public:
+  Failing(std::int64_t bad, int milliseconds = 0) : bad_(bad), pause_(milliseconds) {}
+  std::int64_t size() const override { return 64; }
+  Example get(std::int64_t index) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause_));
+    if (index == bad_) throw Exception("broken file");
+    return {scalar(1.0f), scalar(index)};
+  }
+
+ private:
+  std::int64_t bad_;
+  int pause_;
+};
+
+// One epoch: the values of every batch.
+using Values = std::vector<std::vector<float>>;
+Values epoch_x(DataLoader& loader) {
+  Values all;
+  for (auto [x, y] : loader) all.push_back(x.to_vector<float>());
+  return all;
+}
+std::vector<std::int64_t> epoch_y(DataLoader& loader) {
+  std::vector<std::int64_t> all;
+  for (auto [x, y] : loader)
+    for (const std::int64_t value : y.to_vector<std::int64_t>()) all.push_back(value);
+  return all;
+}
+
+}  // namespace
+
+TEST(DataLoader, HandsOutRowsInOrderOnTheDevice) {
+  DataLoader loader(numbered(7), {.batch_size = 3, .device = test_device()});
+  EXPECT_EQ(loader.size(), 3);
+  std::vector<std::int64_t> sizes;
+  std::int64_t next = 0;
+  for (auto [x, y] : loader) {
+    EXPECT_EQ(x.device(), test_device());
+    EXPECT_FALSE(x.is_pending());
+    EXPECT_EQ(x.dtype(), DType::f32);
+    EXPECT_EQ(y.dtype(), DType::i64);
+    sizes.push_back(x.size(0));
+    const auto values = x.to_vector<float>();
+    const auto labels = y.to_vector<std::int64_t>();
+    for (std::size_t i = 0; i < labels.size(); ++i, ++next) {
+      EXPECT_EQ(labels[i], next);
+      EXPECT_EQ(values[2 * i], static_cast<float>(next));
+      EXPECT_EQ(values[2 * i + 1], static_cast<float>(next) + 0.5f);
+    }
+  }
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{3, 3, 1}));
+
+  DataLoader whole(numbered(7), {.batch_size = 3, .drop_last = true});
+  EXPECT_EQ(whole.size(), 2);
+  EXPECT_EQ(epoch_y(whole), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
+  DataLoader none(numbered(0), {.batch_size = 3});
+  EXPECT_EQ(none.size(), 0);
+  EXPECT_TRUE(epoch_y(none).empty());
+}
+
+TEST(DataLoader, ShufflesEveryEpochAnewAndReproducibly) {
+  DataLoader loader(numbered(100), {.batch_size = 8, .shuffle = true, .seed = 5});
+  const auto first = epoch_y(loader), second = epoch_y(loader);
+  EXPECT_EQ(std::set<std::int64_t>(first.begin(), first.end()).size(), 100u);
+  EXPECT_EQ(std::set<std::int64_t>(second.begin(), second.end()).size(), 100u);
+  EXPECT_NE(first, second);
+  std::vector<std::int64_t> sorted(100);
+  std::iota(sorted.begin(), sorted.end(), 0);
+  EXPECT_NE(first, sorted);
+  for (const int workers : {0, 1, 2, 5}) {
+    DataLoader again(numbered(100),
+                     {.batch_size = 8, .shuffle = true, .workers = workers, .seed = 5});
+    EXPECT_EQ(epoch_y(again), first) << workers;
+    EXPECT_EQ(epoch_y(again), second) << workers;
+  }
+  DataLoader other(numbered(100), {.batch_size = 8, .shuffle = true, .seed = 6});
+  EXPECT_NE(epoch_y(other), first);
+}
+
+TEST(DataLoader, TheThreadsSeedIsItsSeed) {
+  const auto order = [](std::uint64_t seed) {
+    manual_seed(seed);
+    const GeneratorState before = Generator().state();
+    DataLoader loader(numbered(50), {.batch_size = 50, .shuffle = true});
+    const auto all = epoch_y(loader);
+    EXPECT_EQ(Generator().state(), before);  // making and using it draws nothing
+    return all;
+  };
+  EXPECT_EQ(order(3), order(3));
+  EXPECT_NE(order(3), order(4));
+}
+
+TEST(DataLoader, WhatExamplesDrawDependsOnSeedEpochAndIndexAlone) {
+  const auto loader_with = [](int workers, std::int64_t batch_size) {
+    return DataLoader(Drawn(24), {.batch_size = batch_size, .workers = workers, .seed = 9});
+  };
+  DataLoader alone = loader_with(0, 4);
+  manual_seed(1);
+  const GeneratorState before = Generator().state();
+  const Values first = epoch_x(alone), second = epoch_x(alone);
+  EXPECT_EQ(Generator().state(), before);
+  EXPECT_NE(first, second);
+  DataLoader three = loader_with(3, 4);
+  EXPECT_EQ(epoch_x(three), first);
+  EXPECT_EQ(epoch_x(three), second);
+  // Other batches, the same examples.
+  DataLoader one = loader_with(2, 24);
+  std::vector<float> joined;
+  for (const auto& batch : first) joined.insert(joined.end(), batch.begin(), batch.end());
+  EXPECT_EQ(epoch_x(one).at(0), joined);
+}
+
+TEST(DataLoader, GatheredAndCollatedBatchesAreTheSame) {
+  const data::TensorDataset rows = numbered(20);
+  const auto same = data::map(rows, [](const Example& example) { return example; });
+  EXPECT_TRUE(rows.layout().has_value());
+  EXPECT_FALSE(same.layout().has_value());
+  DataLoader gathered(rows, {.batch_size = 6, .shuffle = true, .seed = 1});
+  DataLoader collated(same, {.batch_size = 6, .shuffle = true, .seed = 1});
+  EXPECT_EQ(epoch_x(gathered), epoch_x(collated));
+  EXPECT_EQ(epoch_y(gathered), epoch_y(collated));
+}
+
+TEST(DataLoader, CollatesAsTold) {
+  data::DataLoaderOptions options{.batch_size = 4};
+  options.collate = [](const std::vector<Example>& examples) {
+    Tensor sum = examples[0].x;
+    for (std::size_t i = 1; i < examples.size(); ++i) sum = sum + examples[i].x;
+    return Batch{sum, {}};
+  };
+  DataLoader loader(numbered(8), options);
+  std::vector<std::vector<float>> sums;
+  for (auto [x, y] : loader) {
+    EXPECT_FALSE(y.defined());
+    EXPECT_FALSE(x.is_pending());
+    sums.push_back(x.to_vector<float>());
+  }
+  EXPECT_EQ(sums, (Values{{6, 8}, {22, 24}}));
+}
+
+TEST(DataLoader, ExamplesThatDoNotStackAreNamed) {
+  const auto uneven = data::map(numbered(8), [](const Example& example) {
+    const auto index = example.y.item<std::int64_t>();
+    return Example{zeros({index == 5 ? 3 : 2}), example.y};
+  });
+  DataLoader loader(uneven, {.batch_size = 4});
+  expect_error<ShapeError>([&] { epoch_x(loader); }, {"x of example 5 is [3], of example 4 [2]"});
+}
+
+TEST(DataLoader, ErrorsArriveWithTheExamplesIndex) {
+  for (const int workers : {0, 1, 3}) {
+    DataLoader volta_error(Failing<IoError>(21), {.batch_size = 4, .workers = workers});
+    std::int64_t seen = 0;
+    expect_error<IoError>(
+        [&] {
+          for (auto [x, y] : volta_error) ++seen;
+        },
+        {"DataLoader: example 21: broken file"});
+    EXPECT_EQ(seen, 5) << workers;  // everything before it
+    DataLoader other(Failing<std::runtime_error>(2), {.batch_size = 4, .workers = workers});
+    try {
+      epoch_y(other);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "DataLoader: example 2: broken file");
+      EXPECT_THROW(std::rethrow_if_nested(error), std::runtime_error);
+    }
+    // And the loader can be used again.
+    expect_error<IoError>([&] { epoch_y(volta_error); }, {"example 21"});
+  }
+}
+
+TEST(DataLoader, MayBeLeftAndDestroyedInMidEpoch) {
+  for (int round = 0; round < 20; ++round) {
+    DataLoader loader(numbered(1000), {.batch_size = 2, .workers = 1 + round % 4, .prefetch = 3});
+    int left = round % 5;
+    for (auto [x, y] : loader)
+      if (left-- == 0) break;
+  }
+  std::optional<DataLoader::Iterator> kept;
+  {
+    DataLoader loader(Failing<IoError>(-1, 2), {.batch_size = 2, .workers = 2});
+    kept = loader.begin();
+  }
+  EXPECT_EQ((*kept)->x.size(0), 2);  // an iterator keeps what it needs
+  ++*kept;
+  EXPECT_EQ((*kept)->y.to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 3}));
+}
+
+TEST(DataLoader, OneLoopAtATime) {
+  DataLoader loader(numbered(6), {.batch_size = 2});
+  for (auto [x, y] : loader) {
+    expect_error<ArgumentError>([&] { loader.begin(); }, {"a loop over this loader is under way"});
+    expect_error<ArgumentError>([&] { loader.load_state_dict(loader.state_dict()); },
+                                {"a loop over this loader is under way"});
+    break;
+  }
+  EXPECT_EQ(epoch_y(loader).size(), 6u);
+}
+
+TEST(DataLoader, ResumesInMidEpoch) {
+  const data::DataLoaderOptions options{.batch_size = 4, .shuffle = true, .workers = 2};
+  for (const bool within : {true, false}) {  // saved in the loop, or after leaving it
+    manual_seed(11);
+    DataLoader loader(Drawn(32), options);
+    epoch_x(loader);
+    StateDict state;
+    int batches = 0;
+    for (auto [x, y] : loader) {
+      if (++batches < 3) continue;
+      if (within) state = loader.state_dict();
+      break;
+    }
+    if (!within) state = loader.state_dict();
+
+    manual_seed(11);
+    DataLoader whole(Drawn(32), options);
+    epoch_x(whole);
+    Values expected = epoch_x(whole);
+    expected.erase(expected.begin(), expected.begin() + 3);
+    const Values next = epoch_x(whole);
+
+    manual_seed(99);
+    DataLoader resumed(Drawn(32), options);
+    resumed.load_state_dict(state);
+    EXPECT_EQ(resumed.epoch(), 1);
+    EXPECT_EQ(resumed.position(), 3);
+    EXPECT_EQ(resumed.next_position(), 3);
+    EXPECT_EQ(epoch_x(resumed), expected);
+    EXPECT_EQ(epoch_x(resumed), next);
+  }
+}
+
+TEST(DataLoader, AnEpochThatIsDoneResumesWithTheNext) {
+  DataLoader loader(numbered(4), {.batch_size = 2, .shuffle = true, .seed = 3});
+  StateDict last;
+  for (auto [x, y] : loader) last = loader.state_dict();
+  EXPECT_EQ(last.at("epoch").item<std::int64_t>(), 1);
+  EXPECT_EQ(last.at("position").item<std::int64_t>(), 0);
+  EXPECT_EQ(loader.epoch(), 1);
+  EXPECT_EQ(loader.next_position(), 0);
+}
+
+TEST(DataLoader, StatesThatDoNotFitAreRefusedAndChangeNothing) {
+  DataLoader loader(numbered(8), {.batch_size = 2, .seed = 1});
+  DataLoader other(numbered(9), {.batch_size = 2, .seed = 2});
+  expect_error<ArgumentError>([&] { loader.load_state_dict(other.state_dict()); },
+                              {"it is of 9 examples, not 8"});
+  expect_error<ArgumentError>(
+      [&] { loader.load_state_dict({{"seed", scalar(1)}, {"epoch", scalar(0.5f)}}); },
+      {"'epoch' is no i64 number", "'position' is missing", "'batch_size' is missing"});
+  StateDict wrong;
+  for (const auto& [name, value] : loader.state_dict())
+    wrong.add(name, name == "position" ? scalar(5) : value);
+  expect_error<ArgumentError>([&] { loader.load_state_dict(wrong); },
+                              {"it stands at batch 5 of epoch 0"});
+  StateDict more = loader.state_dict();
+  more.add("stranger", scalar(1));
+  expect_error<ArgumentError>([&] { loader.load_state_dict(more); }, {"it has other entries"});
+  EXPECT_EQ(loader.epoch(), 0);
+  EXPECT_EQ(epoch_y(loader).size(), 8u);
+}
+
+TEST(DataLoader, SamplersDecideTheOrder) {
+  class Backwards : public data::Sampler {
+   public:
+    explicit Backwards(std::int64_t shift) : shift_(shift) {}
+    std::int64_t size() const override { return 5; }
+    std::vector<std::int64_t> order(std::uint64_t, std::int64_t epoch) const override {
+      std::vector<std::int64_t> indices;
+      for (std::int64_t i = 5; i-- > 0;) indices.push_back(i + shift_ + epoch);
+      return indices;
+    }
+
+   private:
+    std::int64_t shift_;
+  };
+  DataLoader loader(numbered(20), {.batch_size = 2, .sampler = std::make_shared<Backwards>(0)});
+  EXPECT_EQ(loader.size(), 3);
+  EXPECT_EQ(epoch_y(loader), (std::vector<std::int64_t>{4, 3, 2, 1, 0}));
+  EXPECT_EQ(epoch_y(loader), (std::vector<std::int64_t>{5, 4, 3, 2, 1}));
+  DataLoader beyond(numbered(20), {.sampler = std::make_shared<Backwards>(16)});
+  expect_error<ArgumentError>([&] { beyond.begin(); }, {"the sampler gave index 20 of 20"});
+
+  const auto weighted =
+      std::make_shared<data::WeightedSampler>(std::vector<double>{0, 1, 3, 0}, std::int64_t{4000});
+  DataLoader drawn(numbered(4), {.batch_size = 100, .seed = 0, .sampler = weighted});
+  std::vector<int> counts(4);
+  for (const std::int64_t index : epoch_y(drawn)) ++counts[static_cast<std::size_t>(index)];
+  EXPECT_EQ(counts[0], 0);
+  EXPECT_EQ(counts[3], 0);
+  EXPECT_NEAR(counts[2], 3000, 150);
+  expect_error<ArgumentError>([] { data::WeightedSampler({0, 0}, 3); }, {"all weights are 0"});
+  expect_error<ArgumentError>([] { data::WeightedSampler({1, -1}, 3); }, {"a weight of -1"});
+}
+
+TEST(DataLoader, TransformsDrawForEveryExampleAndEpoch) {
+  const data::ImageDataset images = data::digits(data::Split::train, {.count = 40});
+  const auto loader_with = [&](int workers, std::int64_t batch_size) {
+    return DataLoader(images, {.batch_size = batch_size,
+                               .workers = workers,
+                               .seed = 4,
+                               .transform = data::random_crop(28, 28, {.padding = 3})});
+  };
+  DataLoader alone = loader_with(0, 10), threads = loader_with(3, 10), whole = loader_with(1, 40);
+  const Values first = epoch_x(alone), second = epoch_x(alone);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(epoch_x(threads), first);
+  EXPECT_EQ(epoch_x(threads), second);
+  std::vector<float> joined;
+  for (const auto& batch : first) joined.insert(joined.end(), batch.begin(), batch.end());
+  EXPECT_EQ(epoch_x(whole).at(0), joined);
+}
+
+TEST(DataLoader, CountsWhatItDid) {
+  DataLoader loader(numbered(10), {.batch_size = 4, .workers = 2});
+  epoch_y(loader);
+  data::LoaderStats stats = loader.stats();
+  EXPECT_EQ(stats.batches, 3);
+  EXPECT_EQ(stats.bytes, 10 * (2 * 4 + 8));
+  EXPECT_LE(stats.waits, 2);  // the first of an epoch is not one
+  loader.reset_stats();
+  EXPECT_EQ(loader.stats().batches, 0);
+
+  // Examples that take 2 ms each against a consumer that takes none: it waits for every batch.
+  DataLoader slow(Failing<IoError>(-1, 2), {.batch_size = 8, .workers = 1});
+  epoch_y(slow);
+  EXPECT_GE(slow.stats().waits, 6);
+  EXPECT_GT(slow.stats().seconds_waited, 0.05);
+  EXPECT_GT(slow.stats().first_seconds, 0.01);
+}
+
+TEST(DataLoader, PrefetchesAtMostAsToldAndStops) {
+  static std::atomic<int> asked;
+  class Counting : public data::Dataset {
+   public:
+    std::int64_t size() const override { return 1000; }
+    Example get(std::int64_t index) const override {
+      ++asked;
+      return {scalar(index), {}};
+    }
+  };
+  asked = 0;
+  {
+    DataLoader loader(Counting(), {.batch_size = 1, .workers = 2, .prefetch = 3});
+    auto it = loader.begin();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_LE(asked.load(), 1 + 2 * 3);
+  }
+  const int at_end = asked;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(asked.load(), at_end);
+}
+
+TEST(DataLoader, OptionsAreChecked) {
+  const auto make = [](data::DataLoaderOptions options) { DataLoader(numbered(4), options); };
+  expect_error<ArgumentError>([&] { make({.batch_size = 0}); }, {"batch_size must be at least 1"});
+  expect_error<ArgumentError>([&] { make({.workers = -1}); }, {"workers must be 0 to 256, got -1"});
+  expect_error<ArgumentError>([&] { make({.prefetch = 0}); }, {"prefetch must be 1 to 1024"});
+  expect_error<ArgumentError>(
+      [&] {
+        make({.shuffle = true,
+              .sampler = std::make_shared<data::WeightedSampler>(std::vector<double>{1, 1}, 2)});
+      },
+      {"shuffle must be false"});
+  expect_error<ArgumentError>([] { DataLoader(std::shared_ptr<const data::Dataset>()); },
+                              {"a null pointer"});
+}
+
+TEST(DataLoader, FeedsATrainingLoop) {
+  manual_seed(7);
+  const Device device = test_device();
+  DataLoader train(data::digits(data::Split::train, {.count = 64}),
+                   {.batch_size = 16, .shuffle = true, .device = device});
+  nn::Linear model(784, 10);
+  model.to(device);
+  optim::SGD opt(model.parameters(), {.lr = 0.1});
+  double first = 0, last = 0;
+  for (int epoch = 0; epoch < 8; ++epoch) {
+    for (auto [x, y] : progress(train, "epoch", {.enabled = false})) {
+      opt.zero_grad();
+      Tensor loss = cross_entropy(model(x.flatten(1)), y);
+      loss.backward();
+      opt.step();
+      last = loss.item();
+      if (first == 0) first = last;
+    }
+  }
+  EXPECT_LT(last, 0.7 * first);
+}
