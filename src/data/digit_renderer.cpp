@@ -59,11 +59,11 @@ const Style& chosen_style(int digit, Random& random) {
 class Hand {
  public:
   explicit Hand(Random& random)
-      : jitter_(random.uniform(0.06f, 0.16f)),
+      : jitter_(random.uniform(0.06f, 0.17f)),
         bend_{around_zero(random, 0.75f), around_zero(random, 0.65f), around_zero(random, 1.1f),
               around_zero(random, 0.65f), around_zero(random, 0.65f), around_zero(random, 1.0f)},
-        slant_(0.14f + around_zero(random, 0.95f)),
-        width_(0.84f + around_zero(random, 0.55f)) {
+        slant_(0.14f + around_zero(random, 0.9f)),
+        width_(0.92f + around_zero(random, 0.45f)) {
     // A rotation by a small angle, without trigonometry.
     const float t = around_zero(random, 0.24f), norm = 1 + t * t;
     cosine_ = (1 - t * t) / norm;
