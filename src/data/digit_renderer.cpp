@@ -24,7 +24,8 @@ struct Point {
 
 // A sum of three is close to normal and has no tails.
 float around_zero(Random& random, float reach) {
-  return reach * (random.uniform() + random.uniform() + random.uniform() - 1.5f) * (2.0f / 3.0f);
+  const float a = random.uniform(), b = random.uniform(), c = random.uniform();
+  return reach * (a + b + c - 1.5f) * (2.0f / 3.0f);
 }
 
 // A line drawn by the pen, from one point to the next.
@@ -62,10 +63,10 @@ class Hand {
       : jitter_(random.uniform(0.06f, 0.16f)),
         bend_{around_zero(random, 0.75f), around_zero(random, 0.65f), around_zero(random, 1.1f),
               around_zero(random, 0.65f), around_zero(random, 0.65f), around_zero(random, 1.0f)},
-        slant_(0.14f + around_zero(random, 0.95f)),
-        width_(0.84f + around_zero(random, 0.55f)) {
+        slant_(0.14f + around_zero(random, 0.72f)),
+        width_(0.86f + around_zero(random, 0.42f)) {
     // A rotation by a small angle, without trigonometry.
-    const float t = around_zero(random, 0.24f), norm = 1 + t * t;
+    const float t = around_zero(random, 0.2f), norm = 1 + t * t;
     cosine_ = (1 - t * t) / norm;
     sine_ = 2 * t / norm;
   }
@@ -198,9 +199,9 @@ void blur(Canvas& canvas, float share) {
 
 // Where the corner of the canvas goes, so that the centre of mass is in the middle, in whole
 // pixels.
-int offset_of(float moment, float mass) {
+int offset_of(float moment, float mass, int shift) {
   const float centre = mass > 0 ? moment / mass : kCanvasSide * 0.5f;
-  const int offset = static_cast<int>(std::floor(kDigitSide * 0.5f - centre + 0.5f));
+  const int offset = static_cast<int>(std::floor(kDigitSide * 0.5f - centre + 0.5f)) + shift;
   return std::clamp(offset, -kMargin, kDigitSide - kCanvasSide + kMargin);
 }
 
@@ -234,7 +235,9 @@ void draw_digit(int digit, Random& random, std::span<std::uint8_t, kDigitPixels>
       moment_y += pixel * (static_cast<float>(y) + 0.5f);
     }
   }
-  const int x0 = offset_of(moment_x, mass), y0 = offset_of(moment_y, mass);
+  const int shift_x = static_cast<int>(random.below(3)) - 1,
+            shift_y = static_cast<int>(random.below(3)) - 1;
+  const int x0 = offset_of(moment_x, mass, shift_x), y0 = offset_of(moment_y, mass, shift_y);
   std::fill(image.begin(), image.end(), std::uint8_t{0});
   for (int y = 0; y < kCanvasSide; ++y) {
     for (int x = 0; x < kCanvasSide; ++x) {

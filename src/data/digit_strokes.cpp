@@ -29,7 +29,7 @@ constexpr Knot kOneFoot[] = {{0.24f, 1.00f}, {0.55f, 0.99f}, {0.86f, 0.98f}};
 constexpr Stroke kOne0[] = {kOneLine};
 constexpr Stroke kOne1[] = {kOneFlag};
 constexpr Stroke kOne2[] = {kOneFlag, kOneFoot};
-constexpr Style kOne[] = {{kOne0, 0.80f}, {kOne1, 0.13f}, {kOne2, 0.07f}};
+constexpr Style kOne[] = {{kOne0, 0.86f}, {kOne1, 0.09f}, {kOne2, 0.05f}};
 
 // ---- 2: with a corner, a loop or a bow at the foot.
 constexpr Knot kTwoCorner[] = {{0.10f, 0.22f},          {0.30f, 0.03f}, {0.65f, 0.02f},

@@ -170,7 +170,8 @@ ImageDataset mnist(const std::string& folder, Split split) {
     throw IoError(fmt::format("{}: has neither {} nor {}.gz", folder, name, name));
   };
   const std::string prefix = split == Split::train ? "train" : "t10k";
-  return idx_images(found(prefix + "-images-idx3-ubyte"), found(prefix + "-labels-idx1-ubyte"));
+  const std::string images = found(prefix + "-images-idx3-ubyte");
+  return idx_images(images, found(prefix + "-labels-idx1-ubyte"));
 }
 
 }  // namespace volta::data

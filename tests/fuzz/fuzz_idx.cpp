@@ -1,0 +1,7 @@
+// libFuzzer target; corpus/idx has the inputs to begin with.
+#include "data_targets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  volta::fuzz::idx(std::as_bytes(std::span(data, size)));
+  return 0;
+}
