@@ -26,8 +26,9 @@ target_link_options(volta PRIVATE -Wl,-Bsymbolic-functions)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)
+find_package(ZLIB REQUIRED)
 target_link_libraries(volta PRIVATE
-  $<BUILD_INTERFACE:volta_compile> fmt::fmt hwy::hwy Threads::Threads ${CMAKE_DL_LIBS})
+  $<BUILD_INTERFACE:volta_compile> fmt::fmt hwy::hwy ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 
 if(VOLTA_ONEDNN)
   find_package(dnnl REQUIRED)
