@@ -11,6 +11,7 @@
 
 #include "backend/timed_choice.h"
 #include "io/json.h"
+#include "io/load_file.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/safetensors.h"
@@ -31,7 +32,8 @@ class GeneratorPart {
   StateDict state_dict() const {
     const GeneratorState state = generator_.state();
     return {{"state", from_vector<std::int64_t>({std::bit_cast<std::int64_t>(state.seed),
-                                                 std::bit_cast<std::int64_t>(state.offset)})}};
+                                                 std::bit_cast<std::int64_t>(state.offset)},
+                                                {.device = Device::cpu()})}};
   }
   void load_state_dict(const StateDict& state) const {
     const Tensor* saved = state.find("state");
@@ -190,7 +192,8 @@ void save_checkpoint(const std::string& path, const CheckpointParts& parts,
 CheckpointValues load_checkpoint(const std::string& path, const CheckpointParts& parts) {
   std::vector<GeneratorPart> generators;
   const std::vector<NamedPart> named = named_parts("load_checkpoint", parts, generators);
-  const SafetensorsMetadata metadata = SafetensorsFile(path).metadata();
+  const SafetensorsFile file(path);
+  const SafetensorsMetadata& metadata = file.metadata();
   check_format(path, metadata);
   CheckpointValues values;
   for (const auto& [key, text] : metadata) {
@@ -201,7 +204,9 @@ CheckpointValues load_checkpoint(const std::string& path, const CheckpointParts&
     }
   }
   const auto ways = choices_of(path, required(path, metadata, kChoices));
-  load_parts(path, named, load(path), metadata);
+  StateDict all;
+  io::load_file(file, Device::cpu(), all);
+  load_parts(path, named, all, metadata);
   adopt_ways(ways);
   return values;
 }

@@ -97,11 +97,10 @@ std::uint64_t bytes_of(const TensorInfo& tensor) {
 SafetensorsWriter::SafetensorsWriter(const std::string& function, const std::string& path,
                                      std::span<const TensorInfo> tensors,
                                      const SafetensorsMetadata& metadata)
-    : order_(aligned_order(tensors)), file_([&] {
-        check_names(function + ": " + path + ": ", tensors);
-        return path;
-      }()) {
-  file_.write(head_of(function + ": " + path + ": ", tensors, order_, metadata));
+    : order_(aligned_order(tensors)), file_(path) {
+  const std::string context = function + ": " + path + ": ";
+  check_names(context, tensors);
+  file_.write(head_of(context, tensors, order_, metadata));
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> data) { file_.write(data); }

@@ -10,6 +10,7 @@
 
 #include "graph/upload.h"
 #include "io/json.h"
+#include "io/load_file.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
 #include "platform/files.h"
@@ -19,6 +20,34 @@
 #include "volta/safetensors.h"
 
 namespace volta {
+namespace io {
+
+void load_file(const SafetensorsFile& file, Device device, StateDict& state) {
+  std::vector<graph::HostArray> arrays;
+  for (const TensorEntry& entry : file.tensors()) {
+    const std::span<const std::byte> data = file.data(entry);
+    if (entry.dtype == DType::boolean &&
+        std::ranges::any_of(data, [](std::byte b) { return b > std::byte{1}; }))
+      throw IoError(fmt::format("{}: tensor {}: a BOOL is neither 0 nor 1", file.path(),
+                                json_quoted(entry.name)));
+    arrays.push_back({data.data(), entry.shape, entry.dtype});
+  }
+  std::vector<Tensor> moved;
+  if (!device.is_cpu()) moved = graph::upload_all("load", arrays, device);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const TensorEntry& entry = file.tensors()[i];
+    if (state.contains(entry.name))
+      throw IoError(fmt::format("{}: tensor {} is in another shard too", file.path(),
+                                json_quoted(entry.name)));
+    // A copy of `file` keeps the mapping until the tensor is gone.
+    state.add(entry.name, device.is_cpu() ? from_blob(arrays[i].data, entry.shape, entry.dtype,
+                                                      {.deleter = [file](void*) {}})
+                                          : std::move(moved[i]));
+  }
+}
+
+}  // namespace io
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -74,31 +103,6 @@ void write_shards(const std::string& path, std::span<const Saved> tensors,
   }
 }
 
-// The tensors of one file, by position; those asked for.
-void load_entries(const SafetensorsFile& file, Device device, StateDict& state) {
-  std::vector<graph::HostArray> arrays;
-  for (const TensorEntry& entry : file.tensors()) {
-    const std::span<const std::byte> data = file.data(entry);
-    if (entry.dtype == DType::boolean &&
-        std::ranges::any_of(data, [](std::byte b) { return b > std::byte{1}; }))
-      throw IoError(fmt::format("{}: tensor {}: a BOOL is neither 0 nor 1", file.path(),
-                                io::json_quoted(entry.name)));
-    arrays.push_back({data.data(), entry.shape, entry.dtype});
-  }
-  std::vector<Tensor> moved;
-  if (!device.is_cpu()) moved = graph::upload_all("load", arrays, device);
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const TensorEntry& entry = file.tensors()[i];
-    if (state.contains(entry.name))
-      throw IoError(fmt::format("{}: tensor {} is in another shard too", file.path(),
-                                io::json_quoted(entry.name)));
-    // A copy of `file` keeps the mapping until the tensor is gone.
-    state.add(entry.name, device.is_cpu() ? from_blob(arrays[i].data, entry.shape, entry.dtype,
-                                                      {.deleter = [file](void*) {}})
-                                          : std::move(moved[i]));
-  }
-}
-
 StateDict load_shards(const std::string& path, Device device) {
   const io::ShardIndex index = io::read_shard_index(path);
   StateDict state;
@@ -112,7 +116,7 @@ StateDict load_shards(const std::string& path, Device device) {
             found == index.file_of.end() ? "not in the index"
                                          : "in " + found->second + " according to the index"));
     }
-    load_entries(file, device, state);
+    io::load_file(file, device, state);
   }
   for (const auto& [name, file] : index.file_of) {
     if (!state.contains(name))
@@ -148,7 +152,7 @@ StateDict load(const std::string& path, LoadOptions options) {
   const std::string found = io::resolve_model_path(path);
   if (io::is_shard_index(found)) return load_shards(found, options.device);
   StateDict state;
-  load_entries(SafetensorsFile(found), options.device, state);
+  io::load_file(SafetensorsFile(found), options.device, state);
   return state;
 }
 
