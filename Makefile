@@ -19,11 +19,11 @@ test:
 	cmake --build --preset release
 	ctest --preset release
 
-# The same tests under the sanitizers, without the loadable backends, and built by Clang; more random programs, and
-# the whole suite on OpenCL.
-test-full: test $(addprefix test-full-,random opencl asan tsan cpu clang)
+# The same tests under the sanitizers, without the loadable backends, and built by Clang; more random programs, the
+# whole suite on OpenCL, and every fuzz target for FUZZ_SECONDS.
+test-full: test $(addprefix test-full-,random opencl asan tsan cpu clang fuzz)
 
-.PHONY: $(addprefix test-full-,random opencl asan tsan cpu clang)
+.PHONY: $(addprefix test-full-,random opencl asan tsan cpu clang fuzz)
 test-full-random: test
 	ctest --preset release -C Full -R '^random_graphs.*full'
 test-full-opencl: test
@@ -33,6 +33,12 @@ $(addprefix test-full-,asan tsan cpu clang): test-full-%:
 	cmake --preset $*
 	cmake --build --preset $*
 	ctest --preset $*
+FUZZ_SECONDS ?= 600
+test-full-fuzz:
+	@$(SETUP) full
+	cmake --preset fuzz -DVOLTA_FUZZ_SECONDS=$(FUZZ_SECONDS)
+	cmake --build --preset fuzz
+	ctest --preset fuzz
 
 bench:
 	@$(SETUP) bench

@@ -52,4 +52,8 @@ if(VOLTA_SANITIZE)
 else()
   target_link_options(volta_compile INTERFACE -Wl,--no-undefined)
 endif()
+if(VOLTA_FUZZ)
+  # Everything tells the fuzzer which branches it took; only the targets have its main function.
+  target_compile_options(volta_compile INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 target_link_options(volta_compile INTERFACE -Wl,--as-needed)

@@ -27,8 +27,9 @@ target_link_options(volta PRIVATE -Wl,-Bsymbolic-functions)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)
+find_package(ZLIB REQUIRED)
 target_link_libraries(volta PRIVATE
-  $<BUILD_INTERFACE:volta_compile> fmt::fmt hwy::hwy Threads::Threads ${codec_libraries} ${CMAKE_DL_LIBS})
+  $<BUILD_INTERFACE:volta_compile> fmt::fmt hwy::hwy ZLIB::ZLIB Threads::Threads ${codec_libraries} ${CMAKE_DL_LIBS})
 # Drawn digits are the same bytes everywhere: no products and sums in one rounding.
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/data/digit_renderer.cpp APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
 

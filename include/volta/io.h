@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -42,9 +43,24 @@ struct LoadOptions {
   Device device = Device::cpu();
 };
 
-// Writes a safetensors file; the old file stays as it was if writing fails.
-VOLTA_API void save(const StateDict& state, const std::string& path);
-// Reads a safetensors file, its tensors in the order of their data.
+struct SaveOptions {
+  // More bytes of tensors than this go to several files: "model.safetensors" becomes
+  // "model-00001-of-00003.safetensors" and so on, found through "model.safetensors.index.json". A
+  // tensor is never split. 0: one file.
+  std::uint64_t max_shard_bytes = 0;
+  std::map<std::string, std::string> metadata = {};  // texts for the header of each file
+};
+
+// Writes a safetensors file, or several. What was saved at `path` before stays as it was until
+// everything is written and synced, also if the process is killed.
+VOLTA_API void save(const StateDict& state, const std::string& path,
+                    const SaveOptions& options = {});
+// Reads a safetensors file, an index of several ("*.index.json"), or the model in a folder
+// ("model.safetensors", or its index, or the only one there). Tensors come in the order of their
+// data. On the CPU they lie in the mapped file: bytes are read from the disk when they are first
+// used, and the mapping ends with the last tensor; the file may be replaced by another, as save()
+// does, but must not be changed or truncated meanwhile. For other devices the file is read here.
+// Throws IoError naming the file and the problem.
 VOLTA_API StateDict load(const std::string& path, LoadOptions options = {});
 
 }  // namespace volta

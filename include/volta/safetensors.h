@@ -57,8 +57,10 @@ struct TensorData {
   const void* data = nullptr;
 };
 
-// Writes the tensors in the order given. The file appears complete or not at all. Throws IoError,
-// or ArgumentError for names that occur twice, are reserved or are not UTF-8.
+// Writes the tensors in the order given, but those with larger elements first: so each begins at a
+// multiple of its element size, and readers can use it where it is. The file appears complete or
+// not at all. Throws IoError, or ArgumentError for names that occur twice, are reserved or are not
+// UTF-8.
 VOLTA_API void write_safetensors(const std::string& path, std::span<const TensorData> tensors,
                                  const SafetensorsMetadata& metadata = {});
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <mutex>
 #include <vector>
 
 #include "core/counting.h"
@@ -16,14 +17,42 @@ std::string key_of(const TimedThing& thing) {
   return kernel::KernelCache::key(thing.what, "fastest way", thing.machine, "1");
 }
 
+// The ways this process goes by.
+struct Chosen {
+  std::mutex mutex;
+  std::map<std::string, std::string> names;
+};
+Chosen& chosen() {
+  static Chosen table;
+  return table;
+}
+
+void note(const std::string& key, const std::string& name) {
+  const std::lock_guard guard(chosen().mutex);
+  chosen().names.insert_or_assign(key, name);
+}
+
+std::optional<std::string> known_way(const std::string& key) {
+  {
+    const std::lock_guard guard(chosen().mutex);
+    const auto found = chosen().names.find(key);
+    if (found != chosen().names.end()) return found->second;
+  }
+  std::string name;
+  if (!kernel::KernelCache::instance().load(key, name)) return std::nullopt;
+  return name;
+}
+
 }  // namespace
 
 std::optional<std::size_t> remembered_way(const TimedThing& thing,
                                           std::span<const std::string> names) {
-  std::string name;
-  if (!kernel::KernelCache::instance().load(key_of(thing), name)) return std::nullopt;
-  const auto found = std::find(names.begin(), names.end(), name);
+  const std::string key = key_of(thing);
+  const std::optional<std::string> name = known_way(key);
+  if (!name) return std::nullopt;
+  const auto found = std::find(names.begin(), names.end(), *name);
   if (found == names.end()) return std::nullopt;
+  note(key, *name);
   return static_cast<std::size_t>(found - names.begin());
 }
 
@@ -66,7 +95,18 @@ std::optional<std::size_t> fastest_way(
 }
 
 void remember_way(const TimedThing& thing, const std::string& name) {
-  kernel::KernelCache::instance().store(key_of(thing), name);
+  const std::string key = key_of(thing);
+  note(key, name);
+  kernel::KernelCache::instance().store(key, name);
+}
+
+std::map<std::string, std::string> chosen_ways() {
+  const std::lock_guard guard(chosen().mutex);
+  return chosen().names;
+}
+
+void adopt_ways(const std::map<std::string, std::string>& ways) {
+  for (const auto& [key, name] : ways) note(key, name);
 }
 
 }  // namespace volta

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,5 +33,12 @@ VOLTA_BACKEND_API std::optional<std::size_t> fastest_way(
 // For this process and later ones. What was chosen among some of the ways only, because memory was
 // short, is not to be remembered.
 VOLTA_BACKEND_API void remember_way(const TimedThing& thing, const std::string& name);
+
+// What this process went by so far, for a later one that is to compute the same bits: the names of
+// ways under what stands for the things.
+VOLTA_BACKEND_API std::map<std::string, std::string> chosen_ways();
+// Goes by these from now on, whatever was timed on this machine; what was prepared before stays as
+// it is.
+VOLTA_BACKEND_API void adopt_ways(const std::map<std::string, std::string>& ways);
 
 }  // namespace volta

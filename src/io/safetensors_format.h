@@ -22,6 +22,11 @@ constexpr std::optional<DType> dtype_of_safetensors(std::string_view name) {
   return std::nullopt;
 }
 
+// Names of the format that stand for dtypes Volta does not have.
+inline constexpr std::string_view kOtherSafetensorsNames[] = {
+    "F4",      "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E4M3", "F8_E5M2FNUZ", "F8_E4M3FNUZ",
+    "F8_E8M0", "I8",      "U16",     "I16",     "U32",     "U64",         "C64"};
+
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;  // the reference reader's limit
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 

@@ -119,7 +119,13 @@ class HeaderReader {
     const std::string* text = value.as_string();
     if (text == nullptr) fail_in(name, "dtype is not a string");
     const auto dtype = io::dtype_of_safetensors(*text);
-    if (!dtype) fail_in(name, "dtype " + io::json_quoted(*text) + " is not supported");
+    if (!dtype) {
+      const bool known = std::ranges::find(io::kOtherSafetensorsNames, *text) !=
+                         std::end(io::kOtherSafetensorsNames);
+      fail_in(name, "dtype " + io::json_quoted(*text) +
+                        (known ? " is none that Volta has" : " is not one of the format") +
+                        "; supported are F16, BF16, F32, F64, I32, I64, U8, BOOL");
+    }
     return *dtype;
   }
 

@@ -1,92 +1,128 @@
 // Writing safetensors: the header padded with spaces so that the data starts at a multiple of
-// eight.
-#include <array>
+// eight, the data by size of its elements.
+#include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "io/json.h"
 #include "io/safetensors_format.h"
-#include "platform/files.h"
+#include "io/safetensors_writer.h"
 #include "volta/error.h"
 #include "volta/safetensors.h"
 
 namespace volta {
+namespace io {
 namespace {
 
-void check_text(const std::string& path, const char* what, const std::string& text) {
-  if (io::valid_utf8_prefix(text) != text.size())
-    throw ArgumentError("write_safetensors: " + path + ": " + what + " is not valid UTF-8");
+void check_text(const std::string& context, const char* what, const std::string& text) {
+  if (valid_utf8_prefix(text) != text.size())
+    throw ArgumentError(context + what + " is not valid UTF-8");
 }
 
-std::uint64_t checked_bytes(const std::string& path, const TensorData& tensor) {
-  std::uint64_t bytes = 0;
-  const bool overflow = __builtin_mul_overflow(static_cast<std::uint64_t>(tensor.shape.numel()),
-                                               std::uint64_t{size_of(tensor.dtype)}, &bytes);
-  if (overflow || (bytes > 0 && tensor.data == nullptr))
-    throw ArgumentError("write_safetensors: " + path + ": tensor " + io::json_quoted(tensor.name) +
-                        " " + to_string(tensor.shape) + " has no data");
-  return bytes;
-}
-
-void check_names(const std::string& path, std::span<const TensorData> tensors) {
+void check_names(const std::string& context, std::span<const TensorInfo> tensors) {
   std::set<std::string_view> seen;
-  for (const TensorData& tensor : tensors) {
-    check_text(path, "a tensor's name", tensor.name);
-    if (tensor.name == io::kMetadataKey || !seen.insert(tensor.name).second)
-      throw ArgumentError("write_safetensors: " + path + ": tensor name " +
-                          io::json_quoted(tensor.name) +
-                          (tensor.name == io::kMetadataKey ? " is reserved" : " occurs twice"));
+  for (const TensorInfo& tensor : tensors) {
+    check_text(context, "a tensor's name", tensor.name);
+    if (tensor.name == kMetadataKey || !seen.insert(tensor.name).second)
+      throw ArgumentError(context + "tensor name " + json_quoted(tensor.name) +
+                          (tensor.name == kMetadataKey ? " is reserved" : " occurs twice"));
   }
 }
 
-std::string metadata_text(const std::string& path, const SafetensorsMetadata& metadata) {
-  std::string text = io::json_quoted(io::kMetadataKey) + ":{";
+std::string metadata_text(const std::string& context, const SafetensorsMetadata& metadata) {
+  std::string text = json_quoted(kMetadataKey) + ":{";
   for (const auto& [key, value] : metadata) {
-    check_text(path, "a metadata key", key);
-    check_text(path, "a metadata value", value);
+    check_text(context, "a metadata key", key);
+    check_text(context, "a metadata value", value);
     if (text.back() != '{') text += ",";
-    text += io::json_quoted(key) + ":" + io::json_quoted(value);
+    text += json_quoted(key) + ":" + json_quoted(value);
   }
   return text += "}";
 }
 
-std::string entry_text(const TensorData& tensor, std::uint64_t begin, std::uint64_t end) {
+std::string entry_text(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) {
   std::string sizes;
   for (const std::int64_t size : tensor.shape)
     sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
-  return io::json_quoted(tensor.name) + ":{\"dtype\":\"" +
-         std::string(io::safetensors_name(tensor.dtype)) + "\",\"shape\":[" + sizes +
-         "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) + "]}";
+  return json_quoted(tensor.name) + ":{\"dtype\":\"" + std::string(safetensors_name(tensor.dtype)) +
+         "\",\"shape\":[" + sizes + "],\"data_offsets\":[" + std::to_string(begin) + "," +
+         std::to_string(end) + "]}";
+}
+
+std::vector<std::size_t> aligned_order(std::span<const TensorInfo> tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return size_of(tensors[a].dtype) > size_of(tensors[b].dtype);
+  });
+  return order;
+}
+
+// Length and header.
+std::string head_of(const std::string& context, std::span<const TensorInfo> tensors,
+                    const std::vector<std::size_t>& order, const SafetensorsMetadata& metadata) {
+  std::string header = "{";
+  if (!metadata.empty()) header += metadata_text(context, metadata);
+  std::uint64_t begin = 0;
+  for (const std::size_t position : order) {
+    const TensorInfo& tensor = tensors[position];
+    const std::uint64_t end = begin + bytes_of(tensor);
+    if (header.size() > 1) header += ",";
+    header += entry_text(tensor, begin, end);
+    begin = end;
+  }
+  header += "}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  if (header.size() > kMaxSafetensorsHeader)
+    throw ArgumentError(context + "a header of " + std::to_string(header.size()) +
+                        " bytes exceeds the format's limit of " +
+                        std::to_string(kMaxSafetensorsHeader));
+  std::string length(8, '\0');
+  for (std::size_t i = 0; i < length.size(); ++i)
+    length[i] = static_cast<char>(header.size() >> (8 * i));
+  return length + header;
 }
 
 }  // namespace
 
+std::uint64_t bytes_of(const TensorInfo& tensor) {
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::uint64_t>(tensor.shape.numel()),
+                             std::uint64_t{size_of(tensor.dtype)}, &bytes))
+    throw ArgumentError("tensor " + json_quoted(tensor.name) + " " + to_string(tensor.shape) +
+                        " has more bytes than 64 bits can count");
+  return bytes;
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& function, const std::string& path,
+                                     std::span<const TensorInfo> tensors,
+                                     const SafetensorsMetadata& metadata)
+    : order_(aligned_order(tensors)), file_(path) {
+  const std::string context = function + ": " + path + ": ";
+  check_names(context, tensors);
+  file_.write(head_of(context, tensors, order_, metadata));
+}
+
+void SafetensorsWriter::write(std::span<const std::byte> data) { file_.write(data); }
+
+}  // namespace io
+
 void write_safetensors(const std::string& path, std::span<const TensorData> tensors,
                        const SafetensorsMetadata& metadata) {
-  check_names(path, tensors);
-  std::string header = "{";
-  if (!metadata.empty()) header += metadata_text(path, metadata);
-  std::vector<std::span<const std::byte>> parts(2);  // the length and the header come first
-  std::uint64_t begin = 0;
+  std::vector<io::TensorInfo> infos;
+  infos.reserve(tensors.size());
   for (const TensorData& tensor : tensors) {
-    const std::uint64_t bytes = checked_bytes(path, tensor);
-    if (header.size() > 1) header += ",";
-    header += entry_text(tensor, begin, begin + bytes);
-    parts.emplace_back(static_cast<const std::byte*>(tensor.data), bytes);
-    begin += bytes;
+    infos.push_back({tensor.name, tensor.dtype, tensor.shape});
+    if (io::bytes_of(infos.back()) > 0 && tensor.data == nullptr)
+      throw ArgumentError("write_safetensors: " + path + ": tensor " +
+                          io::json_quoted(tensor.name) + " " + to_string(tensor.shape) +
+                          " has no data");
   }
-  header += "}";
-  header.resize((header.size() + 7) / 8 * 8, ' ');
-  if (header.size() > io::kMaxSafetensorsHeader)
-    throw ArgumentError("write_safetensors: " + path + ": a header of " +
-                        std::to_string(header.size()) + " bytes exceeds the format's limit of " +
-                        std::to_string(io::kMaxSafetensorsHeader));
-
-  std::array<std::byte, 8> length;
-  for (std::size_t i = 0; i < length.size(); ++i)
-    length[i] = static_cast<std::byte>(header.size() >> (8 * i));
-  parts[0] = length;
-  parts[1] = std::as_bytes(std::span(header));
-  platform::write_file_atomically(path, parts);
+  io::SafetensorsWriter file("write_safetensors", path, infos, metadata);
+  for (const std::size_t position : file.order())
+    file.write({static_cast<const std::byte*>(tensors[position].data),
+                static_cast<std::size_t>(io::bytes_of(infos[position]))});
+  file.commit();
 }
 
 }  // namespace volta

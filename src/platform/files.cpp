@@ -22,22 +22,17 @@ namespace {
   throw IoError(path + ": cannot " + act + ": " + std::generic_category().message(error));
 }
 
-// An open descriptor, closed on the way out.
+// A file open for reading.
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags, const char* act) {
-    fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-    if (fd_ < 0) fail(path, act, errno);
+  explicit Descriptor(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) fail(path, "open", errno);
   }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
+  ~Descriptor() { ::close(fd_); }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 
   int get() const { return fd_; }
-  // Closes now, because a delayed write error shows up in close.
-  int close() { return ::close(std::exchange(fd_, -1)); }
 
  private:
   int fd_;
@@ -48,16 +43,6 @@ std::size_t file_size(const Descriptor& file, const std::string& path) {
   if (::fstat(file.get(), &info) != 0) fail(path, "read", errno);
   if (!S_ISREG(info.st_mode)) throw IoError(path + ": cannot read: not a regular file");
   return static_cast<std::size_t>(info.st_size);
-}
-
-void write_all(const Descriptor& file, const std::string& path, std::span<const std::byte> bytes) {
-  // Linux writes at most 2 GiB per call; larger requests come back short.
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path, "write", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
 }
 
 // Makes the rename itself survive a crash. Some file systems cannot sync a folder: the content is
@@ -79,7 +64,7 @@ std::string temporary_name(const std::string& path) {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
-  const Descriptor file(path, O_RDONLY, "open");
+  const Descriptor file(path);
   size_ = file_size(file, path);
   if (size_ == 0) return;  // mmap refuses an empty file
   void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
@@ -101,7 +86,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 std::string read_file(const std::string& path) {
-  const Descriptor file(path, O_RDONLY, "open");
+  const Descriptor file(path);
   std::string content(file_size(file, path), '\0');
   std::size_t done = 0;
   while (done < content.size()) {
@@ -115,20 +100,42 @@ std::string read_file(const std::string& path) {
   return content;
 }
 
+AtomicFile::AtomicFile(std::string path)
+    : path_(std::move(path)), temporary_(temporary_name(path_)) {
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail(temporary_, "create", errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  // Linux writes at most 2 GiB per call; larger requests come back short.
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(fd_, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail(temporary_, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+    written_ += static_cast<std::uint64_t>(done);
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd_) != 0) fail(temporary_, "write", errno);
+  // A delayed write error shows up in close.
+  if (::close(std::exchange(fd_, -1)) != 0) fail(temporary_, "write", errno);
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "replace", errno);
+  temporary_.clear();
+  sync_folder_of(path_);
+}
+
 void write_file_atomically(const std::string& path,
                            std::span<const std::span<const std::byte>> parts) {
-  const std::string temporary = temporary_name(path);
-  Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, "create");
-  try {
-    for (const auto part : parts) write_all(file, temporary, part);
-    if (::fsync(file.get()) != 0) fail(temporary, "write", errno);
-    if (file.close() != 0) fail(temporary, "write", errno);
-    if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "replace", errno);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  sync_folder_of(path);
+  AtomicFile file(path);
+  for (const auto part : parts) file.write(part);
+  file.commit();
 }
 
 }  // namespace volta::platform

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "volta/export.h"
 
@@ -32,8 +33,29 @@ class VOLTA_BACKEND_API MappedFile {
 // The whole content of a file.
 VOLTA_BACKEND_API std::string read_file(const std::string& path);
 
-// Writes the parts one after the other: to a temporary file beside `path`, synced, then renamed
-// over it, so that a reader sees the old content or the new, never a mixture.
+// A file that replaces the one at `path` when it is complete: written under a temporary name beside
+// it, synced, then renamed over it, so that a reader sees the old content or the new, never a
+// mixture. Without commit() nothing stays behind, unless the process is killed: then the temporary
+// file does.
+class VOLTA_BACKEND_API AtomicFile {
+ public:
+  explicit AtomicFile(std::string path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  std::uint64_t written() const { return written_; }
+  void commit();
+
+ private:
+  std::string path_, temporary_;
+  int fd_;
+  std::uint64_t written_ = 0;
+};
+
+// The parts one after the other, as an AtomicFile.
 VOLTA_BACKEND_API void write_file_atomically(const std::string& path,
                                              std::span<const std::span<const std::byte>> parts);
 

@@ -1,0 +1,83 @@
+// Many arrays to a device: a copy of a few KiB takes as long as one of a MiB, and only large ones
+// keep several threads and the bus busy, so what lies together goes together.
+#include "graph/upload.h"
+
+#include <memory>
+#include <mutex>
+
+#include "core/counting.h"
+#include "core/registry.h"
+#include "graph/apply.h"
+#include "graph/creation.h"
+#include "graph/node.h"
+#include "graph/segment.h"
+
+namespace volta::graph {
+namespace {
+
+// What goes in one copy. Larger arrays go by themselves.
+constexpr std::size_t kTogetherBytes = std::size_t{32} << 20;
+
+std::size_t bytes_of(const HostArray& array) {
+  return static_cast<std::size_t>(array.shape.numel()) * size_of(array.dtype);
+}
+
+const std::byte* begin_of(const HostArray& array) {
+  return static_cast<const std::byte*>(array.data);
+}
+
+struct ReleaseBuffer {
+  void operator()(Buffer* buffer) const noexcept { release(buffer); }
+};
+using Scratch = std::unique_ptr<Buffer, ReleaseBuffer>;
+
+}  // namespace
+
+std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays, Device device) {
+  DeviceEntry& entry = device_entry(device);
+  std::vector<Tensor> tensors;
+  std::vector<Address> addresses;
+  tensors.reserve(arrays.size());
+  addresses.reserve(arrays.size());
+  for (const HostArray& array : arrays) {
+    require_supported(op, array.dtype, device);
+    require_countable(op, array.shape, array.dtype);
+    Buffer* buffer = allocate_buffer(entry, bytes_of(array));
+    addresses.push_back(buffer->address);
+    tensors.push_back(in_buffer(buffer, array.shape, array.dtype));
+  }
+
+  const std::lock_guard guard(entry.lock);
+  const auto transfer = [&](Address to, const void* from, std::size_t bytes) {
+    if (bytes == 0) return;
+    entry.backend.upload(entry.index, to, from, bytes);
+    if (!device.is_gpu()) return;
+    count(live_counters().transfers);
+    count(live_counters().bytes_to_device, bytes);
+  };
+  Scratch scratch;
+  for (std::size_t first = 0; first < arrays.size();) {
+    const std::byte* start = begin_of(arrays[first]);
+    std::size_t run = bytes_of(arrays[first]);
+    std::size_t end = first + 1;
+    while (end < arrays.size() && begin_of(arrays[end]) == start + run &&
+           run + bytes_of(arrays[end]) <= kTogetherBytes)
+      run += bytes_of(arrays[end++]);
+    if (end == first + 1) {
+      transfer(addresses[first], start, run);
+    } else {
+      if (!scratch) scratch.reset(allocate_buffer(entry, kTogetherBytes));
+      transfer(scratch->address, start, run);
+      Address part = scratch->address;
+      for (std::size_t i = first; i < end; ++i) {
+        const std::size_t bytes = bytes_of(arrays[i]);
+        if (bytes > 0) entry.backend.copy(entry.index, addresses[i], part, bytes);
+        part.offset += bytes;
+      }
+    }
+    first = end;
+  }
+  return tensors;
+}
+
+}  // namespace volta::graph

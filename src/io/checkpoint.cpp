@@ -1,0 +1,214 @@
+// Checkpoints: state dicts of the parts under prefixes, the rest as metadata.
+#include "volta/io/checkpoint.h"
+
+#include <bit>
+#include <charconv>
+#include <cstdint>
+#include <set>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "backend/timed_choice.h"
+#include "io/json.h"
+#include "io/load_file.h"
+#include "volta/creation.h"
+#include "volta/error.h"
+#include "volta/safetensors.h"
+#include "volta/version.h"
+
+namespace volta {
+namespace {
+
+constexpr std::string_view kFormat = "volta.checkpoint", kVersion = "1";
+constexpr std::string_view kPart = "part.", kNumber = "number.", kText = "text.";
+constexpr const char* kChoices = "timed_choices";
+
+// A generator as a part.
+class GeneratorPart {
+ public:
+  explicit GeneratorPart(Generator generator) : generator_(std::move(generator)) {}
+
+  StateDict state_dict() const {
+    const GeneratorState state = generator_.state();
+    return {{"state", from_vector<std::int64_t>({std::bit_cast<std::int64_t>(state.seed),
+                                                 std::bit_cast<std::int64_t>(state.offset)},
+                                                {.device = Device::cpu()})}};
+  }
+  void load_state_dict(const StateDict& state) const {
+    const Tensor* saved = state.find("state");
+    if (saved == nullptr || state.size() != 1 || saved->dtype() != DType::i64 ||
+        saved->shape() != Shape{2})
+      throw ArgumentError("Generator: the state dict does not fit: it has not one i64 [2] 'state'");
+    const std::vector<std::int64_t> words = saved->to_vector<std::int64_t>();
+    generator_.set_state(
+        {std::bit_cast<std::uint64_t>(words[0]), std::bit_cast<std::uint64_t>(words[1])});
+  }
+
+ private:
+  Generator generator_;
+};
+
+struct NamedPart {
+  std::string name;
+  StatefulRef part;
+};
+
+// The parts that were given, in the order they are saved and loaded. Generators live in `made`.
+std::vector<NamedPart> named_parts(const char* function, const CheckpointParts& parts,
+                                   std::vector<GeneratorPart>& made) {
+  std::vector<NamedPart> result;
+  const auto add = [&](std::string name, const StatefulRef& part) {
+    if (part) result.push_back({std::move(name), part});
+  };
+  std::set<std::string> seen;
+  const auto add_named = [&](const char* kind, const std::string& name, const StatefulRef& part) {
+    if (name.empty() || name.find('.') != std::string::npos)
+      throw ArgumentError(fmt::format("{}: '{}' is no name: it must not be empty or contain a dot",
+                                      function, name));
+    std::string full = fmt::format("{}.{}", kind, name);
+    if (!seen.insert(full).second)
+      throw ArgumentError(fmt::format("{}: there are two {} called '{}'", function, kind, name));
+    add(std::move(full), part);
+  };
+  add("model", parts.model);
+  add("optimizer", parts.optimizer);
+  add("scheduler", parts.scheduler);
+  add("scaler", parts.scaler);
+  add("loader", parts.loader);
+  for (const auto& [name, part] : parts.others) add_named("others", name, part);
+  made.reserve(parts.generators.size() + 1);  // references into it stay valid
+  for (const auto& [name, generator] : parts.generators)
+    add_named("generators", name, made.emplace_back(generator));
+  add("generator", made.emplace_back(Generator()));
+  return result;
+}
+
+std::string choices_text() {
+  std::string text = "{";
+  for (const auto& [key, name] : chosen_ways())
+    text += (text.size() > 1 ? "," : "") + io::json_quoted(key) + ":" + io::json_quoted(name);
+  return text + "}";
+}
+
+std::map<std::string, std::string> choices_of(const std::string& path, const std::string& text) {
+  const io::JsonValue document = io::parse_json(text, path + ": " + kChoices);
+  std::map<std::string, std::string> ways;
+  const auto* members = document.as_object();
+  if (members == nullptr) throw IoError(path + ": timed_choices is not a JSON object");
+  for (const io::JsonMember& member : *members) {
+    const std::string* name = member.value.as_string();
+    if (name == nullptr) throw IoError(path + ": timed_choices holds something other than names");
+    ways.emplace(member.key, *name);
+  }
+  return ways;
+}
+
+double number_of(const std::string& path, const std::string& key, const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, value);
+  if (failure != std::errc() || stop != end)
+    throw IoError(fmt::format("{}: {} is no number: {}", path, key, io::json_quoted(text)));
+  return value;
+}
+
+const std::string& required(const std::string& path, const SafetensorsMetadata& metadata,
+                            const std::string& key) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end())
+    throw IoError(fmt::format("{}: not a checkpoint: its metadata has no '{}'", path, key));
+  return found->second;
+}
+
+void check_format(const std::string& path, const SafetensorsMetadata& metadata) {
+  if (required(path, metadata, "format") != kFormat)
+    throw IoError(fmt::format("{}: not a checkpoint but '{}'", path, metadata.at("format")));
+  if (required(path, metadata, "version") != kVersion)
+    throw IoError(fmt::format("{}: a checkpoint of version {}, this library reads {}", path,
+                              metadata.at("version"), kVersion));
+}
+
+// The tensors under a prefix, without it.
+StateDict under(const StateDict& all, const std::string& prefix) {
+  StateDict result;
+  for (const auto& [name, tensor] : all)
+    if (name.starts_with(prefix)) result.add(name.substr(prefix.size()), tensor);
+  return result;
+}
+
+// Loads all parts or none.
+void load_parts(const std::string& path, const std::vector<NamedPart>& parts, const StateDict& all,
+                const SafetensorsMetadata& metadata) {
+  struct Loaded {
+    const NamedPart* part;
+    StateDict before;
+  };
+  std::vector<Loaded> loaded;
+  std::string problems;
+  for (const NamedPart& named : parts) {
+    if (!metadata.contains(std::string(kPart) + named.name)) {
+      problems += fmt::format("\n{}: not in the checkpoint", named.name);
+      continue;
+    }
+    StateDict before = named.part.state_dict();
+    try {
+      named.part.load_state_dict(under(all, named.name + "."));
+      loaded.push_back({&named, std::move(before)});
+    } catch (const Error& error) {
+      problems += fmt::format("\n{}: {}", named.name, error.what());
+    }
+  }
+  if (problems.empty()) return;
+  for (auto undone = loaded.rbegin(); undone != loaded.rend(); ++undone)
+    undone->part->part.load_state_dict(undone->before);
+  throw ArgumentError(
+      fmt::format("load_checkpoint: {} does not fit; nothing was changed{}", path, problems));
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const CheckpointParts& parts,
+                     const CheckpointValues& values) {
+  std::vector<GeneratorPart> generators;
+  StateDict all;
+  SaveOptions options;
+  for (const auto& [name, part] : named_parts("save_checkpoint", parts, generators)) {
+    const StateDict state = part.state_dict();
+    for (const auto& [key, tensor] : state) all.add(fmt::format("{}.{}", name, key), tensor);
+    options.metadata.emplace(std::string(kPart) + name, fmt::format("{} tensors", state.size()));
+  }
+  options.metadata.emplace("format", kFormat);
+  options.metadata.emplace("version", kVersion);
+  options.metadata.emplace("volta", version());
+  options.metadata.emplace(kChoices, choices_text());
+  for (const auto& [name, number] : values.numbers)
+    options.metadata.emplace(std::string(kNumber) + name, fmt::format("{}", number));
+  for (const auto& [name, text] : values.texts)
+    options.metadata.emplace(std::string(kText) + name, text);
+  save(all, path, options);
+}
+
+CheckpointValues load_checkpoint(const std::string& path, const CheckpointParts& parts) {
+  std::vector<GeneratorPart> generators;
+  const std::vector<NamedPart> named = named_parts("load_checkpoint", parts, generators);
+  const SafetensorsFile file(path);
+  const SafetensorsMetadata& metadata = file.metadata();
+  check_format(path, metadata);
+  CheckpointValues values;
+  for (const auto& [key, text] : metadata) {
+    if (key.starts_with(kNumber)) {
+      values.numbers.emplace(key.substr(kNumber.size()), number_of(path, key, text));
+    } else if (key.starts_with(kText)) {
+      values.texts.emplace(key.substr(kText.size()), text);
+    }
+  }
+  const auto ways = choices_of(path, required(path, metadata, kChoices));
+  StateDict all;
+  io::load_file(file, Device::cpu(), all);
+  load_parts(path, named, all, metadata);
+  adopt_ways(ways);
+  return values;
+}
+
+}  // namespace volta

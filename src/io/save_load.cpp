@@ -1,0 +1,159 @@
+// State dicts to and from safetensors files. Tensors are written one at a time; on the CPU they are
+// read where they lie in the mapped file.
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "graph/upload.h"
+#include "io/json.h"
+#include "io/load_file.h"
+#include "io/safetensors_writer.h"
+#include "io/shards.h"
+#include "platform/files.h"
+#include "volta/creation.h"
+#include "volta/error.h"
+#include "volta/io.h"
+#include "volta/safetensors.h"
+
+namespace volta {
+namespace io {
+
+void load_file(const SafetensorsFile& file, Device device, StateDict& state) {
+  std::vector<graph::HostArray> arrays;
+  for (const TensorEntry& entry : file.tensors()) {
+    const std::span<const std::byte> data = file.data(entry);
+    if (entry.dtype == DType::boolean &&
+        std::ranges::any_of(data, [](std::byte b) { return b > std::byte{1}; }))
+      throw IoError(fmt::format("{}: tensor {}: a BOOL is neither 0 nor 1", file.path(),
+                                json_quoted(entry.name)));
+    arrays.push_back({data.data(), entry.shape, entry.dtype});
+  }
+  std::vector<Tensor> moved;
+  if (!device.is_cpu()) moved = graph::upload_all("load", arrays, device);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const TensorEntry& entry = file.tensors()[i];
+    if (state.contains(entry.name))
+      throw IoError(fmt::format("{}: tensor {} is in another shard too", file.path(),
+                                json_quoted(entry.name)));
+    // A copy of `file` keeps the mapping until the tensor is gone.
+    state.add(entry.name, device.is_cpu() ? from_blob(arrays[i].data, entry.shape, entry.dtype,
+                                                      {.deleter = [file](void*) {}})
+                                          : std::move(moved[i]));
+  }
+}
+
+}  // namespace io
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A tensor to be saved.
+struct Saved {
+  io::TensorInfo info;
+  Tensor tensor;
+};
+
+void write_file(const std::string& path, std::span<const Saved> tensors,
+                const SafetensorsMetadata& metadata) {
+  std::vector<io::TensorInfo> infos;
+  infos.reserve(tensors.size());
+  for (const Saved& saved : tensors) infos.push_back(saved.info);
+  io::SafetensorsWriter file("save", path, infos, metadata);
+  for (const std::size_t position : file.order()) {
+    // Kept on the host for the moment of writing only.
+    const Tensor host = tensors[position].tensor.to(Device::cpu());
+    file.write(host.span<std::byte>());
+  }
+  file.commit();
+}
+
+void remove_quietly(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+void write_shards(const std::string& path, std::span<const Saved> tensors,
+                  const std::vector<std::vector<std::size_t>>& shards,
+                  const SafetensorsMetadata& metadata) {
+  const fs::path folder = fs::path(path).parent_path();
+  const std::vector<std::string> names = io::free_shard_names(path, shards.size());
+  std::map<std::string, std::string> file_of;
+  std::uint64_t total = 0;
+  try {
+    for (std::size_t s = 0; s < shards.size(); ++s) {
+      std::vector<Saved> part;
+      for (const std::size_t position : shards[s]) {
+        part.push_back(tensors[position]);
+        file_of.emplace(part.back().info.name, names[s]);
+        total += io::bytes_of(part.back().info);
+      }
+      write_file((folder / names[s]).string(), part, metadata);
+    }
+    platform::AtomicFile index(io::index_path_of(path));
+    index.write(io::shard_index_text(file_of, total));
+    index.commit();
+  } catch (...) {
+    for (const std::string& name : names) remove_quietly(folder / name);
+    throw;
+  }
+}
+
+StateDict load_shards(const std::string& path, Device device) {
+  const io::ShardIndex index = io::read_shard_index(path);
+  StateDict state;
+  for (const std::string& name : index.files) {
+    const SafetensorsFile file((fs::path(path).parent_path() / name).string());
+    for (const TensorEntry& entry : file.tensors()) {
+      const auto found = index.file_of.find(entry.name);
+      if (found == index.file_of.end() || found->second != name)
+        throw IoError(fmt::format(
+            "{}: tensor {} of {} is {}", path, io::json_quoted(entry.name), name,
+            found == index.file_of.end() ? "not in the index"
+                                         : "in " + found->second + " according to the index"));
+    }
+    io::load_file(file, device, state);
+  }
+  for (const auto& [name, file] : index.file_of) {
+    if (!state.contains(name))
+      throw IoError(fmt::format("{}: tensor {} is not in {}, where the index has it", path,
+                                io::json_quoted(name), file));
+  }
+  return state;
+}
+
+}  // namespace
+
+void save(const StateDict& state, const std::string& path, const SaveOptions& options) {
+  std::vector<Saved> tensors;
+  std::vector<std::uint64_t> sizes;
+  for (const auto& [name, tensor] : state) {
+    tensors.push_back({{name, tensor.dtype(), tensor.shape()}, tensor});
+    sizes.push_back(io::bytes_of(tensors.back().info));
+    tensor.eval();  // what fails should fail before a file is begun
+  }
+  const auto shards = io::cut_into_shards(sizes, options.max_shard_bytes);
+  const std::vector<std::string> old_shards = io::present_shards(path);
+  if (shards.size() == 1) {
+    write_file(path, tensors, options.metadata);
+    if (!old_shards.empty()) remove_quietly(io::index_path_of(path));
+  } else {
+    write_shards(path, tensors, shards, options.metadata);
+    remove_quietly(path);  // a folder's single file would be read in place of the index
+  }
+  for (const std::string& name : old_shards) remove_quietly(fs::path(path).parent_path() / name);
+}
+
+StateDict load(const std::string& path, LoadOptions options) {
+  const std::string found = io::resolve_model_path(path);
+  if (io::is_shard_index(found)) return load_shards(found, options.device);
+  StateDict state;
+  io::load_file(SafetensorsFile(found), options.device, state);
+  return state;
+}
+
+}  // namespace volta

@@ -1,0 +1,144 @@
+// Shards: their names, their index, and where a model is in a folder.
+#include "io/shards.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "io/json.h"
+#include "platform/files.h"
+#include "volta/error.h"
+
+namespace volta::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kIndexSuffix = ".index.json";
+constexpr std::string_view kSuffix = ".safetensors";
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// A name within the index's own folder.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+bool is_shard_index(const std::string& path) { return path.ends_with(kIndexSuffix); }
+
+std::string index_path_of(const std::string& path) { return path + std::string(kIndexSuffix); }
+
+ShardIndex read_shard_index(const std::string& path) {
+  const JsonValue document = parse_json(platform::read_file(path), path);
+  const auto* members = document.as_object();
+  if (members == nullptr) throw IoError(path + ": the index is not a JSON object");
+  const auto found = std::ranges::find(*members, "weight_map", &JsonMember::key);
+  if (found == members->end()) throw IoError(path + ": the index has no weight_map");
+  const auto* map = found->value.as_object();
+  if (map == nullptr) throw IoError(path + ": weight_map is not a JSON object");
+  ShardIndex index;
+  std::set<std::string> files;
+  for (const JsonMember& entry : *map) {
+    const std::string* file = entry.value.as_string();
+    if (file == nullptr)
+      throw IoError(fmt::format("{}: weight_map: the file of {} is not a string", path,
+                                json_quoted(entry.key)));
+    if (!is_plain_name(*file))
+      throw IoError(fmt::format("{}: weight_map: {} is not the name of a file beside the index",
+                                path, json_quoted(*file)));
+    index.file_of.emplace(entry.key, *file);
+    files.insert(*file);
+  }
+  index.files.assign(files.begin(), files.end());
+  return index;
+}
+
+std::string resolve_model_path(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path;
+  const fs::path folder(path);
+  const fs::path usual = folder / "model.safetensors";
+  if (is_there(usual)) return usual.string();
+  if (is_there(index_path_of(usual.string()))) return index_path_of(usual.string());
+  std::vector<std::string> files, indices;
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(folder, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(std::string(kSuffix) + std::string(kIndexSuffix))) {
+      indices.push_back(entry.path().string());
+    } else if (name.ends_with(kSuffix)) {
+      files.push_back(entry.path().string());
+    }
+  }
+  if (failure) throw IoError(path + ": cannot read: " + failure.message());
+  if (indices.size() == 1) return indices[0];
+  if (indices.empty() && files.size() == 1) return files[0];
+  throw IoError(
+      fmt::format("{}: no model.safetensors in the folder, and {} others: name the file to read",
+                  path, indices.size() + files.size()));
+}
+
+std::vector<std::vector<std::size_t>> cut_into_shards(const std::vector<std::uint64_t>& sizes,
+                                                      std::uint64_t max_bytes) {
+  std::vector<std::vector<std::size_t>> shards(1);
+  std::uint64_t used = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const bool full = max_bytes > 0 && (used > max_bytes || sizes[i] > max_bytes - used);
+    if (full && !shards.back().empty()) {
+      shards.emplace_back();
+      used = 0;
+    }
+    shards.back().push_back(i);
+    used += sizes[i];
+  }
+  return shards;
+}
+
+std::vector<std::string> free_shard_names(const std::string& path, std::size_t count) {
+  std::string stem = fs::path(path).filename().string();
+  if (stem.ends_with(kSuffix)) stem.resize(stem.size() - kSuffix.size());
+  const fs::path folder = fs::path(path).parent_path();
+  for (int edition = 1;; ++edition) {
+    const std::string tag = edition == 1 ? "" : fmt::format("-v{}", edition);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < count; ++i)
+      names.push_back(fmt::format("{}{}-{:05}-of-{:05}{}", stem, tag, i + 1, count, kSuffix));
+    if (std::ranges::none_of(names, [&](const auto& name) { return is_there(folder / name); }))
+      return names;
+  }
+}
+
+std::string shard_index_text(const std::map<std::string, std::string>& file_of,
+                             std::uint64_t total_bytes) {
+  std::string text =
+      fmt::format("{{\n  \"metadata\": {{\"total_size\": {}}},\n  \"weight_map\": {{", total_bytes);
+  const char* separator = "\n";
+  for (const auto& [name, file] : file_of) {
+    text += fmt::format("{}    {}: {}", separator, json_quoted(name), json_quoted(file));
+    separator = ",\n";
+  }
+  return text + "\n  }\n}\n";
+}
+
+std::vector<std::string> present_shards(const std::string& path) {
+  const std::string index_path = index_path_of(path);
+  if (!is_there(index_path)) return {};
+  try {
+    std::vector<std::string> files = read_shard_index(index_path).files;
+    std::erase_if(files, [](const std::string& name) { return !name.ends_with(kSuffix); });
+    return files;
+  } catch (const IoError&) {
+    return {};  // whatever it names, it is not ours to remove
+  }
+}
+
+}  // namespace volta::io

@@ -1,0 +1,221 @@
+// Reading zip archives: the end record, the directory, then each entry's own header against it.
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include "io/json.h"
+#include "io/zip.h"
+#include "io/zip_format.h"
+#include "volta/error.h"
+
+namespace volta::io {
+namespace {
+
+class Archive {
+ public:
+  Archive(std::span<const std::byte> bytes, const std::string& source)
+      : bytes_(bytes), source_(source) {}
+
+  std::vector<ZipEntry> entries() {
+    const Directory directory = find_directory();
+    std::vector<ZipEntry> result;
+    std::vector<Range> ranges;
+    std::uint64_t at = directory.begin;
+    for (std::uint64_t i = 0; i < directory.count; ++i) {
+      if (directory.end - at < kDirectoryEntryBytes) fail("the directory is truncated");
+      result.push_back(read_entry(at, directory, ranges));
+    }
+    if (at != directory.end) fail("the directory has more than its entries");
+    refuse_overlaps(ranges);
+    refuse_duplicates(result);
+    return result;
+  }
+
+ private:
+  struct Directory {
+    std::uint64_t begin, end, count;
+  };
+  struct Range {
+    std::uint64_t begin, end;
+  };
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw IoError(source_ + ": " + problem);
+  }
+
+  // Little-endian, of 2, 4 or 8 bytes; the caller has checked that they are there.
+  std::uint64_t number(std::uint64_t at, std::size_t size) const {
+    std::uint64_t value = 0;
+    for (std::size_t i = size; i-- > 0;)
+      value = value << 8 | std::to_integer<std::uint64_t>(bytes_[at + i]);
+    return value;
+  }
+
+  std::uint64_t find_end_record() const {
+    if (bytes_.size() < kEndBytes) fail("not a zip archive");
+    const std::uint64_t last = bytes_.size() - kEndBytes;
+    const std::uint64_t first = last - std::min<std::uint64_t>(last, kMaxComment);
+    for (std::uint64_t at = last + 1; at-- > first;) {
+      if (number(at, 4) == kEndSignature && at + kEndBytes + number(at + 20, 2) == bytes_.size())
+        return at;
+    }
+    fail("not a zip archive, or a truncated one: there is no directory");
+  }
+
+  Directory find_directory() const {
+    const std::uint64_t end = find_end_record();
+    std::uint64_t disks = number(end + 4, 2) | number(end + 6, 2);
+    std::uint64_t here = number(end + 8, 2), count = number(end + 10, 2);
+    std::uint64_t size = number(end + 12, 4), begin = number(end + 16, 4);
+    std::uint64_t limit = end;
+    const bool large = here == kFull16 || count == kFull16 || size == kFull32 || begin == kFull32;
+    if (large && end >= kLocatorBytes && number(end - kLocatorBytes, 4) == kLocatorSignature) {
+      const std::uint64_t record = number(end - kLocatorBytes + 8, 8);
+      limit = end - kLocatorBytes;
+      if (record > limit || limit - record < kEnd64Bytes || number(record, 4) != kEnd64Signature)
+        fail("the 64-bit end record is not where it should be");
+      limit = record;
+      disks = number(record + 16, 4) | number(record + 20, 4);
+      here = number(record + 24, 8);
+      count = number(record + 32, 8);
+      size = number(record + 40, 8);
+      begin = number(record + 48, 8);
+    }
+    if (disks != 0 || here != count) fail("archives in several parts are not supported");
+    if (size > limit || begin > limit - size)
+      fail(fmt::format("the directory at {} of {} bytes is outside of the archive", begin, size));
+    return {begin, begin + size, count};
+  }
+
+  // The sizes and the offset that stand in the extra field where the 32-bit ones are full.
+  void read_large(std::uint64_t at, std::uint64_t bytes,
+                  std::span<std::uint64_t* const> values) const {
+    while (bytes >= 4) {
+      const std::uint64_t id = number(at, 2), size = number(at + 2, 2);
+      if (size > bytes - 4) break;
+      if (id == kExtra64) {
+        std::uint64_t field = at + 4, left = size;
+        for (std::uint64_t* value : values) {
+          if (*value != kFull32) continue;
+          if (left < 8) fail("a 64-bit size is missing");
+          *value = number(field, 8);
+          field += 8;
+          left -= 8;
+        }
+        return;
+      }
+      at += 4 + size;
+      bytes -= 4 + size;
+    }
+  }
+
+  ZipEntry read_entry(std::uint64_t& at, const Directory& directory, std::vector<Range>& ranges) {
+    if (number(at, 4) != kDirectorySignature) fail("the directory is malformed");
+    const std::uint64_t flags = number(at + 8, 2), method = number(at + 10, 2);
+    ZipEntry entry;
+    entry.crc = static_cast<std::uint32_t>(number(at + 16, 4));
+    std::uint64_t packed = number(at + 20, 4), size = number(at + 24, 4);
+    const std::uint64_t name_bytes = number(at + 28, 2), extra_bytes = number(at + 30, 2);
+    const std::uint64_t whole =
+        kDirectoryEntryBytes + name_bytes + extra_bytes + number(at + 32, 2);
+    std::uint64_t offset = number(at + 42, 4);
+    if (whole > directory.end - at) fail("the directory is truncated");
+    entry.name = text(at + kDirectoryEntryBytes, name_bytes);
+    if (valid_utf8_prefix(entry.name) != entry.name.size()) fail("a name is not valid UTF-8");
+    std::uint64_t* const large[] = {&size, &packed, &offset};
+    read_large(at + kDirectoryEntryBytes + name_bytes, extra_bytes, large);
+    at += whole;
+
+    const std::string where = "entry " + json_quoted(entry.name) + ": ";
+    if ((flags & kEncrypted) != 0) fail(where + "encrypted");
+    if (method != kStored && method != kDeflated)
+      fail(fmt::format("{}compression method {} is not supported", where, method));
+    entry.deflated = method == kDeflated;
+    entry.size = size;
+    const std::uint64_t limit = directory.begin;
+    if (offset > limit || limit - offset < kLocalBytes || number(offset, 4) != kLocalSignature)
+      fail(where + "it is not where the directory says");
+    const std::uint64_t head = kLocalBytes + number(offset + 26, 2) + number(offset + 28, 2);
+    if (head > limit - offset || packed > limit - offset - head)
+      fail(where + "it ends outside of the archive");
+    if (number(offset + 8, 2) != method || number(offset + 26, 2) != name_bytes ||
+        text(offset + kLocalBytes, name_bytes) != entry.name)
+      fail(where + "its own header differs from the directory");
+    // Deflated data grows by no more than this.
+    const bool possible = entry.deflated ? size / kMaxRatio <= packed : size == packed;
+    if (!possible)
+      fail(fmt::format("{}{} bytes cannot be what {} bytes unpack to", where, size, packed));
+    entry.data = bytes_.subspan(offset + head, packed);
+    ranges.push_back({offset, offset + head + packed});
+    return entry;
+  }
+
+  std::string text(std::uint64_t at, std::uint64_t size) const {
+    return {reinterpret_cast<const char*>(bytes_.data()) + at, static_cast<std::size_t>(size)};
+  }
+
+  void refuse_overlaps(std::vector<Range>& ranges) const {
+    std::ranges::sort(ranges, {}, &Range::begin);
+    for (std::size_t i = 1; i < ranges.size(); ++i)
+      if (ranges[i].begin < ranges[i - 1].end) fail("entries overlap");
+  }
+
+  void refuse_duplicates(const std::vector<ZipEntry>& entries) const {
+    std::vector<std::string_view> names;
+    for (const ZipEntry& entry : entries) names.push_back(entry.name);
+    std::ranges::sort(names);
+    const auto twice = std::ranges::adjacent_find(names);
+    if (twice != names.end()) fail("entry " + json_quoted(*twice) + " occurs twice");
+  }
+
+  std::span<const std::byte> bytes_;
+  const std::string& source_;
+};
+
+}  // namespace
+
+std::vector<ZipEntry> read_zip(std::span<const std::byte> archive, const std::string& source) {
+  return Archive(archive, source).entries();
+}
+
+std::vector<std::byte> inflate_entry(const ZipEntry& entry, const std::string& source) {
+  std::vector<std::byte> content(entry.size);
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+    throw IoError(source + ": zlib: no memory to unpack");
+  struct End {
+    z_stream& stream;
+    ~End() { inflateEnd(&stream); }
+  } const end{stream};
+  // zlib counts in 32 bits.
+  constexpr std::size_t kPiece = std::size_t{1} << 30;
+  std::size_t taken = 0, given = 0;
+  int status = Z_OK;
+  std::byte none{};
+  while (status == Z_OK) {
+    const std::size_t in = std::min(kPiece, entry.data.size() - taken);
+    const std::size_t out = std::min(kPiece, content.size() - given);
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(entry.data.data() + taken));
+    stream.avail_in = static_cast<uInt>(in);
+    stream.next_out = reinterpret_cast<Bytef*>(out > 0 ? content.data() + given : &none);
+    stream.avail_out = static_cast<uInt>(out);
+    status = inflate(&stream, Z_NO_FLUSH);
+    taken += in - stream.avail_in;
+    given += out - stream.avail_out;
+  }
+  if (status != Z_STREAM_END || given != content.size() || taken != entry.data.size())
+    throw IoError(
+        fmt::format("{}: entry {}: its deflated data is damaged", source, json_quoted(entry.name)));
+  return content;
+}
+
+void check_crc(const ZipEntry& entry, std::span<const std::byte> content,
+               const std::string& source) {
+  if (crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()) != entry.crc)
+    throw IoError(fmt::format("{}: entry {}: its CRC does not match its content", source,
+                              json_quoted(entry.name)));
+}
+
+}  // namespace volta::io

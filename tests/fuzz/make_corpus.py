@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Writes the inputs that fuzzing of safetensors, npz and JSON begins with: small files of every feature, and wrong
+ones. Needs nothing but the standard library, so that the files can be made again anywhere."""
+import io
+import json
+import pathlib
+import struct
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent / "corpus"
+
+
+def put(folder, name, data):
+    path = HERE / folder
+    path.mkdir(parents=True, exist_ok=True)
+    (path / name).write_bytes(data)
+
+
+def safetensors(header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def entry(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def npy(descr, fortran, shape, data, version=1):
+    text = ("{'descr': %r, 'fortran_order': %s, 'shape': %s, }\n" % (descr, fortran, shape)).encode()
+    length = struct.pack("<H" if version == 1 else "<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text + data
+
+
+def archive(entries, method, force_zip64=False):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as file:
+        for name, data in entries:
+            with file.open(zipfile.ZipInfo(name), "w", force_zip64=force_zip64) as stream:
+                stream.write(data)
+    return out.getvalue()
+
+
+def main():
+    every = {"__metadata__": {"format": "pt"}}
+    data = b""
+    for dtype, size in [("F64", 8), ("I64", 8), ("F32", 4), ("I32", 4), ("F16", 2), ("BF16", 2), ("U8", 1), ("BOOL", 1)]:
+        every[dtype.lower()] = entry(dtype, [2, 1], len(data), len(data) + 2 * size)
+        data += b"\1" * 2 * size
+    put("safetensors", "every_dtype", safetensors(every, data))
+    put("safetensors", "empty", safetensors({}))
+    put("safetensors", "scalar_and_none", safetensors({"s": entry("F32", [], 0, 4), "n": entry("U8", [0, 3], 4, 4)}, b"\0" * 4))
+    put("safetensors", "misaligned", safetensors({"u": entry("U8", [1], 0, 1), "f": entry("F32", [1], 1, 5)}, b"\0" * 5))
+    put("safetensors", "overlap", safetensors({"a": entry("U8", [3], 0, 3), "b": entry("U8", [3], 1, 4)}, b"\0" * 4))
+    put("safetensors", "hole", safetensors({"a": entry("U8", [1], 0, 1), "b": entry("U8", [1], 2, 3)}, b"\0" * 3))
+    put("safetensors", "oversized_header", struct.pack("<Q", 1 << 62) + b"{}")
+    put("safetensors", "overflow", safetensors({"a": entry("F64", [1 << 61], 0, 0)}))
+    put("safetensors", "unknown_dtype", safetensors({"a": entry("F8_E4M3", [1], 0, 1)}, b"\0"))
+    put("safetensors", "duplicate", safetensors(b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{}}'))
+    put("safetensors", "truncated", safetensors(every, data)[:-3])
+    put("safetensors", "bad_bool", safetensors({"b": entry("BOOL", [1], 0, 1)}, b"\7"))
+
+    floats = npy("<f4", False, "(2, 2)", struct.pack("<4f", 1, 2, 3, 4))
+    columns = npy("<f4", True, "(2, 3)", struct.pack("<6f", 1, 2, 3, 4, 5, 6))
+    big = npy(">i2", False, "(2,)", struct.pack(">2h", -3, 4), version=2)
+    arrays = [("a.npy", floats), ("b.npy", columns), ("c/d.npy", big)]
+    put("npz", "array.npy", floats)
+    put("npz", "columns.npy", columns)
+    put("npz", "big_endian.npy", big)
+    put("npz", "objects.npy", npy("|O", False, "(1,)", b"\x80\x04."))
+    put("npz", "stored.npz", archive(arrays, zipfile.ZIP_STORED))
+    put("npz", "deflated.npz", archive(arrays, zipfile.ZIP_DEFLATED))
+    put("npz", "zip64.npz", archive(arrays, zipfile.ZIP_DEFLATED, force_zip64=True))
+    put("npz", "none.npz", archive([], zipfile.ZIP_STORED))
+    put("npz", "truncated.npz", archive(arrays, zipfile.ZIP_STORED)[:-10])
+    damaged = bytearray(archive(arrays, zipfile.ZIP_DEFLATED))
+    damaged[60] ^= 0xFF
+    put("npz", "damaged.npz", bytes(damaged))
+
+    texts = {
+        "values": '{"s":"\\"\\\\\\u00e9\\ud83d\\ude00","n":[0,-1.5e+3,true,false,null],"o":{}}',
+        "index": '{"metadata":{"total_size":8},"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}}',
+        "outside": '{"weight_map":{"a":"../../etc/passwd"}}',
+        "deep": "[" * 100,
+        "duplicate": '{"a":1,"\\u0061":2}',
+        "surrogate": '"\\ud800"',
+        "number": "[1,2.5,-0,1e9,01]",
+    }
+    for name, text in texts.items():
+        put("json", name, text.encode())
+    put("json", "utf8", b'"\xc3\xa9\xed\xa0\x80"')
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+// Folders and bytes that the tests of files share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "platform/files.h"
+#include "volta/error.h"
+
+namespace volta {
+
+// A folder of its own for each test.
+class TemporaryFolder : public testing::Test {
+ protected:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "volta_io_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~TemporaryFolder() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string put(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+    return path(name);
+  }
+  std::size_t file_count() const {
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+  std::filesystem::path folder_;
+};
+
+// What the function throws as an IoError, or as another of Volta's.
+template <class F>
+std::string problem_of(F&& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+// The bytes of a safetensors file.
+inline std::string safetensors_bytes(const std::string& header, const std::string& data = "") {
+  std::string file;
+  for (int i = 0; i < 8; ++i) file.push_back(static_cast<char>(header.size() >> (8 * i)));
+  return file + header + data;
+}
+
+}  // namespace volta
