@@ -69,7 +69,7 @@ struct Training {
                {"drop", nn::Dropout(0.3)},
                {"fc2", nn::Linear(hidden, 4, {.device = test_device()})}}),
         optimizer(model.parameters(), {.lr = 1e-2}),
-        scheduler(optimizer, {.warmup_steps = 20, .total_steps = 100}),
+        scheduler(optimizer, {.total_steps = 100, .warmup_steps = 20}),
         scaler({.init_scale = 1024, .growth_interval = 30}),
         numbers(7),
         loader(50, 16, numbers) {
@@ -119,7 +119,7 @@ struct Training {
 
   nn::Sequential model;
   optim::Adam optimizer;
-  optim::CosineWarmupLR scheduler;
+  optim::CosineLR scheduler;
   GradScaler scaler;
   Generator numbers;
   Shuffled loader;
