@@ -414,8 +414,9 @@ void check_in_mode(const Case& c, const std::string& name, bool training) {
 
 // Where a kernel takes long to compile: what needs kernels that no operation's own tests have.
 bool runs_here(const std::string& name) {
-  static const std::set<std::string> always{"conv2d/same", "batch_norm2d/cumulative/train",
-                                            "rms_norm/plain"};
+  static const std::set<std::string> always{"batch_norm2d/cumulative/train",
+                                            "instance_norm2d/both/train", "rms_norm/plain",
+                                            "relu6/plain"};
   return conformance::thorough() || always.contains(name);
 }
 
