@@ -151,7 +151,11 @@ void fit(Lines& lines, float radius) {
   }
 }
 
-using Canvas = std::array<float, static_cast<std::size_t>(kCanvasSide) * kCanvasSide>;
+using Canvas = std::array<float, std::size_t{kCanvasSide} * kCanvasSide>;
+
+std::size_t pixel_at(int x, int y, int side) {
+  return static_cast<std::size_t>(y) * static_cast<std::size_t>(side) + static_cast<std::size_t>(x);
+}
 
 // Ink where the distance to the line is below the radius, over about a pixel less and less.
 void draw_line(const Line& line, float edge, Canvas& canvas) {
@@ -175,8 +179,7 @@ void draw_line(const Line& line, float edge, Canvas& canvas) {
       const float ex = px - t * dx, ey = py - t * dy;
       const float distance = std::sqrt(ex * ex + ey * ey);
       const float ink = std::clamp((line.radius - distance) * softness + 0.5f, 0.0f, 1.0f);
-      float& pixel =
-          canvas[static_cast<std::size_t>(y) * kCanvasSide + static_cast<std::size_t>(x)];
+      float& pixel = canvas[pixel_at(x, y, kCanvasSide)];
       pixel = std::max(pixel, ink);
     }
   }
@@ -189,7 +192,7 @@ void blur(Canvas& canvas, float share) {
     const Canvas before = canvas;
     for (int y = 1; y < kCanvasSide - 1; ++y) {
       for (int x = 1; x < kCanvasSide - 1; ++x) {
-        const auto at = static_cast<std::size_t>(y * kCanvasSide + x);
+        const std::size_t at = pixel_at(x, y, kCanvasSide);
         const auto step = static_cast<std::size_t>(stride);
         canvas[at] = own * before[at] + share * (before[at - step] + before[at + step]);
       }
@@ -224,7 +227,7 @@ void draw_digit(int digit, Random& random, std::span<std::uint8_t, kDigitPixels>
   float mass = 0, moment_x = 0, moment_y = 0;
   for (int y = 0; y < kCanvasSide; ++y) {
     for (int x = 0; x < kCanvasSide; ++x) {
-      float& pixel = canvas[static_cast<std::size_t>(y * kCanvasSide + x)];
+      float& pixel = canvas[pixel_at(x, y, kCanvasSide)];
       if (pixel < 0.02f) {
         pixel = 0;
         continue;
@@ -243,9 +246,8 @@ void draw_digit(int digit, Random& random, std::span<std::uint8_t, kDigitPixels>
     for (int x = 0; x < kCanvasSide; ++x) {
       const int to_x = x + x0, to_y = y + y0;
       if (to_x < 0 || to_y < 0 || to_x >= kDigitSide || to_y >= kDigitSide) continue;
-      const float pixel = canvas[static_cast<std::size_t>(y * kCanvasSide + x)];
-      image[static_cast<std::size_t>(to_y * kDigitSide + to_x)] =
-          static_cast<std::uint8_t>(pixel * 255 + 0.5f);
+      const float rounded_up = canvas[pixel_at(x, y, kCanvasSide)] * 255 + 0.5f;
+      image[pixel_at(to_x, to_y, kDigitSide)] = static_cast<std::uint8_t>(rounded_up);
     }
   }
 }

@@ -63,17 +63,17 @@ const std::shared_ptr<Recycler>& recycler() {
 
 HostTensor host_tensor(const Shape& shape, DType dtype) {
   const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
-  if (bytes == 0) return {zeros(shape, {.dtype = dtype}), nullptr};
+  if (bytes == 0) return {zeros(shape, {.dtype = dtype, .device = Device::cpu()}), nullptr};
   const std::shared_ptr<Recycler>& memory = recycler();
   std::byte* data = memory->take(bytes);
-  BlobOptions options;
+  BlobOptions options{.device = Device::cpu()};
   options.deleter = [memory, bytes](void* pointer) { memory->give_back(pointer, bytes); };
   return {from_blob(data, shape, dtype, std::move(options)), data};
 }
 
 Tensor reshaped(const Tensor& computed, const Shape& shape) {
   if (computed.shape() == shape) return computed;
-  BlobOptions options;
+  BlobOptions options{.device = Device::cpu()};
   options.deleter = [kept = computed](void*) {};
   return from_blob(computed.span<std::byte>().data(), shape, computed.dtype(), std::move(options));
 }

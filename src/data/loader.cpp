@@ -38,7 +38,9 @@ std::uint64_t thread_seed() {
   return Random(state.seed, state.offset).next();
 }
 
-Tensor saved(std::int64_t number) { return scalar(number, {.dtype = DType::i64}); }
+Tensor saved(std::int64_t number) {
+  return scalar(number, {.dtype = DType::i64, .device = Device::cpu()});
+}
 
 // The numbers of a saved state, which is checked as a whole.
 class SavedNumbers {

@@ -4,8 +4,8 @@
 
 namespace volta::data {
 
-std::vector<std::byte> gunzip(std::span<const std::byte>, const std::string\& name, std::size_t,
-                              const std::function<std::uint64_t(std::span<const std::byte>)>\&) {
+std::vector<std::byte> gunzip(std::span<const std::byte>, const std::string& name, std::size_t,
+                              const std::function<std::uint64_t(std::span<const std::byte>)>&) {
   throw IoError(name + ": a gzip file, but this Volta was built without zlib");
 }
 

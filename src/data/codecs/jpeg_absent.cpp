@@ -4,7 +4,7 @@
 
 namespace volta::data {
 
-RgbImage decode_jpeg(std::span<const std::byte>, const std::string\& name, std::int64_t) {
+RgbImage decode_jpeg(std::span<const std::byte>, const std::string& name, std::int64_t) {
   throw IoError(name + ": a JPEG file, but this Volta was built without libjpeg");
 }
 

@@ -4,7 +4,7 @@
 
 namespace volta::data {
 
-RgbImage decode_png(std::span<const std::byte>, const std::string\& name, std::int64_t) {
+RgbImage decode_png(std::span<const std::byte>, const std::string& name, std::int64_t) {
   throw IoError(name + ": a PNG file, but this Volta was built without libpng");
 }
 
