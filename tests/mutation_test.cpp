@@ -240,6 +240,8 @@ TEST(Golden, EveryOperationAndEveryGradientIsCovered) {
       {OpId::select_at, "the rule of put_slice records it"},
       {OpId::fold, "the rule of unfold records it"},
       {OpId::attention_grad, "the rule of attention records it"},
+      {OpId::recurrent, "nn/recurrent_golden_test.cpp"},
+      {OpId::recurrent_grad, "nn/recurrent_golden_test.cpp"},
       {OpId::batch_norm_grad, "the rule of batch_norm records it"},
       {OpId::conv_weight_grad, "the rule of conv records it; conformance_convolution_test.cpp"},
       {OpId::max_pool_grad, "the rule of max_pool records it"},

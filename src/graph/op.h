@@ -87,6 +87,11 @@ enum class OpId : std::uint16_t {
   // (causal, masked, dropped, tf32, rows at once); graph/attention.h
   attention,       // q, k, v, scale, mask, seed, offset, p: output, logs of sums of exponentials
   attention_grad,  // (..., wanted) the same, output, logs, gradient: those wanted of q, k, v, mask
+  // Steps of a sequence; graph/recurrence.h
+  recurrent,       // (cell, reverse, bias, states, tf32) x, weight, bias, h, c: the output, the last
+                   // h and c, what the gradient needs
+  recurrent_grad,  // (cell, reverse, states, which gradients, tf32) weight, states, what was kept,
+                   // gradients of the output, h, c: those of x, the first h, c or the product
   mse_loss,        // (reduction)
   // (reduction, which) x, labels or probabilities, weight, smoothing, label that is ignored: loss,
   // largest logit, log of the sum of exponentials without it, total weight; graph/class_loss.h

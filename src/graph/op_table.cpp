@@ -126,6 +126,8 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::attention, "attention", 0xFFu | kSavesOutput | kSavesAuxiliary, vjp::attention,
       expand::attention);
   row(OpId::attention_grad, "attention_grad", kSavesNothing, nullptr, expand::attention_grad);
+  row(OpId::recurrent, "recurrent", kSavesNothing, nullptr, expand::recurrent);
+  row(OpId::recurrent_grad, "recurrent_grad", kSavesNothing, nullptr, expand::recurrent_grad);
   row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
   row(OpId::cross_entropy, "cross_entropy", 0x1Fu | kSavesAuxiliary, vjp::cross_entropy,
       expand::cross_entropy);
@@ -172,7 +174,8 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::total_norm, "total_norm", kSavesNothing, nullptr, expand::total_norm);
   // What Autocast makes of them: PyTorch's lists, and what volta/autocast.h adds to them.
   for (const OpId id :
-       {OpId::matmul, OpId::linear, OpId::conv, OpId::conv_input_grad, OpId::attention}) {
+       {OpId::matmul, OpId::linear, OpId::conv, OpId::conv_input_grad, OpId::attention,
+        OpId::recurrent}) {
     table[static_cast<std::size_t>(id)].autocast = AutocastRule::product;
   }
   for (const OpId id :

@@ -119,6 +119,8 @@ void resample(plan::Lowering&);
 void resample_grad(plan::Lowering&);
 void attention(plan::Lowering&);
 void attention_grad(plan::Lowering&);
+void recurrent(plan::Lowering&);
+void recurrent_grad(plan::Lowering&);
 void mse_loss(plan::Lowering&);
 void cross_entropy(plan::Lowering&);
 void nll_loss(plan::Lowering&);

@@ -130,9 +130,12 @@ void Account::add_step(const StepDraft& step, const std::vector<Value>& values) 
     info.schedule = "library";
     info.operations = static_cast<std::uint64_t>(2 * m.batch * m.m * m.n * m.k);
     const std::uint64_t size = size_of(m.dtype);
-    info.bytes_read = size * static_cast<std::uint64_t>(
-                                 values[static_cast<std::size_t>(step.reads[0])].shape.numel() +
-                                 values[static_cast<std::size_t>(step.reads[1])].shape.numel());
+    // A matrix may be part of what lies in the buffer, and one may serve for all of a batch.
+    const auto read = [&](std::size_t side, std::int64_t elements) {
+      const Value& v = values[static_cast<std::size_t>(step.reads[side])];
+      return size * static_cast<std::uint64_t>(std::min(elements, v.shape.numel()));
+    };
+    info.bytes_read = read(0, m.batch * m.m * m.k) + read(1, m.batch * m.k * m.n);
     const std::uint64_t result =
         size_of(m.result_dtype()) * static_cast<std::uint64_t>(m.batch * m.m * m.n);
     info.bytes_written = m.keeps_input ? 2 * result : result;

@@ -119,7 +119,7 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
       if (memory) push_memory(v.in[k]);
       const bool whole = v.kind == ValueKind::Matmul && k >= 2;
       if (v.kind == ValueKind::Sort || v.kind == ValueKind::Conv ||
-          v.kind == ValueKind::Attention || whole) {
+          v.kind == ValueKind::Attention || v.kind == ValueKind::Join || whole) {
         stack.push_back({v.in[k], {}, false});
         continue;
       }
@@ -248,15 +248,20 @@ void Fusion::start() {
     part_of_[i] = number;
     parts_.push_back(std::move(fresh));
   }
+  std::vector<int> others;  // each once, however many buffers two parts share
   for (std::size_t p = 0; p < parts_.size(); ++p) {
+    others.clear();
     for (const int value : parts_[p].reads) {
       const std::size_t v = static_cast<std::size_t>(value);
-      if (part_of_[v] >= 0) propose(part_of_[v], static_cast<int>(p));
+      if (part_of_[v] >= 0) others.push_back(part_of_[v]);
       if (at(value).shape.rank() == 0) continue;
       for (const int other : readers_[v]) {
-        if (other < static_cast<int>(p)) propose(other, static_cast<int>(p));
+        if (other < static_cast<int>(p)) others.push_back(other);
       }
     }
+    std::sort(others.begin(), others.end());
+    others.erase(std::unique(others.begin(), others.end()), others.end());
+    for (const int other : others) propose(other, static_cast<int>(p));
   }
 }
 

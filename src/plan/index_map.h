@@ -49,4 +49,12 @@ std::optional<IndexMap> through_view(const Value& view, const Shape& operand, co
 // The element number in a contiguous buffer of the shape.
 Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes);
 
+// ---- Memory of values (joins.cpp): of their own, or their part of a Join's.
+// The value in whose buffer it lies.
+int memory_of(const std::vector<Value>& values, int id);
+// The element of that buffer at an index of the value.
+Linear address_of(const Value& value, const IndexMap& index, std::size_t axes);
+// Whether its elements follow one another, as those of a buffer of its own do.
+bool is_dense(const Value& value);
+
 }  // namespace volta::plan

@@ -60,6 +60,9 @@ enum class ValueKind : std::uint8_t {
                // deterministic}
   StepResult,  // in: a Sort: the keys it found; an Attention: its result `number`, from 1 on; a
                // Matmul: what its activation was applied to
+  Placed,      // in: a value, as it is: in memory, where the Join that takes it wants it
+  Join,        // in: two Placed values or Joins, one after the other along attrs[0]: written by
+               // those who compute them, no step of its own (joins.cpp)
 };
 
 // Values that a value is computed from, -1 where there is none.
@@ -96,12 +99,17 @@ struct Value {
   // Of an expansion that computes one after the other (Lowering::begin_stage); 0: of none.
   std::uint32_t stage = 0;
   bool stored = false;     // wanted in memory, whoever uses it
+  // Of what lies in the memory of a Join: which, where, and how its axes are walked (place_parts).
+  int home = -1;
+  std::int64_t home_offset = 0;
+  std::vector<std::int64_t> home_strides = {};
   const char* label = "";  // the recorded operation it came from
 
   // A step of its own, outside the kernel language.
   bool is_step() const {
     return kind == ValueKind::Matmul || kind == ValueKind::Conv || kind == ValueKind::Sort ||
-           kind == ValueKind::Attention || kind == ValueKind::StepResult;
+           kind == ValueKind::Attention || kind == ValueKind::StepResult ||
+           kind == ValueKind::Join;
   }
   // Computed by going over rows: a root wherever it is used.
   bool is_over_rows() const { return kind == ValueKind::Reduce || kind == ValueKind::Scan; }
@@ -201,6 +209,11 @@ class Lowering {
   bool has_channels_last(Expr images) const;
   // The value, in memory: what it is computed from is needed no longer.
   Expr stored(Expr a);
+  // The same, to be a part of one join. No result of the operation.
+  Expr placed(Expr a);
+  // Placed values, or joins of them, one after the other along an axis: whoever computes a part
+  // writes it into the memory of the whole, nothing is copied.
+  Expr join(std::span<const Expr> parts, int axis);
 
  private:
   void lower_node(graph::Node& node);
@@ -214,6 +227,7 @@ class Lowering {
   void rebuild(const Make& make);
   void turn_products(const graph::Batch& batch);
   void round_products(const graph::Batch& batch);
+  void place_parts(const graph::Batch& batch);
   std::vector<int> count_uses(const graph::Batch& batch) const;
   std::vector<bool> wanted_values(const graph::Batch& batch) const;
   Expr operand_of(int i);
@@ -238,6 +252,7 @@ class Lowering {
   std::unordered_map<const graph::Node*, std::vector<int>> results_;  // of operations with several
   int arg_ = 0;                                                       // argument words seen so far
   int site_ = 0;
+  int placed_ = 0;  // Placed values made so far
   std::uint32_t stage_ = 0, stages_ = 0;
   std::vector<int> channels_last_;  // what prefer_channels_last was told
   std::vector<int> node_args_;      // argument number per input of the node, -1 where none

@@ -172,7 +172,7 @@ class Builder {
     store.instr.dtype = v.dtype;
     store.instr.a = value;
     store.instr.slot = slot_of(root, true);
-    store.index = flatten(index, v.shape, extents_.size());
+    store.index = address_of(v, index, extents_.size());
     stores_.push_back(std::move(store));
   }
 
@@ -252,7 +252,7 @@ class Builder {
     load.instr.dtype = at(id).dtype;
     load.instr.slot = slot_of(id, false);
     load.instr.constant = fill;
-    load.index = flatten(index, at(id).shape, extents_.size());
+    load.index = address_of(at(id), index, extents_.size());
     load.mask = mask;
     return memo_[key] = append(std::move(load));
   }
@@ -348,6 +348,8 @@ class Builder {
         draft.site = v.number;
         return append(std::move(draft));
       }
+      case ValueKind::Placed:
+        return emit(v.in[0], index, mask);
       case ValueKind::Scalar: {
         int operand[3] = {-1, -1, -1};
         for (std::size_t k = 0; k < 3; ++k) {
@@ -398,6 +400,7 @@ class Builder {
       case ValueKind::Sort:
       case ValueKind::Attention:
       case ValueKind::StepResult:
+      case ValueKind::Join:
         break;
     }
     throw std::logic_error("planner: a value of memory was asked to be computed");
@@ -410,7 +413,7 @@ class Builder {
       const int base = reshape_base(values_, operand);
       const bool own = grouping_.group_of[static_cast<std::size_t>(base)] == number_;
       const Linear address = flatten(index, v.shape, extents_.size());
-      if (grouping_.in_memory(values_, base)) {
+      if (grouping_.in_memory(values_, base) && is_dense(at(base))) {
         if (!own) return emit_load_at(base, address, mask);
         const IndexMap here = own_index(base);
         if (address == flatten(here, at(base).shape, extents_.size()))
@@ -475,6 +478,7 @@ class Builder {
     load.instr.dtype = at(base).dtype;
     load.instr.slot = slot_of(base, false);
     load.index = address;
+    load.index.offset += at(base).home_offset;
     load.mask = mask;
     return memo_[key] = append(std::move(load));
   }
@@ -534,7 +538,8 @@ class Builder {
     merge_axes();
     kernel::Program& program = result_.program;
     program.slots = slots_;
-    result_.slot_values = slot_values_;
+    for (const int value : slot_values_)
+      result_.slot_values.push_back(memory_of(values_, value));
     for (const auto& [arg, dtype] : args_) {
       result_.args.push_back(arg);
       program.args.push_back(dtype);

@@ -153,6 +153,7 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(w
   turn_products(batch);
   turn_attentions(batch);
   fuse_epilogues(batch);
+  place_parts(batch);
 }
 
 // Per value: whether somebody holds it.

@@ -58,9 +58,16 @@ class Walk {
       index = std::move(*next);
       id = at(id).in[0];
     }
-    // A reshape of memory needs no following: the element number is the same.
-    const Linear address = flatten(index, at(id).shape, extents.size());
     base = reshape_base(values_, id);
+    // A reshape of memory needs no following: the element number is the same.
+    if (id != base && !is_dense(at(base))) return false;
+    Linear address(0);
+    if (id == base) {
+      address = address_of(at(id), index, extents.size());
+    } else {
+      address = flatten(index, at(id).shape, extents.size());
+      address.offset += at(base).home_offset;
+    }
     offset = address.offset;
     return join(address);
   }

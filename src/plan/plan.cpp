@@ -10,6 +10,7 @@
 #include "backend/sort_launches.h"
 #include "kernel/observer.h"
 #include "plan/explain.h"
+#include "plan/index_map.h"
 #include "plan/steps_builder.h"
 #include "plan/structure.h"
 
@@ -139,11 +140,13 @@ std::vector<StepDraft> steps_of(const std::vector<Value>& values, const Grouping
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     const Group& group = grouping.groups[g];
     StepDraft step;
+    if (values[static_cast<std::size_t>(group.roots.front())].kind == ValueKind::Join) continue;
     if (group.is_call) {
       step = call_step(values, grouping, group, wide_device);
       for (std::size_t k = 0; k < step.reads.size(); ++k) {
         const Value& v = values[static_cast<std::size_t>(group.roots.front())];
         if (step.reads[k] < 0) throw NeedsStore{v.in[k]};
+        step.reads[k] = memory_of(values, step.reads[k]);
       }
     } else {
       step.segments.push_back(build_kernel(values, grouping, static_cast<int>(g), wide_device));

@@ -117,20 +117,22 @@ std::vector<std::vector<int>> step_needs(const std::vector<StepDraft>& steps) {
     for (const int value : step.reads) values = std::max(values, value + 1);
     for (const int value : step.writes) values = std::max(values, value + 1);
   }
-  std::vector<int> producer(static_cast<std::size_t>(values), -1);
+  // Several where each writes a part.
+  std::vector<std::vector<int>> producers(static_cast<std::size_t>(values));
   std::vector<std::vector<int>> readers(static_cast<std::size_t>(values));
   std::vector<std::vector<int>> needs(steps.size());
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const int step = static_cast<int>(s);
     for (const int value : steps[s].reads) {
-      const int from = producer[static_cast<std::size_t>(value)];
-      if (from >= 0 && from != step) needs[s].push_back(from);
+      for (const int from : producers[static_cast<std::size_t>(value)]) {
+        if (from != step) needs[s].push_back(from);
+      }
     }
     for (const int value : steps[s].writes) {
       for (const int reader : readers[static_cast<std::size_t>(value)]) {
         if (reader != step) needs[s].push_back(reader);
       }
-      producer[static_cast<std::size_t>(value)] = step;
+      producers[static_cast<std::size_t>(value)].push_back(step);
     }
     for (const int value : steps[s].reads) readers[static_cast<std::size_t>(value)].push_back(step);
   }
@@ -207,8 +209,10 @@ void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Don
         const std::size_t value =
             static_cast<std::size_t>(kernel.slot_values[static_cast<std::size_t>(output)]);
         const bool written = kernel.program.slots[static_cast<std::size_t>(output)].written;
-        if (!written || !donation.is_output[value] || values[value].kind == ValueKind::Leaf)
-          continue;
+        const ValueKind kind = values[value].kind;
+        // The parts of a join are written one by one, while others may still read the leaf.
+        const bool whole = kind != ValueKind::Leaf && kind != ValueKind::Join;
+        if (!written || !donation.is_output[value] || !whole) continue;
         // A donation renumbers the slots: look at them from the start.
         if (donate_slot(kernel, output, s, values, last_read, reserved, any, donation)) output = -1;
       }

@@ -60,7 +60,7 @@ graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int
         hash.mix(number < 0 ? 3 : static_cast<std::uint64_t>(std::min<std::int64_t>(number, 2)));
     } else if (v.kind == ValueKind::Reduce || v.kind == ValueKind::Permute ||
                v.kind == ValueKind::Iota || v.kind == ValueKind::Matmul ||
-               v.kind == ValueKind::Scan) {
+               v.kind == ValueKind::Scan || v.kind == ValueKind::Join) {
       for (const std::int64_t attr : v.attrs) hash.mix(static_cast<std::uint64_t>(attr));
     }
   }

@@ -1,0 +1,244 @@
+// Recurrent layers: one node for all steps, one for their gradients, and a product over all steps
+// for the weight's.
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/apply.h"
+#include "graph/autocast.h"
+#include "graph/recurrence.h"
+#include "volta/autograd.h"
+#include "volta/error.h"
+#include "volta/function.h"
+#include "volta/ops.h"
+
+namespace volta {
+namespace graph {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+void require_shape(const Tensor& tensor, const Shape& wanted, const char* what) {
+  if (tensor.shape() == wanted) return;
+  throw ShapeError(fmt::format("recurrent: {} {} is not {}", what, to_string(tensor.shape()),
+                               to_string(wanted)));
+}
+
+// A call of the function, the same for its forward and its backward.
+struct Layer {
+  Recurrence r;
+  std::int64_t length, batch, size;
+  DType dtype;
+  Place place;
+
+  // Inputs: x, weight, bias, h, c, those that there are.
+  std::size_t bias_input() const { return 2; }
+  std::size_t state_input() const { return r.biased ? 3 : 2; }
+  std::size_t results() const { return static_cast<std::size_t>(1 + r.states()); }
+
+  Tensors forward(const Tensors& inputs) const {
+    const DType inner = is_half(dtype) ? DType::f32 : dtype;
+    std::vector<Shape> shapes{{length, batch, size}};
+    shapes.insert(shapes.end(), static_cast<std::size_t>(r.states()), Shape{batch, size});
+    shapes.insert(shapes.end(), static_cast<std::size_t>(r.kept()), Shape{length, batch, size});
+    std::vector<DType> dtypes(shapes.size(), dtype);
+    if (r.is_lstm()) dtypes.back() = inner;  // cells
+    const std::int64_t attrs[] = {static_cast<std::int64_t>(r.cell), r.reverse, r.biased,
+                                  r.has_states, r.tf32};
+    return apply_multi(OpId::recurrent, inputs, attrs, shapes, dtypes, place);
+  }
+
+  // Of the inputs, from what forward had and gave, and the gradients of its first results.
+  Tensors backward(const FunctionContext& context, const Tensors& inputs, const Tensors& results,
+                   const Tensors& gradients) const {
+    Tensors from{inputs[1]};
+    if (r.has_states && r.kept() > 0) from.push_back(inputs[state_input() + (r.is_lstm() ? 1 : 0)]);
+    if (!r.is_lstm()) from.push_back(results[0]);
+    from.insert(from.end(), results.begin() + static_cast<std::ptrdiff_t>(this->results()),
+                results.end());
+    std::int64_t which = 0;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      which |= std::int64_t{1} << i;
+      from.push_back(gradients[i]);
+    }
+    const Shape all{length, batch, gates_of(r.cell) * size}, state{batch, size};
+    std::vector<Shape> shapes{all, state};
+    if (r.kept() > 0) shapes.push_back(r.is_lstm() ? state : all);
+    const std::vector<DType> dtypes(shapes.size(), dtype);
+    const std::int64_t attrs[] = {static_cast<std::int64_t>(r.cell), r.reverse, which, r.has_states,
+                                  r.tf32};
+    const Tensors found = apply_multi(OpId::recurrent_grad, from, attrs, shapes, dtypes, place);
+    const Tensor& to_state = r.is_gru() ? found[2] : found[0];
+    Tensors to(inputs.size());
+    to[0] = found[0];
+    if (context.needs_gradient(1)) {
+      to[1] =
+          weight_gradient(to_state, results[0], r.has_states ? inputs[state_input()] : Tensor());
+    }
+    if (r.biased && context.needs_gradient(bias_input())) {
+      const std::int64_t axes[] = {0, 1};
+      to[bias_input()] = sum_axes(to_state, axes, false, place);
+    }
+    if (r.has_states) to[state_input()] = found[1];
+    if (r.has_states && r.is_lstm()) to[state_input() + 1] = found[2];
+    return to;
+  }
+
+  // The sum over steps of gates^T h, h the state before the step: one product for all steps whose h
+  // is an output.
+  Tensor weight_gradient(const Tensor& gates, const Tensor& output, const Tensor& h) const {
+    const std::int64_t width = gates.shape()[2], rows = (length - 1) * batch;
+    Tensor sum;
+    if (length > 1) {
+      const Tensor later = gates.narrow(0, r.reverse ? 0 : 1, length - 1, place),
+                   before = output.narrow(0, r.reverse ? 1 : 0, length - 1, place);
+      sum = product(reshape_to(later, {rows, width}, place),
+                    reshape_to(before, {rows, size}, place), true, false, r.tf32, place);
+    }
+    if (h.defined()) {
+      const Tensor first = gates.narrow(0, r.reverse ? length - 1 : 0, 1, place);
+      const Tensor one =
+          product(reshape_to(first, {batch, width}, place), h, true, false, r.tf32, place);
+      sum = sum.defined() ? add({sum, place}, {one, place}) : one;
+    }
+    return sum.defined() ? sum : filled({width, size}, 0, dtype, gates.device());
+  }
+
+  // The same in operations that record history each, for gradients of gradients.
+  Tensors composed(const Tensors& inputs) const {
+    const Tensor &x = inputs[0], &weight = inputs[1];
+    Tensor h = r.has_states ? inputs[state_input()] : filled({batch, size}, 0, dtype, x.device());
+    Tensor c = !r.is_lstm()   ? Tensor()
+               : r.has_states ? inputs[state_input() + 1]
+                              : filled({batch, size}, 0, dtype, x.device());
+    Tensors output(static_cast<std::size_t>(length));
+    for (std::int64_t step = 0; step < length; ++step) {
+      const std::int64_t t = r.reverse ? length - 1 - step : step;
+      const Tensor in = reshape_to(x.narrow(0, t, 1, place), {batch, x.shape()[2]}, place);
+      const Tensor state = linear(h, weight, r.biased ? inputs[bias_input()] : Tensor(), place);
+      const auto gate = [&](const Tensor& of, std::int64_t number) {
+        return of.narrow(1, number * size, size, place);
+      };
+      const Tensor all = in + state;
+      if (r.is_lstm()) {
+        c = gate(all, 1).sigmoid() * c + gate(all, 0).sigmoid() * gate(all, 2).tanh();
+        h = gate(all, 3).sigmoid() * c.tanh();
+      } else if (r.is_gru()) {
+        const Tensor z = gate(all, 1).sigmoid();
+        const Tensor n = (gate(in, 2) + gate(all, 0).sigmoid() * gate(state, 2)).tanh();
+        h = (1 - z) * n + z * h;
+      } else {
+        h = r.cell == Cell::tanh ? all.tanh() : all.relu();
+      }
+      output[static_cast<std::size_t>(t)] = h;
+    }
+    Tensors results{stack(output, 0, place), h};
+    if (r.is_lstm()) results.push_back(c);
+    return results;
+  }
+};
+
+Tensors gradients_with_history(const Layer& layer, const Tensors& inputs,
+                               const Tensors& gradients) {
+  const Tensors results = layer.composed(inputs);
+  Tensors outputs, starts, wanted;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    outputs.push_back(results[i]);
+    starts.push_back(gradients[i]);
+  }
+  for (const Tensor& input : inputs) {
+    if (input.requires_grad()) wanted.push_back(input);
+  }
+  const Tensors found =
+      grad(outputs, wanted, {.grad_outputs = starts, .create_graph = true, .allow_unused = true},
+           layer.place);
+  Tensors to(inputs.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].requires_grad()) to[i] = found[next++];
+  }
+  return to;
+}
+
+}  // namespace
+}  // namespace graph
+
+std::int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
+
+RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          const Tensor& h, const Tensor& c, RecurrentOptions options, Place place) {
+  using graph::Tensors;
+  graph::require_floating("recurrent", x);
+  graph::require_defined("recurrent", weight, "the weight");
+  if (const auto wanted =
+          graph::autocast_dtype(graph::OpId::recurrent, {&x, &weight, &bias, &h, &c})) {
+    const auto cast = [&](const Tensor& tensor) {
+      return tensor.defined() ? graph::autocast(tensor, *wanted, place) : tensor;
+    };
+    return recurrent(cell, cast(x), cast(weight), cast(bias), cast(h), cast(c), options, place);
+  }
+  const std::int64_t gates = gates_of(cell);
+  const bool fits = x.rank() == 3 && x.shape()[0] > 0 && x.shape()[2] % gates == 0;
+  if (!fits) {
+    throw ShapeError(fmt::format("recurrent: x {} is not [length, batch, {} * size]",
+                                 to_string(x.shape()), gates));
+  }
+  graph::Layer layer{{}, x.shape()[0], x.shape()[1], x.shape()[2] / gates, x.dtype(), place};
+  layer.r.cell = cell;
+  layer.r.reverse = options.reverse;
+  layer.r.biased = bias.defined();
+  layer.r.has_states = h.defined();
+  layer.r.tf32 = graph::tf32_now();
+  const bool is_lstm = layer.r.is_lstm();
+  if (c.defined() != (is_lstm && h.defined())) {
+    throw ArgumentError(!is_lstm      ? "recurrent: only an LSTM has a state c"
+                        : h.defined() ? "recurrent: a state h without c"
+                                      : "recurrent: a state c without h");
+  }
+  graph::require_shape(weight, {gates * layer.size, layer.size}, "weight");
+  Tensors inputs{x, weight};
+  if (bias.defined()) {
+    graph::require_shape(bias, {gates * layer.size}, "bias");
+    inputs.push_back(bias);
+  }
+  if (h.defined()) {
+    graph::require_shape(h, {layer.batch, layer.size}, "h");
+    inputs.push_back(h);
+  }
+  if (c.defined()) {
+    graph::require_shape(c, {layer.batch, layer.size}, "c");
+    inputs.push_back(c);
+  }
+  for (const Tensor& input : inputs) {
+    if (input.dtype() == x.dtype()) continue;
+    throw DTypeError(fmt::format("recurrent: x is {}, another operand is {}", name_of(x.dtype()),
+                                 name_of(input.dtype())));
+  }
+  graph::agree_on_device("recurrent", inputs, place);
+  const std::size_t given = inputs.size(), results = layer.results();
+  const Function function(
+      {.name = "recurrent",
+       .forward =
+           [=](FunctionContext& context, const Tensors& from) {
+             Tensors all = layer.forward(from), kept = from;
+             kept.insert(kept.end(), all.begin(), all.end());
+             context.save(std::move(kept));
+             all.resize(results);
+             return all;
+           },
+       .backward =
+           [=](FunctionContext& context, const Tensors& gradients) {
+             const Tensors& kept = context.saved();
+             const Tensors from(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(given));
+             if (grad_enabled()) return graph::gradients_with_history(layer, from, gradients);
+             const Tensors all(kept.begin() + static_cast<std::ptrdiff_t>(given), kept.end());
+             return layer.backward(context, from, all, gradients);
+           }});
+  Tensors found = function(inputs, place);
+  return {std::move(found[0]), std::move(found[1]), is_lstm ? std::move(found[2]) : Tensor()};
+}
+
+}  // namespace volta

@@ -1,0 +1,341 @@
+// Recurrent layers: names and initial values of their parameters, what a step costs, gradients of
+// gradients, modes, mistakes. Values are compared with PyTorch's in recurrent_golden_test.cpp.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "test_device.h"
+#include "volta/nn/recurrent.h"
+#include "volta/nn/recurrent_cells.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names names_of(const nn::Module& module) {
+  Names names;
+  for (const auto& [name, value] : module.named_parameters()) names.push_back(name);
+  return names;
+}
+
+template <class E, class F>
+std::string message_of(F&& fn) {
+  try {
+    fn();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+void expect_near(const Tensor& a, const Tensor& b, double tolerance) {
+  ASSERT_EQ(a.shape(), b.shape());
+  EXPECT_LE((a.detach() - b.detach()).abs().max().item<double>(), tolerance);
+}
+
+TEST(Recurrent, NamesShapesAndInitialValuesArePyTorchs) {
+  const nn::LSTM lstm(5, 64, {.num_layers = 2, .bidirectional = true});
+  EXPECT_EQ(
+      names_of(lstm),
+      (Names{"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_ih_l0_reverse",
+             "weight_hh_l0_reverse", "bias_ih_l0_reverse", "bias_hh_l0_reverse", "weight_ih_l1",
+             "weight_hh_l1", "bias_ih_l1", "bias_hh_l1", "weight_ih_l1_reverse",
+             "weight_hh_l1_reverse", "bias_ih_l1_reverse", "bias_hh_l1_reverse"}));
+  const StateDict state = lstm.state_dict();
+  EXPECT_EQ(state.at("weight_ih_l0").shape(), (Shape{256, 5}));
+  EXPECT_EQ(state.at("weight_ih_l1").shape(), (Shape{256, 128}));
+  EXPECT_EQ(state.at("weight_hh_l1_reverse").shape(), (Shape{256, 64}));
+  EXPECT_EQ(state.at("bias_hh_l0").shape(), (Shape{256}));
+  EXPECT_EQ(lstm.weights(1, true).weight_hh->shape(), (Shape{256, 64}));
+  EXPECT_EQ(names_of(nn::GRU(2, 3, {.bias = false})), (Names{"weight_ih_l0", "weight_hh_l0"}));
+  EXPECT_EQ(nn::GRU(2, 3).weights().weight_ih->shape(), (Shape{9, 2}));
+  EXPECT_EQ(nn::RNN(2, 3).weights().bias_ih->shape(), (Shape{3}));
+  EXPECT_EQ(names_of(nn::LSTMCell(2, 3)), (Names{"weight_ih", "weight_hh", "bias_ih", "bias_hh"}));
+  EXPECT_EQ(names_of(nn::GRUCell(2, 3, {.bias = false})), (Names{"weight_ih", "weight_hh"}));
+  // Uniform within ±1/8: as far apart as that allows, and of the variance that it has.
+  for (const auto& [name, value] : lstm.named_parameters()) {
+    EXPECT_LE(value.abs().max().item<double>(), 0.125) << name;
+    EXPECT_GT(value.abs().max().item<double>(), 0.12) << name;
+    EXPECT_NEAR(value.detach().std().item<double>(), 0.125 / std::sqrt(3.0), 0.008) << name;
+  }
+}
+
+// A sequence in two parts, the second from the state the first ended in, is the whole.
+TEST(Recurrent, GoesOnFromAState) {
+  manual_seed(1);
+  nn::LSTM lstm(3, 4, {.num_layers = 2, .device = test_device()});
+  nn::LSTMCell cell(3, 4, {.device = test_device()});
+  const Tensor x = randn({6, 2, 3}, {.device = test_device()});
+  auto [all, last] = lstm(x);
+  auto [first, state] = lstm(x.narrow(0, 0, 2));
+  auto [second, end] = lstm(x.narrow(0, 2, 4), state);
+  expect_near(concat({first, second}), all, 1e-6);
+  expect_near(end.h, last.h, 1e-6);
+  expect_near(end.c, last.c, 1e-6);
+  expect_near(all.narrow(0, 5, 1).reshape({2, 4}), last.h.narrow(0, 1, 1).reshape({2, 4}), 0);
+}
+
+TEST(Recurrent, ACellIsAStepOfALayer) {
+  manual_seed(2);
+  nn::LSTM lstm(3, 4, {.device = test_device()});
+  nn::LSTMCell cell(3, 4, {.device = test_device()});
+  StateDict weights;
+  for (const auto& [name, value] : lstm.state_dict())
+    weights.add(name.substr(0, name.size() - 3), value);
+  cell.load_state_dict(weights);
+  const Tensor x = randn({3, 2, 3}, {.device = test_device()});
+  const Tensor zero = zeros({2, 4}, {.device = test_device()});
+  nn::LSTMState state{zero, zero};
+  for (std::int64_t t = 0; t < 3; ++t) state = cell(x.narrow(0, t, 1).reshape({2, 3}), state);
+  auto [y, last] = lstm(x);
+  expect_near(state.h, last.h.reshape({2, 4}), 1e-6);
+  expect_near(state.c, last.c.reshape({2, 4}), 1e-6);
+  state.h.sum().backward();
+  last.h.sum().backward();
+  expect_near(cell.weight_hh->grad(), lstm.weights().weight_hh->grad(), 1e-5);
+  expect_near(cell.bias_ih->grad(), lstm.weights().bias_ih->grad(), 1e-5);
+}
+
+TEST(Recurrent, DropoutIsBetweenLayersAndWhileTraining) {
+  manual_seed(3);
+  const nn::LSTMOptions options{.num_layers = 2, .dropout = 0.5, .device = test_device()};
+  nn::GRU gru(3, 16, options), single(3, 16, {.dropout = 0.5, .device = test_device()});
+  const Tensor x = randn({4, 2, 3}, {.device = test_device()});
+  EXPECT_GT((gru(x).output - gru(x).output).abs().max().item<float>(), 1e-3f);
+  expect_near(single(x).output, single(x).output, 0);
+  gru.eval();
+  expect_near(gru(x).output, gru(x).output, 0);
+}
+
+// The gradients that steps compute by themselves, against differences, and those of gradients.
+TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
+  if (test_device().type() == DeviceType::opencl)
+    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  for (const Cell cell : {Cell::lstm, Cell::gru, Cell::tanh, Cell::relu}) {
+    for (const bool reverse : {false, true}) {
+      SCOPED_TRACE(static_cast<int>(cell) * 10 + reverse);
+      manual_seed(4);
+      const TensorOptions f64{.dtype = DType::f64, .device = test_device()};
+      const std::int64_t size = 2, width = gates_of(cell) * size;
+      std::vector<Tensor> inputs{randn({3, 2, width}, f64), randn({width, size}, f64),
+                                 randn({width}, f64), randn({2, size}, f64)};
+      if (cell == Cell::lstm) inputs.push_back(randn({2, size}, f64));
+      const auto run = [&](const std::vector<Tensor>& in) {
+        const RecurrentResult r = recurrent(cell, in[0], in[1], in[2], in[3],
+                                            in.size() > 4 ? in[4] : Tensor(), {.reverse = reverse});
+        Tensor sum = (r.output * r.output).sum() + r.h.sum();
+        return r.c.defined() ? sum + (r.c * r.c).sum() : sum;
+      };
+      const CheckReport first = check_gradients(run, inputs);
+      EXPECT_TRUE(first.passed) << first.message;
+      if (cell == Cell::relu) continue;  // flat but for its kinks
+      const auto slope = [&](const std::vector<Tensor>& in) {
+        const EnableGrad on;
+        std::vector<Tensor> at = in;
+        for (Tensor& t : at) {
+          if (!t.requires_grad()) t = t.detach().set_requires_grad(true);
+        }
+        const std::vector<Tensor> d = grad({run(at)}, at, {.create_graph = true});
+        return (d[0] * d[0]).sum() + (d[1] * d[1]).sum() + (d[3] * d[3]).sum();
+      };
+      const CheckReport second = check_gradients(slope, inputs, {.tol = 1e-5});
+      EXPECT_TRUE(second.passed) << second.message;
+    }
+  }
+}
+
+// ---- What a step costs.
+
+struct Cost {
+  int kernels, calls;
+  double bytes;
+};
+
+// Of a layer over sequences of a length: of its outputs, or with the gradients of everything.
+template <class M>
+Cost cost_of(std::int64_t length, nn::LSTMOptions options, bool gradients,
+             std::int64_t hidden = 64) {
+  options.device = test_device();
+  M net(hidden, hidden, options);
+  Tensor x = randn({length, 32, hidden}, {.device = test_device(), .requires_grad = gradients});
+  x.eval();
+  for (const Tensor& p : net.parameters()) p.eval();
+  std::vector<Tensor> wanted;
+  if (gradients) {
+    net(x).output.square().sum().backward();
+    for (const Tensor& p : net.parameters()) wanted.push_back(p.grad());
+    wanted.push_back(x.grad());
+  } else {
+    const NoGrad no_grad;
+    wanted.push_back(net(x).output);
+  }
+  const Explanation plan = explain(wanted);
+  double bytes = 0;
+  for (const StepInfo& step : plan.steps)
+    bytes += static_cast<double>(step.bytes_read + step.bytes_written);
+  return {plan.kernels(), plan.library_calls(), bytes};
+}
+
+template <class M>
+void expect_one_kernel_and_one_product_a_step() {
+  for (const bool gradients : {false, true}) {
+    SCOPED_TRACE(gradients);
+    const Cost eight = cost_of<M>(8, {}, gradients), nine = cost_of<M>(9, {}, gradients);
+    EXPECT_EQ(nine.kernels - eight.kernels, gradients ? 2 : 1);
+    EXPECT_EQ(nine.calls - eight.calls, gradients ? 2 : 1);
+    // Without gradients: the inputs' product, and one for each step but the first. With them also
+    // one for each step but the last, and three for all steps together: dx, dW_ih, dW_hh.
+    EXPECT_EQ(eight.calls, gradients ? 1 + 7 + 7 + 3 : 1 + 7);
+  }
+}
+
+TEST(RecurrentCounts, AStepIsOneKernelAndOneProduct) {
+  expect_one_kernel_and_one_product_a_step<nn::LSTM>();
+  expect_one_kernel_and_one_product_a_step<nn::GRU>();
+}
+
+// Both directions are side by side: no more launches than one has.
+TEST(RecurrentCounts, DirectionsShareLaunches) {
+  const Cost eight = cost_of<nn::LSTM>(8, {.bidirectional = true}, false),
+             nine = cost_of<nn::LSTM>(9, {.bidirectional = true}, false);
+  EXPECT_EQ(nine.kernels - eight.kernels, 1);
+  EXPECT_EQ(nine.calls - eight.calls, 2);
+}
+
+// Twice as long is twice as much: nothing is copied or computed again for every later step.
+TEST(RecurrentCounts, CostGrowsWithTheLength) {
+  const nn::LSTMOptions two{.num_layers = 2};
+  const Cost a = cost_of<nn::LSTM>(16, two, true, 128), b = cost_of<nn::LSTM>(32, two, true, 128),
+             c = cost_of<nn::LSTM>(64, two, true, 128);
+  EXPECT_EQ(c.kernels - b.kernels, 2 * (b.kernels - a.kernels));
+  EXPECT_EQ(c.calls - b.calls, 2 * (b.calls - a.calls));
+  EXPECT_NEAR((c.bytes - b.bytes) / (b.bytes - a.bytes), 2, 0.01);
+}
+
+// Nobody keeps gates where no gradient is wanted, and cells only until the next step.
+TEST(RecurrentCounts, WithoutGradientsOnlyOutputsAreKept) {
+  nn::LSTM lstm(64, 64, {.device = test_device()});
+  const Tensor x = randn({32, 32, 64}, {.device = test_device()});
+  x.eval();
+  for (const Tensor& p : lstm.parameters()) p.eval();
+  const NoGrad no_grad;
+  auto [y, state] = lstm(x);
+  const Explanation plan = explain(y);
+  const std::uint64_t one = 32 * 64 * 4;  // bytes of a state
+  // The gates of all inputs, and for a step those of the state and two cells.
+  EXPECT_LE(plan.arena_bytes, 32 * 4 * one + (4 + 2) * one);
+}
+
+TEST(RecurrentCounts, TrainingReplaysOnePlan) {
+  if (test_device().type() == DeviceType::opencl)
+    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  nn::LSTM lstm(128, 128, {.device = test_device()});
+  optim::Adam adam(lstm.parameters(), {.lr = 1e-3});
+  const Tensor x = randn({64, 32, 128}, {.device = test_device()});
+  float first = 0, last = 0;
+  std::uint64_t submits = 0, built = 0, launches = 0, allocations = 0, earlier = 0;
+  for (int step = 0; step < 6; ++step) {
+    if (step == 3) first = last;
+    reset_counters();
+    adam.zero_grad();
+    const Tensor loss = lstm(x).output.square().mean();
+    loss.backward();
+    adam.step();
+    last = loss.item<float>();
+    const Counters now = counters();
+    submits = now.submits;
+    if (step >= 3) {
+      built += now.plans_built;
+      allocations += now.allocations;
+      EXPECT_EQ(now.launches, earlier);
+    }
+    earlier = now.launches;
+    launches = now.launches;
+  }
+  EXPECT_EQ(submits, 1u);
+  EXPECT_EQ(built, 0u);
+  EXPECT_EQ(allocations, 0u);
+  EXPECT_GE(launches, 128u);  // a kernel for each step, forwards and backwards
+  EXPECT_LE(launches, 128u + 10u);
+  EXPECT_LT(last, first);
+}
+
+TEST(Recurrent, AutocastComputesInHalves) {
+  if (test_device().type() == DeviceType::opencl)
+    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  manual_seed(5);
+  nn::LSTM lstm(8, 16, {.device = test_device()});
+  const Tensor x = randn({5, 3, 8}, {.device = test_device()});
+  const Tensor full = lstm(x).output;
+  const Autocast scope(DType::bf16);
+  auto [y, state] = lstm(x);
+  EXPECT_EQ(y.dtype(), DType::bf16);
+  expect_near(y.to(DType::f32), full, 2e-2);
+  y.to(DType::f32).sum().backward();
+  EXPECT_EQ(lstm.weights().weight_hh->grad().dtype(), DType::f32);
+}
+
+TEST(RecurrentErrors, NameTheLayerAndTheShapes) {
+  nn::LSTM lstm(3, 4, {.num_layers = 2, .batch_first = true});
+  nn::GRU gru(3, 4);
+  const Tensor x = zeros({2, 5, 3});
+  const auto shape = [](auto&& fn) { return message_of<ShapeError>(fn); };
+  const auto argument = [](auto&& fn) { return message_of<ArgumentError>(fn); };
+  EXPECT_EQ(shape([&] { lstm(zeros({2, 5, 4})); }),
+            "LSTM: input [2, 5, 4] does not end in input_size 3");
+  EXPECT_EQ(shape([&] { gru(zeros({3})); }), "GRU: input [3] needs 2 or 3 axes");
+  EXPECT_EQ(shape([&] { gru(zeros({0, 2, 3})); }), "GRU: input [0, 2, 3] has no steps");
+  EXPECT_EQ(shape([&] { lstm(x, {zeros({2, 5, 4}), zeros({2, 2, 4})}); }),
+            "LSTM: state h [2, 5, 4] is not [2, 2, 4] for input [2, 5, 3]");
+  EXPECT_EQ(shape([&] { gru(x, zeros({1, 4})); }),
+            "GRU: state h [1, 4] is not [1, 5, 4] for input [2, 5, 3]");
+  EXPECT_EQ(argument([&] { lstm(x, {zeros({2, 2, 4}), Tensor()}); }),
+            "LSTM: the state c is not a tensor");
+  EXPECT_EQ(argument([&] { lstm(Tensor()); }), "LSTM: the input is not a tensor");
+  EXPECT_EQ(argument([&] { (void)lstm.weights(2); }), "LSTM: there is no layer 2");
+  EXPECT_EQ(argument([&] { (void)lstm.weights(0, true); }), "LSTM: there is no layer 0 in reverse");
+  EXPECT_EQ(argument([] { nn::LSTM(0, 4); }), "LSTM: sizes must be positive, got (0, 4)");
+  EXPECT_EQ(argument([] { nn::GRU(3, 4, {.num_layers = 0}); }),
+            "GRU: num_layers must be positive, got 0");
+  EXPECT_EQ(argument([] { nn::RNN(3, 4, {.dropout = 1.5}); }),
+            "RNN: dropout must be in [0, 1], got 1.5");
+  nn::LSTMCell cell(3, 4);
+  EXPECT_EQ(shape([&] { cell(zeros({2, 4})); }),
+            "LSTMCell: input [2, 4] does not end in input_size 3");
+  EXPECT_EQ(shape([&] { cell(zeros({2, 2, 3})); }), "LSTMCell: input [2, 2, 3] needs 1 or 2 axes");
+  EXPECT_EQ(shape([&] { cell(zeros({2, 3}), {zeros({2, 4}), zeros({4})}); }),
+            "LSTMCell: state c [4] is not [2, 4] for input [2, 3]");
+  EXPECT_EQ(argument([] { nn::GRUCell(3, -1); }), "GRUCell: sizes must be positive, got (3, -1)");
+}
+
+TEST(RecurrentErrors, OfTheFunction) {
+  const Tensor x = zeros({2, 3, 8}), w = zeros({8, 2}), h = zeros({3, 2});
+  const auto shape = [](auto&& fn) { return message_of<ShapeError>(fn); };
+  EXPECT_EQ(shape([&] { recurrent(Cell::gru, x, w); }),
+            "recurrent: x [2, 3, 8] is not [length, batch, 3 * size]");
+  EXPECT_EQ(shape([&] { recurrent(Cell::lstm, x, zeros({8, 3})); }),
+            "recurrent: weight [8, 3] is not [8, 2]");
+  EXPECT_EQ(shape([&] { recurrent(Cell::lstm, x, w, zeros({4})); }),
+            "recurrent: bias [4] is not [8]");
+  EXPECT_EQ(shape([&] { recurrent(Cell::lstm, x, w, {}, zeros({2, 2}), h); }),
+            "recurrent: h [2, 2] is not [3, 2]");
+  EXPECT_EQ(shape([&] { recurrent(Cell::lstm, x, w, {}, h, zeros({2, 2})); }),
+            "recurrent: c [2, 2] is not [3, 2]");
+  EXPECT_EQ(message_of<ArgumentError>([&] { recurrent(Cell::lstm, x, w, {}, h); }),
+            "recurrent: a state h without c");
+  EXPECT_EQ(message_of<ArgumentError>([&] { recurrent(Cell::lstm, x, w, {}, {}, h); }),
+            "recurrent: a state c without h");
+  EXPECT_EQ(message_of<ArgumentError>([&] { recurrent(Cell::tanh, x, zeros({8, 8}), {}, {}, h); }),
+            "recurrent: only an LSTM has a state c");
+  EXPECT_EQ(message_of<ArgumentError>([&] { recurrent(Cell::lstm, x, Tensor()); }),
+            "recurrent: the weight is not a tensor");
+  EXPECT_EQ(message_of<DTypeError>([&] { recurrent(Cell::lstm, x, w.to(DType::f64)); }),
+            "recurrent: x is f32, another operand is f64");
+}
+
+}  // namespace
+}  // namespace volta
