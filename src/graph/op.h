@@ -88,8 +88,8 @@ enum class OpId : std::uint16_t {
   attention,       // q, k, v, scale, mask, seed, offset, p: output, logs of sums of exponentials
   attention_grad,  // (..., wanted) the same, output, logs, gradient: those wanted of q, k, v, mask
   // Steps of a sequence; graph/recurrence.h
-  recurrent,       // (cell, reverse, bias, states, tf32) x, weight, bias, h, c: the output, the last
-                   // h and c, what the gradient needs
+  recurrent,  // (cell, reverse, bias, states, tf32) x, weight, bias, h, c: the output, the last
+              // h and c, what the gradient needs
   recurrent_grad,  // (cell, reverse, states, which gradients, tf32) weight, states, what was kept,
                    // gradients of the output, h, c: those of x, the first h, c or the product
   mse_loss,        // (reduction)

@@ -173,9 +173,8 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::any_nonfinite, "any_nonfinite", kSavesNothing, nullptr, expand::any_nonfinite);
   row(OpId::total_norm, "total_norm", kSavesNothing, nullptr, expand::total_norm);
   // What Autocast makes of them: PyTorch's lists, and what volta/autocast.h adds to them.
-  for (const OpId id :
-       {OpId::matmul, OpId::linear, OpId::conv, OpId::conv_input_grad, OpId::attention,
-        OpId::recurrent}) {
+  for (const OpId id : {OpId::matmul, OpId::linear, OpId::conv, OpId::conv_input_grad,
+                        OpId::attention, OpId::recurrent}) {
     table[static_cast<std::size_t>(id)].autocast = AutocastRule::product;
   }
   for (const OpId id :

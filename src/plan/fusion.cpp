@@ -36,6 +36,15 @@ void insert_sorted(std::vector<int>& list, int value) {
   if (place == list.end() || *place != value) list.insert(place, value);
 }
 
+// Of sorted lists.
+bool are_disjoint(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
+    if (*x == *y) return false;
+    ++(*x < *y ? x : y);
+  }
+  return true;
+}
+
 }  // namespace
 
 Space space_of_root(const std::vector<Value>& values, int id) {
@@ -243,11 +252,13 @@ void Fusion::start() {
     fresh.instructions = 1;
     std::vector<Access> reads = walk(values_, grouping_, id, fresh.space, fresh.instructions);
     for (const Access& access : reads) insert_sorted(fresh.reads, access.value);
+    add_points(fresh, reads);
     for (const int value : fresh.reads) readers_[static_cast<std::size_t>(value)].push_back(number);
     walked_[i].emplace_back(fresh.space, std::move(reads));
     part_of_[i] = number;
     parts_.push_back(std::move(fresh));
   }
+  find_apart();
   std::vector<int> others;  // each once, however many buffers two parts share
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     others.clear();
@@ -265,6 +276,46 @@ void Fusion::start() {
   }
 }
 
+// Calls stay by themselves: what needs another through one is never joined to it. Steps of a
+// sequence read the same weights, so that without this all pairs of them would be looked at.
+void Fusion::find_apart() {
+  constexpr std::size_t kMostWords = std::size_t{1} << 23;
+  const std::size_t count = parts_.size();
+  bit_of_.assign(count, 0);
+  std::size_t kernels = 0;
+  for (std::size_t p = 0; p < count; ++p) {
+    if (!parts_[p].is_call) bit_of_[p] = kernels++;
+  }
+  apart_words_ = (kernels + 63) / 64;
+  if (count * apart_words_ > kMostWords) apart_words_ = 0;
+  if (apart_words_ == 0) return;
+  apart_.assign(count * apart_words_, 0);
+  std::vector<std::uint64_t> needed(apart_.size(), 0);
+  for (std::size_t p = 0; p < count; ++p) {
+    for (const int value : parts_[p].reads) {
+      if (part_of_[static_cast<std::size_t>(value)] < 0) continue;
+      const auto from = static_cast<std::size_t>(part_of_[static_cast<std::size_t>(value)]);
+      if (from == p) continue;
+      const auto& through = parts_[from].is_call ? needed : apart_;
+      for (std::size_t w = 0; w < apart_words_; ++w) {
+        apart_[p * apart_words_ + w] |= through[from * apart_words_ + w];
+        needed[p * apart_words_ + w] |= needed[from * apart_words_ + w];
+      }
+      if (parts_[from].is_call) continue;
+      needed[p * apart_words_ + bit_of_[from] / 64] |= std::uint64_t{1} << (bit_of_[from] % 64);
+    }
+  }
+}
+
+bool Fusion::are_apart(int a, int b) const {
+  const auto needs_through_call = [&](int from, int to) {
+    const std::size_t bit = bit_of_[static_cast<std::size_t>(to)];
+    const std::size_t row = static_cast<std::size_t>(from) * apart_words_;
+    return (apart_[row + bit / 64] >> (bit % 64) & 1) != 0;
+  };
+  return apart_words_ > 0 && (needs_through_call(a, b) || needs_through_call(b, a));
+}
+
 const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
   auto& known = walked_[static_cast<std::size_t>(root)];
   for (const auto& [walked, found] : known) {
@@ -275,12 +326,39 @@ const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
   return known.back().second;
 }
 
-// Enters the pair with the bytes that one kernel in place of two need not read.
+void Fusion::add_points(Part& to, const std::vector<Access>& reads) const {
+  for (const Access& access : reads) {
+    if (!access.known || at(access.value).shape.rank() == 0) continue;
+    std::uint64_t hash = static_cast<std::uint64_t>(access.value);
+    const auto mix = [&](std::int64_t number) {
+      hash = (hash ^ static_cast<std::uint64_t>(number)) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 32;
+    };
+    for (const std::int64_t coefficient : access.address.coefficient) mix(coefficient);
+    mix(access.address.offset);
+    to.points.push_back(hash);
+  }
+  std::sort(to.points.begin(), to.points.end());
+  to.points.erase(std::unique(to.points.begin(), to.points.end()), to.points.end());
+}
+
+// Enters the pair with the bytes that one kernel in place of two need not read. Parts of a buffer
+// that many read, the steps of a sequence, make many pairs that have no point in common: of those
+// that go over the same space nothing is entered.
 void Fusion::propose(int a, int b) {
   if (a == b) return;
   const Part &x = part(std::min(a, b)), &y = part(std::max(a, b));
-  if (x.is_call || y.is_call || !sizes_agree(x.space, y.space)) return;
+  if (x.is_call || y.is_call || are_apart(a, b) || !sizes_agree(x.space, y.space)) return;
   if (x.stage != y.stage && x.stage != 0 && y.stage != 0) return;
+  const auto reads_root = [](const Part& to, const Part& from) {
+    return std::any_of(from.roots.begin(), from.roots.end(), [&](int root) {
+      return std::binary_search(to.reads.begin(), to.reads.end(), root);
+    });
+  };
+  if (x.space == y.space && !reads_root(x, y) && !reads_root(y, x) &&
+      are_disjoint(x.points, y.points)) {
+    return;
+  }
   std::int64_t saved = 0;
   std::vector<int> both;
   std::set_intersection(x.reads.begin(), x.reads.end(), y.reads.begin(), y.reads.end(),
@@ -414,6 +492,8 @@ void Fusion::join(int a, int b, Space space) {
     if (std::find(readers.begin(), readers.end(), a) == readers.end()) readers.push_back(a);
   }
   x.space = std::move(space);
+  x.points.clear();
+  for (const int root : x.roots) add_points(x, accesses(root, x.space));
   x.instructions += y.instructions;
   x.stage = std::max(x.stage, y.stage);
   x.version++;
@@ -441,16 +521,19 @@ void Fusion::raise_latest(int number) {
 }
 
 void Fusion::propose_neighbours(int number) {
-  std::set<int> others;
+  std::vector<int> others;
   for (const int value : part(number).reads) {
     const std::size_t v = static_cast<std::size_t>(value);
-    if (part_of_[v] >= 0) others.insert(part_of_[v]);
-    if (at(value).shape.rank() > 0) others.insert(readers_[v].begin(), readers_[v].end());
+    if (part_of_[v] >= 0) others.push_back(part_of_[v]);
+    if (at(value).shape.rank() > 0)
+      others.insert(others.end(), readers_[v].begin(), readers_[v].end());
   }
   for (const int root : part(number).roots) {
     const auto& readers = readers_[static_cast<std::size_t>(root)];
-    others.insert(readers.begin(), readers.end());
+    others.insert(others.end(), readers.begin(), readers.end());
   }
+  std::sort(others.begin(), others.end());
+  others.erase(std::unique(others.begin(), others.end()), others.end());
   for (const int other : others) propose(number, other);
 }
 

@@ -53,8 +53,9 @@ class Fusion {
   struct Part {
     bool is_call = false;
     Space space;
-    std::vector<int> roots;  // in order of value number
-    std::vector<int> reads;  // leaves and roots it reads, its own included; sorted
+    std::vector<int> roots;             // in order of value number
+    std::vector<int> reads;             // leaves and roots it reads, its own included; sorted
+    std::vector<std::uint64_t> points;  // which of them at which address, as hashes; sorted
     int instructions = 0;
     std::uint32_t stage = 0;  // of an expansion: two are not joined
     int version = 0;          // counts joins; -1: gone into another
@@ -72,7 +73,10 @@ class Fusion {
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
   Part& part(int number) { return parts_[static_cast<std::size_t>(number)]; }
   const std::vector<Access>& accesses(int root, const Space& space);
+  void add_points(Part& to, const std::vector<Access>& reads) const;
   void start();
+  void find_apart();
+  bool are_apart(int a, int b) const;
   void propose(int a, int b);
   void propose_neighbours(int number);
   std::optional<Space> joined(int a, int b);
@@ -88,6 +92,10 @@ class Fusion {
   std::vector<Part> parts_;
   std::vector<int> part_of_;               // per value: the part whose root it is, or -1
   std::vector<std::vector<int>> readers_;  // per value: parts that read it
+  // Per part, as they were at the start: a bit for each kernel that it needs through a call.
+  std::vector<std::uint64_t> apart_;
+  std::size_t apart_words_ = 0;
+  std::vector<std::size_t> bit_of_;  // per part that is a kernel
   std::priority_queue<Pair> pairs_;
   // Per root: what it reads, over the spaces it was looked at in.
   std::vector<std::vector<std::pair<Space, std::vector<Access>>>> walked_;

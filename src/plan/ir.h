@@ -98,7 +98,7 @@ struct Value {
       0;  // of its node: what is computed again is so when it is needed, not earlier
   // Of an expansion that computes one after the other (Lowering::begin_stage); 0: of none.
   std::uint32_t stage = 0;
-  bool stored = false;     // wanted in memory, whoever uses it
+  bool stored = false;  // wanted in memory, whoever uses it
   // Of what lies in the memory of a Join: which, where, and how its axes are walked (place_parts).
   int home = -1;
   std::int64_t home_offset = 0;
@@ -108,8 +108,7 @@ struct Value {
   // A step of its own, outside the kernel language.
   bool is_step() const {
     return kind == ValueKind::Matmul || kind == ValueKind::Conv || kind == ValueKind::Sort ||
-           kind == ValueKind::Attention || kind == ValueKind::StepResult ||
-           kind == ValueKind::Join;
+           kind == ValueKind::Attention || kind == ValueKind::StepResult || kind == ValueKind::Join;
   }
   // Computed by going over rows: a root wherever it is used.
   bool is_over_rows() const { return kind == ValueKind::Reduce || kind == ValueKind::Scan; }

@@ -538,8 +538,7 @@ class Builder {
     merge_axes();
     kernel::Program& program = result_.program;
     program.slots = slots_;
-    for (const int value : slot_values_)
-      result_.slot_values.push_back(memory_of(values_, value));
+    for (const int value : slot_values_) result_.slot_values.push_back(memory_of(values_, value));
     for (const auto& [arg, dtype] : args_) {
       result_.args.push_back(arg);
       program.args.push_back(dtype);
