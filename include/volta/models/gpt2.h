@@ -1,0 +1,149 @@
+// GPT-2, in Hugging Face's layout: its files are read, and what is saved can be read there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "volta/nn/dropout.h"
+#include "volta/nn/embedding.h"
+#include "volta/nn/kv_cache.h"
+#include "volta/nn/layer_norm.h"
+#include "volta/nn/linear.h"
+#include "volta/nn/module.h"
+#include "volta/nn/sequential.h"
+#include "volta/nn/transformer.h"
+#include "volta/text/generate.h"
+
+namespace volta::models {
+
+// The names are those of config.json.
+struct GPT2Config {
+  std::int64_t vocab_size = 50257;
+  std::int64_t n_positions = 1024;
+  std::int64_t n_embd = 768;
+  std::int64_t n_layer = 12;
+  std::int64_t n_head = 12;
+  std::int64_t n_inner = 0;  // of the hidden layer; 0: 4 n_embd
+  nn::TransformerActivation activation = nn::TransformerActivation::gelu_tanh;
+  double resid_pdrop = 0.1, embd_pdrop = 0.1, attn_pdrop = 0.1;
+  double layer_norm_epsilon = 1e-5;
+  double initializer_range = 0.02;
+  bool tie_word_embeddings = true;
+
+  static GPT2Config small() { return {}; }  // 124 million parameters
+  static GPT2Config medium() { return {.n_embd = 1024, .n_layer = 24, .n_head = 16}; }
+  static GPT2Config large() { return {.n_embd = 1280, .n_layer = 36, .n_head = 20}; }
+  static GPT2Config xl() { return {.n_embd = 1600, .n_layer = 48, .n_head = 25}; }
+};
+// Of a config.json. Throws IoError for what is no GPT-2, or one that is computed differently.
+VOLTA_API GPT2Config read_gpt2_config(const std::string& path);
+
+struct GPT2Options {
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+};
+
+// A linear layer whose weight is [in, out].
+class VOLTA_API Conv1D : public nn::Module {
+ public:
+  Conv1D(std::int64_t inputs, std::int64_t outputs, double deviation, GPT2Options options);
+  Tensor forward(const Tensor& x) override;
+
+  nn::Parameter weight, bias;
+};
+
+class VOLTA_API GPT2Attention : public nn::Module {
+ public:
+  GPT2Attention(const GPT2Config& config, GPT2Options options);
+  Tensor forward(const Tensor& x) override;
+  // Of tokens that come after those in the cache.
+  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer);
+  using nn::Module::operator();
+
+  Conv1D c_attn, c_proj;
+  nn::Dropout resid_dropout;
+
+ private:
+  struct Heads;
+  Heads heads_of(const Tensor& x);
+  Tensor joined(const Tensor& heads);
+
+  std::int64_t heads_;
+  double attn_pdrop_;
+};
+
+class VOLTA_API GPT2MLP : public nn::Module {
+ public:
+  GPT2MLP(const GPT2Config& config, GPT2Options options);
+  Tensor forward(const Tensor& x) override;
+
+  Conv1D c_fc, c_proj;
+  nn::Dropout dropout;
+
+ private:
+  nn::TransformerActivation activation_;
+};
+
+class VOLTA_API GPT2Block : public nn::Module {
+ public:
+  GPT2Block(const GPT2Config& config, GPT2Options options);
+  Tensor forward(const Tensor& x) override;
+  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer);
+  using nn::Module::operator();
+
+  nn::LayerNorm ln_1;
+  GPT2Attention attn;
+  nn::LayerNorm ln_2;
+  GPT2MLP mlp;
+};
+
+class VOLTA_API GPT2Transformer : public nn::Module {
+ public:
+  GPT2Transformer(const GPT2Config& config, GPT2Options options);
+  Tensor forward(const Tensor& ids) override;  // [batch, length] -> [batch, length, n_embd]
+  Tensor operator()(const Tensor& ids, nn::KVCache& cache);
+  using nn::Module::operator();
+
+  nn::Embedding wte, wpe;
+  nn::Dropout drop;
+  nn::ModuleList<GPT2Block> h;
+  nn::LayerNorm ln_f;
+
+ private:
+  Tensor embedded(const Tensor& ids, std::int64_t first);
+};
+
+// The language model. Its state dict has Hugging Face's keys and shapes.
+class VOLTA_API GPT2 : public nn::Module {
+ public:
+  // Weights start normal with deviation initializer_range, those of projections back into the
+  // residual stream divided by sqrt(2 n_layer).
+  explicit GPT2(const GPT2Config& config = {}, GPT2Options options = {});
+  // A folder with config.json and model.safetensors, or the path of the latter. In eval mode.
+  static GPT2 from_pretrained(const std::string& path, GPT2Options options = {});
+  // Keys with or without "transformer."; masks among them (attn.bias, attn.masked_bias) are left
+  // out; a tied lm_head is wte, whatever the state has. Otherwise strict, as load_state_dict.
+  void load_pretrained(const StateDict& state);
+
+  Tensor forward(const Tensor& ids) override;  // [batch, length] -> logits [batch, length, vocab]
+
+  // ---- One token after the other.
+  // Room for `capacity` tokens; 0: for as many as the model has positions.
+  nn::KVCache make_cache(std::int64_t batch = 1, std::int64_t capacity = 0) const;
+  // The logits [batch, vocab] of the token after ids [batch, length], which come after those in the
+  // cache and are put there. Without history.
+  Tensor step(const Tensor& ids, nn::KVCache& cache);
+  // ids [batch, length] and the tokens after them: [batch, length + tokens]; shorter if every row
+  // has met the stop token, which fills the rest of rows that met it sooner.
+  Tensor generate(const Tensor& ids, const GenerateOptions& options = {});
+
+  const GPT2Config& config() const { return config_; }
+
+  GPT2Transformer transformer;
+  nn::Linear lm_head;
+
+ private:
+  GPT2Config config_;
+};
+
+}  // namespace volta::models

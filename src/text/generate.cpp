@@ -1,0 +1,120 @@
+// Sampling on the device, and the loop that feeds tokens back.
+#include "volta/text/generate.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "volta/autograd.h"
+#include "volta/error.h"
+#include "volta/execution.h"
+#include "volta/indexing.h"
+#include "volta/ops.h"
+#include "volta/random.h"
+
+namespace volta {
+namespace text {
+namespace {
+
+void check_sampling(const char* op, double temperature, std::int64_t top_k, double top_p) {
+  if (!(temperature >= 0))
+    throw ArgumentError(fmt::format("{}: temperature must not be negative, got {}", op, temperature));
+  if (top_k < 0) throw ArgumentError(fmt::format("{}: top_k must not be negative, got {}", op, top_k));
+  if (!(top_p > 0 && top_p <= 1))
+    throw ArgumentError(fmt::format("{}: top_p must be in (0, 1], got {}", op, top_p));
+}
+
+// The position of one of the logits, drawn with the probabilities of their softmax: the largest sum
+// with numbers of Gumbel's distribution.
+Tensor drawn(const Tensor& logits, const Generator& generator) {
+  const Tensor u = rand(logits.shape(), {.device = logits.device(), .generator = generator});
+  return argmax(logits - log(-log(u)), -1);
+}
+
+}  // namespace
+
+Tensor sample_tokens(const Tensor& logits, const SampleOptions& options) {
+  check_sampling("sample_tokens", options.temperature, options.top_k, options.top_p);
+  if (!logits.defined()) throw ArgumentError("sample_tokens: logits is not a tensor");
+  if (logits.rank() < 1 || logits.size(-1) < 1 || !is_floating(logits.dtype())) {
+    throw ShapeError(fmt::format("sample_tokens: expected floating logits [..., vocab], got {} {}",
+                                 name_of(logits.dtype()), to_string(logits.shape())));
+  }
+  const NoGrad no_grad;
+  if (options.temperature == 0 || options.top_k == 1) return argmax(logits, -1);
+  const Tensor scaled = logits.to(DType::f32) / options.temperature;
+  const std::int64_t vocab = logits.size(-1);
+  const std::int64_t most = options.top_k == 0 ? vocab : std::min(options.top_k, vocab);
+  if (most == vocab && options.top_p == 1) return drawn(scaled, options.generator);
+  Sorted likeliest = most == vocab ? sort(scaled, -1, {.descending = true}) : topk(scaled, most);
+  if (options.top_p < 1) {
+    // A token stays if those before it have less than the share.
+    const Tensor p = softmax(likeliest.values, -1);
+    const Tensor beyond = cumsum(p, -1) - p >= options.top_p;
+    likeliest.values =
+        masked_fill(likeliest.values, beyond, -std::numeric_limits<double>::infinity());
+  }
+  const Tensor place = drawn(likeliest.values, options.generator).unsqueeze(-1);
+  return take_along_axis(likeliest.indices, place, -1).squeeze(-1);
+}
+
+void check_options(const GenerateOptions& options) {
+  if (options.tokens < 0) {
+    throw ArgumentError(
+        fmt::format("generate: the number of tokens must not be negative, got {}", options.tokens));
+  }
+  if (options.context < 1)
+    throw ArgumentError(fmt::format("generate: context must be positive, got {}", options.context));
+  check_sampling("generate", options.temperature, options.top_k, options.top_p);
+}
+
+SampleOptions sample_options(const GenerateOptions& options) {
+  return {.temperature = options.temperature,
+          .top_k = options.top_k,
+          .top_p = options.top_p,
+          .generator = options.seed ? Generator(*options.seed) : Generator()};
+}
+
+Tensor detail::one_row(const std::vector<std::int64_t>& prompt, Device device) {
+  if (prompt.empty()) throw ArgumentError("generate: the prompt has no tokens to start from");
+  return from_vector(prompt, {1, static_cast<std::int64_t>(prompt.size())}, {.device = device});
+}
+
+std::vector<std::int64_t> continue_tokens(const std::function<Tensor(const Tensor&)>& logits_of,
+                                          const std::vector<std::int64_t>& prompt, Device device,
+                                          const GenerateOptions& options) {
+  check_options(options);
+  const auto given = static_cast<std::int64_t>(prompt.size());
+  const std::int64_t size = std::min(options.context, given + options.tokens);
+  std::int64_t length = std::min(given, size);
+  std::vector<std::int64_t> start(prompt.end() - length, prompt.end());
+  start.resize(static_cast<std::size_t>(size), 0);
+  const SampleOptions sampling = sample_options(options);
+  const NoGrad no_grad;
+  Tensor window = detail::one_row(start, device);
+  std::vector<Tensor> made;
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    const Tensor logits = logits_of(window);
+    if (logits.rank() != 3 || logits.size(0) != 1 || logits.size(1) != size) {
+      throw ShapeError(fmt::format("generate: the model made {} of ids {}, expected [1, {}, vocab]",
+                                   to_string(logits.shape()), to_string(window.shape()), size));
+    }
+    const Tensor last = full({1}, length - 1, {.dtype = DType::i64, .device = device});
+    const Tensor next = sample_tokens(index_select(logits, 1, last).squeeze(1), sampling);
+    if (length < size) {
+      window.index({Slice{}, length++}) = next;
+    } else {
+      window = concat({window.narrow(1, 1, size - 1), next.unsqueeze(1)}, 1);
+    }
+    made.push_back(next);
+    submit(device);
+    if (options.stop && next.item<std::int64_t>() == *options.stop) break;
+  }
+  std::vector<std::int64_t> ids = prompt;
+  for (const Tensor& token : made) ids.push_back(token.item<std::int64_t>());
+  return ids;
+}
+
+}  // namespace text
+}  // namespace volta
