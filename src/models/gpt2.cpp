@@ -19,8 +19,8 @@ namespace {
 
 // Every size is checked before a layer is made of it.
 const GPT2Config& checked(const GPT2Config& config) {
-  const std::int64_t sizes[] = {config.vocab_size, config.n_positions, config.n_embd, config.n_layer,
-                                config.n_head};
+  const std::int64_t sizes[] = {config.vocab_size, config.n_positions, config.n_embd,
+                                config.n_layer, config.n_head};
   if (*std::min_element(std::begin(sizes), std::end(sizes)) < 1 || config.n_inner < 0) {
     throw ArgumentError(fmt::format(
         "GPT2: sizes must be positive, got vocab_size {}, n_positions {}, n_embd {}, n_layer {}, "
@@ -104,7 +104,9 @@ Tensor GPT2Attention::forward(const Tensor& x) {
 
 Tensor GPT2Attention::operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer) {
   const Heads heads = heads_of(x);
-  return joined(cache.attend(layer, heads.q, heads.k, heads.v).to(x.dtype()));
+  const Tensor y = joined(cache.attend(layer, heads.q, heads.k, heads.v).to(x.dtype()));
+  called({x}, {y});
+  return y;
 }
 
 GPT2MLP::GPT2MLP(const GPT2Config& config, GPT2Options options)
@@ -117,9 +119,7 @@ GPT2MLP::GPT2MLP(const GPT2Config& config, GPT2Options options)
   add("dropout", dropout);
 }
 
-Tensor GPT2MLP::forward(const Tensor& x) {
-  return dropout(c_proj(activate(c_fc(x), activation_)));
-}
+Tensor GPT2MLP::forward(const Tensor& x) { return dropout(c_proj(activate(c_fc(x), activation_))); }
 
 GPT2Block::GPT2Block(const GPT2Config& config, GPT2Options options)
     : ln_1(config.n_embd, norm_options(config, options)),
@@ -139,7 +139,9 @@ Tensor GPT2Block::forward(const Tensor& x) {
 
 Tensor GPT2Block::operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer) {
   const Tensor attended = x + attn(ln_1(x), cache, layer);
-  return attended + mlp(ln_2(attended));
+  const Tensor y = attended + mlp(ln_2(attended));
+  called({x}, {y});
+  return y;
 }
 
 GPT2Transformer::GPT2Transformer(const GPT2Config& config, GPT2Options options)
@@ -204,7 +206,9 @@ nn::KVCache GPT2::make_cache(std::int64_t batch, std::int64_t capacity) const {
                                     capacity, config_.n_positions));
   }
   const Tensor& weight = transformer.wte.weight;
-  return {config_.n_layer, config_.n_head, config_.n_embd / config_.n_head,
+  return {config_.n_layer,
+          config_.n_head,
+          config_.n_embd / config_.n_head,
           {.batch = batch,
            .capacity = capacity == 0 ? config_.n_positions : capacity,
            .dtype = weight.dtype(),
@@ -214,9 +218,9 @@ nn::KVCache GPT2::make_cache(std::int64_t batch, std::int64_t capacity) const {
 Tensor GPT2::step(const Tensor& ids, nn::KVCache& cache) {
   check_ids(ids);
   if (ids.size(0) != cache.batch() || cache.layers() != transformer.h.size()) {
-    throw ShapeError(fmt::format("GPT2: ids {} and {} layers do not fit a cache of batch {}, {} layers",
-                                 to_string(ids.shape()), transformer.h.size(), cache.batch(),
-                                 cache.layers()));
+    throw ShapeError(
+        fmt::format("GPT2: ids {} and {} layers do not fit a cache of batch {}, {} layers",
+                    to_string(ids.shape()), transformer.h.size(), cache.batch(), cache.layers()));
   }
   const NoGrad no_grad;
   const Tensor x = transformer(ids, cache);
@@ -228,8 +232,9 @@ Tensor GPT2::generate(const Tensor& ids, const GenerateOptions& options) {
   check_ids(ids);
   const std::int64_t batch = ids.size(0), given = ids.size(1), total = given + options.tokens;
   if (total > config_.n_positions) {
-    throw ArgumentError(fmt::format("generate: {} tokens and {} more are beyond the model's {} positions",
-                                    given, options.tokens, config_.n_positions));
+    throw ArgumentError(
+        fmt::format("generate: {} tokens and {} more are beyond the model's {} positions", given,
+                    options.tokens, config_.n_positions));
   }
   if (options.tokens == 0) return ids;
   const NoGrad no_grad;

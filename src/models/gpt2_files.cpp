@@ -31,18 +31,22 @@ class ConfigFile {
       expect(key, false);
     expect("scale_attn_weights", true);
     GPT2Config config;
-    for (const auto& [key, target] :
-         {std::pair{"vocab_size", &config.vocab_size}, {"n_positions", &config.n_positions},
-          {"n_embd", &config.n_embd}, {"n_layer", &config.n_layer}, {"n_head", &config.n_head},
-          {"n_inner", &config.n_inner}})
+    for (const auto& [key, target] : {std::pair{"vocab_size", &config.vocab_size},
+                                      {"n_positions", &config.n_positions},
+                                      {"n_embd", &config.n_embd},
+                                      {"n_layer", &config.n_layer},
+                                      {"n_head", &config.n_head},
+                                      {"n_inner", &config.n_inner}})
       size(key, *target);
-    for (const auto& [key, target] :
-         {std::pair{"resid_pdrop", &config.resid_pdrop}, {"embd_pdrop", &config.embd_pdrop},
-          {"attn_pdrop", &config.attn_pdrop}, {"layer_norm_epsilon", &config.layer_norm_epsilon},
-          {"initializer_range", &config.initializer_range}})
+    for (const auto& [key, target] : {std::pair{"resid_pdrop", &config.resid_pdrop},
+                                      {"embd_pdrop", &config.embd_pdrop},
+                                      {"attn_pdrop", &config.attn_pdrop},
+                                      {"layer_norm_epsilon", &config.layer_norm_epsilon},
+                                      {"initializer_range", &config.initializer_range}})
       number(key, *target);
     if (const bool* tied = flag("tie_word_embeddings")) config.tie_word_embeddings = *tied;
-    if (const std::string* name = text("activation_function")) config.activation = activation(*name);
+    if (const std::string* name = text("activation_function"))
+      config.activation = activation(*name);
     return config;
   }
 
@@ -54,7 +58,8 @@ class ConfigFile {
   const JsonValue* find(std::string_view key) const {
     for (const io::JsonMember& member : *root_.as_object()) {
       if (member.key == key)
-        return std::holds_alternative<JsonValue::Null>(member.value.value) ? nullptr : &member.value;
+        return std::holds_alternative<JsonValue::Null>(member.value.value) ? nullptr
+                                                                           : &member.value;
     }
     return nullptr;
   }

@@ -26,9 +26,10 @@ void write(Tensor& whole, const Tensor& part, std::int64_t at) {
 KVCache::KVCache(std::int64_t layers, std::int64_t heads, std::int64_t size, KVCacheOptions options)
     : options_(options) {
   if (layers < 1 || heads < 1 || size < 1 || options.batch < 1 || options.capacity < 1) {
-    throw ArgumentError(fmt::format(
-        "KVCache: sizes must be positive, got {} layers, {} heads of {}, a batch of {}, room for {}",
-        layers, heads, size, options.batch, options.capacity));
+    throw ArgumentError(
+        fmt::format("KVCache: sizes must be positive, got {} layers, {} heads of {}, a batch of "
+                    "{}, room for {}",
+                    layers, heads, size, options.batch, options.capacity));
   }
   const Shape shape = {options.batch, heads, options.capacity, size};
   for (std::int64_t i = 0; i < layers; ++i) {

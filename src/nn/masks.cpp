@@ -17,8 +17,9 @@ Tensor causal_mask(std::int64_t length, const TensorOptions& options) {
     throw ArgumentError(fmt::format("causal_mask: a length of {} is negative", length));
   }
   if (options.dtype && !is_floating(*options.dtype)) {
-    throw DTypeError(fmt::format("causal_mask: the mask is added to scores, so its dtype cannot be {}",
-                                 name_of(*options.dtype)));
+    throw DTypeError(
+        fmt::format("causal_mask: the mask is added to scores, so its dtype cannot be {}",
+                    name_of(*options.dtype)));
   }
   const Tensor positions = arange(length, {.dtype = DType::i32, .device = options.device});
   const Tensor later = positions > positions.unsqueeze(1);
@@ -29,13 +30,14 @@ Tensor causal_mask(std::int64_t length, const TensorOptions& options) {
 Tensor padding_mask(std::span<const std::int64_t> lengths, std::int64_t length, Device device) {
   std::int64_t longest = 0;
   for (const std::int64_t each : lengths) {
-    if (each < 0) throw ArgumentError(fmt::format("padding_mask: a length of {} is negative", each));
+    if (each < 0)
+      throw ArgumentError(fmt::format("padding_mask: a length of {} is negative", each));
     longest = std::max(longest, each);
   }
   if (length == 0) length = longest;
   if (length < longest) {
-    throw ArgumentError(fmt::format("padding_mask: a sequence of length {} does not fit into {}",
-                                    longest, length));
+    throw ArgumentError(
+        fmt::format("padding_mask: a sequence of length {} does not fit into {}", longest, length));
   }
   const std::vector<std::int64_t> copy(lengths.begin(), lengths.end());
   return padding_mask(from_vector(copy, {.device = device}), length);
@@ -44,9 +46,10 @@ Tensor padding_mask(std::span<const std::int64_t> lengths, std::int64_t length, 
 Tensor padding_mask(const Tensor& lengths, std::int64_t length) {
   if (!lengths.defined()) throw ArgumentError("padding_mask: lengths is not a tensor");
   if (lengths.rank() != 1 || length < 0) {
-    throw ShapeError(fmt::format("padding_mask: lengths {} must have one axis, the length {} not be "
-                                 "negative",
-                                 to_string(lengths.shape()), length));
+    throw ShapeError(
+        fmt::format("padding_mask: lengths {} must have one axis, the length {} not be "
+                    "negative",
+                    to_string(lengths.shape()), length));
   }
   if (lengths.dtype() != DType::i64 && lengths.dtype() != DType::i32) {
     throw DTypeError(

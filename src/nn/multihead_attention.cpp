@@ -64,8 +64,8 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
       dropout_(options.dropout),
       batch_first_(options.batch_first) {
   if (kdim_ < 1 || vdim_ < 1) {
-    throw ArgumentError(fmt::format("MultiheadAttention: kdim and vdim must be positive, got {} and {}",
-                                    kdim_, vdim_));
+    throw ArgumentError(fmt::format(
+        "MultiheadAttention: kdim and vdim must be positive, got {} and {}", kdim_, vdim_));
   }
   if (!(dropout_ >= 0 && dropout_ <= 1)) {
     throw ArgumentError(
@@ -74,8 +74,8 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
   if (options.rotary) rotary_.emplace(embed_dim / num_heads, *options.rotary);
   const TensorOptions made = {.dtype = options.dtype, .device = options.device};
   if (kdim_ == embed_dim && vdim_ == embed_dim) {
-    in_proj_weight = add_parameter("in_proj_weight",
-                                   init::xavier_uniform({3 * embed_dim, embed_dim}, {}, made));
+    in_proj_weight =
+        add_parameter("in_proj_weight", init::xavier_uniform({3 * embed_dim, embed_dim}, {}, made));
   } else {
     q_proj_weight =
         add_parameter("q_proj_weight", init::xavier_uniform({embed_dim, embed_dim}, {}, made));
@@ -115,9 +115,10 @@ void MultiheadAttention::check(const Tensor& query, const Tensor& key, const Ten
   const std::int64_t batch = batched ? query.size(batch_axis) : 1;
   if (value.size(length_axis) != keys ||
       (batched && (key.size(batch_axis) != batch || value.size(batch_axis) != batch))) {
-    throw ShapeError(fmt::format(
-        "MultiheadAttention: query {}, key {} and value {} differ in batch, or the latter in length",
-        to_string(query.shape()), to_string(key.shape()), to_string(value.shape())));
+    throw ShapeError(
+        fmt::format("MultiheadAttention: query {}, key {} and value {} differ in batch, or the "
+                    "latter in length",
+                    to_string(query.shape()), to_string(key.shape()), to_string(value.shape())));
   }
   if (const Tensor& mask = options.attn_mask; mask.defined()) {
     check_mask_dtype("attn_mask", mask);
@@ -211,17 +212,24 @@ Tensor MultiheadAttention::attend(const Heads& heads, const AttendOptions& optio
                                                   .training = is_training()}));
 }
 
-Tensor MultiheadAttention::forward(const Tensor& x) { return (*this)(x, AttendOptions{}); }
+Tensor MultiheadAttention::forward(const Tensor& x) {
+  check(x, x, x, {});
+  return attend(project_self(x), {});
+}
 
 Tensor MultiheadAttention::operator()(const Tensor& x, const AttendOptions& options) {
   check(x, x, x, options);
-  return attend(project_self(x), options);
+  const Tensor output = attend(project_self(x), options);
+  called({x}, {output});
+  return output;
 }
 
 Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const AttendOptions& options) {
   check(query, key, value, options);
-  return attend(project(query, key, value), options);
+  const Tensor output = attend(project(query, key, value), options);
+  called({query, key, value}, {output});
+  return output;
 }
 
 AttendedWithWeights MultiheadAttention::with_weights(const Tensor& query, const Tensor& key,
@@ -242,7 +250,9 @@ AttendedWithWeights MultiheadAttention::with_weights(const Tensor& query, const 
     scores = masked_fill(scores, positions(heads.k) > positions(heads.q).unsqueeze(1), -kInfinity);
   }
   const Tensor weights = dropout(weights_of(scores), dropout_, is_training());
-  return {from_heads(matmul(weights, heads.v)), average ? weights.mean(-3) : weights};
+  const Tensor output = from_heads(matmul(weights, heads.v));
+  called({query, key, value}, {output});
+  return {output, average ? weights.mean(-3) : weights};
 }
 
 }  // namespace volta::nn

@@ -12,7 +12,8 @@ namespace volta::nn {
 namespace {
 
 void check_base(const char* layer, double base) {
-  if (!(base > 0)) throw ArgumentError(fmt::format("{}: base must be positive, got {}", layer, base));
+  if (!(base > 0))
+    throw ArgumentError(fmt::format("{}: base must be positive, got {}", layer, base));
 }
 void check_dropout(const char* layer, double p) {
   if (!(p >= 0 && p <= 1))
@@ -21,15 +22,14 @@ void check_dropout(const char* layer, double p) {
 
 // base^(-2i / dim) for i < count.
 Tensor frequencies(std::int64_t count, std::int64_t dim, double base, Device device) {
-  const Tensor exponents = arange(count, {.dtype = DType::f32, .device = device}) *
-                           (-2.0 / static_cast<double>(dim));
+  const Tensor exponents =
+      arange(count, {.dtype = DType::f32, .device = device}) * (-2.0 / static_cast<double>(dim));
   return pow(base, exponents);
 }
 
 // [length, count]: each position times each frequency.
 Tensor angles(const Tensor& positions, std::int64_t count, std::int64_t dim, double base) {
-  return positions.to(DType::f32).unsqueeze(1) *
-         frequencies(count, dim, base, positions.device());
+  return positions.to(DType::f32).unsqueeze(1) * frequencies(count, dim, base, positions.device());
 }
 
 Tensor whole_numbers(std::int64_t count, Device device) {
@@ -39,8 +39,8 @@ Tensor whole_numbers(std::int64_t count, Device device) {
 void check_input(const char* layer, const Tensor& x, std::int64_t dim) {
   if (!x.defined()) throw ArgumentError(fmt::format("{}: the input is not a tensor", layer));
   if (x.rank() < 2 || x.size(-1) != dim) {
-    throw ShapeError(fmt::format("{}: expected [..., length, {}], got {}", layer, dim,
-                                 to_string(x.shape())));
+    throw ShapeError(
+        fmt::format("{}: expected [..., length, {}], got {}", layer, dim, to_string(x.shape())));
   }
 }
 
@@ -63,7 +63,8 @@ Tensor sinusoidal_positions(std::int64_t length, std::int64_t dim, double base,
 
 SinusoidalEncoding::SinusoidalEncoding(std::int64_t dim, SinusoidalEncodingOptions options)
     : dim_(dim), options_(options) {
-  if (dim < 1) throw ArgumentError(fmt::format("SinusoidalEncoding: dim must be positive, got {}", dim));
+  if (dim < 1)
+    throw ArgumentError(fmt::format("SinusoidalEncoding: dim must be positive, got {}", dim));
   check_base("SinusoidalEncoding", options.base);
   check_dropout("SinusoidalEncoding", options.dropout);
 }
@@ -83,8 +84,9 @@ LearnedEncoding::LearnedEncoding(std::int64_t max_length, std::int64_t dim,
         fmt::format("LearnedEncoding: sizes must be positive, got ({}, {})", max_length, dim));
   }
   check_dropout("LearnedEncoding", options.dropout);
-  weight = add_parameter("weight", init::normal({max_length, dim}, 0, 0.02,
-                                                {.dtype = options.dtype, .device = options.device}));
+  weight = add_parameter(
+      "weight",
+      init::normal({max_length, dim}, 0, 0.02, {.dtype = options.dtype, .device = options.device}));
 }
 
 Tensor LearnedEncoding::forward(const Tensor& x) {
@@ -99,8 +101,7 @@ Tensor LearnedEncoding::forward(const Tensor& x) {
 RotaryEmbedding::RotaryEmbedding(std::int64_t dim, RotaryOptions options)
     : dim_(dim), options_(options) {
   if (dim < 2 || dim % 2 != 0) {
-    throw ArgumentError(
-        fmt::format("RotaryEmbedding: dim must be even and positive, got {}", dim));
+    throw ArgumentError(fmt::format("RotaryEmbedding: dim must be even and positive, got {}", dim));
   }
   check_base("RotaryEmbedding", options.base);
 }
@@ -116,10 +117,10 @@ Tensor RotaryEmbedding::operator()(const Tensor& x, std::int64_t first) const {
 Tensor RotaryEmbedding::operator()(const Tensor& x, const Tensor& positions) const {
   check_input("RotaryEmbedding", x, dim_);
   if (!positions.defined() || positions.rank() != 1 || positions.size(0) != x.size(-2)) {
-    throw ShapeError(fmt::format(
-        "RotaryEmbedding: {} needs a position for each of its {} rows, got {}",
-        to_string(x.shape()), x.size(-2),
-        positions.defined() ? to_string(positions.shape()) : "none"));
+    throw ShapeError(
+        fmt::format("RotaryEmbedding: {} needs a position for each of its {} rows, got {}",
+                    to_string(x.shape()), x.size(-2),
+                    positions.defined() ? to_string(positions.shape()) : "none"));
   }
   const std::int64_t half = dim_ / 2;
   const Tensor angle = angles(positions, half, dim_, options_.base);

@@ -86,9 +86,15 @@ Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
   return dropout2(linear2(dropout(activate(linear1(x), activation_))));
 }
 
-Tensor TransformerEncoderLayer::forward(const Tensor& x) { return (*this)(x, AttendOptions{}); }
+Tensor TransformerEncoderLayer::forward(const Tensor& x) { return encode(x, {}); }
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttendOptions& options) {
+  const Tensor y = encode(x, options);
+  called({x}, {y});
+  return y;
+}
+
+Tensor TransformerEncoderLayer::encode(const Tensor& x, const AttendOptions& options) {
   if (norm_first_) {
     const Tensor attended = x + dropout1(self_attn(norm1(x), options));
     return attended + feed_forward(norm2(attended));
@@ -101,25 +107,29 @@ TransformerBlock::TransformerBlock(std::int64_t dim, std::int64_t heads,
                                    TransformerBlockOptions options)
     : TransformerEncoderLayer(dim, heads, layer_options(dim, options)), causal_(options.causal) {}
 
-Tensor TransformerBlock::forward(const Tensor& x) {
-  return (*this)(x, AttendOptions{.is_causal = causal_});
-}
+Tensor TransformerBlock::forward(const Tensor& x) { return encode(x, {.is_causal = causal_}); }
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& encoder_layer,
                                        std::int64_t num_layers, std::optional<LayerNorm> last_norm)
     : norm(std::move(last_norm)) {
   if (num_layers < 0) {
-    throw ArgumentError(
-        fmt::format("TransformerEncoder: the number of layers must not be negative, got {}", num_layers));
+    throw ArgumentError(fmt::format(
+        "TransformerEncoder: the number of layers must not be negative, got {}", num_layers));
   }
   add("layers", layers);
   for (std::int64_t i = 0; i < num_layers; ++i) layers.append(clone(encoder_layer));
   if (norm) add("norm", *norm);
 }
 
-Tensor TransformerEncoder::forward(const Tensor& x) { return (*this)(x, AttendOptions{}); }
+Tensor TransformerEncoder::forward(const Tensor& x) { return encode(x, {}); }
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const AttendOptions& options) {
+  const Tensor y = encode(x, options);
+  called({x}, {y});
+  return y;
+}
+
+Tensor TransformerEncoder::encode(const Tensor& x, const AttendOptions& options) {
   Tensor value = x;
   for (TransformerEncoderLayer& layer : layers) value = layer(value, options);
   return norm ? (*norm)(value) : value;

@@ -155,8 +155,8 @@ void BpeModel::encode(std::string_view piece, std::vector<std::int64_t>& ids) co
     symbols.push_back({byte_ids_[static_cast<unsigned char>(piece[i])], i == 0 ? kNone : i - 1,
                        i + 1 == piece.size() ? kNone : i + 1});
   }
-  // Pairs that may be joined, by rank and place. Those that were changed since are skipped when they
-  // come up, so that long pieces take no longer than their length times its logarithm.
+  // Pairs that may be joined, by rank and place. Those that were changed since are skipped when
+  // they come up, so that long pieces take no longer than their length times its logarithm.
   struct Candidate {
     std::int32_t rank;
     std::size_t at;

@@ -14,14 +14,14 @@ using TokenId = std::int32_t;
 
 class BpeModel {
  public:
-  // Throws IoError, which begins with `source`, for what is no vocabulary: numbers that are negative
-  // or given twice, bytes without a token, pairs that make no token.
+  // Throws IoError, which begins with `source`, for what is no vocabulary: numbers that are
+  // negative or given twice, bytes without a token, pairs that make no token.
   explicit BpeModel(std::string source) : source_(std::move(source)) {}
   // `written` as files have it: a printable character for each byte.
   void add_token(std::string_view written, std::int64_t id);
   void add_special(const std::string& name, std::int64_t id);
   void add_merge(std::string_view left, std::string_view right);  // ranks go up
-  void check_bytes();  // after the tokens
+  void check_bytes();                                             // after the tokens
 
   // Appends the tokens of a piece.
   void encode(std::string_view piece, std::vector<std::int64_t>& ids) const;

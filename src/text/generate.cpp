@@ -19,8 +19,10 @@ namespace {
 
 void check_sampling(const char* op, double temperature, std::int64_t top_k, double top_p) {
   if (!(temperature >= 0))
-    throw ArgumentError(fmt::format("{}: temperature must not be negative, got {}", op, temperature));
-  if (top_k < 0) throw ArgumentError(fmt::format("{}: top_k must not be negative, got {}", op, top_k));
+    throw ArgumentError(
+        fmt::format("{}: temperature must not be negative, got {}", op, temperature));
+  if (top_k < 0)
+    throw ArgumentError(fmt::format("{}: top_k must not be negative, got {}", op, top_k));
   if (!(top_p > 0 && top_p <= 1))
     throw ArgumentError(fmt::format("{}: top_p must be in (0, 1], got {}", op, top_p));
 }
@@ -30,6 +32,10 @@ void check_sampling(const char* op, double temperature, std::int64_t top_k, doub
 Tensor drawn(const Tensor& logits, const Generator& generator) {
   const Tensor u = rand(logits.shape(), {.device = logits.device(), .generator = generator});
   return argmax(logits - log(-log(u)), -1);
+}
+
+void check_prompt(const std::vector<std::int64_t>& prompt) {
+  if (prompt.empty()) throw ArgumentError("generate: the prompt has no tokens to start from");
 }
 
 }  // namespace
@@ -77,7 +83,7 @@ SampleOptions sample_options(const GenerateOptions& options) {
 }
 
 Tensor detail::one_row(const std::vector<std::int64_t>& prompt, Device device) {
-  if (prompt.empty()) throw ArgumentError("generate: the prompt has no tokens to start from");
+  check_prompt(prompt);
   return from_vector(prompt, {1, static_cast<std::int64_t>(prompt.size())}, {.device = device});
 }
 
@@ -85,6 +91,7 @@ std::vector<std::int64_t> continue_tokens(const std::function<Tensor(const Tenso
                                           const std::vector<std::int64_t>& prompt, Device device,
                                           const GenerateOptions& options) {
   check_options(options);
+  check_prompt(prompt);
   const auto given = static_cast<std::int64_t>(prompt.size());
   const std::int64_t size = std::min(options.context, given + options.tokens);
   std::int64_t length = std::min(given, size);

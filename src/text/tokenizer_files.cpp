@@ -1,5 +1,5 @@
-// vocab.json with merges.txt, and tokenizer.json. What a file asks for and this tokenizer does not do
-// is an error, not ignored.
+// vocab.json with merges.txt, and tokenizer.json. What a file asks for and this tokenizer does not
+// do is an error, not ignored.
 #include "text/tokenizer_files.h"
 
 #include <algorithm>
@@ -155,8 +155,8 @@ class TokenizerFile {
         continue;
       }
       const JsonValue::Array* pair = each.as_array();
-      const bool strings = pair != nullptr && pair->size() == 2 && (*pair)[0].as_string() != nullptr &&
-                           (*pair)[1].as_string() != nullptr;
+      const bool strings = pair != nullptr && pair->size() == 2 &&
+                           (*pair)[0].as_string() != nullptr && (*pair)[1].as_string() != nullptr;
       if (!strings) fail(path_, "an entry of model.merges is not a pair of tokens");
       model.add_merge(*(*pair)[0].as_string(), *(*pair)[1].as_string());
     }

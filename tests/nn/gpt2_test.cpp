@@ -1,5 +1,5 @@
-// GPT-2: PyTorch's numbers (tests/golden/transformer.py), Hugging Face's files, decoding with a cache of
-// fixed capacity, sampling and generate().
+// GPT-2: PyTorch's numbers (tests/golden/transformer.py), Hugging Face's files, decoding with a
+// cache of fixed capacity, sampling and generate().
 #include "volta/models/gpt2.h"
 
 #include <gtest/gtest.h>
@@ -130,7 +130,7 @@ TEST_F(Gpt2Files, HuggingFacesFolderWithAndWithoutPrefix) {
     for (const auto& [key, value] : golden().under("gpt2/param/transformer."))
       state.add(prefix ? "transformer." + key : key, value);
     const std::string h = prefix ? "transformer.h.0" : "h.0";
-    state.add(h + ".attn.bias", ones({1, 1, 16, 16}).tril());
+    state.add(h + ".attn.bias", tril(ones({1, 1, 16, 16})));
     state.add(h + ".attn.masked_bias", scalar(-1e4));
     if (prefix) state.add("lm_head.weight", golden()["gpt2/param/transformer.wte.weight"]);
     save(state, file);
@@ -169,8 +169,9 @@ TEST_F(Gpt2Files, WrongOnesAreRefused) {
   GPT2 model(tiny());
   StateDict state = golden().under("gpt2/param/");
   state.add("transformer.h.2.ln_1.weight", ones({16}));
-  EXPECT_NE(message_of([&] { model.load_pretrained(state); })
-                .find("unexpected: transformer.h.2.ln_1.weight [16]"),
+  EXPECT_NE(message_of([&] {
+              model.load_pretrained(state);
+            }).find("unexpected: transformer.h.2.ln_1.weight [16]"),
             std::string::npos);
 }
 
@@ -234,7 +235,8 @@ TEST(Gpt2Cache, MistakesAreToldAtTheCall) {
             "GPT2: positions 0 to 16 are beyond the model's 16");
   EXPECT_EQ(message_of<ShapeError>([&] { model(zeros({3}, {.dtype = DType::i64})); }),
             "GPT2: ids must be [batch, length], got [3]");
-  EXPECT_EQ(message_of<DTypeError>([&] { model(zeros({1, 3})); }), "GPT2: ids are integers, got f32");
+  EXPECT_EQ(message_of<DTypeError>([&] { model(zeros({1, 3})); }),
+            "GPT2: ids are integers, got f32");
   EXPECT_EQ(message_of([&] { model.make_cache(1, 17); }),
             "GPT2: a cache of 17 tokens for a model of 16 positions");
   EXPECT_EQ(message_of([&] { GPT2({.n_embd = 10, .n_head = 3}); }),
@@ -262,7 +264,8 @@ TEST(Sampling, FollowsTheProbabilities) {
   found = counts({.top_k = 2, .generator = Generator(2)}, rows);
   near(found[1], 4.0 / 7), near(found[3], 3.0 / 7);
   EXPECT_EQ(found.size(), 2u);
-  found = counts({.top_p = 0.65, .generator = Generator(3)}, rows);  // 0.4 and 0.3 are not enough less
+  found =
+      counts({.top_p = 0.65, .generator = Generator(3)}, rows);  // 0.4 and 0.3 are not enough less
   near(found[1], 4.0 / 7), near(found[3], 3.0 / 7);
   EXPECT_EQ(found.size(), 2u);
   found = counts({.top_p = 0.75, .generator = Generator(4)}, rows);
@@ -309,8 +312,9 @@ TEST(Generate, WithACacheAsByFullForwards) {
   EXPECT_EQ(made.shape(), (Shape{1, 12}));
   EXPECT_EQ(made.to_vector<std::int64_t>(), wanted);
   const auto logits_of = [&](const Tensor& ids) { return model(ids); };
-  EXPECT_EQ(text::continue_tokens(logits_of, prompt, test_device(), {.tokens = 9, .temperature = 0}),
-            wanted);
+  EXPECT_EQ(
+      text::continue_tokens(logits_of, prompt, test_device(), {.tokens = 9, .temperature = 0}),
+      wanted);
   // Ends with the stop token, also where rows meet it at different times.
   const Tensor stopped = model.generate(row, {.tokens = 9, .temperature = 0, .stop = wanted[6]});
   const std::vector<std::int64_t> ids = stopped.to_vector<std::int64_t>();
@@ -324,7 +328,8 @@ TEST(Generate, SeedsRepeat) {
   model.eval();
   const Tensor rows = full({2, 2}, 7, {.dtype = DType::i64, .device = test_device()});
   const auto made = [&](std::uint64_t seed) {
-    return model.generate(rows, {.tokens = 10, .top_k = 20, .seed = seed}).to_vector<std::int64_t>();
+    return model.generate(rows, {.tokens = 10, .top_k = 20, .seed = seed})
+        .to_vector<std::int64_t>();
   };
   EXPECT_EQ(made(1), made(1));
   EXPECT_NE(made(1), made(2));

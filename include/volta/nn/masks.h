@@ -12,8 +12,8 @@ namespace volta::nn {
 // f32 unless options say otherwise. Attention that is causal by an option is faster.
 VOLTA_API Tensor causal_mask(std::int64_t length, const TensorOptions& options = {});
 
-// [batch, length], bool: true behind the end of each sequence, which is what key_padding_mask hides.
-// The length is that of the longest one unless given.
+// [batch, length], bool: true behind the end of each sequence, which is what key_padding_mask
+// hides. The length is that of the longest one unless given.
 VOLTA_API Tensor padding_mask(std::span<const std::int64_t> lengths, std::int64_t length = 0,
                               Device device = Device::cpu());
 // The same of lengths [batch] that lie on a device, where the mask is made.

@@ -1,5 +1,5 @@
-// Transformer layers: PyTorch's TransformerEncoderLayer and TransformerEncoder, and TransformerBlock,
-// the same layer with the defaults of today's language models.
+// Transformer layers: PyTorch's TransformerEncoderLayer and TransformerEncoder, and
+// TransformerBlock, the same layer with the defaults of today's language models.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +46,9 @@ class VOLTA_API TransformerEncoderLayer : public Module {
   LayerNorm norm1, norm2;
   Dropout dropout1, dropout2;
 
+ protected:
+  Tensor encode(const Tensor& x, const AttendOptions& options);
+
  private:
   Tensor feed_forward(const Tensor& x);
 
@@ -91,6 +94,9 @@ class VOLTA_API TransformerEncoder : public Module {
 
   ModuleList<TransformerEncoderLayer> layers;
   std::optional<LayerNorm> norm;
+
+ private:
+  Tensor encode(const Tensor& x, const AttendOptions& options);
 };
 
 }  // namespace volta::nn

@@ -15,9 +15,9 @@ namespace volta {
 struct GenerateOptions {
   std::string prompt = {};  // of generate() with text
   std::int64_t tokens = 100;
-  double temperature = 1;    // of the logits; 0: always the likeliest token
-  std::int64_t top_k = 0;    // only that many of the likeliest; 0: all
-  double top_p = 1;          // only the likeliest that have this share together
+  double temperature = 1;                  // of the logits; 0: always the likeliest token
+  std::int64_t top_k = 0;                  // only that many of the likeliest; 0: all
+  double top_p = 1;                        // only the likeliest that have this share together
   std::optional<std::uint64_t> seed = {};  // otherwise the thread's generator draws
   std::optional<std::int64_t> stop = {};   // the token after which nothing follows
   // The model sees so many of the last tokens. Of models that have a cache: their own limit.

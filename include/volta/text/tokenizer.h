@@ -28,8 +28,8 @@ struct DecodeOptions {
 };
 
 // Text as numbers: cut into words, numbers, signs and blanks by GPT-2's pattern, their bytes joined
-// pair by pair. Any bytes can be encoded, valid UTF-8 or not, and decode() gives them back. A shared
-// handle to what never changes: threads may use it at once.
+// pair by pair. Any bytes can be encoded, valid UTF-8 or not, and decode() gives them back. A
+// shared handle to what never changes: threads may use it at once.
 class VOLTA_API BPETokenizer {
  public:
   // A folder with tokenizer.json, or with vocab.json and merges.txt; or the path of a
@@ -44,7 +44,7 @@ class VOLTA_API BPETokenizer {
   // character: what part of the tokens gives may end within one.
   std::string decode(std::span<const std::int64_t> ids, DecodeOptions options = {}) const;
 
-  std::int64_t vocab_size() const;  // the largest id and one
+  std::int64_t vocab_size() const;                                  // the largest id and one
   std::optional<std::int64_t> id_of(std::string_view token) const;  // of its bytes, or its name
   bool is_special(std::int64_t id) const;
 
