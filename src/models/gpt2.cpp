@@ -17,8 +17,8 @@
 namespace volta::models {
 namespace {
 
-// Every size is checked before a layer is made of it.
-const GPT2Config& checked(const GPT2Config& config) {
+// vocab_size, after every size was checked: before a layer is made of any.
+std::int64_t checked_vocab(const GPT2Config& config) {
   const std::int64_t sizes[] = {config.vocab_size, config.n_positions, config.n_embd,
                                 config.n_layer, config.n_head};
   if (*std::min_element(std::begin(sizes), std::end(sizes)) < 1 || config.n_inner < 0) {
@@ -32,7 +32,7 @@ const GPT2Config& checked(const GPT2Config& config) {
     throw ArgumentError(fmt::format("GPT2: n_embd {} is not a multiple of n_head {}", config.n_embd,
                                     config.n_head));
   }
-  return config;
+  return config.vocab_size;
 }
 
 std::int64_t inner_size(const GPT2Config& config) {
@@ -145,7 +145,7 @@ Tensor GPT2Block::operator()(const Tensor& x, nn::KVCache& cache, std::size_t la
 }
 
 GPT2Transformer::GPT2Transformer(const GPT2Config& config, GPT2Options options)
-    : wte(checked(config).vocab_size, config.n_embd,
+    : wte(checked_vocab(config), config.n_embd,
           {.dtype = options.dtype, .device = options.device}),
       wpe(config.n_positions, config.n_embd, {.dtype = options.dtype, .device = options.device}),
       drop(config.embd_pdrop),
@@ -185,7 +185,7 @@ Tensor GPT2Transformer::operator()(const Tensor& ids, nn::KVCache& cache) {
 }
 
 GPT2::GPT2(const GPT2Config& config, GPT2Options options)
-    : transformer(checked(config), options),
+    : transformer(config, options),
       lm_head(config.n_embd, config.vocab_size,
               {.bias = false, .dtype = options.dtype, .device = options.device}),
       config_(config) {

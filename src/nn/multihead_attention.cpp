@@ -237,7 +237,7 @@ AttendedWithWeights MultiheadAttention::with_weights(const Tensor& query, const 
                                                      const AttendOptions& options, bool average) {
   check(query, key, value, options);
   const Heads heads = project(query, key, value);
-  const double scale = 1 / std::sqrt(static_cast<double>(embed_dim_ / heads_));
+  const double scale = 1 / std::sqrt(static_cast<double>(heads.q.size(-1)));
   Tensor scores = matmul(heads.q * scale, heads.k.transpose(-1, -2));
   if (const Tensor mask = merged_mask(heads, options); mask.defined()) {
     scores = mask.dtype() == DType::boolean ? masked_fill(scores, logical_not(mask), -kInfinity)
