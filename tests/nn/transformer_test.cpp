@@ -238,6 +238,46 @@ TEST(Transformer, PositionsAreAdded) {
             "RotaryEmbedding: dim must be even and positive, got 5");
 }
 
+// Every position is to name the first token, which only attention can know.
+TEST(Transformer, LearnsToLookBack) {
+  struct Model : nn::Module {
+    nn::Embedding token{8, 16};
+    nn::LearnedEncoding position{6, 16};
+    nn::Sequential blocks;
+    nn::LayerNorm norm{16};
+    nn::Linear head{16, 8};
+    Model() {
+      blocks.append(nn::TransformerBlock(16, 2, {.causal = true, .dropout = 0.01}));
+      add("token", token);
+      add("position", position);
+      add("blocks", blocks);
+      add("norm", norm);
+      add("head", head);
+      to(test_device());
+    }
+    Tensor forward(const Tensor& ids) override {
+      return head(norm(blocks(position(token(ids)))));
+    }
+  };
+  manual_seed(11);
+  Model model;
+  optim::AdamW optimizer(model.parameters(), {.lr = 0.01});
+  double loss_now = 0;
+  for (int step = 0; step < 150; ++step) {
+    const Tensor ids = randint(8, {32, 6}, {.device = test_device()});
+    const Tensor wanted = ids.narrow(1, 0, 1).expand({32, 6});
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(model(ids).flatten(0, 1), wanted.flatten());
+    loss.backward();
+    optimizer.step();
+    loss_now = loss.item();
+    if (step == 0) {
+      EXPECT_GT(loss_now, 1.5);
+    }
+  }
+  EXPECT_LT(loss_now, 0.1);
+}
+
 TEST(Transformer, ClonesAndHalves) {
   nn::TransformerBlock block(8, 2, {.causal = true, .dtype = DType::bf16, .device = test_device()});
   nn::TransformerBlock copy = nn::clone(block);
