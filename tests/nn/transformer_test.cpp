@@ -255,9 +255,7 @@ TEST(Transformer, LearnsToLookBack) {
       add("head", head);
       to(test_device());
     }
-    Tensor forward(const Tensor& ids) override {
-      return head(norm(blocks(position(token(ids)))));
-    }
+    Tensor forward(const Tensor& ids) override { return head(norm(blocks(position(token(ids))))); }
   };
   manual_seed(11);
   Model model;
