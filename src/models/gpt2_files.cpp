@@ -14,6 +14,7 @@
 namespace volta::models {
 namespace {
 
+namespace fs = std::filesystem;
 using io::JsonValue;
 using nn::TransformerActivation;
 
@@ -107,6 +108,14 @@ class ConfigFile {
   JsonValue root_;
 };
 
+// In a folder the weights are one file, or several with an index.
+fs::path weights_file(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path;
+  const fs::path index = path / "model.safetensors.index.json", whole = path / "model.safetensors";
+  return fs::exists(index, ignored) && !fs::exists(whole, ignored) ? index : whole;
+}
+
 // The causal masks that older files have among their weights.
 bool is_mask(std::string_view key) {
   return key.ends_with(".attn.bias") || key.ends_with(".attn.masked_bias");
@@ -117,12 +126,9 @@ bool is_mask(std::string_view key) {
 GPT2Config read_gpt2_config(const std::string& path) { return ConfigFile(path).read(); }
 
 GPT2 GPT2::from_pretrained(const std::string& path, GPT2Options options) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const bool folder = fs::is_directory(path, ignored);
-  const fs::path weights = folder ? fs::path(path) / "model.safetensors" : fs::path(path);
-  const StateDict state = load(weights.string(), {.device = options.device});
+  const fs::path weights = weights_file(path);
   GPT2 model(read_gpt2_config((weights.parent_path() / "config.json").string()), options);
+  const StateDict state = load(weights.string(), {.device = options.device});
   model.load_pretrained(state);
   model.eval();
   return model;

@@ -16,8 +16,8 @@ import torch
 import golden
 
 FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "losses", "movement",
-            "network", "normalization", "optim", "pooling", "product", "promotion", "recurrent",
-            "reduce"]
+            "network", "normalization", "optim", "pooling", "product", "promotion", "reduce",
+            "transformer"]
 HERE = pathlib.Path(__file__).parent
 
 
