@@ -15,9 +15,9 @@ import torch
 
 import golden
 
-FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "losses", "movement",
-            "network", "normalization", "optim", "pooling", "product", "promotion", "reduce",
-            "transformer"]
+FAMILIES = ["amp", "attention", "convolution", "elementwise", "indexing", "layers", "losses",
+            "models", "movement", "network", "normalization", "optim", "pooling", "product",
+            "promotion", "recurrent", "reduce", "transformer"]
 HERE = pathlib.Path(__file__).parent
 
 
