@@ -121,7 +121,7 @@ TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
       manual_seed(4);
       const TensorOptions f64{.dtype = DType::f64, .device = test_device()};
       const std::int64_t size = 2, width = gates_of(cell) * size;
-      std::vector<Tensor> inputs{randn({3, 2, width}, f64), randn({width, size}, f64),
+      std::vector<Tensor> inputs{randn({2, 2, width}, f64), randn({width, size}, f64),
                                  randn({width}, f64), randn({2, size}, f64)};
       if (cell == Cell::lstm) inputs.push_back(randn({2, size}, f64));
       const auto run = [&](const std::vector<Tensor>& in) {
@@ -146,6 +146,26 @@ TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
       EXPECT_TRUE(second.passed) << second.message;
     }
   }
+}
+
+TEST(Recurrent, ClonesAndSummaries) {
+  manual_seed(6);
+  nn::LSTM lstm(3, 4, {.num_layers = 2, .device = test_device()});
+  nn::LSTM copy = clone(lstm);
+  {
+    const NoGrad no_grad;
+    Tensor weight = *copy.weights(1).weight_hh;
+    weight.fill_(0);
+  }
+  EXPECT_GT(lstm.weights(1).weight_hh->abs().max().item<float>(), 0.1f);
+  EXPECT_EQ(copy.state_dict().at("weight_hh_l1").abs().max().item<float>(), 0.0f);
+  EXPECT_EQ(lstm.kind(), "LSTM");
+  const Tensor x = zeros({5, 2, 3}, {.device = test_device()});
+  const nn::Summary summary = lstm.summary([&] { lstm(x); });
+  ASSERT_EQ(summary.rows.size(), 1u);
+  EXPECT_EQ(summary.rows[0].outputs.at(0), (Shape{5, 2, 4}));
+  // Products with the inputs and the states of 5 steps of 2 sequences, in two layers.
+  EXPECT_GE(summary.rows[0].operations, 2 * 10 * 16 * (3 + 4) + 2 * 10 * 16 * (4 + 4));
 }
 
 // ---- What a step costs.
@@ -208,9 +228,8 @@ TEST(RecurrentCounts, DirectionsShareLaunches) {
 
 // Twice as long is twice as much: nothing is copied or computed again for every later step.
 TEST(RecurrentCounts, CostGrowsWithTheLength) {
-  const nn::LSTMOptions two{.num_layers = 2};
-  const Cost a = cost_of<nn::LSTM>(16, two, true, 128), b = cost_of<nn::LSTM>(32, two, true, 128),
-             c = cost_of<nn::LSTM>(64, two, true, 128);
+  const Cost a = cost_of<nn::LSTM>(16, {}, true, 128), b = cost_of<nn::LSTM>(32, {}, true, 128),
+             c = cost_of<nn::LSTM>(64, {}, true, 128);
   EXPECT_EQ(c.kernels - b.kernels, 2 * (b.kernels - a.kernels));
   EXPECT_EQ(c.calls - b.calls, 2 * (b.calls - a.calls));
   EXPECT_NEAR((c.bytes - b.bytes) / (b.bytes - a.bytes), 2, 0.01);
