@@ -32,6 +32,10 @@ std::string message_of(F&& fn) {
   return "nothing was thrown";
 }
 
+// Steps are kernels of their own for each kind of layer; GoldenRecurrent compiles some of them.
+bool compiles_slowly() { return test_device().type() == DeviceType::opencl; }
+constexpr const char* kSlow = "compiling its kernels takes longer than they tell";
+
 void expect_near(const Tensor& a, const Tensor& b, double tolerance) {
   ASSERT_EQ(a.shape(), b.shape());
   EXPECT_LE((a.detach() - b.detach()).abs().max().item<double>(), tolerance);
@@ -66,6 +70,7 @@ TEST(Recurrent, NamesShapesAndInitialValuesArePyTorchs) {
 
 // A sequence in two parts, the second from the state the first ended in, is the whole.
 TEST(Recurrent, GoesOnFromAState) {
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(1);
   nn::LSTM lstm(3, 4, {.num_layers = 2, .device = test_device()});
   nn::LSTMCell cell(3, 4, {.device = test_device()});
@@ -80,6 +85,7 @@ TEST(Recurrent, GoesOnFromAState) {
 }
 
 TEST(Recurrent, ACellIsAStepOfALayer) {
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(2);
   nn::LSTM lstm(3, 4, {.device = test_device()});
   nn::LSTMCell cell(3, 4, {.device = test_device()});
@@ -101,6 +107,7 @@ TEST(Recurrent, ACellIsAStepOfALayer) {
 }
 
 TEST(Recurrent, DropoutIsBetweenLayersAndWhileTraining) {
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(3);
   const nn::LSTMOptions options{.num_layers = 2, .dropout = 0.5, .device = test_device()};
   nn::GRU gru(3, 16, options), single(3, 16, {.dropout = 0.5, .device = test_device()});
@@ -113,8 +120,7 @@ TEST(Recurrent, DropoutIsBetweenLayersAndWhileTraining) {
 
 // The gradients that steps compute by themselves, against differences, and those of gradients.
 TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
-  if (test_device().type() == DeviceType::opencl)
-    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   for (const Cell cell : {Cell::lstm, Cell::gru, Cell::tanh, Cell::relu}) {
     for (const bool reverse : {false, true}) {
       SCOPED_TRACE(static_cast<int>(cell) * 10 + reverse);
@@ -149,6 +155,7 @@ TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
 }
 
 TEST(Recurrent, ClonesAndSummaries) {
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(6);
   nn::LSTM lstm(3, 4, {.num_layers = 2, .device = test_device()});
   nn::LSTM copy = clone(lstm);
@@ -250,8 +257,7 @@ TEST(RecurrentCounts, WithoutGradientsOnlyOutputsAreKept) {
 }
 
 TEST(RecurrentCounts, TrainingReplaysOnePlan) {
-  if (test_device().type() == DeviceType::opencl)
-    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   nn::LSTM lstm(128, 128, {.device = test_device()});
   optim::Adam adam(lstm.parameters(), {.lr = 1e-3});
   const Tensor x = randn({64, 32, 128}, {.device = test_device()});
@@ -284,8 +290,7 @@ TEST(RecurrentCounts, TrainingReplaysOnePlan) {
 }
 
 TEST(Recurrent, AutocastComputesInHalves) {
-  if (test_device().type() == DeviceType::opencl)
-    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(5);
   nn::LSTM lstm(8, 16, {.device = test_device()});
   const Tensor x = randn({5, 3, 8}, {.device = test_device()});
