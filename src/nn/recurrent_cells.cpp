@@ -60,7 +60,11 @@ LSTMState RecurrentCell::run(const Tensor& x, const Tensor& h, const Tensor& c, 
                                            weight_hh, bias_hh, h0, c0, {}, place);
   const LSTMState state{result.h.reshape(own, place),
                         result.c.defined() ? result.c.reshape(own, place) : result.c};
-  called({x, h, c}, {state.h, state.c});
+  if (cell_ == Cell::lstm) {
+    called({x, h, c}, {state.h, state.c});
+  } else {
+    called({x, h}, {state.h});
+  }
   return state;
 }
 

@@ -171,6 +171,9 @@ TEST(Recurrent, ClonesAndSummaries) {
   const nn::Summary summary = lstm.summary([&] { lstm(x); });
   ASSERT_EQ(summary.rows.size(), 1u);
   EXPECT_EQ(summary.rows[0].outputs.at(0), (Shape{5, 2, 4}));
+  nn::GRUCell cell(3, 4, {.device = test_device()});
+  const nn::Summary of_cell = cell.summary([&] { cell(zeros({2, 3}, {.device = test_device()})); });
+  EXPECT_EQ(of_cell.rows.at(0).outputs, (std::vector<Shape>{{2, 4}}));
   // Products with the inputs and the states of 5 steps of 2 sequences, in two layers.
   EXPECT_GE(summary.rows[0].operations, 2 * 10 * 16 * (3 + 4) + 2 * 10 * 16 * (4 + 4));
 }
