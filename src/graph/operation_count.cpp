@@ -63,6 +63,8 @@ std::int64_t operations_of(const Node& node) {
       const std::int64_t scores = q.numel() / last_size(q) * k[k.rank() - 2];
       return 2 * scores * (last_size(q) + last_size(v));
     }
+    case OpId::recurrent:  // a product with the state for each step
+      return 2 * input(0).numel() * last_size(input(1)) + input(0).numel();
     default:
       break;
   }

@@ -152,6 +152,11 @@ RecurrentResult RecurrentLayers::run(const Tensor& x, const Tensor& h, const Ten
   result.output = batched && options_.batch_first ? now.transpose(0, 1, place) : without_batch(now);
   result.h = without_batch(joined(std::move(last_h), 0, place));
   if (!last_c.empty()) result.c = without_batch(joined(std::move(last_c), 0, place));
+  if (cell_ == Cell::lstm) {
+    called({x, h, c}, {result.output, result.h, result.c});
+  } else {
+    called({x, h}, {result.output, result.h});
+  }
   return result;
 }
 

@@ -58,8 +58,14 @@ LSTMState RecurrentCell::run(const Tensor& x, const Tensor& h, const Tensor& c, 
   const Tensor step = x.reshape({1, batch, input_size_}, place);
   const RecurrentResult result = recurrent(cell_, linear(step, weight_ih, bias_ih, place),
                                            weight_hh, bias_hh, h0, c0, {}, place);
-  return {result.h.reshape(own, place),
-          result.c.defined() ? result.c.reshape(own, place) : result.c};
+  const LSTMState state{result.h.reshape(own, place),
+                        result.c.defined() ? result.c.reshape(own, place) : result.c};
+  if (cell_ == Cell::lstm) {
+    called({x, h, c}, {state.h, state.c});
+  } else {
+    called({x, h}, {state.h});
+  }
+  return state;
 }
 
 LSTMCell::LSTMCell(std::int64_t input_size, std::int64_t hidden_size, RecurrentCellOptions options)

@@ -32,6 +32,10 @@ std::string message_of(F&& fn) {
   return "nothing was thrown";
 }
 
+// Steps are kernels of their own for each kind of layer; GoldenRecurrent compiles some of them.
+bool compiles_slowly() { return test_device().type() == DeviceType::opencl; }
+constexpr const char* kSlow = "compiling its kernels takes longer than they tell";
+
 void expect_near(const Tensor& a, const Tensor& b, double tolerance) {
   ASSERT_EQ(a.shape(), b.shape());
   EXPECT_LE((a.detach() - b.detach()).abs().max().item<double>(), tolerance);
@@ -66,6 +70,7 @@ TEST(Recurrent, NamesShapesAndInitialValuesArePyTorchs) {
 
 // A sequence in two parts, the second from the state the first ended in, is the whole.
 TEST(Recurrent, GoesOnFromAState) {
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(1);
   nn::LSTM lstm(3, 4, {.num_layers = 2, .device = test_device()});
   nn::LSTMCell cell(3, 4, {.device = test_device()});
@@ -80,6 +85,7 @@ TEST(Recurrent, GoesOnFromAState) {
 }
 
 TEST(Recurrent, ACellIsAStepOfALayer) {
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(2);
   nn::LSTM lstm(3, 4, {.device = test_device()});
   nn::LSTMCell cell(3, 4, {.device = test_device()});
@@ -101,6 +107,7 @@ TEST(Recurrent, ACellIsAStepOfALayer) {
 }
 
 TEST(Recurrent, DropoutIsBetweenLayersAndWhileTraining) {
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(3);
   const nn::LSTMOptions options{.num_layers = 2, .dropout = 0.5, .device = test_device()};
   nn::GRU gru(3, 16, options), single(3, 16, {.dropout = 0.5, .device = test_device()});
@@ -113,15 +120,14 @@ TEST(Recurrent, DropoutIsBetweenLayersAndWhileTraining) {
 
 // The gradients that steps compute by themselves, against differences, and those of gradients.
 TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
-  if (test_device().type() == DeviceType::opencl)
-    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   for (const Cell cell : {Cell::lstm, Cell::gru, Cell::tanh, Cell::relu}) {
     for (const bool reverse : {false, true}) {
       SCOPED_TRACE(static_cast<int>(cell) * 10 + reverse);
       manual_seed(4);
       const TensorOptions f64{.dtype = DType::f64, .device = test_device()};
       const std::int64_t size = 2, width = gates_of(cell) * size;
-      std::vector<Tensor> inputs{randn({3, 2, width}, f64), randn({width, size}, f64),
+      std::vector<Tensor> inputs{randn({2, 2, width}, f64), randn({width, size}, f64),
                                  randn({width}, f64), randn({2, size}, f64)};
       if (cell == Cell::lstm) inputs.push_back(randn({2, size}, f64));
       const auto run = [&](const std::vector<Tensor>& in) {
@@ -146,6 +152,30 @@ TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
       EXPECT_TRUE(second.passed) << second.message;
     }
   }
+}
+
+TEST(Recurrent, ClonesAndSummaries) {
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
+  manual_seed(6);
+  nn::LSTM lstm(3, 4, {.num_layers = 2, .device = test_device()});
+  nn::LSTM copy = clone(lstm);
+  {
+    const NoGrad no_grad;
+    Tensor weight = *copy.weights(1).weight_hh;
+    weight.fill_(0);
+  }
+  EXPECT_GT(lstm.weights(1).weight_hh->abs().max().item<float>(), 0.1f);
+  EXPECT_EQ(copy.state_dict().at("weight_hh_l1").abs().max().item<float>(), 0.0f);
+  EXPECT_EQ(lstm.kind(), "LSTM");
+  const Tensor x = zeros({5, 2, 3}, {.device = test_device()});
+  const nn::Summary summary = lstm.summary([&] { lstm(x); });
+  ASSERT_EQ(summary.rows.size(), 1u);
+  EXPECT_EQ(summary.rows[0].outputs.at(0), (Shape{5, 2, 4}));
+  nn::GRUCell cell(3, 4, {.device = test_device()});
+  const nn::Summary of_cell = cell.summary([&] { cell(zeros({2, 3}, {.device = test_device()})); });
+  EXPECT_EQ(of_cell.rows.at(0).outputs, (std::vector<Shape>{{2, 4}}));
+  // Products with the inputs and the states of 5 steps of 2 sequences, in two layers.
+  EXPECT_GE(summary.rows[0].operations, 2 * 10 * 16 * (3 + 4) + 2 * 10 * 16 * (4 + 4));
 }
 
 // ---- What a step costs.
@@ -208,9 +238,8 @@ TEST(RecurrentCounts, DirectionsShareLaunches) {
 
 // Twice as long is twice as much: nothing is copied or computed again for every later step.
 TEST(RecurrentCounts, CostGrowsWithTheLength) {
-  const nn::LSTMOptions two{.num_layers = 2};
-  const Cost a = cost_of<nn::LSTM>(16, two, true, 128), b = cost_of<nn::LSTM>(32, two, true, 128),
-             c = cost_of<nn::LSTM>(64, two, true, 128);
+  const Cost a = cost_of<nn::LSTM>(16, {}, true, 128), b = cost_of<nn::LSTM>(32, {}, true, 128),
+             c = cost_of<nn::LSTM>(64, {}, true, 128);
   EXPECT_EQ(c.kernels - b.kernels, 2 * (b.kernels - a.kernels));
   EXPECT_EQ(c.calls - b.calls, 2 * (b.calls - a.calls));
   EXPECT_NEAR((c.bytes - b.bytes) / (b.bytes - a.bytes), 2, 0.01);
@@ -231,8 +260,7 @@ TEST(RecurrentCounts, WithoutGradientsOnlyOutputsAreKept) {
 }
 
 TEST(RecurrentCounts, TrainingReplaysOnePlan) {
-  if (test_device().type() == DeviceType::opencl)
-    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   nn::LSTM lstm(128, 128, {.device = test_device()});
   optim::Adam adam(lstm.parameters(), {.lr = 1e-3});
   const Tensor x = randn({64, 32, 128}, {.device = test_device()});
@@ -265,8 +293,7 @@ TEST(RecurrentCounts, TrainingReplaysOnePlan) {
 }
 
 TEST(Recurrent, AutocastComputesInHalves) {
-  if (test_device().type() == DeviceType::opencl)
-    GTEST_SKIP() << "compiling its kernels takes longer than they tell";
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(5);
   nn::LSTM lstm(8, 16, {.device = test_device()});
   const Tensor x = randn({5, 3, 8}, {.device = test_device()});
