@@ -145,8 +145,7 @@ Tensor GPT2Block::operator()(const Tensor& x, nn::KVCache& cache, std::size_t la
 }
 
 GPT2Transformer::GPT2Transformer(const GPT2Config& config, GPT2Options options)
-    : wte(checked_vocab(config), config.n_embd,
-          {.dtype = options.dtype, .device = options.device}),
+    : wte(checked_vocab(config), config.n_embd, {.dtype = options.dtype, .device = options.device}),
       wpe(config.n_positions, config.n_embd, {.dtype = options.dtype, .device = options.device}),
       drop(config.embd_pdrop),
       ln_f(config.n_embd, norm_options(config, options)) {

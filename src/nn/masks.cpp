@@ -21,8 +21,7 @@ Tensor causal_mask(std::int64_t length, const TensorOptions& options) {
         fmt::format("causal_mask: the mask is added to scores, so its dtype cannot be {}",
                     name_of(*options.dtype)));
   }
-  const Tensor none =
-      zeros({length, length}, {.dtype = options.dtype, .device = options.device});
+  const Tensor none = zeros({length, length}, {.dtype = options.dtype, .device = options.device});
   const Tensor positions = arange(length, {.dtype = DType::i32, .device = none.device()});
   return masked_fill(none, positions > positions.unsqueeze(1),
                      -std::numeric_limits<double>::infinity());

@@ -206,8 +206,8 @@ TEST(Gpt2Cache, TokensPlanCompileAndAllocateNothing) {
     Tensor next = full({1, 1}, 3, {.dtype = DType::i64, .device = test_device()});
     Counters before;
     MemoryStats memory;
-    for (int t = 0; t < 40; ++t) {
-      if (t == 8) before = counters(), memory = memory_stats(test_device());
+    for (int t = 0; t < 52; ++t) {
+      if (t == 20) before = counters(), memory = memory_stats(test_device());
       next = text::sample_tokens(model.step(next, cache), sampling).unsqueeze(1);
       submit(test_device());
     }
