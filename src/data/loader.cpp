@@ -102,9 +102,10 @@ DataLoader::Iterator DataLoader::begin() {
   if (!state_->fresh) {
     ++state_->epoch;
     state_->position = 0;
+    state_->fresh = true;
   }
-  state_->fresh = false;
   auto epoch = std::make_shared<Epoch>(state_);
+  state_->fresh = false;
   state_->active = epoch;
   return Iterator(std::move(epoch));
 }

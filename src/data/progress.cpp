@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ constexpr int kBarColumns = 24;
 
 std::string duration_text(double seconds) {
   // Years of waiting are told as such, whatever the rate.
-  const auto whole = static_cast<std::int64_t>(std::min(seconds, 1e9) + 0.5);
+  const std::int64_t whole = std::llround(std::min(seconds, 1e9));
   if (whole >= 3600)
     return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);

@@ -334,6 +334,9 @@ TEST(DataLoader, SamplersDecideTheOrder) {
   EXPECT_EQ(epoch_y(loader), (std::vector<std::int64_t>{5, 4, 3, 2, 1}));
   DataLoader beyond(numbered(20), {.sampler = std::make_shared<Backwards>(16)});
   expect_error<ArgumentError>([&] { beyond.begin(); }, {"the sampler gave index 20 of 20"});
+  EXPECT_EQ(beyond.epoch(), 0);
+  expect_error<ArgumentError>([&] { beyond.begin(); }, {"the sampler gave index 20 of 20"});
+  EXPECT_EQ(beyond.epoch(), 0);  // a loop that does not start is no epoch
 
   const auto weighted =
       std::make_shared<data::WeightedSampler>(std::vector<double>{0, 1, 3, 0}, std::int64_t{4000});
