@@ -32,8 +32,9 @@ volta::StateDict model_of(std::int64_t megabytes) {
     left -= rows * width;
   };
   add("wte.weight", std::max<std::int64_t>(left * 3 / 10 / width, 1));
-  for (int layer = 0; left > 0; ++layer) {
-    const std::string name = "h." + std::to_string(layer);
+  int layer = 0;
+  while (left > 0) {
+    const std::string name = "h." + std::to_string(layer++);
     add(name + ".ln.weight", 1);
     add(name + ".attn.weight", std::min<std::int64_t>(3 * width, left / width + 1));
     if (left > 0) add(name + ".mlp.weight", std::min<std::int64_t>(4 * width, left / width + 1));

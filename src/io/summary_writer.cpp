@@ -186,7 +186,7 @@ void SummaryWriter::add_scalars(const std::string& tag, const std::map<std::stri
   const std::lock_guard guard(state_->mutex);
   if (state_->is_closed) throw ArgumentError("add_scalars: the writer is closed");
   for (const auto& [name, value] : values) {
-    std::string folder = tag + "_" + name;
+    std::string folder = fmt::format("{}_{}", tag, name);
     std::ranges::replace(folder, '/', '_');
     auto curve = state_->curves.find(folder);
     if (curve == state_->curves.end())

@@ -13,7 +13,7 @@
 namespace volta {
 
 struct SummaryOptions {
-  std::string filename_suffix = "";
+  std::string filename_suffix = {};
   std::int64_t max_queue = 10;  // entries kept back before they are written
   double flush_seconds = 120;   // and how long at most, looked at when something is added
 };
