@@ -231,6 +231,13 @@ std::vector<Call> attention() {
   };
 }
 
+std::vector<Call> recurrences() {
+  return {
+      VOLTA_CALL(recurrent, ({value({3, 2, 16}), value({16, 4}), value({16})}),
+                 recurrent(Cell::lstm, in[0], in[1], in[2]).output),
+  };
+}
+
 std::vector<Call> normalization() {
   const Input image = value({2, 4, 3, 5}), by_channel = value({4});
   return {
@@ -343,8 +350,9 @@ std::vector<Call> methods() {
 const std::vector<Call>& all() {
   static const std::vector<Call> calls = [] {
     std::vector<Call> every;
-    for (const auto& family : {elementwise, movement, reductions, products, convolutions, pooling,
-                               attention, normalization, indexing, networks, losses, methods}) {
+    for (const auto& family :
+         {elementwise, movement, reductions, products, convolutions, pooling, attention,
+          recurrences, normalization, indexing, networks, losses, methods}) {
       for (Call& one : family()) every.push_back(std::move(one));
     }
     return every;

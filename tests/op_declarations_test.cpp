@@ -233,8 +233,8 @@ const std::vector<Group>& public_operations() {
     const std::string tensor = read_source("include/volta/tensor.h");
     const std::string types = tensor.substr(0, tensor.find("class VOLTA_API Tensor {"));
     std::vector<Group> groups;
-    for (const char* header :
-         {"ops.h", "convolution.h", "pooling.h", "attention.h", "normalization.h", "losses.h"}) {
+    for (const char* header : {"ops.h", "convolution.h", "pooling.h", "attention.h", "recurrent.h",
+                               "normalization.h", "losses.h"}) {
       for (Group& group :
            parse_header(read_source(std::string("include/volta/") + header), types)) {
         groups.push_back(std::move(group));

@@ -21,6 +21,8 @@ struct RecurrentResult {
   Tensor output;  // every h, [length, batch, size]
   Tensor h, c;    // the last ones, [batch, size]; c of an LSTM only
 };
+
+// ---- Recurrent networks.
 // x [length, batch, gates * size] is the input's part of the gates of all steps; each step adds
 // h weight^T + bias, for weight [gates * size, size] and bias [gates * size], if defined. States
 // [batch, size] that are undefined are zeros.
