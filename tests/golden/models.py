@@ -2,7 +2,7 @@
 
 Weights and inputs are numbers from a hash of their names, the same in tests/nn/models_golden_test.cpp, so that
 the file need not hold them. Everything is computed in double precision. Of tensors with more than SAMPLE
-elements the file holds the norm and SAMPLE of them, evenly spaced.
+elements the file holds the norm, the largest, and SAMPLE of them, evenly spaced.
 """
 import math
 import zlib
@@ -139,6 +139,7 @@ def stored(family, key, t):
     t = t.detach().flatten()
     if t.numel() > SAMPLE:
         family.tensors[key + "/norm"] = t.norm().reshape(1)
+        family.tensors[key + "/largest"] = t.abs().max().reshape(1)
         t = t[torch.arange(SAMPLE) * t.numel() // SAMPLE]
     family.tensors[key] = t.clone()
 

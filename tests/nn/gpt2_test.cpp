@@ -70,9 +70,10 @@ TEST(GoldenGpt2, LogitsLossGradientsTraining) {
   golden().expect_training("gpt2", model, [&] { return loss_of(model); });
 }
 
+// Two layers round one after the other.
 TEST(GoldenGpt2, Halves) {
   GPT2 model = golden_model(DType::bf16);
-  golden().expect_close(model(golden()["gpt2/in/ids"]), "gpt2/out", 1e-2);
+  golden().expect_close(model(golden()["gpt2/in/ids"]), "gpt2/out", 2e-2);
 }
 
 TEST(Gpt2, ConfigurationsHaveTheirSizes) {
