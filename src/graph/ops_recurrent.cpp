@@ -35,7 +35,7 @@ struct Layer {
   // Inputs: x, weight, bias, h, c, those that there are.
   std::size_t bias_input() const { return 2; }
   std::size_t state_input() const { return r.biased ? 3 : 2; }
-  std::size_t results() const { return static_cast<std::size_t>(1 + r.states()); }
+  std::size_t results() const { return 1 + static_cast<std::size_t>(r.states()); }
 
   Tensors forward(const Tensors& inputs) const {
     const DType inner = is_half(dtype) ? DType::f32 : dtype;
