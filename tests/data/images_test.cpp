@@ -44,7 +44,7 @@ bool readable(const std::string& name) {
 }  // namespace
 
 TEST(Images, PngOfEveryKind) {
-  if (!readable("colour.png")) GTEST_SKIP();
+  if (!readable("colour.png")) GTEST_SKIP() << "built without the library for colour.png";
   const std::vector<int> colour{255, 0, 0,  255, 0, 10,  0,   255, 0,
                                 255, 0, 20, 0,   0, 255, 255, 0,   30};
   const Tensor image = data::read_image(corpus_path("colour.png"));
@@ -62,7 +62,7 @@ TEST(Images, PngOfEveryKind) {
 }
 
 TEST(Images, Jpeg) {
-  if (!readable("colour.jpg")) GTEST_SKIP();
+  if (!readable("colour.jpg")) GTEST_SKIP() << "built without the library for colour.jpg";
   for (const char* name : {"colour.jpg", "progressive.jpg"}) {
     const Tensor image = data::read_image(corpus_path(name));
     EXPECT_EQ(image.shape(), (Shape{3, 8, 16}));
@@ -85,7 +85,7 @@ TEST(Images, Jpeg) {
 }
 
 TEST(Images, Scaling) {
-  if (!readable("grey.png")) GTEST_SKIP();
+  if (!readable("grey.png")) GTEST_SKIP() << "built without the library for grey.png";
   const std::string path = corpus_path("grey.png");  // 0 51 255 / 102 153 204
   EXPECT_EQ(pixels(data::read_image(path, {.channels = 1, .height = 2, .width = 3})),
             (std::vector<int>{0, 51, 255, 102, 153, 204}));
@@ -101,7 +101,7 @@ TEST(Images, Scaling) {
 }
 
 TEST(Images, DamagedFilesAreRefused) {
-  if (!readable("colour.png")) GTEST_SKIP();
+  if (!readable("colour.png")) GTEST_SKIP() << "built without the library for colour.png";
   std::string whole = corpus_file("colour.png");
   expect_error<IoError>([&] { data::parse_image(bytes_of(whole.substr(0, 50)), "cut.png"); },
                         {"cut.png: PNG: "});
@@ -116,7 +116,7 @@ TEST(Images, DamagedFilesAreRefused) {
 }
 
 TEST(Images, FoldersOfClasses) {
-  if (!readable("colour.png")) GTEST_SKIP();
+  if (!readable("colour.png")) GTEST_SKIP() << "built without the library for colour.png";
   const Folder folder;
   const std::string png = corpus_file("colour.png");
   folder.write("dog/2.png", png);

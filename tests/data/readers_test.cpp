@@ -66,7 +66,7 @@ TEST(Idx, EveryElementType) {
 }
 
 TEST(Idx, GzipIsReadAsWell) {
-  if (!has_gzip()) GTEST_SKIP();
+  if (!has_gzip()) GTEST_SKIP() << "built without zlib";
   std::string pixels(5000, '\7');
   pixels[4999] = '\1';
   const std::string file = idx(8, {5000}, pixels);
@@ -102,7 +102,7 @@ TEST(Idx, WrongFilesAreRefused) {
 }
 
 TEST(Idx, ImagesAndLabels) {
-  if (!has_gzip()) GTEST_SKIP();
+  if (!has_gzip()) GTEST_SKIP() << "built without zlib";
   const Folder folder;
   const std::string images =
       folder.write("t10k-images-idx3-ubyte", idx(8, {2, 1, 2}, raw({0, 255, 51, 102})));
