@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "paths.h"
 #include "test_device.h"
 #include "volta/volta.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 const StateDict& golden_values() {
   static const StateDict values =
-      load(std::string(VOLTA_GOLDEN_DIR) + "/amp.safetensors", {.device = test_device()});
+      load(testing::golden_dir() + "/amp.safetensors", {.device = test_device()});
   return values;
 }
 const Tensor& golden_tensor(const std::string& name) { return golden_values().at(name); }

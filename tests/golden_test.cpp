@@ -11,6 +11,7 @@
 #include "conformance.h"
 #include "io/json.h"
 #include "kernel_reference.h"
+#include "paths.h"
 #include "volta/safetensors.h"
 
 namespace volta::golden {
@@ -22,7 +23,7 @@ const SafetensorsFile& file_of(const std::string& family) {
   static std::map<std::string, SafetensorsFile> files;
   const auto found = files.find(family);
   if (found != files.end()) return found->second;
-  const std::string path = std::string(VOLTA_GOLDEN_DIR) + "/" + family + ".safetensors";
+  const std::string path = testing::golden_dir() + "/" + family + ".safetensors";
   return files.emplace(family, SafetensorsFile(path)).first->second;
 }
 

@@ -1,6 +1,7 @@
 // Reading declarations out of headers. The headers are ours: comments stand behind a function or
 // above several, to the next blank line; a title's ends with the line that ends a sentence.
 #include "op_declarations.h"
+#include "paths.h"
 
 #include <gtest/gtest.h>
 
@@ -216,9 +217,7 @@ std::vector<Group> parse_class(const std::string& text, const std::string& name)
   return parse_header(text.substr(first, last - first), text.substr(0, first));
 }
 
-std::string source_path(const std::string& path) {
-  return std::string(VOLTA_SOURCE_TREE) + "/" + path;
-}
+std::string source_path(const std::string& path) { return testing::source_tree() + "/" + path; }
 
 std::string read_source(const std::string& path) {
   std::ifstream file(source_path(path));

@@ -24,6 +24,7 @@
 #include "kernel/emit.h"
 #include "kernel_reference.h"
 #include "kernel_samples.h"
+#include "paths.h"
 #include "volta/error.h"
 
 namespace volta::testing {
@@ -58,7 +59,7 @@ std::filesystem::path module_path() {
   if (folder && std::filesystem::exists(std::filesystem::path(folder) / file)) {
     return std::filesystem::path(folder) / file;
   }
-  return std::filesystem::path(VOLTA_TEST_LIB_DIR) / file;
+  return std::filesystem::path(testing::library_dir()) / file;
 }
 
 CreateBackend entry_point() {

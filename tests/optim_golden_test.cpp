@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "optim_cases.h"
+#include "paths.h"
 #include "test_device.h"
 #include "volta/volta.h"
 
@@ -21,7 +22,7 @@ using optim_cases::Training;
 
 const StateDict& golden_values() {
   static const StateDict values =
-      load(std::string(VOLTA_GOLDEN_DIR) + "/optim.safetensors", {.device = test_device()});
+      load(testing::golden_dir() + "/optim.safetensors", {.device = test_device()});
   return values;
 }
 

@@ -10,6 +10,7 @@
 #include "errors.h"
 #include "grad_scaler_training.h"
 #include "optim_cases.h"
+#include "paths.h"
 #include "test_device.h"
 #include "volta/volta.h"
 
@@ -23,7 +24,7 @@ using scaling::values_of;
 
 const StateDict& golden_values() {
   static const StateDict values =
-      load(std::string(VOLTA_GOLDEN_DIR) + "/optim.safetensors", {.device = test_device()});
+      load(testing::golden_dir() + "/optim.safetensors", {.device = test_device()});
   return values;
 }
 Tensor parameter(double value = 0) {

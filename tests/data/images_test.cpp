@@ -1,5 +1,6 @@
 // Pictures: pixels of every kind of file, scaling, folders of classes, files that are damaged.
 #include "volta/data/images.h"
+#include "paths.h"
 
 #include <fstream>
 #include <iterator>
@@ -14,7 +15,7 @@ using namespace volta::data_testing;
 namespace {
 
 std::string corpus_path(const std::string& name) {
-  return std::string(VOLTA_GOLDEN_DIR) + "/../fuzz/corpus/image/" + name;
+  return volta::testing::golden_dir() + "/../fuzz/corpus/image/" + name;
 }
 std::string corpus_file(const std::string& name) {
   std::ifstream stream(corpus_path(name), std::ios::binary);

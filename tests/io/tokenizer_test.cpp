@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "paths.h"
 #include "text/pretokenize.h"
 #include "volta/error.h"
 #include "volta/text/tokenizer.h"
@@ -21,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using text::BPETokenizer;
 
-const fs::path kFolder = fs::path(VOLTA_GOLDEN_DIR) / "tokenizer";
+const fs::path kFolder = fs::path(testing::golden_dir()) / "tokenizer";
 
 BPETokenizer from_two_files() {
   return BPETokenizer::from_files((kFolder / "vocab.json").string(),

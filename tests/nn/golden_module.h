@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "paths.h"
 #include "test_device.h"
 #include "volta/volta.h"
 
@@ -19,7 +20,7 @@ namespace volta::golden_module {
 class File {
  public:
   explicit File(const std::string& family)
-      : values_(load(std::string(VOLTA_GOLDEN_DIR) + "/" + family + ".safetensors",
+      : values_(load(testing::golden_dir() + "/" + family + ".safetensors",
                      {.device = test_device()})) {}
 
   bool has(const std::string& name) const { return values_.contains(name); }

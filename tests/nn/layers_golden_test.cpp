@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "conformance.h"
+#include "paths.h"
 #include "test_device.h"
 #include "volta/nn/batch_norm.h"
 #include "volta/nn/conv.h"
@@ -346,7 +347,7 @@ Cases activations() {
 
 const StateDict& golden() {
   static const StateDict values =
-      load(std::string(VOLTA_GOLDEN_DIR) + "/layers.safetensors", {.device = test_device()});
+      load(testing::golden_dir() + "/layers.safetensors", {.device = test_device()});
   return values;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "paths.h"
 #include "test_device.h"
 #include "volta/models/char_lstm.h"
 #include "volta/models/lenet.h"
@@ -22,7 +23,7 @@ constexpr std::int64_t kSample = 256;
 constexpr int kSteps = 10;
 
 const StateDict& golden_values() {
-  static const StateDict values = load(std::string(VOLTA_GOLDEN_DIR) + "/models.safetensors");
+  static const StateDict values = load(testing::golden_dir() + "/models.safetensors");
   return values;
 }
 

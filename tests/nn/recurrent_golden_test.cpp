@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "paths.h"
 #include "test_device.h"
 #include "volta/nn/recurrent.h"
 #include "volta/nn/recurrent_cells.h"
@@ -21,7 +22,7 @@ namespace {
 
 const StateDict& golden_values() {
   static const StateDict values =
-      load(std::string(VOLTA_GOLDEN_DIR) + "/recurrent.safetensors", {.device = test_device()});
+      load(testing::golden_dir() + "/recurrent.safetensors", {.device = test_device()});
   return values;
 }
 

@@ -1,0 +1,13 @@
+// Where the tests' data lie. Only paths.cpp is compiled with these paths, so that objects of the
+// other tests are the same for every clone.
+#pragma once
+
+#include <string>
+
+namespace volta::testing {
+
+std::string golden_dir();   // tests/golden
+std::string source_tree();  // the project's root
+std::string library_dir();  // of libvolta and its backends
+
+}  // namespace volta::testing
