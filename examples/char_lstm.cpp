@@ -1,5 +1,6 @@
 // An LSTM learns to write, letter by letter.
 //   char_lstm --text corpus.txt
+#include <volta/models.h>
 #include <volta/volta.h>
 
 #include <cstdio>

@@ -1,6 +1,7 @@
 // ResNet-18 on CIFAR-10's files for binary programs, with the usual crops and flips. Without a
 // folder it learns coloured digits, which Volta draws.
 //   cifar_resnet --folder data/cifar-10-batches-bin
+#include <volta/models.h>
 #include <volta/volta.h>
 
 #include <cstdio>

@@ -1,5 +1,6 @@
 // Two networks against each other: one draws digits, the other tells them from real ones. A
 // classifier then reads what was drawn.
+#include <volta/models.h>
 #include <volta/volta.h>
 
 #include <cstdio>

@@ -2,6 +2,8 @@
 // model.safetensors and the tokenizer's files. The cache has a fixed capacity, so that every token
 // is the same plan, replayed.
 //   gpt2 --model gpt2/ --prompt "Once upon a time" --tokens 100
+#include <volta/models.h>
+#include <volta/text/tokenizer.h>
 #include <volta/volta.h>
 
 #include <chrono>

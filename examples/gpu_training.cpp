@@ -1,5 +1,6 @@
 // The same training on the CPU and on a GPU: a model moves with all it holds, and small networks
 // are faster where they are.
+#include <volta/models.h>
 #include <volta/volta.h>
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // A convolutional network on MNIST's files. Without a folder it reads digits that Volta draws.
 //   mnist --folder data/mnist
+#include <volta/models.h>
 #include <volta/volta.h>
 
 #include <cstdio>

@@ -1,6 +1,7 @@
 // How well images can be read as digits: what a classifier, trained on digits, says of them.
 #pragma once
 
+#include <volta/models.h>
 #include <volta/volta.h>
 
 #include <cstdio>

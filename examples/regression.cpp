@@ -1,4 +1,5 @@
 // Regression: a small network learns a curve from noisy points.
+#include <volta/models.h>
 #include <volta/volta.h>
 
 #include <cstdio>

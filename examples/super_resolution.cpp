@@ -1,4 +1,5 @@
 // Super-resolution: a network makes images twice as large, better than bicubic interpolation does.
+#include <volta/models.h>
 #include <volta/volta.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // A variational autoencoder of digits: it learns to write new ones, which a classifier then reads.
+#include <volta/models.h>
 #include <volta/volta.h>
 
 #include <cstdio>

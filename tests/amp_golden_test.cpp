@@ -18,7 +18,7 @@ namespace {
 
 const StateDict& golden_values() {
   static const StateDict values =
-      load(testing::golden_dir() + "/amp.safetensors", {.device = test_device()});
+      load(paths::golden_dir() + "/amp.safetensors", {.device = test_device()});
   return values;
 }
 const Tensor& golden_tensor(const std::string& name) { return golden_values().at(name); }

@@ -23,7 +23,7 @@ const SafetensorsFile& file_of(const std::string& family) {
   static std::map<std::string, SafetensorsFile> files;
   const auto found = files.find(family);
   if (found != files.end()) return found->second;
-  const std::string path = testing::golden_dir() + "/" + family + ".safetensors";
+  const std::string path = paths::golden_dir() + "/" + family + ".safetensors";
   return files.emplace(family, SafetensorsFile(path)).first->second;
 }
 

@@ -217,7 +217,7 @@ std::vector<Group> parse_class(const std::string& text, const std::string& name)
   return parse_header(text.substr(first, last - first), text.substr(0, first));
 }
 
-std::string source_path(const std::string& path) { return testing::source_tree() + "/" + path; }
+std::string source_path(const std::string& path) { return paths::source_tree() + "/" + path; }
 
 std::string read_source(const std::string& path) {
   std::ifstream file(source_path(path));

@@ -59,7 +59,7 @@ std::filesystem::path module_path() {
   if (folder && std::filesystem::exists(std::filesystem::path(folder) / file)) {
     return std::filesystem::path(folder) / file;
   }
-  return std::filesystem::path(testing::library_dir()) / file;
+  return std::filesystem::path(paths::library_dir()) / file;
 }
 
 CreateBackend entry_point() {

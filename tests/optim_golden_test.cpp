@@ -22,7 +22,7 @@ using optim_cases::Training;
 
 const StateDict& golden_values() {
   static const StateDict values =
-      load(testing::golden_dir() + "/optim.safetensors", {.device = test_device()});
+      load(paths::golden_dir() + "/optim.safetensors", {.device = test_device()});
   return values;
 }
 

@@ -24,7 +24,7 @@ using scaling::values_of;
 
 const StateDict& golden_values() {
   static const StateDict values =
-      load(testing::golden_dir() + "/optim.safetensors", {.device = test_device()});
+      load(paths::golden_dir() + "/optim.safetensors", {.device = test_device()});
   return values;
 }
 Tensor parameter(double value = 0) {

@@ -4,10 +4,10 @@
 
 #include <string>
 
-namespace volta::testing {
+namespace volta::paths {
 
 std::string golden_dir();   // tests/golden
 std::string source_tree();  // the project's root
 std::string library_dir();  // of libvolta and its backends
 
-}  // namespace volta::testing
+}  // namespace volta::paths

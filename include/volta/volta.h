@@ -1,4 +1,7 @@
-// Everything a program needs.
+// What every program needs: tensors, gradients, layers, optimizers, data, weights in files. By
+// themselves come <volta/models.h> (ready models), <volta/text/tokenizer.h> and
+// <volta/io/checkpoint.h>, <volta/io/npy.h>, <volta/io/state_dict_mapper.h>,
+// <volta/io/summary_writer.h>.
 #pragma once
 
 #include "volta/attention.h"
@@ -17,13 +20,8 @@
 #include "volta/generator.h"
 #include "volta/indexing.h"
 #include "volta/io.h"
-#include "volta/io/checkpoint.h"
-#include "volta/io/npy.h"
-#include "volta/io/state_dict_mapper.h"
-#include "volta/io/summary_writer.h"
 #include "volta/log.h"
 #include "volta/losses.h"
-#include "volta/models.h"
 #include "volta/nn.h"
 #include "volta/normalization.h"
 #include "volta/ops.h"
@@ -31,9 +29,7 @@
 #include "volta/pooling.h"
 #include "volta/random.h"
 #include "volta/recurrent.h"
-#include "volta/safetensors.h"
 #include "volta/shape.h"
 #include "volta/tensor.h"
 #include "volta/text/generate.h"
-#include "volta/text/tokenizer.h"
 #include "volta/version.h"

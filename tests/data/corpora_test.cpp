@@ -19,8 +19,7 @@ using Target = std::function<bool(std::span<const std::byte>)>;
 void replay(const std::string& format, const Target& target) {
   int files = 0, read = 0;
   const std::filesystem::path folder =
-      std::filesystem::path(volta::testing::golden_dir()).parent_path() / "fuzz" / "corpus" /
-      format;
+      std::filesystem::path(volta::paths::golden_dir()).parent_path() / "fuzz" / "corpus" / format;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::ifstream stream(entry.path(), std::ios::binary);
     const std::string whole{std::istreambuf_iterator<char>(stream), {}};

@@ -15,7 +15,7 @@ using namespace volta::data_testing;
 namespace {
 
 std::string corpus_path(const std::string& name) {
-  return volta::testing::golden_dir() + "/../fuzz/corpus/image/" + name;
+  return volta::paths::golden_dir() + "/../fuzz/corpus/image/" + name;
 }
 std::string corpus_file(const std::string& name) {
   std::ifstream stream(corpus_path(name), std::ios::binary);

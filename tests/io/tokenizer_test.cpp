@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using text::BPETokenizer;
 
-const fs::path kFolder = fs::path(testing::golden_dir()) / "tokenizer";
+const fs::path kFolder = fs::path(paths::golden_dir()) / "tokenizer";
 
 BPETokenizer from_two_files() {
   return BPETokenizer::from_files((kFolder / "vocab.json").string(),

@@ -20,8 +20,8 @@ namespace volta::golden_module {
 class File {
  public:
   explicit File(const std::string& family)
-      : values_(load(testing::golden_dir() + "/" + family + ".safetensors",
-                     {.device = test_device()})) {}
+      : values_(
+            load(paths::golden_dir() + "/" + family + ".safetensors", {.device = test_device()})) {}
 
   bool has(const std::string& name) const { return values_.contains(name); }
   const Tensor& operator[](const std::string& name) const { return values_.at(name); }

@@ -347,7 +347,7 @@ Cases activations() {
 
 const StateDict& golden() {
   static const StateDict values =
-      load(testing::golden_dir() + "/layers.safetensors", {.device = test_device()});
+      load(paths::golden_dir() + "/layers.safetensors", {.device = test_device()});
   return values;
 }
 

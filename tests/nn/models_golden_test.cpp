@@ -11,6 +11,7 @@
 
 #include "paths.h"
 #include "test_device.h"
+#include "volta/models.h"
 #include "volta/models/char_lstm.h"
 #include "volta/models/lenet.h"
 #include "volta/models/resnet.h"
@@ -23,7 +24,7 @@ constexpr std::int64_t kSample = 256;
 constexpr int kSteps = 10;
 
 const StateDict& golden_values() {
-  static const StateDict values = load(testing::golden_dir() + "/models.safetensors");
+  static const StateDict values = load(paths::golden_dir() + "/models.safetensors");
   return values;
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 const StateDict& golden_values() {
   static const StateDict values =
-      load(testing::golden_dir() + "/recurrent.safetensors", {.device = test_device()});
+      load(paths::golden_dir() + "/recurrent.safetensors", {.device = test_device()});
   return values;
 }
 

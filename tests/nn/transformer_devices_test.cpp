@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "test_device.h"
+#include "volta/models.h"
 #include "volta/models/gpt2.h"
+#include "volta/text/tokenizer.h"
 #include "volta/volta.h"
 
 namespace volta {
