@@ -6,7 +6,8 @@ ratio to the fastest.
 import json
 import sys
 
-NAMES = {"xor": "XOR 2-8-1, batch 4", "mlp": "MLP 784-1024-1024-10, batch 128",
+NAMES = {"xor": "XOR 2-8-1, batch 4", "deep": "16 layers of 8, batch 4",
+         "mlp": "MLP 784-1024-1024-10, batch 128",
          "mlp4096": "same, batch 4096"}
 
 
