@@ -169,9 +169,9 @@ TEST(Module, AModuleAddedTwiceIsListedOnce) {
 TEST(Module, ModeReachesEveryChild) {
   Net net;
   net.eval();
-  for (const auto& [name, module] : net.named_modules()) EXPECT_FALSE(module.is_training()) << name;
+  for (const auto& [name, module] : net.named_modules()) EXPECT_FALSE(module->is_training()) << name;
   net.train();
-  for (const auto& [name, module] : net.named_modules()) EXPECT_TRUE(module.is_training()) << name;
+  for (const auto& [name, module] : net.named_modules()) EXPECT_TRUE(module->is_training()) << name;
 }
 
 TEST(Module, ZeroGradDropsEveryGradient) {

@@ -65,6 +65,16 @@ Tensor Borrowed::tensor() const {
 
 constinit thread_local RecordingState recording_state;
 
+// The linker's names for the first and the last byte of the library that this file is in.
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char library_start __asm__("__ehdr_start");
+[[gnu::visibility("hidden")]] extern const char library_end __asm__("_end");
+}
+bool is_own(Place place) {
+  const std::less<> before;
+  return !before(place.file(), &library_start) && before(place.file(), &library_end);
+}
+
 TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
                   std::span<Node* const> outputs, Place place) {
   const Op& op = op_info(id);
@@ -133,12 +143,13 @@ bool is_axis_of_scalar(const char* op, std::int64_t axis, const Shape& shape) {
   return true;
 }
 
-void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
+void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
   const Tensor* other = nullptr;
   for (const Tensor& t : operands) {
     if (t.defined() && t.device() != operands[0].device()) other = &t;
   }
   if (other == nullptr) return;
+  const Place place = told_place(from);
   const Device first = operands[0].device(), second = other->device();
   const MixedDevices policy = execution_options().mixed_devices;
   if (policy == MixedDevices::error || (first.is_gpu() && second.is_gpu())) {
@@ -157,7 +168,8 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
 }
 
 Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
-             const Shape& shape, DType dtype, Place place) {
+             const Shape& shape, DType dtype, Place from) {
+  const Place place = told_place(from);
   if (in_autocast()) [[unlikely]] {
     if (const std::vector<Tensor> wide = in_full_precision(op, inputs, place); !wide.empty())
       return apply(op, wide, attrs, shape, without_halves(dtype), place);
@@ -187,7 +199,8 @@ Tensor apply(OpId op, std::initializer_list<Borrowed> inputs,
 
 std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
-                                std::span<const DType> dtypes, Place place) {
+                                std::span<const DType> dtypes, Place from) {
+  const Place place = told_place(from);
   const Few<Borrowed> views = borrowed(inputs);
   if (in_autocast()) [[unlikely]] {
     if (const std::vector<Tensor> wide = in_full_precision(op, views.span(), place);
