@@ -92,10 +92,7 @@ class TorchFile {
       const std::string_view text(reinterpret_cast<const char*>(content.bytes.data()),
                                   content.bytes.size());
       if (text != "little")
-        fail(
-            fmt::format("its byte order is {}, and only \"little\" is read: save it again on a "
-                        "little-endian machine",
-                        json_quoted(text)));
+        fail("its byte order is not \"little\": save it again on a little-endian machine");
     }
   }
 
@@ -116,7 +113,13 @@ class TorchFile {
     throw IoError(path_ + ": " + problem);
   }
   [[noreturn]] void fail_in(const std::string& name, const std::string& problem) const {
-    fail(fmt::format("tensor {}: {}", json_quoted(name), problem));
+    fail(fmt::format("tensor {}: {}", quoted(name), problem));
+  }
+
+  // A text of the pickle for a message: what of it is valid, and not all of a long one.
+  static std::string quoted(std::string_view text) {
+    const std::string_view start = text.substr(0, 256);
+    return json_quoted(start.substr(0, valid_utf8_prefix(start)));
   }
 
   void check(const std::string& global) const {
@@ -126,15 +129,16 @@ class TorchFile {
     fail(fmt::format(
         "it has an object of Python's {}, and no code is run to read it: save the tensors alone, "
         "torch.save(model.state_dict(), path), {}",
-        json_quoted(global), kSafetensorsHint));
+        quoted(global), kSafetensorsHint));
   }
 
-  // Before something is allocated.
-  void spend(std::uint64_t bytes, const std::string& name) {
+  // Before something is allocated for `what`.
+  void spend(std::uint64_t bytes, const char* what) {
     if (bytes > left_)
-      fail_in(name, fmt::format("with it the tensors would take more than {} times the file; save "
-                                "them as x.contiguous().clone()",
-                                kMaxGrowth));
+      fail(
+          fmt::format("{} would take more than {} times the file; save {{k: "
+                      "v.contiguous().clone() for k, v in state_dict.items()}}",
+                      what, kMaxGrowth));
     left_ -= bytes;
   }
 
@@ -193,10 +197,10 @@ class TorchFile {
         text = *key;
       } else {
         fail(fmt::format("a tensor after {} has a key that is neither a text nor an integer",
-                         json_quoted(name)));
+                         quoted(name)));
       }
       if (text.data() == nullptr) text = number;
-      spend(text.size() + 1, "(names)");
+      spend(text.size() + 1, "the names of its tensors");
       if (&part != way_.data()) name += '.';
       name += text;
     }
@@ -213,8 +217,7 @@ class TorchFile {
       if (inner == nullptr) fail("a parameter has no tensor");
       const std::string_view made_by = inner->function->global();
       if (made_by != kTensor && made_by != kTensorOfBytes)
-        fail(fmt::format("parameter {}: it is made by {}", json_quoted(name_here()),
-                         json_quoted(made_by)));
+        fail(fmt::format("parameter {}: it is made by {}", quoted(name_here()), quoted(made_by)));
       return add_tensor(made_by, inner->arguments->as<PickleValue::Tuple>()->items);
     }
     if (function == kFromType) {
@@ -222,7 +225,8 @@ class TorchFile {
       const std::string_view made_by =
           inner != nullptr ? arguments[0]->global() : std::string_view();
       const bool plain = made_by == kTensor || made_by == kTensorOfBytes || made_by == kParameter;
-      if (!plain) fail(fmt::format("tensor {}: it is of no kind that is known", name_here()));
+      if (!plain)
+        fail(fmt::format("tensor {}: it is of no kind that is known", quoted(name_here())));
       return add_tensor(made_by, inner->items);
     }
     if (function != kTensor && function != kTensorOfBytes) return;
@@ -294,7 +298,7 @@ class TorchFile {
   // The entry's content; unpacked if it is deflated, which torch.save does not do.
   Storage storage_of(const ZipEntry& entry) {
     if (!entry.deflated) return {entry.data, file_};  // PyTorch's CRCs may be left out
-    spend(entry.size, entry.name);
+    spend(entry.size, "its entries, unpacked,");
     const auto unpacked =
         std::make_shared<const std::vector<std::byte>>(inflate_entry(entry, path_));
     check_crc(entry, *unpacked, path_);
@@ -304,7 +308,7 @@ class TorchFile {
   Storage& storage(const std::string& name, std::string_view key) {
     const auto entry = entries_.find(fmt::format("{}data/{}", prefix_, key));
     if (entry == entries_.end())
-      fail_in(name, fmt::format("its storage {} is not in the archive", json_quoted(key)));
+      fail_in(name, fmt::format("its storage {} is not in the archive", quoted(key)));
     const auto [found, is_new] = storages_.try_emplace(&entry->second);
     if (is_new) found->second = storage_of(entry->second);
     return found->second;
@@ -325,7 +329,7 @@ class TorchFile {
     if (__builtin_mul_overflow(static_cast<std::uint64_t>(id.elements), typed ? size : 1, &bytes) ||
         bytes != memory.bytes.size())
       fail_in(name, fmt::format("its storage {} has {} bytes, which are not {} elements",
-                                json_quoted(id.key), memory.bytes.size(), id.elements));
+                                quoted(id.key), memory.bytes.size(), id.elements));
 
     FoundTensor tensor;
     tensor.dtype = dtype;
@@ -360,7 +364,8 @@ class TorchFile {
     tensor.owner = memory.owner;
     const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % size == 0;
     if (to_device_ || !tensor.contiguous || !aligned)
-      spend(static_cast<std::uint64_t>(tensor.stored.numel()) * size, tensor.name);
+      spend(static_cast<std::uint64_t>(tensor.stored.numel()) * size, "its tensors, copied,");
+    spend(sizeof(FoundTensor), "its tensors");
     found_.push_back(std::move(tensor));
   }
 
