@@ -67,8 +67,9 @@ int main(int argc, char** argv) {
   const double difference = (model(first) - checkpoint.at("check.logits")).abs().max().item();
   std::printf("largest difference from PyTorch's logits %.2e\n", difference);
 
+  data::DataLoader checks(test, {.batch_size = 250, .device = device});
   std::int64_t right = 0, seen = 0;
-  for (auto [x, y] : data::DataLoader(test, {.batch_size = 250, .device = device})) {
+  for (const auto& [x, y] : checks) {
     right += model(x).argmax(1).eq(y).sum().item<std::int64_t>();
     seen += y.numel();
   }

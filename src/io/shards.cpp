@@ -67,7 +67,7 @@ std::string resolve_model_path(const std::string& path) {
   if (!fs::is_directory(path, ignored)) return path;
   const fs::path folder(path);
   for (const char* usual : {"model.safetensors", "pytorch_model.bin"}) {
-    const std::string whole = (folder / usual).string();
+    std::string whole = (folder / usual).string();
     if (is_there(whole)) return whole;
     if (is_there(index_path_of(whole))) return index_path_of(whole);
   }

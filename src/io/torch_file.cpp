@@ -31,9 +31,10 @@ constexpr std::string_view kPickle = "data.pkl";
 constexpr std::string_view kBareName = "tensor";  // of a file that is one tensor
 
 constexpr std::uint64_t kMaxPickle = 100'000'000;
+constexpr std::size_t kMaxKey = 256;   // of a storage: PyTorch's are numbers
 constexpr std::size_t kMaxDepth = 64;  // of dicts and lists within each other
-// Copies and names may take so many times the file, and a little.
-constexpr std::uint64_t kMaxGrowth = 8, kFreeBytes = 1 << 20;
+// Copies and names may take so many times the file, and a little: a view may repeat few elements.
+constexpr std::uint64_t kMaxGrowth = 8, kFreeBytes = 16 << 20;
 
 constexpr std::string_view kSafetensorsHint =
     "or convert it to safetensors: safetensors.torch.save_file(model.state_dict(), path)";
@@ -55,8 +56,6 @@ struct FoundTensor {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  // The part that lies in memory: along axes of stride 0 one element.
-  Shape stored;
   std::vector<std::int64_t> strides;
   bool contiguous = true;
   const std::byte* data = nullptr;
@@ -280,15 +279,14 @@ class TorchFile {
   std::vector<std::int64_t> integers(const std::string& name, const char* what,
                                      const PickleValue& value) const {
     const PickleValues* items = value.items();
-    if (items == nullptr) fail_in(name, fmt::format("{} is no tuple", what));
+    if (items == nullptr) fail_in(name, fmt::format("its {} are no tuple", what));
     if (items->size() > static_cast<std::size_t>(kMaxRank))
       fail_in(name, fmt::format("{} axes, at most {}", items->size(), kMaxRank));
     std::vector<std::int64_t> numbers;
     for (const PickleValue* item : *items) {
       const auto* number = item->as<std::int64_t>();
       if (number == nullptr || *number < 0)
-        fail_in(name,
-                fmt::format("{} holds something other than integers from 0 to 2^63 - 1", what));
+        fail_in(name, fmt::format("its {} must be integers from 0 to 2^63 - 1", what));
       numbers.push_back(*number);
     }
     return numbers;
@@ -306,7 +304,8 @@ class TorchFile {
   }
 
   Storage& storage(const std::string& name, std::string_view key) {
-    const auto entry = entries_.find(fmt::format("{}data/{}", prefix_, key));
+    const auto entry = key.size() <= kMaxKey ? entries_.find(fmt::format("{}data/{}", prefix_, key))
+                                             : entries_.end();
     if (entry == entries_.end())
       fail_in(name, fmt::format("its storage {} is not in the archive", quoted(key)));
     const auto [found, is_new] = storages_.try_emplace(&entry->second);
@@ -318,8 +317,8 @@ class TorchFile {
                    std::span<const PickleValue* const> arguments) {
     const auto* offset = arguments[1]->as<std::int64_t>();
     if (offset == nullptr || *offset < 0) fail_in(name, "its offset is no integer from 0 on");
-    const std::vector<std::int64_t> sizes = integers(name, "its shape", *arguments[2]);
-    std::vector<std::int64_t> strides = integers(name, "its strides", *arguments[3]);
+    const std::vector<std::int64_t> sizes = integers(name, "sizes", *arguments[2]);
+    std::vector<std::int64_t> strides = integers(name, "strides", *arguments[3]);
     if (sizes.size() != strides.size())
       fail_in(name, fmt::format("{} axes have {} strides", sizes.size(), strides.size()));
 
@@ -355,16 +354,13 @@ class TorchFile {
       memory.bools_checked = true;
     }
 
-    std::vector<std::int64_t> stored = sizes;
+    tensor.contiguous = tensor.shape.numel() == 0 || are_rows(sizes, strides);
     for (std::size_t axis = 0; axis < sizes.size(); ++axis)
-      if (strides[axis] == 0 && sizes[axis] > 1) stored[axis] = 1;
-    tensor.stored = Shape(std::span<const std::int64_t>(stored));
-    tensor.contiguous = are_rows(stored, strides);
+      if (sizes[axis] == 1) strides[axis] = 1;  // nothing walks it, so it may be any number
     tensor.strides = std::move(strides);
     tensor.owner = memory.owner;
     const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % size == 0;
-    if (to_device_ || !tensor.contiguous || !aligned)
-      spend(static_cast<std::uint64_t>(tensor.stored.numel()) * size, "its tensors, copied,");
+    if (to_device_ || !tensor.contiguous || !aligned) spend(all, "its tensors, copied,");
     spend(sizeof(FoundTensor), "its tensors");
     found_.push_back(std::move(tensor));
   }
@@ -418,7 +414,7 @@ Tensor placed(const FoundTensor& tensor, Device device) {
   options.device = device;
   if (!tensor.contiguous) options.strides = tensor.strides;
   options.deleter = [owner = tensor.owner](void*) {};
-  return from_blob(tensor.data, tensor.stored, tensor.dtype, std::move(options));
+  return from_blob(tensor.data, tensor.shape, tensor.dtype, std::move(options));
 }
 
 }  // namespace
@@ -442,7 +438,7 @@ void load_torch_file(const std::shared_ptr<const platform::MappedFile>& file,
   std::vector<graph::HostArray> arrays;
   if (!device.is_cpu()) {
     for (const FoundTensor& tensor : tensors)
-      if (tensor.contiguous) arrays.push_back({tensor.data, tensor.stored, tensor.dtype});
+      if (tensor.contiguous) arrays.push_back({tensor.data, tensor.shape, tensor.dtype});
   }
   std::vector<Tensor> moved;
   if (!arrays.empty()) moved = graph::upload_all("load", arrays, device);
@@ -450,10 +446,8 @@ void load_torch_file(const std::shared_ptr<const platform::MappedFile>& file,
   for (const FoundTensor& tensor : tensors) {
     if (state.contains(tensor.name))
       throw IoError(fmt::format("{}: two tensors are named {}", path, json_quoted(tensor.name)));
-    Tensor made = tensor.contiguous && !device.is_cpu() ? *next++ : placed(tensor, device);
-    // Repeated along axes when it is used.
-    if (tensor.stored != tensor.shape) made = made.expand(tensor.shape);
-    state.add(tensor.name, std::move(made));
+    state.add(tensor.name,
+              tensor.contiguous && !device.is_cpu() ? *next++ : placed(tensor, device));
   }
 }
 
