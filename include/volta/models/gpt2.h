@@ -119,8 +119,8 @@ class VOLTA_API GPT2 : public nn::Module {
   // Weights start normal with deviation initializer_range, those of projections back into the
   // residual stream divided by sqrt(2 n_layer).
   explicit GPT2(const GPT2Config& config = {}, GPT2Options options = {});
-  // A folder with config.json and model.safetensors (or its index), or the path of the latter. In
-  // eval mode.
+  // A folder with config.json and a file that load() finds there (model.safetensors,
+  // pytorch_model.bin), or the path of the latter. In eval mode.
   static GPT2 from_pretrained(const std::string& path, GPT2Options options = {});
   // Keys with or without "transformer."; masks among them (attn.bias, attn.masked_bias) are left
   // out; a tied lm_head is wte, whatever the state has. Otherwise strict, as load_state_dict.
