@@ -17,6 +17,7 @@
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/log.h"
+#include "volta/place_scope.h"
 
 namespace volta::graph {
 
@@ -282,6 +283,11 @@ Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdi
 namespace volta {
 
 using graph::recording_state;
+
+PlaceScope::PlaceScope(Place place) : place_(place), outer_(graph::recording_state.caller) {
+  if (!graph::is_own(place)) graph::recording_state.caller = &place_;
+}
+PlaceScope::~PlaceScope() { graph::recording_state.caller = outer_; }
 
 NoGrad::NoGrad() : Scope(recording_state.history, recording_state.history_scope, false) {}
 NoGrad::~NoGrad() { end(recording_state.history, recording_state.history_scope); }

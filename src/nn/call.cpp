@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "graph/recording_state.h"
 #include "nn/module_state.h"
 #include "volta/nn/module.h"
 
@@ -30,16 +29,11 @@ struct Module::Call::Calls {
 };
 
 Module::Call::Call(const Module& module, Place place)
-    : module_(module),
-      place_(place),
-      outer_(graph::recording_state.caller),
-      exceptions_(std::uncaught_exceptions()) {
-  if (!graph::is_own(place)) graph::recording_state.caller = &place_;
+    : module_(module), place_(place), exceptions_(std::uncaught_exceptions()) {
   ++Calls::here().depth;
 }
 
 Module::Call::~Call() {
-  graph::recording_state.caller = outer_;
   auto& [depth, left] = Calls::here();
   --depth;
   if (std::uncaught_exceptions() == exceptions_) return;

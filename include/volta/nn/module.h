@@ -19,6 +19,7 @@
 #include "volta/nn/shared.h"
 #include "volta/nn/summary.h"
 #include "volta/place.h"
+#include "volta/place_scope.h"
 #include "volta/tensor.h"
 
 namespace volta::nn {
@@ -178,8 +179,7 @@ class VOLTA_API Module {
    private:
     struct Calls;
     const Module& module_;
-    const Place place_;
-    const Place* const outer_;
+    const PlaceScope place_;
     const int exceptions_;
   };
   void replace_child(std::string_view name, const Module& member, const detail::AnyModule& child);
