@@ -100,7 +100,7 @@ class Module::Watch {
 thread_local Module::Watch* Module::Watch::current_ = nullptr;
 
 Tensor Module::operator()(const Tensor& x, Place place) {
-  return run(place, [&] {
+  return call(place, [&] {
     Tensor y = forward(x);
     if (Watch* watch = Watch::current()) watch->called(*this, std::span(&x, 1), std::span(&y, 1));
     return y;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <concepts>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -78,7 +79,7 @@ TEST(ModuleCalls, IndexErrorsNameTheCallersPlace) {
   nn::Embedding table(4, 2);
   nn::Sequential model({table});
   model.to(test_device());
-  const Tensor ids = tensor(std::vector<std::int64_t>{9}, {1}, {.device = test_device()});
+  const Tensor ids = tensor({9}, {1}, {.dtype = DType::i64, .device = test_device()});
   const int line = __LINE__ + 1;
   const Tensor rows = model(ids);
   const std::string message = message_of([&] { (void)rows.to_vector<float>(); });

@@ -57,7 +57,8 @@ class VOLTA_API GPT2Attention : public nn::Module {
   GPT2Attention(const GPT2Config& config, GPT2Options options);
   Tensor forward(const Tensor& x) override;
   // Of tokens that come after those in the cache.
-  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer);
+  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer,
+                    Place place = Place::here());
   using nn::Module::operator();
 
   Conv1D c_attn, c_proj;
@@ -88,7 +89,8 @@ class VOLTA_API GPT2Block : public nn::Module {
  public:
   GPT2Block(const GPT2Config& config, GPT2Options options);
   Tensor forward(const Tensor& x) override;
-  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer);
+  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer,
+                    Place place = Place::here());
   using nn::Module::operator();
 
   nn::LayerNorm ln_1;
@@ -101,7 +103,7 @@ class VOLTA_API GPT2Transformer : public nn::Module {
  public:
   GPT2Transformer(const GPT2Config& config, GPT2Options options);
   Tensor forward(const Tensor& ids) override;  // [batch, length] -> [batch, length, n_embd]
-  Tensor operator()(const Tensor& ids, nn::KVCache& cache);
+  Tensor operator()(const Tensor& ids, nn::KVCache& cache, Place place = Place::here());
   using nn::Module::operator();
 
   nn::Embedding wte, wpe;

@@ -151,7 +151,7 @@ class VOLTA_API Module {
   // For a layer with an operator() of its own: runs its body as operator()(x) runs forward(). What
   // it records is told as recorded at `place`.
   template <class Body>
-  auto run(Place place, const Body& body) const {
+  auto call(Place place, const Body& body) const {
     const Call call(*this, place);
     try {
       return body();
