@@ -111,6 +111,12 @@ class ConfigFile {
 // In a folder the weights are one file, or several with an index.
 fs::path weights_file(const fs::path& path) {
   std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw IoError(fmt::format(
+        "GPT2::from_pretrained: {}: there is no such file or folder; expected is a folder with "
+        "config.json and model.safetensors, or a safetensors file beside config.json",
+        path.string()));
+  }
   if (!fs::is_directory(path, ignored)) return path;
   const fs::path index = path / "model.safetensors.index.json", whole = path / "model.safetensors";
   return fs::exists(index, ignored) && !fs::exists(whole, ignored) ? index : whole;
