@@ -1,5 +1,7 @@
 // A convolutional network on MNIST's files. Without a folder it reads digits that Volta draws.
 //   mnist --folder data/mnist
+//   mnist --folder data/mnist --train digits      learns from drawn digits, reads MNIST's
+//   mnist --model linear                          what one layer can do
 #include <volta/models.h>
 #include <volta/volta.h>
 
@@ -12,7 +14,12 @@
 using namespace volta;
 
 int main(int argc, char** argv) {
-  const Options options(argc, argv, {{"folder", ""}, {"epochs", "5"}, {"count", "60000"}});
+  const Options options(argc, argv,
+                        {{"folder", ""},
+                         {"train", "folder"},
+                         {"model", "lenet"},
+                         {"epochs", "5"},
+                         {"count", "60000"}});
   const Device device = options.device();
   manual_seed(1);
 
@@ -24,7 +31,9 @@ int main(int argc, char** argv) {
     test = data::mnist(folder, data::Split::test);
     const bool both = std::filesystem::exists(folder + "/train-images-idx3-ubyte") ||
                       std::filesystem::exists(folder + "/train-images-idx3-ubyte.gz");
-    if (both) {
+    if (options.text("train") == "digits") {
+      // The drawn ones, and all of the real ones to read.
+    } else if (both) {
       train = data::mnist(folder, data::Split::train);
     } else {
       auto parts = data::random_split(test, std::vector<double>{0.9, 0.1});
@@ -37,7 +46,13 @@ int main(int argc, char** argv) {
       train, {.batch_size = 64, .shuffle = true, .device = device, .transform = shift});
   data::DataLoader checks(test, {.batch_size = 250, .device = device});
 
-  models::LeNet model({.device = device});
+  nn::Sequential model;
+  if (options.text("model") == "linear") {
+    model.append(nn::Flatten()).append(nn::Linear(28 * 28, 10));
+  } else {
+    model.append(models::LeNet());
+  }
+  model.to(device);
   std::cout << model.summary({1, 1, 28, 28});
   const int epochs = options.number("epochs");
   optim::AdamW opt(model.parameters(), {.lr = 2e-3});

@@ -127,8 +127,10 @@ TEST(Module, RefusesBadNamesAndCycles) {
   EXPECT_EQ(message_of([&] { net.add_parameter("p", Tensor()); }),
             "add_parameter: tensor 'p' is undefined");
   nn::Module plain;
-  EXPECT_EQ(message_of([&] { plain(ones({1})); }),
-            "Module: this module does not define forward(const Tensor&)");
+  EXPECT_EQ(
+      message_of([&] { plain(ones({1})); }),
+      "Module: it does not define forward(const Tensor&); what takes other arguments is called by "
+      "hand");
 }
 
 TEST(Module, TiedParametersAreListedOnceAndSavedTwice) {
@@ -169,9 +171,10 @@ TEST(Module, AModuleAddedTwiceIsListedOnce) {
 TEST(Module, ModeReachesEveryChild) {
   Net net;
   net.eval();
-  for (const auto& [name, module] : net.named_modules()) EXPECT_FALSE(module.is_training()) << name;
+  for (const auto& [name, module] : net.named_modules())
+    EXPECT_FALSE(module->is_training()) << name;
   net.train();
-  for (const auto& [name, module] : net.named_modules()) EXPECT_TRUE(module.is_training()) << name;
+  for (const auto& [name, module] : net.named_modules()) EXPECT_TRUE(module->is_training()) << name;
 }
 
 TEST(Module, ZeroGradDropsEveryGradient) {

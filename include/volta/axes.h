@@ -2,7 +2,6 @@
 // x.sum({}, true) for all of them.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -33,8 +32,8 @@ class Axes {
   // More than fit cannot be axes of one shape: what is kept of them is still wrong.
   static constexpr std::size_t kRoom = kMaxRank + 1;
   Axes(std::span<const std::int64_t> axes, int)
-      : count_(std::min(axes.size(), kRoom)), every_(false) {
-    std::copy_n(axes.begin(), count_, axes_);
+      : count_(axes.size() < kRoom ? axes.size() : kRoom), every_(false) {
+    for (std::size_t i = 0; i < count_; ++i) axes_[i] = axes[i];
   }
 
   std::int64_t axes_[kRoom] = {};

@@ -1,6 +1,7 @@
 // Every error Volta throws. The message names the operation and what the caller passed.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -12,6 +13,12 @@ class VOLTA_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
   ~Error() override;
+  const char* what() const noexcept override;
+  // Adds to the message what is only known further out: which layer it was, for instance.
+  void add_note(const std::string& note);
+
+ private:
+  std::shared_ptr<const std::string> with_notes_;  // shared: copies of exceptions must not throw
 };
 
 #define VOLTA_ERROR_CLASS(Name)         \

@@ -55,12 +55,12 @@ struct SaveOptions {
 // everything is written and synced, also if the process is killed.
 VOLTA_API void save(const StateDict& state, const std::string& path,
                     const SaveOptions& options = {});
-// Reads a safetensors file, an index of several ("*.index.json"), or the model in a folder
-// ("model.safetensors", or its index, or the only one there). Tensors come in the order of their
-// data. On the CPU they lie in the mapped file: bytes are read from the disk when they are first
-// used, and the mapping ends with the last tensor; the file may be replaced by another, as save()
-// does, but must not be changed or truncated meanwhile. For other devices the file is read here.
-// Throws IoError naming the file and the problem.
+// Reads a file of safetensors or of torch.save (running no Python), an index ("*.index.json"), or
+// the model in a folder ("model.safetensors", "pytorch_model.bin", an index, the only one there).
+// What lies in nested dicts is named "model.conv1.weight". On the CPU tensors lie in the mapped
+// file, whose bytes are read when they are first used; it may be replaced by another, as save()
+// does, but must not be changed or truncated while a tensor lasts. For other devices the file is
+// read here. Throws IoError naming the file and the problem.
 VOLTA_API StateDict load(const std::string& path, LoadOptions options = {});
 
 }  // namespace volta

@@ -5,6 +5,15 @@
 namespace volta {
 
 Error::~Error() = default;
+
+const char* Error::what() const noexcept {
+  return with_notes_ ? with_notes_->c_str() : std::runtime_error::what();
+}
+
+void Error::add_note(const std::string& note) {
+  with_notes_ = std::make_shared<const std::string>(what() + (" " + note));
+}
+
 ShapeError::~ShapeError() = default;
 DTypeError::~DTypeError() = default;
 DeviceError::~DeviceError() = default;

@@ -17,6 +17,7 @@
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/log.h"
+#include "volta/place_scope.h"
 
 namespace volta::graph {
 
@@ -64,6 +65,16 @@ Tensor Borrowed::tensor() const {
 }
 
 constinit thread_local RecordingState recording_state;
+
+// The linker's names for the first and the last byte of the library that this file is in.
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char library_start __asm__("__ehdr_start");
+[[gnu::visibility("hidden")]] extern const char library_end __asm__("_end");
+}
+bool is_own(Place place) {
+  const std::less<> before;
+  return !before(place.file(), &library_start) && before(place.file(), &library_end);
+}
 
 TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
                   std::span<Node* const> outputs, Place place) {
@@ -133,12 +144,13 @@ bool is_axis_of_scalar(const char* op, std::int64_t axis, const Shape& shape) {
   return true;
 }
 
-void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
+void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
   const Tensor* other = nullptr;
   for (const Tensor& t : operands) {
     if (t.defined() && t.device() != operands[0].device()) other = &t;
   }
   if (other == nullptr) return;
+  const Place place = told_place(from);
   const Device first = operands[0].device(), second = other->device();
   const MixedDevices policy = execution_options().mixed_devices;
   if (policy == MixedDevices::error || (first.is_gpu() && second.is_gpu())) {
@@ -157,7 +169,8 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place place) {
 }
 
 Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
-             const Shape& shape, DType dtype, Place place) {
+             const Shape& shape, DType dtype, Place from) {
+  const Place place = told_place(from);
   if (in_autocast()) [[unlikely]] {
     if (const std::vector<Tensor> wide = in_full_precision(op, inputs, place); !wide.empty())
       return apply(op, wide, attrs, shape, without_halves(dtype), place);
@@ -187,7 +200,8 @@ Tensor apply(OpId op, std::initializer_list<Borrowed> inputs,
 
 std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
-                                std::span<const DType> dtypes, Place place) {
+                                std::span<const DType> dtypes, Place from) {
+  const Place place = told_place(from);
   const Few<Borrowed> views = borrowed(inputs);
   if (in_autocast()) [[unlikely]] {
     if (const std::vector<Tensor> wide = in_full_precision(op, views.span(), place);
@@ -269,6 +283,11 @@ Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdi
 namespace volta {
 
 using graph::recording_state;
+
+PlaceScope::PlaceScope(Place place) : place_(place), outer_(graph::recording_state.caller) {
+  if (!graph::is_own(place)) graph::recording_state.caller = &place_;
+}
+PlaceScope::~PlaceScope() { graph::recording_state.caller = outer_; }
 
 NoGrad::NoGrad() : Scope(recording_state.history, recording_state.history_scope, false) {}
 NoGrad::~NoGrad() { end(recording_state.history, recording_state.history_scope); }

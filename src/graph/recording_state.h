@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "volta/dtype.h"
+#include "volta/place.h"
 #include "volta/scope.h"
 
 namespace volta::graph {
@@ -19,6 +20,7 @@ struct RecordingState {
   RecordingObserver* observer = nullptr;  // graph/observer.h
   TapeCollector* collector = nullptr;     // graph/tape_extras.h: the innermost
   CastCache* casts = nullptr;             // parameters that the scopes converted, if any; theirs
+  const Place* caller = nullptr;          // where the user called the layer that records
   // The innermost ones that are open.
   Scope<bool>* history_scope = nullptr;
   Scope<DType>* autocast_scope = nullptr;
@@ -27,5 +29,14 @@ extern constinit thread_local RecordingState recording_state;
 
 // Whether this thread records history.
 inline bool& grad_mode() { return recording_state.history; }
+
+// Whether a place is in the library's own source, a layer's for instance.
+bool is_own(Place place);
+// What to tell the user: where the layer was called, if the library's own source recorded.
+inline Place told_place(Place place) {
+  if (recording_state.caller == nullptr) [[likely]]
+    return place;
+  return is_own(place) ? *recording_state.caller : place;
+}
 
 }  // namespace volta::graph

@@ -1,5 +1,5 @@
-// State dicts to and from safetensors files. Tensors are written one at a time; on the CPU they are
-// read where they lie in the mapped file.
+// State dicts to safetensors files, and from them or PyTorch's. Tensors are written one at a time;
+// on the CPU they are read where they lie in the mapped file.
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -17,6 +17,7 @@
 #include "io/safetensors_widen.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
+#include "io/torch_file.h"
 #include "platform/files.h"
 #include "volta/creation.h"
 #include "volta/error.h"
@@ -25,7 +26,6 @@
 
 namespace volta {
 namespace io {
-
 namespace {
 
 void refuse_unreadable(const SafetensorsFile& file) {
@@ -135,20 +135,29 @@ void write_shards(const std::string& path, std::span<const Saved> tensors,
   }
 }
 
+// A file of either format, told apart by its content.
+void load_one(const std::string& path, Device device, StateDict& state) {
+  auto file = std::make_shared<const platform::MappedFile>(path);
+  if (io::is_torch_file(file->bytes())) return io::load_torch_file(file, path, device, state);
+  file.reset();
+  io::load_file(SafetensorsFile(path), device, state);
+}
+
 StateDict load_shards(const std::string& path, Device device) {
   const io::ShardIndex index = io::read_shard_index(path);
   StateDict state;
   for (const std::string& name : index.files) {
-    const SafetensorsFile file((fs::path(path).parent_path() / name).string());
-    for (const TensorEntry& entry : file.tensors()) {
-      const auto found = index.file_of.find(entry.name);
+    StateDict shard;
+    load_one((fs::path(path).parent_path() / name).string(), device, shard);
+    for (const auto& [key, tensor] : shard) {
+      const auto found = index.file_of.find(key);
       if (found == index.file_of.end() || found->second != name)
-        throw IoError(fmt::format(
-            "{}: tensor {} of {} is {}", path, io::json_quoted(entry.name), name,
-            found == index.file_of.end() ? "not in the index"
-                                         : "in " + found->second + " according to the index"));
+        throw IoError(fmt::format("{}: tensor {} of {} is {}", path, io::json_quoted(key), name,
+                                  found == index.file_of.end()
+                                      ? "not in the index"
+                                      : "in " + found->second + " according to the index"));
+      state.add(key, tensor);
     }
-    io::load_file(file, device, state);
   }
   for (const auto& [name, file] : index.file_of) {
     if (!state.contains(name))
@@ -184,7 +193,7 @@ StateDict load(const std::string& path, LoadOptions options) {
   const std::string found = io::resolve_model_path(path);
   if (io::is_shard_index(found)) return load_shards(found, options.device);
   StateDict state;
-  io::load_file(SafetensorsFile(found), options.device, state);
+  load_one(found, options.device, state);
   return state;
 }
 

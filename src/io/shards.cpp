@@ -66,9 +66,11 @@ std::string resolve_model_path(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
   const fs::path folder(path);
-  const fs::path usual = folder / "model.safetensors";
-  if (is_there(usual)) return usual.string();
-  if (is_there(index_path_of(usual.string()))) return index_path_of(usual.string());
+  for (const char* usual : {"model.safetensors", "pytorch_model.bin"}) {
+    std::string whole = (folder / usual).string();
+    if (is_there(whole)) return whole;
+    if (is_there(index_path_of(whole))) return index_path_of(whole);
+  }
   std::vector<std::string> files, indices;
   std::error_code failure;
   for (const auto& entry : fs::directory_iterator(folder, failure)) {
@@ -83,7 +85,8 @@ std::string resolve_model_path(const std::string& path) {
   if (indices.size() == 1) return indices[0];
   if (indices.empty() && files.size() == 1) return files[0];
   throw IoError(
-      fmt::format("{}: no model.safetensors in the folder, and {} others: name the file to read",
+      fmt::format("{}: neither model.safetensors nor pytorch_model.bin is in the folder, and {} "
+                  "others: name the file to read",
                   path, indices.size() + files.size()));
 }
 

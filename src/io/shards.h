@@ -22,7 +22,7 @@ bool is_shard_index(const std::string& path);
 // "model.safetensors" -> "model.safetensors.index.json"
 std::string index_path_of(const std::string& path);
 
-// What to read for a path that names a file, an index or a folder: a safetensors file or an index.
+// What to read for a path that names a file, an index or a folder: a file or an index.
 std::string resolve_model_path(const std::string& path);
 
 // Positions of tensors of these sizes, cut into shards in their order; at least one per shard.

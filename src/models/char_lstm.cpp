@@ -21,11 +21,13 @@ CharLSTM::CharLSTM(std::int64_t vocab, CharLSTMOptions options)
 
 Tensor CharLSTM::forward(const Tensor& ids) { return decoder(drop(lstm(encoder(ids)).output)); }
 
-CharLSTM::Output CharLSTM::operator()(const Tensor& ids, const nn::LSTMState& state) {
-  nn::LSTMOutput result = state.h.defined() ? lstm(encoder(ids), state) : lstm(encoder(ids));
-  const Tensor logits = decoder(drop(result.output));
-  called({ids}, {logits});
-  return {logits, result.state};
+CharLSTM::Output CharLSTM::operator()(const Tensor& ids, const nn::LSTMState& state, Place place) {
+  return call(place, [&]() -> Output {
+    nn::LSTMOutput result = state.h.defined() ? lstm(encoder(ids), state) : lstm(encoder(ids));
+    const Tensor logits = decoder(drop(result.output));
+    called({ids}, {logits});
+    return {logits, result.state};
+  });
 }
 
 }  // namespace volta::models

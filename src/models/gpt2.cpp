@@ -102,11 +102,14 @@ Tensor GPT2Attention::forward(const Tensor& x) {
       {.causal = true, .dropout = attn_pdrop_, .training = is_training()}));
 }
 
-Tensor GPT2Attention::operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer) {
-  const Heads heads = heads_of(x);
-  const Tensor y = joined(cache.attend(layer, heads.q, heads.k, heads.v).to(x.dtype()));
-  called({x}, {y});
-  return y;
+Tensor GPT2Attention::operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer,
+                                 Place place) {
+  return call(place, [&] {
+    const Heads heads = heads_of(x);
+    Tensor y = joined(cache.attend(layer, heads.q, heads.k, heads.v).to(x.dtype()));
+    called({x}, {y});
+    return y;
+  });
 }
 
 GPT2MLP::GPT2MLP(const GPT2Config& config, GPT2Options options)
@@ -137,11 +140,13 @@ Tensor GPT2Block::forward(const Tensor& x) {
   return attended + mlp(ln_2(attended));
 }
 
-Tensor GPT2Block::operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer) {
-  const Tensor attended = x + attn(ln_1(x), cache, layer);
-  const Tensor y = attended + mlp(ln_2(attended));
-  called({x}, {y});
-  return y;
+Tensor GPT2Block::operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer, Place place) {
+  return call(place, [&] {
+    const Tensor attended = x + attn(ln_1(x), cache, layer);
+    Tensor y = attended + mlp(ln_2(attended));
+    called({x}, {y});
+    return y;
+  });
 }
 
 GPT2Transformer::GPT2Transformer(const GPT2Config& config, GPT2Options options)
@@ -176,11 +181,13 @@ Tensor GPT2Transformer::forward(const Tensor& ids) {
   return ln_f(x);
 }
 
-Tensor GPT2Transformer::operator()(const Tensor& ids, nn::KVCache& cache) {
-  Tensor x = embedded(ids, cache.length());
-  for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, cache, i);
-  cache.advance(ids.size(1));
-  return ln_f(x);
+Tensor GPT2Transformer::operator()(const Tensor& ids, nn::KVCache& cache, Place place) {
+  return call(place, [&] {
+    Tensor x = embedded(ids, cache.length());
+    for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, cache, i);
+    cache.advance(ids.size(1));
+    return ln_f(x);
+  });
 }
 
 GPT2::GPT2(const GPT2Config& config, GPT2Options options)

@@ -3,10 +3,12 @@
 #include <charconv>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "io/json.h"
+#include "io/shards.h"
 #include "platform/files.h"
 #include "volta/error.h"
 #include "volta/models/gpt2.h"
@@ -108,20 +110,6 @@ class ConfigFile {
   JsonValue root_;
 };
 
-// In a folder the weights are one file, or several with an index.
-fs::path weights_file(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
-    throw IoError(fmt::format(
-        "GPT2::from_pretrained: {}: there is no such file or folder; expected is a folder with "
-        "config.json and model.safetensors, or a safetensors file beside config.json",
-        path.string()));
-  }
-  if (!fs::is_directory(path, ignored)) return path;
-  const fs::path index = path / "model.safetensors.index.json", whole = path / "model.safetensors";
-  return fs::exists(index, ignored) && !fs::exists(whole, ignored) ? index : whole;
-}
-
 // The causal masks that older files have among their weights.
 bool is_mask(std::string_view key) {
   return key.ends_with(".attn.bias") || key.ends_with(".attn.masked_bias");
@@ -132,7 +120,14 @@ bool is_mask(std::string_view key) {
 GPT2Config read_gpt2_config(const std::string& path) { return ConfigFile(path).read(); }
 
 GPT2 GPT2::from_pretrained(const std::string& path, GPT2Options options) {
-  const fs::path weights = weights_file(path);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw IoError(fmt::format(
+        "GPT2::from_pretrained: {}: there is no such file or folder; expected is a folder with "
+        "config.json and the weights, or a file of weights beside config.json",
+        path));
+  }
+  const fs::path weights = io::resolve_model_path(path);
   GPT2 model(read_gpt2_config((weights.parent_path() / "config.json").string()), options);
   const StateDict state = load(weights.string(), {.device = options.device});
   model.load_pretrained(state);

@@ -32,13 +32,15 @@ VAE::Code VAE::encode(const Tensor& x) {
 
 Tensor VAE::decode(const Tensor& z) { return fc4(fc3(z).relu()); }
 
-VAE::Output VAE::operator()(const Tensor& x) {
-  const Code code = encode(x);
-  const Tensor z =
-      is_training() ? code.mean + randn_like(code.mean) * (code.logvar * 0.5f).exp() : code.mean;
-  const Tensor logits = decode(z);
-  called({x}, {logits, code.mean, code.logvar});
-  return {logits, code};
+VAE::Output VAE::operator()(const Tensor& x, Place place) {
+  return call(place, [&]() -> Output {
+    const Code code = encode(x);
+    const Tensor z =
+        is_training() ? code.mean + randn_like(code.mean) * (code.logvar * 0.5f).exp() : code.mean;
+    const Tensor logits = decode(z);
+    called({x}, {logits, code.mean, code.logvar});
+    return {logits, code};
+  });
 }
 
 Tensor VAE::forward(const Tensor& x) { return (*this)(x).logits.sigmoid(); }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <set>
-#include <typeinfo>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,21 +27,21 @@ void Module::State::check_name(const char* op, const std::string& name) const {
 }
 
 Module::Module() : state_(std::make_shared<State>()) {}
-Module::Module(detail::Shared<State> state) : state_(std::move(state)) {}
 Module::Module(const Module& other) = default;
 Module::~Module() = default;
 
 Tensor Module::forward(const Tensor&) {
-  throw ArgumentError("Module: this module does not define forward(const Tensor&)");
+  throw ArgumentError(fmt::format(
+      "{}: it does not define forward(const Tensor&); what takes other arguments is called by hand",
+      kind()));
 }
 
-void Module::add(std::string name, const Module& child) {
+void Module::add(std::string name, const detail::AnyModule& child) {
   state_->check_name("add", name);
-  if (child.state_->reaches(state_.get())) {
+  if (child->state_->reaches(state_.get())) {
     throw ArgumentError(fmt::format("add: '{}' contains the module it is added to", name));
   }
-  child.state_->type = &typeid(child);
-  state_->children.push_back({std::move(name), child.state_});
+  state_->children.push_back({std::move(name), child});
 }
 
 Parameter Module::add_parameter(std::string name, Tensor value) {
@@ -67,18 +66,18 @@ Buffer Module::add_buffer(std::string name, const Tensor& value) {
   return Buffer(std::move(tensor));
 }
 
-void Module::replace_child(std::string_view name, const Module& member, const Module& child) {
+void Module::replace_child(std::string_view name, const Module& member,
+                           const detail::AnyModule& child) {
   const auto found = std::find_if(state_->children.begin(), state_->children.end(),
                                   [&](const auto& named) { return named.name == name; });
-  if (found == state_->children.end() || !(found->value == member.state_)) {
+  if (found == state_->children.end() || !(found->module->state_ == member.state_)) {
     throw ArgumentError(fmt::format("replace: the member was not added as '{}'", name));
   }
-  if (child.state_->reaches(state_.get())) {
+  if (child->state_->reaches(state_.get())) {
     throw ArgumentError(
         fmt::format("replace: the new '{}' contains the module it is put into", name));
   }
-  child.state_->type = &typeid(child);
-  found->value = child.state_;
+  found->module = child;
 }
 
 std::vector<Tensor> Module::parameters() const {
@@ -103,30 +102,30 @@ std::vector<std::pair<std::string, Tensor>> Module::named_buffers() const {
   return result;
 }
 
-std::vector<std::pair<std::string, Module>> Module::named_modules() const {
-  std::vector<std::pair<std::string, Module>> result;
+std::vector<std::pair<std::string, std::shared_ptr<Module>>> Module::named_modules() {
+  std::vector<std::pair<std::string, std::shared_ptr<Module>>> result;
   std::set<const State*> seen;
-  const auto visit = [&](const auto& self, const detail::Shared<State>& state,
+  const auto visit = [&](const auto& self, std::shared_ptr<Module> module,
                          const std::string& name) -> void {
-    if (!seen.insert(state.get()).second) return;
-    result.emplace_back(name, Module(state));
-    for (const auto& child : state->children) {
-      self(self, child.value, name.empty() ? child.name : name + "." + child.name);
+    const State* state = module->state_.get();
+    if (!seen.insert(state).second) return;
+    result.emplace_back(name, std::move(module));
+    for (const State::Child& child : state->children) {
+      self(self, child.module.pointer(), name.empty() ? child.name : name + "." + child.name);
     }
   };
-  visit(visit, state_, "");
+  visit(visit, std::shared_ptr<Module>(std::shared_ptr<void>(), this), "");  // owns nothing
   return result;
 }
 
 void Module::apply(const std::function<void(Module&)>& visit) {
   std::set<const State*> seen;
-  const auto walk = [&](const auto& self, const detail::Shared<State>& state) -> void {
-    if (!seen.insert(state.get()).second) return;
-    for (const auto& child : state->children) self(self, child.value);
-    Module module(state);
-    visit(state == state_ ? *this : module);
+  const auto walk = [&](const auto& self, Module& module) -> void {
+    if (!seen.insert(module.state_.get()).second) return;
+    for (const State::Child& child : module.state_->children) self(self, *child.module);
+    visit(module);
   };
-  walk(walk, state_);
+  walk(walk, *this);
 }
 
 StateDict Module::state_dict() const {

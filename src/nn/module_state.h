@@ -19,21 +19,27 @@ struct Module::State {
   };
   std::vector<Named<Parameter::Slot>> parameters;
   std::vector<Named<Tensor>> buffers;
-  std::vector<Named<State>> children;
-  const std::type_info* type = nullptr;  // of the module, once it was added to another
+  // A child keeps a copy of the module, for whoever asks for modules.
+  struct Child {
+    std::string name;
+    detail::AnyModule module;
+    State& operator*() const { return *module->state_; }
+    State* operator->() const { return module->state_.get(); }
+  };
+  std::vector<Child> children;
   bool training = true;
 
   // Calls visit(state) for this state and all below it.
   template <class Visit>
   void for_each(Visit&& visit) {
     visit(*this);
-    for (const auto& child : children) child.value->for_each(visit);
+    for (const auto& child : children) child->for_each(visit);
   }
   // Calls visit(state, prefix) for this state and all below it, parents first, once for every name.
   template <class Visit>
   void walk(Visit&& visit, const std::string& prefix = "") {
     visit(*this, prefix);
-    for (const auto& child : children) child.value->walk(visit, prefix + child.name + ".");
+    for (const auto& child : children) child->walk(visit, prefix + child.name + ".");
   }
 
   struct Leaf {
@@ -70,10 +76,15 @@ struct Module::State {
     return leaves;
   }
 
+  std::int64_t parameter_count() {
+    std::int64_t count = 0;
+    for (const Leaf& leaf : unique(parameter_leaves())) count += leaf.tensor->numel();
+    return count;
+  }
+
   bool reaches(const State* other) const {
-    return this == other || std::any_of(children.begin(), children.end(), [&](const auto& child) {
-             return child.value->reaches(other);
-           });
+    return this == other || std::any_of(children.begin(), children.end(),
+                                        [&](const auto& child) { return child->reaches(other); });
   }
 
   // A name becomes part of dotted keys, so it must be one of a kind and without dots.

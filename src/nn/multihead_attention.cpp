@@ -217,42 +217,50 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
   return attend(project_self(x), {});
 }
 
-Tensor MultiheadAttention::operator()(const Tensor& x, const AttendOptions& options) {
-  check(x, x, x, options);
-  const Tensor output = attend(project_self(x), options);
-  called({x}, {output});
-  return output;
+Tensor MultiheadAttention::operator()(const Tensor& x, const AttendOptions& options, Place place) {
+  return call(place, [&] {
+    check(x, x, x, options);
+    Tensor output = attend(project_self(x), options);
+    called({x}, {output});
+    return output;
+  });
 }
 
 Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                                      const AttendOptions& options) {
-  check(query, key, value, options);
-  const Tensor output = attend(project(query, key, value), options);
-  called({query, key, value}, {output});
-  return output;
+                                      const AttendOptions& options, Place place) {
+  return call(place, [&] {
+    check(query, key, value, options);
+    Tensor output = attend(project(query, key, value), options);
+    called({query, key, value}, {output});
+    return output;
+  });
 }
 
 AttendedWithWeights MultiheadAttention::with_weights(const Tensor& query, const Tensor& key,
                                                      const Tensor& value,
-                                                     const AttendOptions& options, bool average) {
-  check(query, key, value, options);
-  const Heads heads = project(query, key, value);
-  const double scale = 1 / std::sqrt(static_cast<double>(heads.q.size(-1)));
-  Tensor scores = matmul(heads.q * scale, heads.k.transpose(-1, -2));
-  if (const Tensor mask = merged_mask(heads, options); mask.defined()) {
-    scores = mask.dtype() == DType::boolean ? masked_fill(scores, logical_not(mask), -kInfinity)
-                                            : scores + mask;
-  }
-  if (options.is_causal) {
-    const auto positions = [&](const Tensor& of) {
-      return arange(of.size(-2), {.dtype = DType::i32, .device = of.device()});
-    };
-    scores = masked_fill(scores, positions(heads.k) > positions(heads.q).unsqueeze(1), -kInfinity);
-  }
-  const Tensor weights = dropout(weights_of(scores), dropout_, is_training());
-  const Tensor output = from_heads(matmul(weights, heads.v));
-  called({query, key, value}, {output});
-  return {output, average ? weights.mean(-3) : weights};
+                                                     const AttendOptions& options, bool average,
+                                                     Place place) {
+  return call(place, [&]() -> AttendedWithWeights {
+    check(query, key, value, options);
+    const Heads heads = project(query, key, value);
+    const double scale = 1 / std::sqrt(static_cast<double>(heads.q.size(-1)));
+    Tensor scores = matmul(heads.q * scale, heads.k.transpose(-1, -2));
+    if (const Tensor mask = merged_mask(heads, options); mask.defined()) {
+      scores = mask.dtype() == DType::boolean ? masked_fill(scores, logical_not(mask), -kInfinity)
+                                              : scores + mask;
+    }
+    if (options.is_causal) {
+      const auto positions = [&](const Tensor& of) {
+        return arange(of.size(-2), {.dtype = DType::i32, .device = of.device()});
+      };
+      scores =
+          masked_fill(scores, positions(heads.k) > positions(heads.q).unsqueeze(1), -kInfinity);
+    }
+    const Tensor weights = dropout(weights_of(scores), dropout_, is_training());
+    const Tensor output = from_heads(matmul(weights, heads.v));
+    called({query, key, value}, {output});
+    return {output, average ? weights.mean(-3) : weights};
+  });
 }
 
 }  // namespace volta::nn

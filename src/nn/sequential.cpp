@@ -7,6 +7,13 @@
 
 namespace volta::nn {
 
+const detail::AnyModule& detail::module_at(const char* list, const std::vector<AnyModule>& modules,
+                                           std::size_t position) {
+  if (position < modules.size()) return modules[position];
+  throw ArgumentError(
+      fmt::format("{}: there is no module {} among {}", list, position, modules.size()));
+}
+
 Sequential::Sequential() : modules_(std::make_shared<std::vector<detail::AnyModule>>()) {}
 
 Sequential::Sequential(std::initializer_list<Item> items) : Sequential() {
@@ -14,17 +21,13 @@ Sequential::Sequential(std::initializer_list<Item> items) : Sequential() {
 }
 
 Sequential& Sequential::append(const Item& item) {
-  add(item.name.empty() ? std::to_string(size()) : item.name, *item.module);
+  add(item.name.empty() ? std::to_string(size()) : item.name, item.module);
   modules_->push_back(item.module);
   return *this;
 }
 
 Module& Sequential::operator[](std::size_t position) const {
-  if (position >= size()) {
-    throw ArgumentError(
-        fmt::format("Sequential: there is no module {} among {}", position, size()));
-  }
-  return *(*modules_)[position];
+  return *detail::module_at("Sequential", *modules_, position);
 }
 
 Tensor Sequential::forward(const Tensor& x) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <ostream>
 #include <regex>
+#include <set>
 #include <typeinfo>
 
 #include <fmt/format.h>
@@ -48,8 +49,10 @@ std::string grouped(std::int64_t number) {
 class Module::Watch {
  public:
   struct Calls {
+    std::string kind;  // of the module called
     std::vector<Shape> outputs;
     std::int64_t operations = 0;
+    std::int64_t parameters = 0;
   };
 
   // What the module holds is given, even where it was not computed yet.
@@ -62,8 +65,11 @@ class Module::Watch {
 
   static Watch* current() { return current_; }
 
-  void called(const State* state, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-    Calls& calls = calls_[state];
+  void called(const Module& module, std::span<const Tensor> inputs,
+              std::span<const Tensor> outputs) {
+    Calls& calls = calls_[module.state_.get()];
+    calls.kind = module.kind();
+    calls.parameters = module.state_->parameter_count();
     calls.outputs.clear();
     for (const Tensor& output : outputs) calls.outputs.push_back(output.shape());
     const std::size_t held = given_.size();
@@ -75,6 +81,15 @@ class Module::Watch {
     const auto found = calls_.find(state);
     return found == calls_.end() ? nullptr : &found->second;
   }
+  // Modules with parameters that were called, but are not among the known ones.
+  std::vector<std::string> strays(const std::set<const State*>& known) const {
+    std::vector<std::string> kinds;
+    for (const auto& [state, calls] : calls_) {
+      if (calls.parameters > 0 && !known.contains(state)) kinds.push_back(calls.kind);
+    }
+    std::sort(kinds.begin(), kinds.end());
+    return kinds;
+  }
 
  private:
   static thread_local Watch* current_;
@@ -84,27 +99,23 @@ class Module::Watch {
 };
 thread_local Module::Watch* Module::Watch::current_ = nullptr;
 
-Tensor Module::operator()(const Tensor& x) {
-  Watch* watch = Watch::current();
-  if (!watch) return forward(x);
-  Tensor y = forward(x);
-  watch->called(state_.get(), std::span(&x, 1), std::span(&y, 1));
-  return y;
+Tensor Module::operator()(const Tensor& x, Place place) {
+  return call(place, [&] {
+    Tensor y = forward(x);
+    if (Watch* watch = Watch::current()) watch->called(*this, std::span(&x, 1), std::span(&y, 1));
+    return y;
+  });
 }
 
 void Module::called(std::initializer_list<Tensor> inputs,
                     std::initializer_list<Tensor> outputs) const {
   if (Watch* watch = Watch::current()) {
-    watch->called(state_.get(), std::span(inputs.begin(), inputs.size()),
+    watch->called(*this, std::span(inputs.begin(), inputs.size()),
                   std::span(outputs.begin(), outputs.size()));
   }
 }
 
-std::string Module::kind() const {
-  const std::type_info& type = typeid(*this);
-  // A handle that named_modules() or apply() made knows its class if it was added as a child.
-  return class_name(type == typeid(Module) && state_->type ? *state_->type : type);
-}
+std::string Module::kind() const { return class_name(typeid(*this)); }
 
 Summary Module::summary(const Shape& input, SummaryOptions options) {
   return summary([&] {
@@ -137,33 +148,33 @@ Summary Module::summary(const std::function<void()>& call) {
 
   Summary result;
   std::set<const State*> seen;
-  const auto visit = [&](const auto& self, const detail::Shared<State>& state,
-                         const std::string& name, int depth) -> void {
-    if (!seen.insert(state.get()).second) return;
+  const auto visit = [&](const auto& self, const Module& module, const std::string& name,
+                         int depth) -> void {
+    State* state = module.state_.get();
+    if (!seen.insert(state).second) return;
     Summary::Row row;
     row.name = name;
-    row.kind = depth == 0 ? kind() : Module(state).kind();
+    row.kind = module.kind();
     row.depth = depth;
-    if (const Watch::Calls* calls = watch.find(state.get())) {
+    if (const Watch::Calls* calls = watch.find(state)) {
       row.outputs = calls->outputs;
       row.operations = calls->operations;
     }
-    for (const auto& leaf : State::unique(state->parameter_leaves())) {
-      row.parameters += leaf.tensor->numel();
-    }
+    row.parameters = state->parameter_count();
     const std::size_t position = result.rows.size();
     result.rows.push_back(std::move(row));
     std::int64_t below = 0;
     for (const auto& child : state->children) {
       const std::size_t first = result.rows.size();
-      self(self, child.value, name.empty() ? child.name : name + "." + child.name, depth + 1);
+      self(self, *child.module, name.empty() ? child.name : name + "." + child.name, depth + 1);
       if (first < result.rows.size()) below += result.rows[first].operations;
     }
     // A list of modules is not called itself.
     Summary::Row& own = result.rows[position];
     if (own.outputs.empty()) own.operations = below;
   };
-  visit(visit, state_, "", 0);
+  visit(visit, *this, "", 0);
+  result.strays = watch.strays(seen);
 
   for (const auto& leaf : State::unique(state_->parameter_leaves())) {
     result.parameters += leaf.tensor->numel();
@@ -206,10 +217,16 @@ std::string to_string(const Summary& summary) {
                         width[1], line.parameters, width[2], line.operations, width[3]);
     if (i == 0) text += rule + "\n";
   }
-  return text + rule + "\n" +
-         fmt::format("{} parameters, {} of them trained; {:.1f} MB with buffers; {} operations\n",
-                     grouped(summary.parameters), grouped(summary.trainable),
-                     static_cast<double>(summary.bytes) / 1e6, grouped(summary.operations));
+  text += rule + "\n" +
+          fmt::format("{} parameters, {} of them trained; {:.1f} MB with buffers; {} operations\n",
+                      grouped(summary.parameters), grouped(summary.trainable),
+                      static_cast<double>(summary.bytes) / 1e6, grouped(summary.operations));
+  if (!summary.strays.empty()) {
+    text += fmt::format(
+        "called, but never added to a module, so neither trained, moved nor saved with it: {}\n",
+        fmt::join(summary.strays, ", "));
+  }
+  return text;
 }
 
 std::ostream& operator<<(std::ostream& out, const Summary& summary) {

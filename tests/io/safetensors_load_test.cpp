@@ -311,13 +311,15 @@ TEST_F(Files, WhatFitsOneShardIsOneFile) {
 TEST_F(Files, AFolderHasOneModel) {
   EXPECT_EQ(problem_of([&] { load(folder_.string()); }),
             folder_.string() +
-                ": no model.safetensors in the folder, and 0 others: name the file to read");
+                ": neither model.safetensors nor pytorch_model.bin is in the folder, and 0 others: "
+                "name the file to read");
   save(five_tensors(), path("a.safetensors"));
   expect_equal(five_tensors(), load(folder_.string()));
   save(five_tensors(), path("b.safetensors"));
   EXPECT_EQ(problem_of([&] { load(folder_.string()); }),
             folder_.string() +
-                ": no model.safetensors in the folder, and 2 others: name the file to read");
+                ": neither model.safetensors nor pytorch_model.bin is in the folder, and 2 others: "
+                "name the file to read");
 }
 
 TEST_F(Files, BadIndicesAreNamed) {

@@ -133,7 +133,7 @@ TEST(Module, ListIsIndexedAndIterated) {
   EXPECT_EQ(list.size(), 2u);
   EXPECT_EQ(list[1].weight->shape(), (Shape{4, 3}));
   EXPECT_EQ(list.named_parameters()[2].first, "1.weight");
-  EXPECT_THROW(list[2], std::out_of_range);
+  EXPECT_THROW(list[2], ArgumentError);
 }
 
 TEST(Module, BuffersKeepTheirShape) {

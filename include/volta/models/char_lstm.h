@@ -30,7 +30,7 @@ class VOLTA_API CharLSTM : public nn::Module {
     nn::LSTMState state;
   };
   // Goes on from the state that the text before left, or without one from the start.
-  Output operator()(const Tensor& ids, const nn::LSTMState& state);
+  Output operator()(const Tensor& ids, const nn::LSTMState& state, Place place = Place::here());
   using nn::Module::operator();
 
   nn::Embedding encoder;

@@ -57,7 +57,8 @@ class VOLTA_API GPT2Attention : public nn::Module {
   GPT2Attention(const GPT2Config& config, GPT2Options options);
   Tensor forward(const Tensor& x) override;
   // Of tokens that come after those in the cache.
-  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer);
+  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer,
+                    Place place = Place::here());
   using nn::Module::operator();
 
   Conv1D c_attn, c_proj;
@@ -88,7 +89,8 @@ class VOLTA_API GPT2Block : public nn::Module {
  public:
   GPT2Block(const GPT2Config& config, GPT2Options options);
   Tensor forward(const Tensor& x) override;
-  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer);
+  Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer,
+                    Place place = Place::here());
   using nn::Module::operator();
 
   nn::LayerNorm ln_1;
@@ -101,7 +103,7 @@ class VOLTA_API GPT2Transformer : public nn::Module {
  public:
   GPT2Transformer(const GPT2Config& config, GPT2Options options);
   Tensor forward(const Tensor& ids) override;  // [batch, length] -> [batch, length, n_embd]
-  Tensor operator()(const Tensor& ids, nn::KVCache& cache);
+  Tensor operator()(const Tensor& ids, nn::KVCache& cache, Place place = Place::here());
   using nn::Module::operator();
 
   nn::Embedding wte, wpe;
@@ -119,8 +121,8 @@ class VOLTA_API GPT2 : public nn::Module {
   // Weights start normal with deviation initializer_range, those of projections back into the
   // residual stream divided by sqrt(2 n_layer).
   explicit GPT2(const GPT2Config& config = {}, GPT2Options options = {});
-  // A folder with config.json and model.safetensors (or its index), or the path of the latter. In
-  // eval mode.
+  // A folder with config.json and a file that load() finds there (model.safetensors,
+  // pytorch_model.bin), or the path of the latter. In eval mode.
   static GPT2 from_pretrained(const std::string& path, GPT2Options options = {});
   // Keys with or without "transformer."; masks among them (attn.bias, attn.masked_bias) are left
   // out; a tied lm_head is wte, whatever the state has. Otherwise strict, as load_state_dict.

@@ -27,7 +27,7 @@ class VOLTA_API VAE : public nn::Module {
     Code code;
   };
   // Axes after the first are flattened. In training the code is drawn, in eval mode it is the mean.
-  Output operator()(const Tensor& x);
+  Output operator()(const Tensor& x, Place place = Place::here());
   Tensor forward(const Tensor& x) override;  // the reconstruction, in [0, 1]
 
   Code encode(const Tensor& x);

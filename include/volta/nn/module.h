@@ -13,10 +13,13 @@
 
 #include "volta/device.h"
 #include "volta/dtype.h"
+#include "volta/error.h"
 #include "volta/io.h"
 #include "volta/nn/parameter.h"
 #include "volta/nn/shared.h"
 #include "volta/nn/summary.h"
+#include "volta/place.h"
+#include "volta/place_scope.h"
 #include "volta/tensor.h"
 
 namespace volta::nn {
@@ -34,20 +37,55 @@ struct LoadReport {
   bool complete() const { return missing.empty() && unexpected.empty() && wrong_shape.empty(); }
 };
 
+class Module;
+
+namespace detail {
+
+// A module of any class, kept by value.
+class AnyModule {
+ public:
+  template <std::derived_from<Module> M>
+  explicit AnyModule(const M& module)
+    requires std::copy_constructible<M>  // modules are handles: what cannot be copied is shared
+      : module_(std::make_shared<M>(module)), copy_([](const Module& other) {
+          return std::shared_ptr<Module>(std::make_shared<M>(static_cast<const M&>(other)));
+        }) {}
+  AnyModule(const AnyModule& other)
+      : module_(Cloning::current() ? other.copy_(*other.module_) : other.module_),
+        copy_(other.copy_) {}
+  AnyModule(AnyModule&& other) noexcept = default;
+  AnyModule& operator=(AnyModule other) noexcept {
+    module_ = std::move(other.module_);
+    copy_ = other.copy_;
+    return *this;
+  }
+  ~AnyModule() = default;
+
+  Module& operator*() const { return *module_; }
+  Module* operator->() const { return module_.get(); }
+  const std::shared_ptr<Module>& pointer() const { return module_; }
+
+ private:
+  std::shared_ptr<Module> module_;
+  std::shared_ptr<Module> (*copy_)(const Module&);
+};
+
+}  // namespace detail
+
 // A shared handle: copies have the same parameters, buffers, children and mode. A module of one's
 // own derives from Module, keeps its layers as members and adds each under a name in its
 // constructor. Tensors it keeps besides parameters and buffers are not saved, moved or cloned.
 class VOLTA_API Module {
  public:
   Module();
-  Module(const Module& other);
   Module& operator=(const Module&) =
       delete;  // would leave the parent with the old one: use replace
   virtual ~Module();
 
   // Layers with other arguments define operator() instead.
   virtual Tensor forward(const Tensor& x);
-  Tensor operator()(const Tensor& x);
+  // Errors tell which layer below it they come from.
+  Tensor operator()(const Tensor& x, Place place = Place::here());
 
   // The name of its class, without those of Volta's namespaces: "Linear", "Sequential".
   std::string kind() const;
@@ -57,8 +95,9 @@ class VOLTA_API Module {
   std::vector<Tensor> parameters() const;
   std::vector<std::pair<std::string, Tensor>> named_parameters() const;
   std::vector<std::pair<std::string, Tensor>> named_buffers() const;
-  // Itself first, as "". They are handles to what the modules hold, without their forward passes.
-  std::vector<std::pair<std::string, Module>> named_modules() const;
+  // Itself first, as "", and only as long as it lives. Each is of its class: dynamic_cast finds
+  // out.
+  std::vector<std::pair<std::string, std::shared_ptr<Module>>> named_modules();
   // Calls `visit` for every module in it, children before their parents, once each.
   void apply(const std::function<void(Module&)>& visit);
   // Names, output shapes, parameters and operations of its layers for an input of that shape, as in
@@ -89,7 +128,13 @@ class VOLTA_API Module {
   Device device() const;
 
  protected:
-  void add(std::string name, const Module& child);
+  Module(const Module& other);  // of whole classes only: a Module alone has no forward pass
+
+  template <std::derived_from<Module> M>
+  void add(std::string name, const M& child) {
+    add(std::move(name), detail::AnyModule(child));
+  }
+  void add(std::string name, const detail::AnyModule& child);
   // The tensor is made to require a gradient.
   Parameter add_parameter(std::string name, Tensor value);
   // Saved and moved with the module, but not trained.
@@ -98,19 +143,46 @@ class VOLTA_API Module {
   template <std::derived_from<Module> M>
   void replace(std::string_view name, M& member, const std::type_identity_t<M>& child) {
     M copy(child);  // `child` may be part of `member`
-    replace_child(name, member, copy);
+    replace_child(name, member, detail::AnyModule(copy));
     std::destroy_at(&member);
     std::construct_at(&member, std::move(copy));
   }
 
-  // For a layer with an operator() of its own: tells a summary in progress of a call.
+  // For a layer with an operator() of its own: runs its body as operator()(x) runs forward(). What
+  // it records is told as recorded at `place`.
+  template <class Body>
+  auto call(Place place, const Body& body) const {
+    const Call call(*this, place);
+    try {
+      return body();
+    } catch (Error& error) {
+      call.add_path(error);
+      throw;
+    }
+  }
+  // For the same: tells a summary in progress of a call.
   void called(std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs) const;
 
  private:
   struct State;
   class Watch;
-  explicit Module(detail::Shared<State> state);
-  void replace_child(std::string_view name, const Module& member, const Module& child);
+  // A call in progress.
+  class VOLTA_API Call {
+   public:
+    Call(const Module& module, Place place);
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    ~Call();
+    // Tells in an error which of the modules below the outermost one threw it.
+    void add_path(Error& error) const;
+
+   private:
+    struct Calls;
+    const Module& module_;
+    const PlaceScope place_;
+    const int exceptions_;
+  };
+  void replace_child(std::string_view name, const Module& member, const detail::AnyModule& child);
 
   detail::Shared<State> state_;
 };

@@ -47,13 +47,14 @@ class VOLTA_API MultiheadAttention : public Module {
 
   using Module::operator();
   Tensor forward(const Tensor& x) override;  // of x among itself
-  Tensor operator()(const Tensor& x, const AttendOptions& options);
+  Tensor operator()(const Tensor& x, const AttendOptions& options, Place place = Place::here());
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                    const AttendOptions& options = {});
+                    const AttendOptions& options = {}, Place place = Place::here());
   // Also the weights, in memory that grows with queries times keys; where dropout is active, those
   // that were applied.
   AttendedWithWeights with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
-                                   const AttendOptions& options = {}, bool average = true);
+                                   const AttendOptions& options = {}, bool average = true,
+                                   Place place = Place::here());
 
   Parameter in_proj_weight;  // [3 embed_dim, embed_dim]: of queries, keys, values
   Parameter q_proj_weight, k_proj_weight, v_proj_weight;  // instead, with kdim or vdim

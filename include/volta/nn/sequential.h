@@ -14,34 +14,9 @@
 namespace volta::nn {
 
 namespace detail {
-
-// A module of any class, kept by value.
-class AnyModule {
- public:
-  template <std::derived_from<Module> M>
-  explicit AnyModule(const M& module)
-      : module_(std::make_shared<M>(module)), copy_([](const Module& other) {
-          return std::shared_ptr<Module>(std::make_shared<M>(static_cast<const M&>(other)));
-        }) {}
-  AnyModule(const AnyModule& other)
-      : module_(Cloning::current() ? other.copy_(*other.module_) : other.module_),
-        copy_(other.copy_) {}
-  AnyModule(AnyModule&& other) noexcept = default;
-  AnyModule& operator=(AnyModule other) noexcept {
-    module_ = std::move(other.module_);
-    copy_ = other.copy_;
-    return *this;
-  }
-  ~AnyModule() = default;
-
-  Module& operator*() const { return *module_; }
-  Module* operator->() const { return module_.get(); }
-
- private:
-  std::shared_ptr<Module> module_;
-  std::shared_ptr<Module> (*copy_)(const Module&);
-};
-
+// Throws ArgumentError, naming the class of the list, past the end.
+VOLTA_API const AnyModule& module_at(const char* list, const std::vector<AnyModule>& modules,
+                                     std::size_t position);
 }  // namespace detail
 
 // Modules one after the other.
@@ -81,28 +56,60 @@ class VOLTA_API Sequential : public Module {
   detail::Shared<std::vector<detail::AnyModule>> modules_;
 };
 
-// Modules of one class under their positions, called by whoever holds the list.
+// Modules under their positions, of class M or derived from it, called by whoever holds the list.
 template <std::derived_from<Module> M>
 class ModuleList : public Module {
  public:
-  ModuleList() : modules_(std::make_shared<std::vector<M>>()) {}
-  ModuleList(std::initializer_list<M> modules) : ModuleList() {
-    for (const M& module : modules) append(module);
+  // One module of the list.
+  struct Item {
+    template <std::derived_from<M> D>
+    Item(const D& m) : module(m) {}  // NOLINT: implicit on purpose
+    detail::AnyModule module;
+  };
+  class Iterator {
+   public:
+    using value_type = M;
+    using difference_type = std::ptrdiff_t;
+    Iterator() = default;
+    explicit Iterator(std::vector<detail::AnyModule>::const_iterator at) : at_(at) {}
+    M& operator*() const { return static_cast<M&>(**at_); }
+    M* operator->() const { return &**this; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    Iterator operator++(int) { return Iterator(at_++); }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    std::vector<detail::AnyModule>::const_iterator at_;
+  };
+
+  ModuleList() : modules_(std::make_shared<std::vector<detail::AnyModule>>()) {}
+  ModuleList(std::initializer_list<Item> items) : ModuleList() {
+    for (const Item& item : items) append(item);
   }
 
-  ModuleList& append(const M& module) {
-    add(std::to_string(size()), module);
-    modules_->push_back(module);
-    return *this;
+  template <std::derived_from<M> D>
+  ModuleList& append(const D& module) {
+    return append(Item(module));
   }
 
   std::size_t size() const { return modules_->size(); }
-  M& operator[](std::size_t position) const { return modules_->at(position); }
-  auto begin() const { return modules_->begin(); }
-  auto end() const { return modules_->end(); }
+  M& operator[](std::size_t position) const {  // throws ArgumentError past the end
+    return static_cast<M&>(*detail::module_at("ModuleList", *modules_, position));
+  }
+  Iterator begin() const { return Iterator(modules_->begin()); }
+  Iterator end() const { return Iterator(modules_->end()); }
 
  private:
-  detail::Shared<std::vector<M>> modules_;
+  ModuleList& append(const Item& item) {
+    add(std::to_string(size()), item.module);
+    modules_->push_back(item.module);
+    return *this;
+  }
+
+  detail::Shared<std::vector<detail::AnyModule>> modules_;
 };
 
 }  // namespace volta::nn

@@ -59,6 +59,7 @@ class Shared {
   ~Shared() = default;
 
   T* get() const { return part_.get(); }
+  const std::shared_ptr<T>& share() const { return part_; }
   T& operator*() const { return *part_; }
   T* operator->() const { return part_.get(); }
   explicit operator bool() const { return part_ != nullptr; }

@@ -29,6 +29,8 @@ struct VOLTA_API Summary {
   std::int64_t trainable = 0;  // of them
   std::int64_t bytes = 0;      // of parameters and buffers
   std::int64_t operations = 0;
+  // Classes of modules with parameters that were called but never added: forgotten ones.
+  std::vector<std::string> strays;
 };
 VOLTA_API std::ostream& operator<<(std::ostream& out, const Summary& summary);
 VOLTA_API std::string to_string(const Summary& summary);

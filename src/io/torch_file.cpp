@@ -1,0 +1,454 @@
+// PyTorch's checkpoints: which objects of the pickle are tensors, and where in the archive they
+// lie. Whatever the file says is checked here, and what it makes us allocate is bounded by its
+// size.
+#include "io/torch_file.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/upload.h"
+#include "io/json.h"
+#include "io/pickle.h"
+#include "io/torch_names.h"
+#include "io/zip.h"
+#include "volta/creation.h"
+#include "volta/error.h"
+
+namespace volta::io {
+namespace {
+
+constexpr std::string_view kZipStart = "PK\3\4";
+constexpr std::string_view kOldMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+constexpr std::string_view kPickle = "data.pkl";
+constexpr std::string_view kBareName = "tensor";  // of a file that is one tensor
+
+constexpr std::uint64_t kMaxPickle = 100'000'000;
+constexpr std::size_t kMaxKey = 256;   // of a storage: PyTorch's are numbers
+constexpr std::size_t kMaxDepth = 64;  // of dicts and lists within each other
+// Copies and names may take so many times the file, and a little: a view may repeat few elements.
+constexpr std::uint64_t kMaxGrowth = 8, kFreeBytes = 16 << 20;
+
+constexpr std::string_view kSafetensorsHint =
+    "or convert it to safetensors: safetensors.torch.save_file(model.state_dict(), path)";
+
+// An entry of the archive that tensors lie in.
+struct Storage {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+  bool bools_checked = false;
+};
+
+// What the pickle says of a storage.
+struct StorageId {
+  std::string_view type, key;
+  std::int64_t elements;
+};
+
+struct FoundTensor {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<std::int64_t> strides;
+  bool contiguous = true;
+  const std::byte* data = nullptr;
+  std::shared_ptr<const void> owner;
+};
+
+class TorchFile {
+ public:
+  TorchFile(const std::shared_ptr<const platform::MappedFile>& file, const std::string& path)
+      : file_(file), path_(path), left_(kMaxGrowth * file->bytes().size() + kFreeBytes) {
+    for (ZipEntry& entry : read_zip(file->bytes(), path)) {
+      std::string name = entry.name;
+      entries_.emplace(std::move(name), std::move(entry));
+    }
+    for (const auto& [name, entry] : entries_) {
+      const std::size_t slash = name.find('/');
+      if (slash == std::string::npos || std::string_view(name).substr(slash + 1) != kPickle)
+        continue;
+      if (!prefix_.empty()) fail("two folders of the archive have a data.pkl");
+      prefix_ = name.substr(0, slash + 1);
+    }
+    if (prefix_.empty())
+      fail(
+          "a zip archive without a data.pkl is no file of torch.save; load_npz reads NumPy's "
+          "archives");
+    if (entries_.contains(prefix_ + "constants.pkl"))
+      fail(
+          fmt::format("a TorchScript archive has code: save its tensors alone, "
+                      "torch.save(torch.jit.load(path).state_dict(), path), {}",
+                      kSafetensorsHint));
+    if (const auto order = entries_.find(prefix_ + "byteorder"); order != entries_.end()) {
+      const Storage content = storage_of(order->second);
+      const std::string_view text(reinterpret_cast<const char*>(content.bytes.data()),
+                                  content.bytes.size());
+      if (text != "little")
+        fail("its byte order is not \"little\": save it again on a little-endian machine");
+    }
+  }
+
+  std::vector<FoundTensor> tensors(bool to_device) {
+    to_device_ = to_device;
+    const ZipEntry& entry = entries_.at(prefix_ + std::string(kPickle));
+    if (entry.size > kMaxPickle)
+      fail(fmt::format("a data.pkl of {} bytes exceeds the limit of {}", entry.size, kMaxPickle));
+    const Storage text = storage_of(entry);
+    visits_left_ = kMaxGrowth * text.bytes.size() + kMaxDepth;
+    const Pickle pickle(text.bytes, path_, [&](const std::string& global) { check(global); });
+    find(pickle.root());
+    return std::move(found_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw IoError(path_ + ": " + problem);
+  }
+  [[noreturn]] void fail_in(const std::string& name, const std::string& problem) const {
+    fail(fmt::format("tensor {}: {}", quoted(name), problem));
+  }
+
+  // A text of the pickle for a message: what of it is valid, and not all of a long one.
+  static std::string quoted(std::string_view text) {
+    const std::string_view start = text.substr(0, 256);
+    return json_quoted(start.substr(0, valid_utf8_prefix(start)));
+  }
+
+  void check(const std::string& global) const {
+    if (is_known_global(global)) return;
+    for (const auto& [name, problem] : kOtherTensors)
+      if (name == global) fail(fmt::format("{} ({})", problem, global));
+    fail(fmt::format(
+        "it has an object of Python's {}, and no code is run to read it: save the tensors alone, "
+        "torch.save(model.state_dict(), path), {}",
+        quoted(global), kSafetensorsHint));
+  }
+
+  // Before something is allocated for `what`.
+  void spend(std::uint64_t bytes, const char* what) {
+    if (bytes > left_)
+      fail(
+          fmt::format("{} would take more than {} times the file; save {{k: "
+                      "v.contiguous().clone() for k, v in state_dict.items()}}",
+                      what, kMaxGrowth));
+    left_ -= bytes;
+  }
+
+  // ---- Objects.
+  // A step on the way to one: a key of a dict, or an index of a list.
+  struct Part {
+    const PickleValue* key;  // null in a list
+    std::size_t index;
+  };
+
+  void find(const PickleValue& value) {
+    if (way_.size() > kMaxDepth)
+      fail(fmt::format("objects lie within each other more than {} deep, or within themselves",
+                       kMaxDepth));
+    if (visits_left_-- == 0) fail("objects occur in too many places");
+    if (const auto* dict = value.as<PickleValue::Dict>()) return find_in_dict(dict->items);
+    if (const PickleValues* items = value.items()) {
+      for (std::size_t i = 0; i < items->size(); ++i) {
+        way_.push_back({nullptr, i});
+        find(*(*items)[i]);
+        way_.pop_back();
+      }
+      return;
+    }
+    const auto* call = value.as<PickleValue::Call>();
+    if (call == nullptr) return;
+    const std::string_view function = call->function->global();
+    const PickleValues& arguments = call->arguments->as<PickleValue::Tuple>()->items;
+    if (function == kOrderedDict) {
+      if (!arguments.empty())
+        fail("an OrderedDict is made of other objects; save it with Python 3");
+      return find_in_dict(call->items);
+    }
+    add_tensor(function, arguments);
+  }
+
+  void find_in_dict(const PickleValues& items) {
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      way_.push_back({items[i], 0});
+      find(*items[i + 1]);
+      way_.pop_back();
+    }
+  }
+
+  std::string name_here() {
+    if (way_.empty()) return std::string(kBareName);
+    std::string name;
+    for (const Part& part : way_) {
+      std::string number;
+      std::string_view text;
+      if (part.key == nullptr) {
+        number = std::to_string(part.index);
+      } else if (const auto* integer = part.key->as<std::int64_t>()) {
+        number = std::to_string(*integer);
+      } else if (const auto* key = part.key->as<std::string_view>()) {
+        text = *key;
+      } else {
+        fail(fmt::format("a tensor after {} has a key that is neither a text nor an integer",
+                         quoted(name)));
+      }
+      if (text.data() == nullptr) text = number;
+      spend(text.size() + 1, "the names of its tensors");
+      if (&part != way_.data()) name += '.';
+      name += text;
+    }
+    if (valid_utf8_prefix(name) != name.size()) fail("the name of a tensor is not valid UTF-8");
+    return name;
+  }
+
+  // What the function would make of the arguments, if that is a tensor.
+  void add_tensor(std::string_view function, std::span<const PickleValue* const> arguments) {
+    // Wrappings of a tensor; its class and attributes are left out.
+    if (function == kParameter || function == kParameterWithState) {
+      if (arguments.empty()) fail("a parameter has no tensor");
+      const auto* inner = arguments[0]->as<PickleValue::Call>();
+      if (inner == nullptr) fail("a parameter has no tensor");
+      const std::string_view made_by = inner->function->global();
+      if (made_by != kTensor && made_by != kTensorOfBytes)
+        fail(fmt::format("parameter {}: it is made by {}", quoted(name_here()), quoted(made_by)));
+      return add_tensor(made_by, inner->arguments->as<PickleValue::Tuple>()->items);
+    }
+    if (function == kFromType) {
+      const auto* inner = arguments.size() == 4 ? arguments[2]->as<PickleValue::Tuple>() : nullptr;
+      const std::string_view made_by =
+          inner != nullptr ? arguments[0]->global() : std::string_view();
+      const bool plain = made_by == kTensor || made_by == kTensorOfBytes || made_by == kParameter;
+      if (!plain)
+        fail(fmt::format("tensor {}: it is of no kind that is known", quoted(name_here())));
+      return add_tensor(made_by, inner->items);
+    }
+    if (function != kTensor && function != kTensorOfBytes) return;
+
+    std::string name = name_here();
+    const bool typed = function == kTensor;
+    const std::size_t needed = typed ? 6 : 7;
+    if (arguments.size() < needed || arguments.size() > needed + 1)
+      fail_in(name, fmt::format("it is described by {} values", arguments.size()));
+    if (arguments.size() > needed) refuse_bits(name, *arguments[needed]);
+    const StorageId id = storage_id(name, *arguments[0]);
+    const TorchDType* dtype = nullptr;
+    for (const TorchDType& known : kTorchDTypes) {
+      const bool same = typed ? !known.storage.empty() && known.storage == id.type
+                              : known.name == arguments[6]->global();
+      if (same) dtype = &known;
+    }
+    if (dtype == nullptr) fail_in(name, "its dtype is not known");
+    if (!dtype->dtype)
+      fail_in(name, fmt::format("dtype {} is not supported: convert it before it is saved, "
+                                "x.to(torch.float32) or another of Volta's dtypes",
+                                dtype->name));
+    if (!typed && !contains_name(kUntyped, id.type))
+      fail_in(name, "its storage has a dtype of its own");
+    add_checked(std::move(name), *dtype->dtype, id, typed, arguments);
+  }
+
+  // Signs and conjugates that PyTorch would apply when values are read.
+  void refuse_bits(const std::string& name, const PickleValue& value) const {
+    const auto* bits = value.as<PickleValue::Dict>();
+    const bool none = value.as<PickleValue::None>() != nullptr;
+    if (!none && (bits == nullptr || !bits->items.empty()))
+      fail_in(name,
+              "it is a view of other signs than its storage: save x.resolve_neg() or "
+              "x.resolve_conj()");
+  }
+
+  StorageId storage_id(const std::string& name, const PickleValue& value) const {
+    const auto* outside = value.as<PickleValue::Persistent>();
+    const auto* id = outside != nullptr ? outside->id->as<PickleValue::Tuple>() : nullptr;
+    if (id == nullptr || id->items.size() != 5) fail_in(name, "it has no storage");
+    const auto* kind = id->items[0]->as<std::string_view>();
+    const auto* key = id->items[2]->as<std::string_view>();
+    const auto* elements = id->items[4]->as<std::int64_t>();
+    if (kind == nullptr || *kind != "storage" || key == nullptr || elements == nullptr ||
+        *elements < 0)
+      fail_in(name, "its storage is not described as torch.save does");
+    return {id->items[1]->global(), *key, *elements};
+  }
+
+  std::vector<std::int64_t> integers(const std::string& name, const char* what,
+                                     const PickleValue& value) const {
+    const PickleValues* items = value.items();
+    if (items == nullptr) fail_in(name, fmt::format("its {} are no tuple", what));
+    if (items->size() > static_cast<std::size_t>(kMaxRank))
+      fail_in(name, fmt::format("{} axes, at most {}", items->size(), kMaxRank));
+    std::vector<std::int64_t> numbers;
+    for (const PickleValue* item : *items) {
+      const auto* number = item->as<std::int64_t>();
+      if (number == nullptr || *number < 0)
+        fail_in(name, fmt::format("its {} must be integers from 0 to 2^63 - 1", what));
+      numbers.push_back(*number);
+    }
+    return numbers;
+  }
+
+  // ---- Memory.
+  // The entry's content; unpacked if it is deflated, which torch.save does not do.
+  Storage storage_of(const ZipEntry& entry) {
+    if (!entry.deflated) return {entry.data, file_};  // PyTorch's CRCs may be left out
+    spend(entry.size, "its entries, unpacked,");
+    const auto unpacked =
+        std::make_shared<const std::vector<std::byte>>(inflate_entry(entry, path_));
+    check_crc(entry, *unpacked, path_);
+    return {*unpacked, unpacked};
+  }
+
+  Storage& storage(const std::string& name, std::string_view key) {
+    const auto entry = key.size() <= kMaxKey ? entries_.find(fmt::format("{}data/{}", prefix_, key))
+                                             : entries_.end();
+    if (entry == entries_.end())
+      fail_in(name, fmt::format("its storage {} is not in the archive", quoted(key)));
+    const auto [found, is_new] = storages_.try_emplace(&entry->second);
+    if (is_new) found->second = storage_of(entry->second);
+    return found->second;
+  }
+
+  void add_checked(std::string name, DType dtype, const StorageId& id, bool typed,
+                   std::span<const PickleValue* const> arguments) {
+    const auto* offset = arguments[1]->as<std::int64_t>();
+    if (offset == nullptr || *offset < 0) fail_in(name, "its offset is no integer from 0 on");
+    const std::vector<std::int64_t> sizes = integers(name, "sizes", *arguments[2]);
+    std::vector<std::int64_t> strides = integers(name, "strides", *arguments[3]);
+    if (sizes.size() != strides.size())
+      fail_in(name, fmt::format("{} axes have {} strides", sizes.size(), strides.size()));
+
+    Storage& memory = storage(name, id.key);
+    const std::uint64_t size = size_of(dtype);
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(static_cast<std::uint64_t>(id.elements), typed ? size : 1, &bytes) ||
+        bytes != memory.bytes.size())
+      fail_in(name, fmt::format("its storage {} has {} bytes, which are not {} elements",
+                                quoted(id.key), memory.bytes.size(), id.elements));
+
+    FoundTensor tensor;
+    tensor.dtype = dtype;
+    tensor.shape = shape_of(name, sizes);
+    tensor.name = std::move(name);
+    std::uint64_t all = 0;
+    if (__builtin_mul_overflow(static_cast<std::uint64_t>(tensor.shape.numel()), size, &all) ||
+        all > (std::uint64_t{1} << 62))
+      fail_in(tensor.name, fmt::format("a tensor {} is too large", to_string(tensor.shape)));
+    if (tensor.shape.numel() > 0) {
+      const std::uint64_t last = last_element(*offset, sizes, strides);
+      if (last >= memory.bytes.size() / size)
+        fail_in(
+            tensor.name,
+            fmt::format("shape {} with strides [{}] at {} reaches past its storage of {} elements",
+                        to_string(tensor.shape), fmt::join(strides, ", "), *offset,
+                        memory.bytes.size() / size));
+      tensor.data = memory.bytes.data() + static_cast<std::uint64_t>(*offset) * size;
+    }
+    if (dtype == DType::boolean && !memory.bools_checked) {
+      if (std::ranges::any_of(memory.bytes, [](std::byte b) { return b > std::byte{1}; }))
+        fail_in(tensor.name, "a bool is neither 0 nor 1");
+      memory.bools_checked = true;
+    }
+
+    tensor.contiguous = tensor.shape.numel() == 0 || are_rows(sizes, strides);
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis)
+      if (sizes[axis] == 1) strides[axis] = 1;  // nothing walks it, so it may be any number
+    tensor.strides = std::move(strides);
+    tensor.owner = memory.owner;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % size == 0;
+    if (to_device_ || !tensor.contiguous || !aligned) spend(all, "its tensors, copied,");
+    spend(sizeof(FoundTensor), "its tensors");
+    found_.push_back(std::move(tensor));
+  }
+
+  // The largest number where it is larger.
+  static std::uint64_t last_element(std::int64_t offset, std::span<const std::int64_t> sizes,
+                                    std::span<const std::int64_t> strides) {
+    auto last = static_cast<std::uint64_t>(offset);
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+      std::uint64_t reach = 0;
+      if (__builtin_mul_overflow(static_cast<std::uint64_t>(sizes[axis] - 1),
+                                 static_cast<std::uint64_t>(strides[axis]), &reach) ||
+          __builtin_add_overflow(last, reach, &last))
+        return ~std::uint64_t{0};
+    }
+    return last;
+  }
+
+  Shape shape_of(const std::string& name, std::span<const std::int64_t> sizes) const {
+    try {
+      return Shape(sizes);
+    } catch (const ShapeError& error) {
+      fail_in(name, error.what());
+    }
+  }
+
+  static bool are_rows(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides) {
+    std::int64_t expected = 1;
+    for (std::size_t axis = sizes.size(); axis-- > 0;) {
+      if (sizes[axis] == 1) continue;
+      if (strides[axis] != expected) return false;
+      expected *= sizes[axis];
+    }
+    return true;
+  }
+
+  const std::shared_ptr<const platform::MappedFile>& file_;
+  const std::string& path_;
+  std::uint64_t left_;  // bytes that may yet be allocated
+  std::uint64_t visits_left_ = 0;
+  bool to_device_ = false;
+  std::string prefix_;  // the archive's folder
+  std::unordered_map<std::string, ZipEntry> entries_;
+  std::unordered_map<const ZipEntry*, Storage> storages_;
+  std::vector<Part> way_;
+  std::vector<FoundTensor> found_;
+};
+
+Tensor placed(const FoundTensor& tensor, Device device) {
+  BlobOptions options;
+  options.device = device;
+  if (!tensor.contiguous) options.strides = tensor.strides;
+  options.deleter = [owner = tensor.owner](void*) {};
+  return from_blob(tensor.data, tensor.shape, tensor.dtype, std::move(options));
+}
+
+}  // namespace
+
+bool is_torch_file(std::span<const std::byte> file) {
+  const std::string_view start(reinterpret_cast<const char*>(file.data()),
+                               std::min<std::size_t>(file.size(), 32));
+  // A safetensors file's header may have a length of these bytes; '{' is none of zip's methods.
+  if (start.starts_with(kZipStart)) return start.size() < 9 || start[8] != '{';
+  return start.starts_with('\x80') && start.find(kOldMagic) != std::string_view::npos;
+}
+
+void load_torch_file(const std::shared_ptr<const platform::MappedFile>& file,
+                     const std::string& path, Device device, StateDict& state) {
+  if (!std::string_view(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size())
+           .starts_with(kZipStart))
+    throw IoError(path +
+                  ": PyTorch's format from before version 1.6 is not read: save it again, "
+                  "torch.save(torch.load(path), path)");
+  const std::vector<FoundTensor> tensors = TorchFile(file, path).tensors(!device.is_cpu());
+  std::vector<graph::HostArray> arrays;
+  if (!device.is_cpu()) {
+    for (const FoundTensor& tensor : tensors)
+      if (tensor.contiguous) arrays.push_back({tensor.data, tensor.shape, tensor.dtype});
+  }
+  std::vector<Tensor> moved;
+  if (!arrays.empty()) moved = graph::upload_all("load", arrays, device);
+  auto next = moved.begin();
+  for (const FoundTensor& tensor : tensors) {
+    if (state.contains(tensor.name))
+      throw IoError(fmt::format("{}: two tensors are named {}", path, json_quoted(tensor.name)));
+    state.add(tensor.name,
+              tensor.contiguous && !device.is_cpu() ? *next++ : placed(tensor, device));
+  }
+}
+
+}  // namespace volta::io
