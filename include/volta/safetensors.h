@@ -18,13 +18,23 @@
 
 namespace volta {
 
+// What load() makes of a tensor's bytes.
+enum class TensorContent : std::uint8_t {
+  same,     // they are the elements
+  widened,  // elements of a dtype that Volta does not have become those of one that holds them all:
+            // I8, I16, U16 -> i32; U32, U64 -> i64; F8_E4M3, F8_E5M2 -> f32
+  unreadable  // an error: of all other dtypes Volta knows the bytes only
+};
+
 // One tensor of a file.
 struct TensorEntry {
   std::string name;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // of the tensor that load() makes; u8 for an unreadable one
   Shape shape;
   std::uint64_t offset = 0;  // of the first byte, from the start of the file
   std::uint64_t bytes = 0;
+  std::string stored = {};  // the dtype's name in the file: "F32", "I8"
+  TensorContent content = TensorContent::same;
 };
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
@@ -40,7 +50,8 @@ class VOLTA_API SafetensorsFile {
   const TensorEntry* find(std::string_view name) const;  // null when there is none
   const SafetensorsMetadata& metadata() const;
 
-  // The bytes of a tensor: little-endian, row-major, not necessarily aligned to the element size.
+  // The bytes of a tensor as stored: little-endian, row-major, not necessarily aligned to the
+  // element size.
   std::span<const std::byte> data(const TensorEntry& entry) const;
 
  private:

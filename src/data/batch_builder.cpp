@@ -5,6 +5,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,31 +19,31 @@
 namespace volta::data {
 namespace {
 
-// Throws the error in flight again, its message behind `where`; Volta's own keep their class.
+// Throws `error` with its message behind `where` if it is exactly an E: one derived from it has
+// more than a message.
+template <class E>
+void rethrow_if(const std::exception& error, const std::string& where) {
+  if (typeid(error) == typeid(E)) throw E(where + ": " + error.what());
+}
+
+// Throws the error in flight again: Volta's own with `where`, all others within a ForeignError.
 [[noreturn]] void rethrow_at(const std::string& where) {
-  const auto told = [&](const std::exception& error) { return where + ": " + error.what(); };
   try {
     throw;
-  } catch (const ShapeError& error) {
-    throw ShapeError(told(error));
-  } catch (const DTypeError& error) {
-    throw DTypeError(told(error));
-  } catch (const DeviceError& error) {
-    throw DeviceError(told(error));
-  } catch (const IndexError& error) {
-    throw IndexError(told(error));
-  } catch (const ArgumentError& error) {
-    throw ArgumentError(told(error));
-  } catch (const IoError& error) {
-    throw IoError(told(error));
-  } catch (const OutOfMemory& error) {
-    throw OutOfMemory(told(error));
-  } catch (const BackendError& error) {
-    throw BackendError(told(error));
   } catch (const std::exception& error) {
-    std::throw_with_nested(Error(told(error)));
+    rethrow_if<Error>(error, where);
+    rethrow_if<ShapeError>(error, where);
+    rethrow_if<DTypeError>(error, where);
+    rethrow_if<DeviceError>(error, where);
+    rethrow_if<IndexError>(error, where);
+    rethrow_if<ArgumentError>(error, where);
+    rethrow_if<NanError>(error, where);
+    rethrow_if<IoError>(error, where);
+    rethrow_if<OutOfMemory>(error, where);
+    rethrow_if<BackendError>(error, where);
+    throw ForeignError{std::current_exception(), where + ": " + error.what()};
   } catch (...) {
-    std::throw_with_nested(Error(where + ": an exception of unknown type"));
+    throw ForeignError{std::current_exception(), where + ": an exception of unknown type"};
   }
 }
 
@@ -112,56 +113,55 @@ Batch BatchBuilder::gathered(const ExampleLayout& layout,
   return {x.tensor, y.tensor};
 }
 
-Batch BatchBuilder::collated(std::span<const std::int64_t> indices, std::int64_t epoch) const {
-  std::vector<Example> examples;
-  examples.reserve(indices.size());
-  for (const std::int64_t index : indices) {
-    Random random(seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index));
-    manual_seed(random.next());
-    try {
-      examples.push_back(dataset_->get(index));
-    } catch (...) {
-      rethrow_at(fmt::format("DataLoader: example {}", index));
-    }
-  }
-  return options_.collate ? options_.collate(examples) : stack(examples, indices);
+// What an example draws depends on where it stands in the epoch too: one that a sampler chose twice
+// is not changed in the same way twice.
+Random BatchBuilder::random_of(const BatchPlace& place, std::size_t i) const {
+  return {seed_, static_cast<std::uint64_t>(place.epoch),
+          static_cast<std::uint64_t>(place.indices[i]),
+          static_cast<std::uint64_t>(place.first) + i};
 }
 
-Batch BatchBuilder::transformed(const Batch& batch, std::span<const std::int64_t> indices,
-                                std::int64_t epoch) const {
+Batch BatchBuilder::collated(const BatchPlace& place, std::int64_t& asked) const {
+  std::vector<Example> examples;
+  examples.reserve(place.indices.size());
+  for (std::size_t i = 0; i < place.indices.size(); ++i) {
+    asked = place.indices[i];
+    manual_seed(random_of(place, i).next());
+    examples.push_back(dataset_->get(asked));
+  }
+  asked = -1;
+  return options_.collate ? options_.collate(examples) : stack(examples, place.indices);
+}
+
+Batch BatchBuilder::transformed(const Batch& batch, const BatchPlace& place) const {
   std::vector<Random> random;
-  random.reserve(indices.size());
-  for (const std::int64_t index : indices)
-    random.emplace_back(seed_, static_cast<std::uint64_t>(epoch),
-                        static_cast<std::uint64_t>(index));
+  random.reserve(place.indices.size());
+  for (std::size_t i = 0; i < place.indices.size(); ++i) random.push_back(random_of(place, i));
+  // For one that draws from the thread's generator instead.
+  manual_seed(Random(seed_, static_cast<std::uint64_t>(place.epoch),
+                     static_cast<std::uint64_t>(place.first))
+                  .next());
   return options_.transform(batch, random);
 }
 
-Batch BatchBuilder::build(std::span<const std::int64_t> indices, std::int64_t epoch) const {
+Batch BatchBuilder::build(const BatchPlace& place) const {
+  std::int64_t asked = -1;
   try {
+    const GeneratorKept kept;
     std::optional<ExampleLayout> layout;
     if (!options_.collate) layout = dataset_->layout();
-    Batch batch;
-    if (layout) {
-      batch = gathered(*layout, indices);
-    } else {
-      const GeneratorKept kept;
-      batch = collated(indices, epoch);
-    }
-    if (options_.transform) batch = transformed(batch, indices, epoch);
+    Batch batch = layout ? gathered(*layout, place.indices) : collated(place, asked);
+    if (options_.transform) batch = transformed(batch, place);
     for (Tensor* field : {&batch.x, &batch.y}) {
       if (!field->defined()) continue;
       *field = field->to(options_.device);
       field->eval();
     }
     return batch;
-  } catch (const Error& error) {
-    if (std::string_view(error.what()).starts_with("DataLoader: example ")) throw;
-    rethrow_at(
-        fmt::format("DataLoader: batch of examples {} to {}", indices.front(), indices.back()));
   } catch (...) {
-    rethrow_at(
-        fmt::format("DataLoader: batch of examples {} to {}", indices.front(), indices.back()));
+    rethrow_at(asked >= 0 ? fmt::format("DataLoader: example {}", asked)
+                          : fmt::format("DataLoader: batch of examples {} to {}",
+                                        place.indices.front(), place.indices.back()));
   }
 }
 

@@ -1,12 +1,13 @@
 // A reader of CSV (RFC 4180): fields may be quoted, and then contain delimiters, line ends and
-// doubled quotes; lines end in LF or CRLF; empty lines are left out.
+// doubled quotes; lines end in LF, CRLF or CR; empty lines are left out.
 #include "volta/data/csv.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <optional>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -51,18 +52,24 @@ class Reader {
   }
 
  private:
-  bool at_line_end() const { return left_.front() == '\n' || left_.starts_with("\r\n"); }
+  static bool ends_line(char c) { return c == '\n' || c == '\r'; }
+  bool at_line_end() const { return ends_line(left_.front()); }
   void skip_line_end() {
-    left_.remove_prefix(left_.front() == '\r' ? 2 : 1);
+    left_.remove_prefix(left_.starts_with("\r\n") ? 2 : 1);
     ++line_;
+  }
+  static std::size_t lines_in(std::string_view text) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < text.size(); ++i)
+      count += text[i] == '\n' || (text[i] == '\r' && !text.substr(i).starts_with("\r\n"));
+    return count;
   }
 
   void read_field(std::string& field) {
     field.clear();
     if (left_.empty() || left_.front() != '"') {
       std::size_t end = 0;
-      while (end < left_.size() && left_[end] != delimiter_ && left_[end] != '\n' &&
-             !left_.substr(end).starts_with("\r\n")) {
+      while (end < left_.size() && left_[end] != delimiter_ && !ends_line(left_[end])) {
         if (left_[end] == '"') fail("a quote within a field that is not quoted");
         ++end;
       }
@@ -75,7 +82,7 @@ class Reader {
       const std::size_t quote = left_.find('"');
       if (quote == std::string_view::npos) fail("a quoted field does not end");
       const std::string_view part = left_.substr(0, quote);
-      line_ += static_cast<std::size_t>(std::count(part.begin(), part.end(), '\n'));
+      line_ += lines_in(part);
       field.append(part);
       left_.remove_prefix(quote + 1);
       if (!left_.starts_with('"')) break;
@@ -98,14 +105,43 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+// Whether a decimal number that is too small or too large is too small: the power of ten of its
+// first digit other than 0 tells.
+bool is_tiny(std::string_view number) {
+  const std::size_t e = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view digits = number.substr(0, e);
+  const std::size_t first = digits.find_first_of("123456789"),
+                    point = std::min(digits.find('.'), digits.size());
+  if (first == std::string_view::npos) return true;
+  if (e < number.size()) {
+    std::string_view power = number.substr(e + 1);
+    if (power.starts_with('+')) power.remove_prefix(1);
+    std::int64_t exponent = 0;
+    const auto [end, error] = std::from_chars(power.data(), power.data() + power.size(), exponent);
+    if (error != std::errc()) return power.starts_with('-');  // beyond 64 bits
+    return exponent + static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first) < 0;
+  }
+  return first > point;
+}
+
+enum class Reading : std::uint8_t { good, none, too_large };
+
+// What is too small for the type becomes 0, as in NumPy.
 template <class Number>
-std::optional<Number> number_in(std::string_view text) {
+Reading read_number(std::string_view text, Number& value) {
   text = trimmed(text);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return {};
-  return value;
+  if (end != text.data() + text.size() || error == std::errc::invalid_argument)
+    return Reading::none;
+  if (error == std::errc()) return Reading::good;
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (is_tiny(text)) {
+      value = std::copysign(Number{0}, text.starts_with('-') ? Number{-1} : Number{1});
+      return Reading::good;
+    }
+  }
+  return Reading::too_large;
 }
 
 // Values of one table, row after row.
@@ -175,16 +211,17 @@ class Table {
   template <class Number>
   Number number(const std::vector<std::string>& fields, std::size_t i) const {
     if (trimmed(fields[i]).empty()) missing(i);
-    const std::optional<Number> value = number_in<Number>(fields[i]);
-    if (!value) {
-      const std::string shown = fields[i].substr(0, 40);
-      reader_.fail(fmt::format("'{}' of '{}' is no {}", shown, names_[i],
-                               std::is_integral_v<Number> ? "integer" : "f32 number"));
+    Number value{};
+    const Reading reading = read_number(fields[i], value);
+    if (reading != Reading::good) {
+      reader_.fail(fmt::format("'{}' of '{}' is {} {}", fields[i].substr(0, 40), names_[i],
+                               reading == Reading::none ? "no" : "too large for an",
+                               std::is_integral_v<Number> ? "i64 integer" : "f32 number"));
     }
     if constexpr (std::is_floating_point_v<Number>) {
-      if (std::isnan(*value)) missing(i);
+      if (std::isnan(value)) missing(i);
     }
-    return *value;
+    return value;
   }
 
   std::int64_t class_number(std::string text) {

@@ -161,7 +161,7 @@ void Subset::gather(std::span<const std::int64_t> indices, std::byte* x, std::by
 }
 
 std::vector<Subset> random_split(const AnyDataset& dataset, const std::vector<std::int64_t>& sizes,
-                                 std::uint64_t seed) {
+                                 std::optional<std::uint64_t> seed) {
   std::int64_t left = dataset->size();
   for (const std::int64_t size : sizes) {
     if (size < 0 || size > left) left = -1;
@@ -174,7 +174,7 @@ std::vector<Subset> random_split(const AnyDataset& dataset, const std::vector<st
   }
   std::vector<std::int64_t> order(static_cast<std::size_t>(dataset->size()));
   std::iota(order.begin(), order.end(), 0);
-  Random random(seed);
+  Random random = seed ? Random(*seed) : Random::of_thread();
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
   std::vector<Subset> parts;
   auto begin = order.begin();
@@ -186,7 +186,7 @@ std::vector<Subset> random_split(const AnyDataset& dataset, const std::vector<st
 }
 
 std::vector<Subset> random_split(const AnyDataset& dataset, const std::vector<double>& fractions,
-                                 std::uint64_t seed) {
+                                 std::optional<std::uint64_t> seed) {
   const double all = std::accumulate(fractions.begin(), fractions.end(), 0.0);
   const bool sound = std::all_of(fractions.begin(), fractions.end(), [](double f) {
     return f >= 0 && f <= 1;  // not for NaN

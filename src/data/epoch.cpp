@@ -11,6 +11,7 @@
 
 #include "volta/data/random.h"
 #include "volta/error.h"
+#include "volta/log.h"
 
 namespace volta::data {
 
@@ -18,13 +19,16 @@ DataLoader::State::State(AnyDataset of, DataLoaderOptions with, std::uint64_t se
     : dataset(std::move(of)), options(std::move(with)), seed(seeded) {}
 
 std::int64_t DataLoader::State::size() const {
-  const std::int64_t examples = options.sampler ? options.sampler->size() : dataset->size();
-  return options.drop_last ? examples / options.batch_size
-                           : examples / options.batch_size + (examples % options.batch_size != 0);
+  const std::int64_t whole = examples() / options.batch_size;
+  return options.drop_last ? whole : whole + (examples() % options.batch_size != 0);
+}
+
+std::int64_t DataLoader::State::examples() const {
+  return options.sampler ? options.sampler->size() : dataset->size();
 }
 
 std::vector<std::int64_t> DataLoader::State::order(std::int64_t of_epoch) const {
-  const std::int64_t examples = dataset->size();
+  const std::int64_t count = dataset->size();
   if (options.sampler) {
     std::vector<std::int64_t> chosen = options.sampler->order(seed, of_epoch);
     if (static_cast<std::int64_t>(chosen.size()) != options.sampler->size()) {
@@ -32,14 +36,14 @@ std::vector<std::int64_t> DataLoader::State::order(std::int64_t of_epoch) const 
                                       chosen.size(), options.sampler->size()));
     }
     for (const std::int64_t index : chosen) {
-      if (index < 0 || index >= examples) {
+      if (index < 0 || index >= count) {
         throw ArgumentError(
-            fmt::format("DataLoader: the sampler gave index {} of {} examples", index, examples));
+            fmt::format("DataLoader: the sampler gave index {} of {} examples", index, count));
       }
     }
     return chosen;
   }
-  std::vector<std::int64_t> all(static_cast<std::size_t>(examples));
+  std::vector<std::int64_t> all(static_cast<std::size_t>(count));
   std::iota(all.begin(), all.end(), 0);
   if (options.shuffle) {
     Random random(seed, static_cast<std::uint64_t>(of_epoch));
@@ -84,7 +88,8 @@ Batch Epoch::built(std::int64_t number) const {
   const auto examples = static_cast<std::int64_t>(order_.size());
   const std::int64_t begin = number * loader_->options.batch_size,
                      end = std::min(begin + loader_->options.batch_size, examples);
-  return builder_.build({order_.data() + begin, static_cast<std::size_t>(end - begin)}, number_);
+  return builder_.build(
+      {number_, begin, {order_.data() + begin, static_cast<std::size_t>(end - begin)}});
 }
 
 void Epoch::work() noexcept {
@@ -143,14 +148,14 @@ std::optional<Batch> Epoch::next() {
     loader_->fresh = true;
     return std::nullopt;
   }
+  loader_->position = handed_ + 1;  // also if it fails
   Batch batch;
-  if (ring_.empty()) {
-    batch = built(handed_);
-    ++handed_;
-  } else {
-    batch = awaited();
+  try {
+    batch = ring_.empty() ? built(handed_++) : awaited();
+  } catch (const ForeignError& foreign) {
+    log(LogLevel::warning, foreign.told);
+    std::rethrow_exception(foreign.error);
   }
-  loader_->position = handed_;
   ++loader_->stats.batches;
   for (const Tensor* field : {&batch.x, &batch.y}) {
     if (!field->defined()) continue;

@@ -22,6 +22,7 @@ struct DataLoader::State {
   // Batches of an epoch.
   std::int64_t size() const;
   std::vector<std::int64_t> order(std::int64_t epoch) const;
+  std::int64_t examples() const;  // of an epoch
 
   AnyDataset dataset;
   DataLoaderOptions options;
@@ -40,7 +41,8 @@ class Epoch {
   Epoch(const Epoch&) = delete;
   Epoch& operator=(const Epoch&) = delete;
 
-  // The next batch; nothing at the end of the epoch. Throws what assembling it threw.
+  // The next batch; nothing at the end of the epoch. Throws what assembling it threw; that batch is
+  // then done with.
   std::optional<Batch> next();
 
  private:

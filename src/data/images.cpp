@@ -5,8 +5,10 @@
 #include <cctype>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "data/codecs/codecs.h"
 #include "data/host_tensor.h"
@@ -128,6 +130,35 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
+// The folder and all below it, through links too; one that leads back to a folder it is in ends
+// there, `above` being those.
+void add_folders(const fs::path& folder, std::vector<fs::path>& above,
+                 std::vector<std::string>& found) {
+  std::error_code error;
+  const fs::path real = fs::canonical(folder, error);
+  if (error) throw IoError(fmt::format("{}: cannot list: {}", folder.string(), error.message()));
+  if (std::find(above.begin(), above.end(), real) != above.end()) return;
+  above.push_back(real);
+  found.push_back(folder.string());
+  for (const fs::path& entry : sorted_entries(folder))
+    if (fs::is_directory(entry, error)) add_folders(entry, above, found);
+  above.pop_back();
+}
+
+// In the order of torchvision: by the text of the folder's path, then by name.
+std::vector<std::string> pictures_below(const fs::path& folder) {
+  std::vector<fs::path> above;
+  std::vector<std::string> folders, pictures;
+  add_folders(folder, above, folders);
+  std::sort(folders.begin(), folders.end());
+  std::error_code ignored;
+  for (const std::string& each : folders) {
+    for (const fs::path& file : sorted_entries(each))
+      if (is_picture(file) && fs::is_regular_file(file, ignored)) pictures.push_back(file.string());
+  }
+  return pictures;
+}
+
 }  // namespace
 
 Tensor parse_image(std::span<const std::byte> file, const std::string& name, ImageOptions options) {
@@ -158,22 +189,29 @@ struct ImageFolder::Storage {
   std::vector<File> files;
 };
 
-ImageFolder::ImageFolder(const std::string& folder, ImageOptions options) {
+ImageFolder::ImageFolder(const std::string& folder, ImageOptions options,
+                         ImageFolderOptions folder_options) {
   check(options);
   auto storage = std::make_shared<Storage>();
   storage->options = options;
+  std::vector<std::string> empty;
   std::error_code ignored;
   for (const fs::path& entry : sorted_entries(folder)) {
     if (!fs::is_directory(entry, ignored)) continue;
     const auto label = static_cast<std::int64_t>(storage->classes.size());
     storage->classes.push_back(entry.filename().string());
-    for (const fs::path& file : sorted_entries(entry)) {
-      if (is_picture(file) && fs::is_regular_file(file, ignored))
-        storage->files.push_back({file.string(), label});
-    }
+    std::vector<std::string> pictures = pictures_below(entry);
+    if (pictures.empty()) empty.push_back("'" + storage->classes.back() + "'");
+    for (std::string& picture : pictures) storage->files.push_back({std::move(picture), label});
   }
   if (storage->files.empty())
     throw IoError(folder + ": no subfolder has a .png, .jpg or .jpeg file");
+  if (!empty.empty() && !folder_options.allow_empty) {
+    throw IoError(
+        fmt::format("{}: no .png, .jpg or .jpeg file for the classes {}; {{.allow_empty = "
+                    "true}} allows that",
+                    folder, fmt::join(empty, ", ")));
+  }
   storage_ = std::move(storage);
 }
 

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,7 +13,6 @@
 #include "volta/creation.h"
 #include "volta/data/random.h"
 #include "volta/error.h"
-#include "volta/generator.h"
 
 namespace volta::data {
 namespace {
@@ -33,9 +33,20 @@ void check(const DataLoaderOptions& options) {
     throw ArgumentError("DataLoader: a sampler decides the order: shuffle must be false");
 }
 
-std::uint64_t thread_seed() {
-  const GeneratorState state = Generator().state();
-  return Random(state.seed, state.offset).next();
+// What decides the order of examples, as a number: one for each type of sampler.
+enum Order : std::int64_t { kInOrder = 0, kShuffled = 1 };
+
+std::int64_t order_of(const DataLoaderOptions& options) {
+  if (!options.sampler) return options.shuffle ? kShuffled : kInOrder;
+  std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a: the same in every process
+  const Sampler& sampler = *options.sampler;
+  for (const char* c = typeid(sampler).name(); *c != 0; ++c)
+    hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001B3u;
+  return std::bit_cast<std::int64_t>(hash | std::uint64_t{1} << 63);
+}
+
+std::string order_text(std::int64_t order) {
+  return order == kInOrder ? "the dataset's" : order == kShuffled ? "shuffled" : "a sampler's";
 }
 
 Tensor saved(std::int64_t number) {
@@ -56,8 +67,9 @@ class SavedNumbers {
     return found->item<std::int64_t>();
   }
   void require(bool good, const std::string& problem) {
-    if (!good && problems_.empty()) complain(problem);  // else a consequence of the others
+    if (!good) complain(problem);
   }
+  bool sound() const { return problems_.empty(); }
   void throw_problems() {
     if (state_.size() > wanted_ && problems_.empty()) complain("it has other entries");
     if (problems_.empty()) return;
@@ -80,7 +92,7 @@ class SavedNumbers {
 
 DataLoader::DataLoader(AnyDataset dataset, DataLoaderOptions options) {
   check(options);
-  const std::uint64_t seed = options.seed.value_or(thread_seed());
+  const std::uint64_t seed = options.seed ? *options.seed : Random::of_thread().next();
   state_ = std::make_shared<State>(std::move(dataset), std::move(options), seed);
 }
 
@@ -125,7 +137,10 @@ StateDict DataLoader::state_dict() const {
   state.add("epoch", saved(state_->epoch + (whole ? 1 : 0)));
   state.add("position", saved(whole ? 0 : state_->position));
   state.add("examples", saved(state_->dataset->size()));
+  state.add("epoch_examples", saved(state_->examples()));
   state.add("batch_size", saved(state_->options.batch_size));
+  state.add("drop_last", saved(state_->options.drop_last));
+  state.add("order", saved(order_of(state_->options)));
   return state;
 }
 
@@ -133,18 +148,40 @@ void DataLoader::load_state_dict(const StateDict& state) {
   if (!state_->active.expired())
     throw ArgumentError("DataLoader: cannot load a state: a loop over this loader is under way");
   SavedNumbers numbers(state);
-  const std::int64_t seed = numbers.take("seed"), epoch = numbers.take("epoch"),
-                     position = numbers.take("position"), examples = numbers.take("examples"),
-                     batch_size = numbers.take("batch_size");
-  numbers.require(examples == state_->dataset->size(),
-                  fmt::format("it is of {} examples, not {}", examples, state_->dataset->size()));
-  numbers.require(
-      batch_size == state_->options.batch_size,
-      fmt::format("it is of batches of {}, not {}", batch_size, state_->options.batch_size));
-  numbers.require(epoch >= 0 && position >= 0 && position <= state_->size(),
-                  fmt::format("it stands at batch {} of epoch {}", position, epoch));
+  const auto seed = std::bit_cast<std::uint64_t>(numbers.take("seed"));
+  const std::int64_t epoch = numbers.take("epoch"), position = numbers.take("position"),
+                     examples = numbers.take("examples"),
+                     epoch_examples = numbers.take("epoch_examples"),
+                     batch_size = numbers.take("batch_size"), drop_last = numbers.take("drop_last"),
+                     order = numbers.take("order");
+  if (numbers.sound()) {
+    const DataLoaderOptions& options = state_->options;
+    numbers.require(examples == state_->dataset->size(),
+                    fmt::format("it is of {} examples, not {}", examples, state_->dataset->size()));
+    const std::int64_t own_order = order_of(options);
+    if (order < 0 && own_order < 0) {
+      numbers.require(order == own_order, "its sampler is of another type");
+    } else {
+      numbers.require(order == own_order, fmt::format("its order is {}, not {}", order_text(order),
+                                                      order_text(own_order)));
+    }
+    // Without samplers this is said above.
+    numbers.require(
+        (order >= 0 && own_order >= 0) || epoch_examples == state_->examples(),
+        fmt::format("an epoch of it has {} examples, not {}", epoch_examples, state_->examples()));
+    numbers.require(batch_size == options.batch_size,
+                    fmt::format("it is of batches of {}, not {}", batch_size, options.batch_size));
+    numbers.require(drop_last == std::int64_t{options.drop_last},
+                    fmt::format("its drop_last is {}, not {}", drop_last != 0, options.drop_last));
+    numbers.require(!options.seed || *options.seed == seed,
+                    fmt::format("its seed is {}, not {}", seed, options.seed.value_or(0)));
+  }
+  if (numbers.sound()) {  // else it would be a consequence
+    numbers.require(epoch >= 0 && position >= 0 && position <= state_->size(),
+                    fmt::format("it stands at batch {} of epoch {}", position, epoch));
+  }
   numbers.throw_problems();
-  state_->seed = std::bit_cast<std::uint64_t>(seed);
+  state_->seed = seed;
   state_->epoch = epoch;
   state_->position = position;
   state_->fresh = true;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 #include <cstdint>
+#include <exception>
 #include <set>
 #include <string_view>
 
@@ -56,7 +57,7 @@ struct NamedPart {
 
 // The parts that were given, in the order they are saved and loaded. Generators live in `made`.
 std::vector<NamedPart> named_parts(const char* function, const CheckpointParts& parts,
-                                   std::vector<GeneratorPart>& made) {
+                                   bool with_thread_generator, std::vector<GeneratorPart>& made) {
   std::vector<NamedPart> result;
   const auto add = [&](std::string name, const StatefulRef& part) {
     if (part) result.push_back({std::move(name), part});
@@ -80,7 +81,7 @@ std::vector<NamedPart> named_parts(const char* function, const CheckpointParts& 
   made.reserve(parts.generators.size() + 1);  // references into it stay valid
   for (const auto& [name, generator] : parts.generators)
     add_named("generators", name, made.emplace_back(generator));
-  add("generator", made.emplace_back(Generator()));
+  if (with_thread_generator) add("generator", made.emplace_back(Generator()));
   return result;
 }
 
@@ -137,33 +138,83 @@ StateDict under(const StateDict& all, const std::string& prefix) {
   return result;
 }
 
+// What the exception in flight says.
+std::string message_in_flight() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
 // Loads all parts or none.
-void load_parts(const std::string& path, const std::vector<NamedPart>& parts, const StateDict& all,
-                const SafetensorsMetadata& metadata) {
-  struct Loaded {
+class PartLoader {
+ public:
+  void load(const NamedPart& named, const StateDict& state) {
+    Touched touched{&named, {}};
+    bool known = false;  // how it was before
+    try {
+      touched.before = named.part.state_dict();
+      known = true;
+      named.part.load_state_dict(state);
+      touched_.push_back(std::move(touched));
+    } catch (const Error& error) {  // it changed nothing
+      complain(named, error.what());
+    } catch (...) {
+      if (!foreign_) foreign_ = std::current_exception();
+      complain(named, message_in_flight());
+      if (known) touched_.push_back(std::move(touched));
+    }
+  }
+  void complain(const NamedPart& named, const std::string& problem) {
+    problems_ += fmt::format("\n{}: {}", named.name, problem);
+  }
+
+  // Unless all went well, gives every part its former state back and throws.
+  void finish(const std::string& path) {
+    if (problems_.empty()) return;
+    const char* outcome = "nothing was changed";
+    for (auto undone = touched_.rbegin(); undone != touched_.rend(); ++undone) {
+      try {
+        undone->part->part.load_state_dict(undone->before);
+      } catch (...) {
+        outcome = "not everything could be undone";
+        complain(*undone->part, "its former state could not be loaded: " + message_in_flight());
+      }
+    }
+    const ArgumentError error(
+        fmt::format("load_checkpoint: {} does not fit; {}{}", path, outcome, problems_));
+    if (!foreign_) throw error;
+    try {
+      std::rethrow_exception(foreign_);
+    } catch (...) {
+      std::throw_with_nested(error);
+    }
+  }
+
+ private:
+  struct Touched {
     const NamedPart* part;
     StateDict before;
   };
-  std::vector<Loaded> loaded;
-  std::string problems;
+  std::vector<Touched> touched_;
+  std::string problems_;
+  std::exception_ptr foreign_;  // the first that is none of Volta's
+};
+
+void load_parts(const std::string& path, const std::vector<NamedPart>& parts, const StateDict& all,
+                const SafetensorsMetadata& metadata) {
+  PartLoader loader;
   for (const NamedPart& named : parts) {
-    if (!metadata.contains(std::string(kPart) + named.name)) {
-      problems += fmt::format("\n{}: not in the checkpoint", named.name);
-      continue;
-    }
-    StateDict before = named.part.state_dict();
-    try {
-      named.part.load_state_dict(under(all, named.name + "."));
-      loaded.push_back({&named, std::move(before)});
-    } catch (const Error& error) {
-      problems += fmt::format("\n{}: {}", named.name, error.what());
+    if (metadata.contains(std::string(kPart) + named.name)) {
+      loader.load(named, under(all, named.name + "."));
+    } else {
+      loader.complain(named, "not in the checkpoint");
     }
   }
-  if (problems.empty()) return;
-  for (auto undone = loaded.rbegin(); undone != loaded.rend(); ++undone)
-    undone->part->part.load_state_dict(undone->before);
-  throw ArgumentError(
-      fmt::format("load_checkpoint: {} does not fit; nothing was changed{}", path, problems));
+  loader.finish(path);
 }
 
 }  // namespace
@@ -173,7 +224,7 @@ void save_checkpoint(const std::string& path, const CheckpointParts& parts,
   std::vector<GeneratorPart> generators;
   StateDict all;
   SaveOptions options;
-  for (const auto& [name, part] : named_parts("save_checkpoint", parts, generators)) {
+  for (const auto& [name, part] : named_parts("save_checkpoint", parts, true, generators)) {
     const StateDict state = part.state_dict();
     for (const auto& [key, tensor] : state) all.add(fmt::format("{}.{}", name, key), tensor);
     options.metadata.emplace(std::string(kPart) + name, fmt::format("{} tensors", state.size()));
@@ -191,7 +242,8 @@ void save_checkpoint(const std::string& path, const CheckpointParts& parts,
 
 CheckpointValues load_checkpoint(const std::string& path, const CheckpointParts& parts) {
   std::vector<GeneratorPart> generators;
-  const std::vector<NamedPart> named = named_parts("load_checkpoint", parts, generators);
+  const bool goes_on = parts.thread_generator.value_or(static_cast<bool>(parts.optimizer));
+  const std::vector<NamedPart> named = named_parts("load_checkpoint", parts, goes_on, generators);
   const SafetensorsFile file(path);
   const SafetensorsMetadata& metadata = file.metadata();
   check_format(path, metadata);

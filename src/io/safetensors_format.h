@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "volta/dtype.h"
+#include "volta/safetensors.h"
 
 namespace volta::io {
 
@@ -16,16 +17,41 @@ constexpr std::string_view safetensors_name(DType dtype) {
   return kSafetensorsNames[static_cast<int>(dtype)];
 }
 
-constexpr std::optional<DType> dtype_of_safetensors(std::string_view name) {
-  for (int i = 0; i < kDTypeCount; ++i)
-    if (kSafetensorsNames[i] == name) return static_cast<DType>(i);
+// A dtype of the format.
+struct StoredType {
+  std::string_view name;
+  std::uint64_t bits;  // of an element
+  DType dtype = DType::u8;
+  TensorContent content = TensorContent::unreadable;
+};
+
+// Those that Volta does not have.
+inline constexpr StoredType kOtherStoredTypes[] = {
+    {"I8", 8, DType::i32, TensorContent::widened},
+    {"I16", 16, DType::i32, TensorContent::widened},
+    {"U16", 16, DType::i32, TensorContent::widened},
+    {"U32", 32, DType::i64, TensorContent::widened},
+    {"U64", 64, DType::i64, TensorContent::widened},
+    {"F8_E4M3", 8, DType::f32, TensorContent::widened},
+    {"F8_E5M2", 8, DType::f32, TensorContent::widened},
+    {"F4", 4},
+    {"F6_E2M3", 6},
+    {"F6_E3M2", 6},
+    {"F8_E4M3FNUZ", 8},
+    {"F8_E5M2FNUZ", 8},
+    {"F8_E8M0", 8},
+    {"C64", 64}};
+
+constexpr std::optional<StoredType> stored_type(std::string_view name) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (kSafetensorsNames[i] == name)
+      return StoredType{name, 8 * size_of(dtype), dtype, TensorContent::same};
+  }
+  for (const StoredType& type : kOtherStoredTypes)
+    if (type.name == name) return type;
   return std::nullopt;
 }
-
-// Names of the format that stand for dtypes Volta does not have.
-inline constexpr std::string_view kOtherSafetensorsNames[] = {
-    "F4",      "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E4M3", "F8_E5M2FNUZ", "F8_E4M3FNUZ",
-    "F8_E8M0", "I8",      "U16",     "I16",     "U32",     "U64",         "C64"};
 
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;  // the reference reader's limit
 inline constexpr std::string_view kMetadataKey = "__metadata__";

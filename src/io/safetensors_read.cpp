@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 #include <unordered_map>
+#include <variant>
 
 #include "io/json.h"
 #include "io/safetensors_format.h"
@@ -76,9 +77,10 @@ class HeaderReader {
   }
 
   SafetensorsMetadata read_metadata(const io::JsonValue& value) const {
+    SafetensorsMetadata metadata;
+    if (std::holds_alternative<io::JsonValue::Null>(value.value)) return metadata;
     const auto* members = value.as_object();
     if (members == nullptr) fail("__metadata__ is not a JSON object");
-    SafetensorsMetadata metadata;
     for (const io::JsonMember& member : *members) {
       const std::string* text = member.value.as_string();
       if (text == nullptr)
@@ -93,15 +95,13 @@ class HeaderReader {
     const auto* fields = member.value.as_object();
     if (fields == nullptr) fail_in(name, "its description is not a JSON object");
     const io::JsonValue *dtype = nullptr, *shape = nullptr, *offsets = nullptr;
-    for (const io::JsonMember& field : *fields) {
+    for (const io::JsonMember& field : *fields) {  // others are of no concern
       if (field.key == "dtype") {
         dtype = &field.value;
       } else if (field.key == "shape") {
         shape = &field.value;
       } else if (field.key == "data_offsets") {
         offsets = &field.value;
-      } else {
-        fail_in(name, "unknown field " + io::json_quoted(field.key));
       }
     }
     if (dtype == nullptr) fail_in(name, "no dtype");
@@ -109,24 +109,30 @@ class HeaderReader {
     if (offsets == nullptr) fail_in(name, "no data_offsets");
     TensorEntry entry;
     entry.name = name;
-    entry.dtype = read_dtype(name, *dtype);
     entry.shape = read_shape(name, *shape);
     read_offsets(*offsets, entry);
+    read_dtype(*dtype, entry);
     return entry;
   }
 
-  DType read_dtype(const std::string& name, const io::JsonValue& value) const {
+  // After shape and offsets. Of a dtype that the format does not have the size is not known.
+  void read_dtype(const io::JsonValue& value, TensorEntry& entry) const {
     const std::string* text = value.as_string();
-    if (text == nullptr) fail_in(name, "dtype is not a string");
-    const auto dtype = io::dtype_of_safetensors(*text);
-    if (!dtype) {
-      const bool known = std::ranges::find(io::kOtherSafetensorsNames, *text) !=
-                         std::end(io::kOtherSafetensorsNames);
-      fail_in(name, "dtype " + io::json_quoted(*text) +
-                        (known ? " is none that Volta has" : " is not one of the format") +
-                        "; supported are F16, BF16, F32, F64, I32, I64, U8, BOOL");
+    if (text == nullptr) fail_in(entry.name, "dtype is not a string");
+    entry.stored = *text;
+    const auto type = io::stored_type(*text);
+    entry.dtype = type ? type->dtype : DType::u8;
+    entry.content = type ? type->content : TensorContent::unreadable;
+    if (!type) return;
+    std::uint64_t bits = 0;
+    if (__builtin_mul_overflow(static_cast<std::uint64_t>(entry.shape.numel()), type->bits,
+                               &bits) ||
+        bits % 8 != 0 || bits / 8 != entry.bytes) {
+      const std::uint64_t begin = entry.offset - data_begin_;
+      fail_in(entry.name, range_text(begin, begin + entry.bytes) + " hold " +
+                              std::to_string(entry.bytes) + " bytes, which is not the size of " +
+                              *text + " " + to_string(entry.shape));
     }
-    return *dtype;
   }
 
   std::vector<std::int64_t> read_sizes(const std::string& name, const char* field,
@@ -153,27 +159,23 @@ class HeaderReader {
     }
   }
 
+  static std::string range_text(std::uint64_t begin, std::uint64_t end) {
+    return "data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) + "]";
+  }
+
   void read_offsets(const io::JsonValue& value, TensorEntry& entry) const {
     const auto offsets = read_sizes(entry.name, "data_offsets", value);
     if (offsets.size() != 2)
       fail_in(entry.name, "data_offsets has " + std::to_string(offsets.size()) + " values, not 2");
     const auto begin = static_cast<std::uint64_t>(offsets[0]),
                end = static_cast<std::uint64_t>(offsets[1]);
-    const std::string range =
-        "data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) + "]";
+    const std::string range = range_text(begin, end);
     if (begin > end) fail_in(entry.name, range + " end before they begin");
     const std::uint64_t available = file_.size() - data_begin_;
     if (end > available)
       fail_in(entry.name, range + " exceed the data (" + std::to_string(available) + " bytes)");
-    std::uint64_t needed = 0;
-    if (__builtin_mul_overflow(static_cast<std::uint64_t>(entry.shape.numel()),
-                               std::uint64_t{size_of(entry.dtype)}, &needed) ||
-        needed != end - begin)
-      fail_in(entry.name,
-              range + " hold " + std::to_string(end - begin) + " bytes, which is not the size of " +
-                  std::string(io::safetensors_name(entry.dtype)) + " " + to_string(entry.shape));
     entry.offset = data_begin_ + begin;
-    entry.bytes = needed;
+    entry.bytes = end - begin;
   }
 
   void check_coverage(const std::vector<TensorEntry>& tensors) const {

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/upload.h"
 #include "io/json.h"
 #include "io/load_file.h"
+#include "io/safetensors_widen.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
 #include "io/torch_file.h"
@@ -23,11 +26,33 @@
 
 namespace volta {
 namespace io {
+namespace {
+
+void refuse_unreadable(const SafetensorsFile& file) {
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : file.tensors())
+    if (entry.content == TensorContent::unreadable)
+      names.push_back(fmt::format("{} ({})", json_quoted(entry.name), json_quoted(entry.stored)));
+  if (names.empty()) return;
+  throw IoError(fmt::format(
+      "{}: tensors of dtypes that Volta cannot read: {}; it reads F16, BF16, F32, F64, I8, I16, "
+      "I32, I64, U8, U16, U32, U64, F8_E4M3, F8_E5M2, BOOL",
+      file.path(), fmt::join(names, ", ")));
+}
+
+}  // namespace
 
 void load_file(const SafetensorsFile& file, Device device, StateDict& state) {
+  refuse_unreadable(file);
   std::vector<graph::HostArray> arrays;
-  for (const TensorEntry& entry : file.tensors()) {
-    const std::span<const std::byte> data = file.data(entry);
+  std::vector<std::shared_ptr<const std::vector<std::byte>>> made(file.tensors().size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const TensorEntry& entry = file.tensors()[i];
+    std::span<const std::byte> data = file.data(entry);
+    if (entry.content == TensorContent::widened) {
+      made[i] = std::make_shared<const std::vector<std::byte>>(widened(file, entry));
+      data = *made[i];
+    }
     if (entry.dtype == DType::boolean &&
         std::ranges::any_of(data, [](std::byte b) { return b > std::byte{1}; }))
       throw IoError(fmt::format("{}: tensor {}: a BOOL is neither 0 nor 1", file.path(),
@@ -41,10 +66,15 @@ void load_file(const SafetensorsFile& file, Device device, StateDict& state) {
     if (state.contains(entry.name))
       throw IoError(fmt::format("{}: tensor {} is in another shard too", file.path(),
                                 json_quoted(entry.name)));
-    // A copy of `file` keeps the mapping until the tensor is gone.
-    state.add(entry.name, device.is_cpu() ? from_blob(arrays[i].data, entry.shape, entry.dtype,
-                                                      {.deleter = [file](void*) {}})
-                                          : std::move(moved[i]));
+    if (!device.is_cpu()) {
+      state.add(entry.name, std::move(moved[i]));
+      continue;
+    }
+    // What was made, or the mapping through a copy of `file`, is kept until the tensor is gone.
+    std::function<void(void*)> keeping = [file](void*) {};
+    if (made[i]) keeping = [memory = made[i]](void*) {};
+    state.add(entry.name,
+              from_blob(arrays[i].data, entry.shape, entry.dtype, {.deleter = std::move(keeping)}));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -119,6 +120,13 @@ bool is_mask(std::string_view key) {
 GPT2Config read_gpt2_config(const std::string& path) { return ConfigFile(path).read(); }
 
 GPT2 GPT2::from_pretrained(const std::string& path, GPT2Options options) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw IoError(fmt::format(
+        "GPT2::from_pretrained: {}: there is no such file or folder; expected is a folder with "
+        "config.json and the weights, or a file of weights beside config.json",
+        path));
+  }
   const fs::path weights = io::resolve_model_path(path);
   GPT2 model(read_gpt2_config((weights.parent_path() / "config.json").string()), options);
   const StateDict state = load(weights.string(), {.device = options.device});

@@ -103,7 +103,13 @@ std::string read_file(const std::string& path) {
 AtomicFile::AtomicFile(std::string path)
     : path_(std::move(path)), temporary_(temporary_name(path_)) {
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail(temporary_, "create", errno);
+  if (fd_ >= 0) return;
+  const int error = errno;
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  std::error_code ignored;
+  if (error == ENOENT && !folder.empty() && !std::filesystem::exists(folder, ignored))
+    throw IoError(path_ + ": cannot create: the folder " + folder + " does not exist");
+  fail(path_, "create", error);
 }
 
 AtomicFile::~AtomicFile() {
@@ -116,16 +122,16 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::write(fd_, bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail(temporary_, "write", errno);
+    if (done < 0) fail(path_, "write", errno);
     bytes = bytes.subspan(static_cast<std::size_t>(done));
     written_ += static_cast<std::uint64_t>(done);
   }
 }
 
 void AtomicFile::commit() {
-  if (::fsync(fd_) != 0) fail(temporary_, "write", errno);
+  if (::fsync(fd_) != 0) fail(path_, "write", errno);
   // A delayed write error shows up in close.
-  if (::close(std::exchange(fd_, -1)) != 0) fail(temporary_, "write", errno);
+  if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "write", errno);
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "replace", errno);
   temporary_.clear();
   sync_folder_of(path_);

@@ -71,6 +71,16 @@ TEST(Datasets, RandomSplits) {
   EXPECT_EQ(again[1].indices(), parts[1].indices());
   const auto other = data::random_split(squares(101), std::vector<std::int64_t>{51, 25, 25}, 4);
   EXPECT_NE(other[1].indices(), parts[1].indices());
+  // Without a seed, manual_seed() decides.
+  const auto drawn = [](std::uint64_t seed) {
+    manual_seed(seed);
+    const auto one = data::random_split(squares(50), std::vector<double>{0.5, 0.5});
+    const auto two = data::random_split(squares(50), std::vector<double>{0.5, 0.5});
+    EXPECT_NE(one[0].indices(), two[0].indices());
+    return one[0].indices();
+  };
+  EXPECT_EQ(drawn(1), drawn(1));
+  EXPECT_NE(drawn(1), drawn(2));
   expect_error<ArgumentError>(
       [] { data::random_split(squares(4), std::vector<std::int64_t>{2, 1}); },
       {"parts of 2, 1 do not make up 4 examples"});

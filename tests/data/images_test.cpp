@@ -74,8 +74,6 @@ TEST(Images, Jpeg) {
   }
   const auto ramp = pixels(data::read_image(corpus_path("grey.jpg"), {.channels = 1}));
   for (std::size_t i = 0; i < 16; ++i) EXPECT_NEAR(ramp[i], 16 * i, 6);
-  expect_error<IoError>([] { data::read_image(corpus_path("four.jpg")); },
-                        {"four.jpg: JPEG of 4 components"});
   const std::string whole = corpus_file("colour.jpg");
   for (const std::size_t size : {std::size_t{3}, whole.size() / 2, whole.size() - 12}) {
     expect_error<IoError>([&] { data::parse_image(bytes_of(whole.substr(0, size)), "cut.jpg"); },
@@ -83,6 +81,59 @@ TEST(Images, Jpeg) {
   }
   expect_error<IoError>([&] { data::parse_image(bytes_of(whole), "a.jpg", {.max_pixels = 100}); },
                         {"a.jpg: JPEG of 8 x 16 pixels: too large"});
+}
+
+// Inks as Adobe stores them, 255 for none: white, red, black over yellow, half of everything.
+TEST(Images, JpegsOfFourInks) {
+  if (!readable("colour.jpg")) GTEST_SKIP() << "built without the library for colour.jpg";
+  for (const char* name : {"cmyk.jpg", "ycck.jpg"}) {
+    const Tensor image = data::read_image(corpus_path(name));
+    ASSERT_EQ(image.shape(), (Shape{3, 8, 32})) << name;
+    const auto values = pixels(image);
+    const int expected[4][3] = {{255, 255, 255}, {255, 0, 0}, {0, 0, 0}, {64, 64, 64}};
+    for (std::size_t block = 0; block < 4; ++block) {
+      for (std::size_t c = 0; c < 3; ++c)
+        EXPECT_NEAR(values[c * 256 + 3 * 32 + block * 8 + 4], expected[block][c], 3)
+            << name << " block " << block << " channel " << c;
+    }
+  }
+}
+
+// What libjpeg complains about but reads is read, and told once.
+TEST(Images, DamagedJpegsAreReadWithAWarning) {
+  if (!readable("colour.jpg")) GTEST_SKIP() << "built without the library for colour.jpg";
+  std::vector<std::string> told;
+  set_log_handler([&](LogLevel, std::string_view message) { told.emplace_back(message); });
+  const std::string whole = corpus_file("colour.jpg");
+  std::string extra = whole;  // bytes of no marker behind the first segment
+  const auto length = static_cast<std::size_t>(static_cast<unsigned char>(whole[4]) * 256 +
+                                               static_cast<unsigned char>(whole[5]));
+  extra.insert(4 + length, "xyz");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(pixels(data::parse_image(bytes_of(extra), "extra.jpg")),
+              pixels(data::parse_image(bytes_of(whole), "whole.jpg")));
+  }
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].starts_with("extra.jpg: JPEG: Corrupt JPEG data: 3 extraneous bytes"))
+      << told[0];
+  // Damage in the compressed data itself.
+  const std::size_t scan = whole.find("\xFF\xDA");
+  int damaged = 0;
+  for (std::size_t at = scan + 14; at + 2 < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 0x55);
+    const std::size_t before = told.size();
+    try {
+      const Tensor image =
+          data::parse_image(bytes_of(changed), "changed" + std::to_string(at) + ".jpg");
+      EXPECT_EQ(image.shape(), (Shape{3, 8, 16}));
+      damaged += told.size() > before;
+    } catch (const IoError&) {
+      EXPECT_EQ(told.size(), before);
+    }
+  }
+  EXPECT_GT(damaged, 0);
+  set_log_handler({});
 }
 
 TEST(Images, Scaling) {
@@ -145,4 +196,32 @@ TEST(Images, FoldersOfClasses) {
   const Folder empty;
   expect_error<IoError>([&] { data::ImageFolder{empty.path()}; }, {"no subfolder has a .png"});
   expect_error<IoError>([&] { data::ImageFolder{empty / "absent"}; }, {"cannot list"});
+}
+
+// The order of torchvision's ImageFolder: sorted(os.walk(class)), then sorted(files).
+TEST(Images, FoldersAreWalkedToTheirEnds) {
+  if (!readable("colour.png")) GTEST_SKIP() << "built without the library for colour.png";
+  const Folder folder;
+  const std::string png = corpus_file("colour.png");
+  for (const char* name : {"a/z.png", "a/sub/1.png", "a/sub-b/2.png", "a/sub/deep/3.JPG",
+                           "b/only/below/4.jpeg", "a/sub/5.png"})
+    folder.write(name, png);
+  std::filesystem::create_directory_symlink(folder / "a", folder / "a/sub/again");  // a circle
+  std::filesystem::create_directory_symlink(folder / "b/only", folder / "a/linked");
+  const data::ImageFolder pictures(folder.path());
+  std::vector<std::string> found;
+  for (std::int64_t i = 0; i < pictures.size(); ++i)
+    found.push_back(pictures.path(i).substr(folder.path().size() + 1));
+  EXPECT_EQ(found, (std::vector<std::string>{"a/z.png", "a/linked/below/4.jpeg", "a/sub/1.png",
+                                             "a/sub/5.png", "a/sub-b/2.png", "a/sub/deep/3.JPG",
+                                             "b/only/below/4.jpeg"}));
+  EXPECT_EQ(pictures.get(6).y.item<std::int64_t>(), 1);
+
+  folder.write("c/notes.txt", "");
+  folder.write("d/below/notes.txt", "");
+  expect_error<IoError>([&] { data::ImageFolder{folder.path()}; },
+                        {"no .png, .jpg or .jpeg file for the classes 'c', 'd'"});
+  const data::ImageFolder allowed(folder.path(), {}, {.allow_empty = true});
+  EXPECT_EQ(allowed.classes(), (std::vector<std::string>{"a", "b", "c", "d"}));
+  EXPECT_EQ(allowed.size(), pictures.size());
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "data/data_testing.h"
@@ -135,12 +136,82 @@ TEST(DataLoader, TheThreadsSeedIsItsSeed) {
     manual_seed(seed);
     const GeneratorState before = Generator().state();
     DataLoader loader(numbered(50), {.batch_size = 50, .shuffle = true});
+    const GeneratorState made = Generator().state();
+    EXPECT_NE(made, before);  // making it draws the seed
     const auto all = epoch_y(loader);
-    EXPECT_EQ(Generator().state(), before);  // making and using it draws nothing
+    EXPECT_EQ(Generator().state(), made);  // using it draws nothing
     return all;
   };
   EXPECT_EQ(order(3), order(3));
   EXPECT_NE(order(3), order(4));
+}
+
+TEST(DataLoader, LoadersWithoutASeedDiffer) {
+  const auto orders = [] {
+    manual_seed(3);
+    DataLoader one(numbered(50), {.batch_size = 50, .shuffle = true});
+    DataLoader two(numbered(50), {.batch_size = 50, .shuffle = true});
+    return std::pair{epoch_y(one), epoch_y(two)};
+  };
+  const auto [one, two] = orders();
+  EXPECT_NE(one, two);
+  EXPECT_EQ(orders(), (std::pair{one, two}));
+  manual_seed(3);
+  const GeneratorState before = Generator().state();
+  DataLoader seeded(numbered(50), {.shuffle = true, .seed = 1});
+  EXPECT_EQ(Generator().state(), before);
+}
+
+// A sampler may choose an example twice: then it is drawn for twice.
+TEST(DataLoader, AnExampleThatIsChosenTwiceIsChangedAnew) {
+  class Same : public data::Sampler {
+   public:
+    std::int64_t size() const override { return 12; }
+    std::vector<std::int64_t> order(std::uint64_t, std::int64_t) const override {
+      return std::vector<std::int64_t>(12, 3);
+    }
+  };
+  const auto distinct = [](const Values& batches) {
+    std::set<float> values;
+    for (const auto& batch : batches) values.insert(batch.begin(), batch.end());
+    return values.size();
+  };
+  const data::Transform noise([](const Batch& batch, std::span<data::Random> random) {
+    std::vector<float> values;
+    for (data::Random& of_example : random) values.push_back(of_example.uniform());
+    return Batch{from_vector(values), batch.y};
+  });
+  const data::Transform of_thread =
+      data::on_batches([](const Batch& batch) { return Batch{rand({batch.x.size(0)}), batch.y}; });
+  const auto loader_with = [&](const data::AnyDataset& dataset, const data::Transform& transform,
+                               int workers) {
+    return DataLoader(dataset, {.batch_size = 4,
+                                .workers = workers,
+                                .seed = 2,
+                                .sampler = std::make_shared<Same>(),
+                                .transform = transform});
+  };
+  struct Kind {
+    data::AnyDataset dataset;
+    data::Transform transform;
+    std::size_t draws;
+  };
+  for (const Kind& kind :
+       {Kind{Drawn(5), {}, 24}, Kind{numbered(5), noise, 12}, Kind{numbered(5), of_thread, 12}}) {
+    DataLoader alone = loader_with(kind.dataset, kind.transform, 0);
+    const GeneratorState before = Generator().state();
+    const Values expected = epoch_x(alone);
+    EXPECT_EQ(Generator().state(), before);
+    EXPECT_EQ(distinct(expected), kind.draws);
+    DataLoader threads = loader_with(kind.dataset, kind.transform, 3);
+    EXPECT_EQ(epoch_x(threads), expected);
+    // From the second batch on, by a loader that begins there.
+    DataLoader left = loader_with(kind.dataset, kind.transform, 2);
+    for (auto [x, y] : left) break;
+    DataLoader resumed = loader_with(kind.dataset, kind.transform, 1);
+    resumed.load_state_dict(left.state_dict());
+    EXPECT_EQ(epoch_x(resumed), (Values{expected[1], expected[2]}));
+  }
 }
 
 TEST(DataLoader, WhatExamplesDrawDependsOnSeedEpochAndIndexAlone) {
@@ -210,16 +281,72 @@ TEST(DataLoader, ErrorsArriveWithTheExamplesIndex) {
         },
         {"DataLoader: example 21: broken file"});
     EXPECT_EQ(seen, 5) << workers;  // everything before it
-    DataLoader other(Failing<std::runtime_error>(2), {.batch_size = 4, .workers = workers});
-    try {
-      epoch_y(other);
-      ADD_FAILURE();
-    } catch (const Error& error) {
-      EXPECT_STREQ(error.what(), "DataLoader: example 2: broken file");
-      EXPECT_THROW(std::rethrow_if_nested(error), std::runtime_error);
-    }
     // And the loader can be used again.
     expect_error<IoError>([&] { epoch_y(volta_error); }, {"example 21"});
+  }
+}
+
+// Exceptions of the user's, also one derived from Volta's.
+struct OwnError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+  int code = 7;
+};
+struct OwnIoError : IoError {
+  using IoError::IoError;
+};
+
+TEST(DataLoader, ExceptionsOfOthersArriveAsTheyWereThrown) {
+  std::vector<std::string> told;
+  set_log_handler([&](LogLevel, std::string_view message) { told.emplace_back(message); });
+  for (const int workers : {0, 2}) {
+    DataLoader own(Failing<OwnError>(2), {.batch_size = 4, .workers = workers});
+    try {
+      epoch_y(own);
+      ADD_FAILURE();
+    } catch (const OwnError& error) {
+      EXPECT_STREQ(error.what(), "broken file");
+      EXPECT_EQ(error.code, 7);
+    }
+    DataLoader derived(Failing<OwnIoError>(2), {.batch_size = 4, .workers = workers});
+    EXPECT_THROW(epoch_y(derived), OwnIoError);
+    const data::Transform failing =
+        data::on_batches([](const Batch&) -> Batch { throw OwnError("no batch"); });
+    DataLoader batches(numbered(8), {.batch_size = 4, .workers = workers, .transform = failing});
+    EXPECT_THROW(epoch_y(batches), OwnError);
+  }
+  set_log_handler({});
+  const std::vector<std::string> once{"DataLoader: example 2: broken file",
+                                      "DataLoader: example 2: broken file",
+                                      "DataLoader: batch of examples 0 to 3: no batch"};
+  std::vector<std::string> expected = once;
+  expected.insert(expected.end(), once.begin(), once.end());
+  EXPECT_EQ(told, expected);
+}
+
+TEST(DataLoader, ABatchThatFailsIsSkipped) {
+  for (const int workers : {0, 1, 3}) {
+    DataLoader loader(Failing<IoError>(9), {.batch_size = 4, .workers = workers, .seed = 1});
+    std::vector<std::int64_t> firsts;
+    int failures = 0;
+    StateDict after;
+    for (auto it = loader.begin(); it != loader.end();) {
+      if (it->y.defined()) firsts.push_back(it->y.to_vector<std::int64_t>()[0]);
+      try {
+        ++it;
+      } catch (const IoError&) {
+        after = loader.state_dict();
+        ASSERT_EQ(++failures, 1);
+      }
+    }
+    EXPECT_EQ(firsts,
+              (std::vector<std::int64_t>{0, 4, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60}))
+        << workers;
+    EXPECT_EQ(loader.epoch(), 1);
+    EXPECT_EQ(loader.stats().batches, 15);
+    // A loader that goes on from there does not meet it again.
+    DataLoader resumed(Failing<IoError>(9), {.batch_size = 4, .workers = workers, .seed = 1});
+    resumed.load_state_dict(after);
+    EXPECT_EQ(epoch_y(resumed).front(), 12);
   }
 }
 
@@ -302,6 +429,36 @@ TEST(DataLoader, StatesThatDoNotFitAreRefusedAndChangeNothing) {
   expect_error<ArgumentError>(
       [&] { loader.load_state_dict({{"seed", scalar(1)}, {"epoch", scalar(0.5f)}}); },
       {"'epoch' is no i64 number", "'position' is missing", "'batch_size' is missing"});
+  // All that differs, in one error.
+  const auto weighted = [](std::int64_t count) {
+    return std::make_shared<data::WeightedSampler>(std::vector<double>(8, 1.0), count);
+  };
+  DataLoader shuffled(numbered(8), {.batch_size = 2, .shuffle = true, .seed = 1});
+  DataLoader sampled(numbered(8),
+                     {.batch_size = 3, .drop_last = true, .seed = 4, .sampler = weighted(6)});
+  expect_error<ArgumentError>(
+      [&] { shuffled.load_state_dict(sampled.state_dict()); },
+      {"its order is a sampler's, not shuffled; an epoch of it has 6 examples, not 8; it is of "
+       "batches of 3, not 2; its drop_last is true, not false; its seed is 4, not 1"});
+  expect_error<ArgumentError>([&] { shuffled.load_state_dict(loader.state_dict()); },
+                              {"cannot load the state: its order is the dataset's, not shuffled"});
+  class Fixed : public data::Sampler {
+   public:
+    std::int64_t size() const override { return 6; }
+    std::vector<std::int64_t> order(std::uint64_t, std::int64_t) const override {
+      return {0, 1, 2, 3, 4, 5};
+    }
+  };
+  const auto with_sampler = [&](const std::shared_ptr<const data::Sampler>& sampler) {
+    return DataLoader(numbered(8), {.batch_size = 3, .drop_last = true, .sampler = sampler});
+  };
+  DataLoader fixed = with_sampler(std::make_shared<Fixed>());
+  expect_error<ArgumentError>([&] { fixed.load_state_dict(sampled.state_dict()); },
+                              {"cannot load the state: its sampler is of another type"});
+  DataLoader fewer = with_sampler(weighted(5)), same = with_sampler(weighted(6));
+  expect_error<ArgumentError>([&] { fewer.load_state_dict(sampled.state_dict()); },
+                              {"cannot load the state: an epoch of it has 6 examples, not 5"});
+  same.load_state_dict(sampled.state_dict());
   StateDict wrong;
   for (const auto& [name, value] : loader.state_dict())
     wrong.add(name, name == "position" ? scalar(5) : value);

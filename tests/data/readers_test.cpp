@@ -1,4 +1,5 @@
 // IDX, CIFAR-10 and CSV: values, and every way a file can be wrong.
+#include <cmath>
 #include <cstdlib>
 
 #include "data/data_testing.h"
@@ -175,6 +176,23 @@ TEST(Csv, NumbersByColumns) {
   EXPECT_EQ(plain.get(1).y.item(), 3);
 }
 
+TEST(Csv, NumbersTooSmallAreZeroOrSubnormal) {
+  const data::CsvDataset table = data::parse_csv(
+      "a\n1e-50\n-1e-50\n1e-40\n0.0000000001e-40\n100000e-60\n1e-99999999999999999999\n0e999\n"
+      "0.00000000000000000000000000000000000000000000000000000000000001\n",
+      "t.csv");
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < table.size(); ++i) values.push_back(table.get(i).x.item<float>());
+  EXPECT_EQ(values, (std::vector<float>{0, 0, 1e-40f, 0, 0, 0, 0, 0}));
+  EXPECT_TRUE(std::signbit(values[1]));
+}
+
+TEST(Csv, LinesMayEndInCarriageReturns) {
+  const data::CsvDataset table = data::parse_csv("a,b\r1,2\r\r3,\"4\"\r", "t.csv");
+  EXPECT_EQ(table.size(), 2);
+  EXPECT_EQ(table.get(1).x.to_vector<float>(), (std::vector<float>{3, 4}));
+}
+
 TEST(Csv, LabelsByName) {
   const data::CsvDataset table =
       data::parse_csv("x,kind\n1,\"say \"\"hi\"\"\"\n2,ant\n3,\"two\nlines\"\n4,ant\n", "t.csv",
@@ -198,14 +216,22 @@ TEST(Csv, WrongLinesAreNamed) {
   refused("a,b\n1,nan\n", "line 2: the value of 'b' is missing");
   refused("a,b\n1,two\n", "line 2: 'two' of 'b' is no f32 number");
   refused("a,b\n1,2x\n", "'2x' of 'b' is no f32 number");
-  refused("a,b\n1,1e999\n", "is no f32 number");
+  for (const char* large : {"1e999", "-1e50", "3.5e38", "1e99999999999999999999"})
+    refused(std::string("a,b\n1,") + large + "\n",
+            std::string("'") + large + "' of 'b' is too large for an f32 number");
+  refused("a\n9223372036854775808\n",
+          "'9223372036854775808' of 'a' is too large for an i64 integer",
+          {.labels = {"a"}, .label_dtype = DType::i64});
+  refused("a,b\r1,2\r3,x\r", "line 3: 'x' of 'b' is no f32 number");
+  refused("a,b\r\"1\r\r\n\",2\r3,x", "line 2: '1");
   refused("a,b\n\"1\n\n\",2\n3,x\n", "line 2: '1");
   refused("a\n\"1", "line 2: a quoted field does not end");
   refused("a\n\"1\"2\n", "line 2: text after a quoted field");
   refused("a\n1\"2\n", "a quote within a field that is not quoted");
   refused("a,a\n1,2\n", "there are two columns 'a'", {.features = {"a"}});
   refused("a\n1\n", "there is no column 'b'", {.labels = {"b"}});
-  refused("a\n1.5\n", "'1.5' of 'a' is no integer", {.labels = {"a"}, .label_dtype = DType::i64});
+  refused("a\n1.5\n", "'1.5' of 'a' is no i64 integer",
+          {.labels = {"a"}, .label_dtype = DType::i64});
   refused("a,b\n1, \n", "the value of 'b' is missing", {.labels = {"b"}, .label_names = true});
   const Folder folder;
   expect_error<IoError>([&] { data::read_csv(folder / "none.csv"); }, {"none.csv: cannot open"});

@@ -54,7 +54,14 @@ def main():
     put("safetensors", "hole", safetensors({"a": entry("U8", [1], 0, 1), "b": entry("U8", [1], 2, 3)}, b"\0" * 3))
     put("safetensors", "oversized_header", struct.pack("<Q", 1 << 62) + b"{}")
     put("safetensors", "overflow", safetensors({"a": entry("F64", [1 << 61], 0, 0)}))
-    put("safetensors", "unknown_dtype", safetensors({"a": entry("F8_E4M3", [1], 0, 1)}, b"\0"))
+    put("safetensors", "unknown_dtype", safetensors({"a": entry("F33", [1], 0, 1)}, b"\0"))
+    widened = {"__metadata__": None}
+    wide = b""
+    for dtype, size in [("U64", 8), ("U32", 4), ("U16", 2), ("I16", 2), ("I8", 1), ("F8_E4M3", 1), ("F8_E5M2", 1)]:
+        widened[dtype.lower()] = dict(entry(dtype, [3], len(wide), len(wide) + 3 * size), note=[])
+        wide += b"\x7f\1\2" * size
+    put("safetensors", "widened", safetensors(widened, wide))
+    put("safetensors", "beyond_i64", safetensors({"u": entry("U64", [1], 0, 8)}, b"\xff" * 8))
     put("safetensors", "duplicate", safetensors(b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{}}'))
     put("safetensors", "truncated", safetensors(every, data)[:-3])
     put("safetensors", "bad_bool", safetensors({"b": entry("BOOL", [1], 0, 1)}, b"\7"))

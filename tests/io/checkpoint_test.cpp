@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <stdexcept>
 
 #include "backend/timed_choice.h"
 #include "io/io_files.h"
@@ -174,6 +176,157 @@ TEST_F(Checkpoints, TheSecondHalf) {
   EXPECT_EQ(values.numbers.at("step"), 50);
   run.train(50);
   save(run.whole(), std::string(folder) + "/second.safetensors");
+}
+
+// A run with the loader that users have: workers, shuffling, random transforms.
+struct LoadedTraining {
+  LoadedTraining()
+      : loader(data::digits(data::Split::train, {.count = 60}),
+               {.batch_size = 16,
+                .shuffle = true,
+                .workers = 2,
+                .device = test_device(),
+                .transform = data::compose({data::random_affine({.degrees = 10, .translate = 0.1}),
+                                            data::random_horizontal_flip()})}),
+        model({{"conv", nn::Conv2d(1, 4, 5, {.stride = 3, .device = test_device()})},
+               {"norm", nn::BatchNorm2d(4, {.device = test_device()})},
+               {"act", nn::ReLU()},
+               {"flat", nn::Flatten()},
+               {"drop", nn::Dropout(0.3)},
+               {"fc", nn::Linear(4 * 8 * 8, 10, {.device = test_device()})}}),
+        optimizer(model.parameters(), {.lr = 1e-2}),
+        scheduler(optimizer, {.max_lr = 2e-2, .total_steps = 12}) {}
+
+  // Up to this step of twelve, of four an epoch; within the loop, `at_end` is called.
+  template <class AtEnd>
+  void train_to(int last, AtEnd at_end) {
+    while (step < last) {
+      for (const auto& [x, y] : loader) {
+        optimizer.zero_grad();
+        const Tensor loss = cross_entropy(model(x), y);
+        loss.backward();
+        optimizer.step();
+        if (step + 1 < 12) scheduler.step();
+        losses.push_back(loss.item<float>());
+        if (++step == last) {
+          at_end();
+          break;
+        }
+      }
+    }
+  }
+  CheckpointParts parts() {
+    return {.model = model, .optimizer = optimizer, .scheduler = scheduler, .loader = loader};
+  }
+
+  data::DataLoader loader;
+  nn::Sequential model;
+  optim::AdamW optimizer;
+  optim::OneCycleLR scheduler;
+  int step = 0;
+  std::vector<float> losses;
+};
+
+TEST_F(Checkpoints, ADataLoaderResumesInMidEpochBitForBit) {
+  manual_seed(21);
+  LoadedTraining through;
+  through.train_to(12, [] {});
+
+  manual_seed(21);
+  LoadedTraining first;
+  first.train_to(6, [&] { save_checkpoint(path("run.ckpt"), first.parts()); });
+  EXPECT_EQ(first.loader.epoch(), 1);
+  EXPECT_EQ(first.loader.position(), 2);
+  // Going on without a stop in between.
+  manual_seed(77);
+  LoadedTraining second;
+  second.train_to(1, [] {});  // whatever there was before is replaced
+  load_checkpoint(path("run.ckpt"), second.parts());
+  second.step = 6;
+  second.losses = first.losses;
+  second.train_to(12, [] {});
+  EXPECT_EQ(second.losses, through.losses);  // of every step
+  expect_same_bits(through.model.state_dict(), second.model.state_dict());
+  expect_same_bits(through.optimizer.state_dict(), second.optimizer.state_dict());
+  expect_same_bits(through.scheduler.state_dict(), second.scheduler.state_dict());
+  expect_same_bits(through.loader.state_dict(), second.loader.state_dict());
+
+  // Without the loader's state the batches are others.
+  manual_seed(77);
+  LoadedTraining without;
+  CheckpointParts parts = without.parts();
+  parts.loader = {};
+  load_checkpoint(path("run.ckpt"), parts);
+  without.step = 6;
+  without.train_to(12, [] {});
+  EXPECT_NE(without.losses.back(), through.losses.back());
+}
+
+// Throws what is none of Volta's errors, halfway through loading.
+struct Unreliable {
+  struct Failure : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
+  StateDict state_dict() const { return {{"one", scalar(one)}, {"two", scalar(two)}}; }
+  void load_state_dict(const StateDict& state) {
+    one = state.at("one").item<float>();
+    if (fails && one != 1) throw Failure("the disk is full");
+    two = state.at("two").item<float>();
+  }
+  float one = 1, two = 2;
+  bool fails = false;
+};
+
+TEST_F(Checkpoints, PartsThatThrowAnythingChangeNothing) {
+  manual_seed(5);
+  Training saved;
+  saved.train(2);
+  Unreliable part{.one = 10, .two = 20};
+  const auto with = [](Training& run, Unreliable& own) {
+    CheckpointParts parts = run.parts();
+    parts.others = {{"own", own}};
+    return parts;
+  };
+  save_checkpoint(path("c"), with(saved, part));
+
+  manual_seed(6);
+  Training run;
+  run.train(1);
+  const StateDict before = run.whole();
+  Unreliable failing{.fails = true};
+  try {
+    load_checkpoint(path("c"), with(run, failing));
+    ADD_FAILURE() << "no error";
+  } catch (const ArgumentError& error) {
+    EXPECT_EQ(error.what(), "load_checkpoint: " + path("c") +
+                                " does not fit; nothing was changed\n"
+                                "others.own: the disk is full");
+    EXPECT_THROW(std::rethrow_if_nested(error), Unreliable::Failure);
+  }
+  expect_same_bits(before, run.whole());
+  EXPECT_EQ(failing.one, 1);
+  EXPECT_EQ(failing.two, 2);
+}
+
+// Who loads weights does not want the next random numbers to be others.
+TEST_F(Checkpoints, TheThreadsGeneratorGoesWithTheOptimizerOrAsTold) {
+  manual_seed(5);
+  Training saved;
+  saved.train(2);
+  save_checkpoint(path("c"), saved.parts());
+  const GeneratorState of_file = Generator().state();
+  const auto after = [&](const CheckpointParts& parts) {
+    manual_seed(8);
+    load_checkpoint(path("c"), parts);
+    return Generator().state();
+  };
+  Training run;
+  const GeneratorState untouched{.seed = 8, .offset = 0};
+  EXPECT_EQ(after({.model = run.model}), untouched);
+  EXPECT_EQ(after({}), untouched);
+  EXPECT_EQ(after({.model = run.model, .thread_generator = true}), of_file);
+  EXPECT_EQ(after({.model = run.model, .optimizer = run.optimizer}), of_file);
+  EXPECT_EQ(after({.optimizer = run.optimizer, .thread_generator = false}), untouched);
 }
 
 TEST_F(Checkpoints, ValuesComeBackExactly) {

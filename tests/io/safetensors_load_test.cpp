@@ -4,12 +4,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
 #include "io/io_files.h"
 #include "io/shards.h"
 #include "test_device.h"
+#include "volta/io/npy.h"
 #include "volta/safetensors.h"
 #include "volta/volta.h"
 
@@ -109,6 +112,91 @@ TEST_F(Files, ABoolThatIsNeitherIsRefused) {
       put("m", safetensors_bytes(R"({"b":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})",
                                  std::string("\1\2")));
   EXPECT_EQ(problem_of([&] { load(file); }), file + ": tensor \"b\": a BOOL is neither 0 nor 1");
+}
+
+// A file of one tensor of these elements.
+template <class T>
+std::string one_tensor(const std::string& dtype, const std::vector<T>& values) {
+  const std::size_t bytes = values.size() * sizeof(T);
+  std::string data(bytes, '\0');
+  std::memcpy(data.data(), values.data(), bytes);
+  return safetensors_bytes(R"({"t":{"dtype":")" + dtype + R"(","shape":[)" +
+                               std::to_string(values.size()) + R"(],"data_offsets":[0,)" +
+                               std::to_string(bytes) + "]}}",
+                           data);
+}
+
+TEST_F(Files, IntegersThatVoltaDoesNotHaveAreWidened) {
+  for (const Device device : {Device::cpu(), test_device()}) {
+    const auto loaded = [&]<class T>(const std::string& dtype, const std::vector<T>& values) {
+      return load(put("m", one_tensor(dtype, values)), {.device = device}).at("t");
+    };
+    const Tensor i8 = loaded("I8", std::vector<std::int8_t>{-128, -1, 0, 127});
+    EXPECT_EQ(i8.dtype(), DType::i32);
+    EXPECT_EQ(i8.device(), device);
+    EXPECT_EQ(i8.to_vector<std::int32_t>(), (std::vector<std::int32_t>{-128, -1, 0, 127}));
+    const Tensor i16 = loaded("I16", std::vector<std::int16_t>{-32768, 32767});
+    EXPECT_EQ(i16.dtype(), DType::i32);
+    EXPECT_EQ(i16.to_vector<std::int32_t>(), (std::vector<std::int32_t>{-32768, 32767}));
+    const Tensor u16 = loaded("U16", std::vector<std::uint16_t>{0, 65535});
+    EXPECT_EQ(u16.dtype(), DType::i32);
+    EXPECT_EQ(u16.to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 65535}));
+    const Tensor u32 = loaded("U32", std::vector<std::uint32_t>{1, 4294967295u});
+    EXPECT_EQ(u32.dtype(), DType::i64);
+    EXPECT_EQ(u32.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 4294967295}));
+    const Tensor u64 = loaded("U64", std::vector<std::uint64_t>{7, INT64_MAX});
+    EXPECT_EQ(u64.dtype(), DType::i64);
+    EXPECT_EQ(u64.to_vector<std::int64_t>(), (std::vector<std::int64_t>{7, INT64_MAX}));
+    EXPECT_EQ(problem_of([&] { loaded("U64", std::vector<std::uint64_t>{1u, 1ull << 63}); }),
+              path("m") + ": tensor \"t\": the U64 9223372036854775808 exceeds the largest i64");
+  }
+}
+
+// Every value of eight bits, against the formats' definitions and a few known ones.
+TEST_F(Files, FloatsOfEightBitsAreWidenedExactly) {
+  std::vector<std::uint8_t> all(256);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint8_t>(i);
+  const auto e5m2 = load(put("m", one_tensor("F8_E5M2", all))).at("t").to_vector<float>();
+  // E5M2 is the upper half of an f16.
+  std::vector<std::uint16_t> halves;
+  for (const std::uint8_t bits : all) halves.push_back(static_cast<std::uint16_t>(bits << 8));
+  const auto f16 =
+      from_blob(halves.data(), {256}, DType::f16, {.copy = true}).to(DType::f32).to_vector<float>();
+  for (std::size_t i = 0; i < 256; ++i) {
+    EXPECT_TRUE(e5m2[i] == f16[i] || (std::isnan(e5m2[i]) && std::isnan(f16[i]))) << i;
+    EXPECT_EQ(std::signbit(e5m2[i]), i >= 128) << i;
+  }
+  const auto e4m3 = load(put("m", one_tensor("F8_E4M3", all))).at("t").to_vector<float>();
+  const std::pair<std::size_t, float> known[] = {{0x00, 0.0f},    {0x01, 0x1p-9f}, {0x07, 0x7p-9f},
+                                                 {0x08, 0x1p-6f}, {0x38, 1.0f},    {0x39, 1.125f},
+                                                 {0x40, 2.0f},    {0x77, 240.0f},  {0x78, 256.0f},
+                                                 {0x7E, 448.0f},  {0xB8, -1.0f},   {0xFE, -448.0f}};
+  for (const auto& [bits, value] : known) EXPECT_EQ(e4m3[bits], value) << bits;
+  EXPECT_TRUE(std::isnan(e4m3[0x7F]) && std::isnan(e4m3[0xFF]));
+  EXPECT_EQ(std::ranges::count_if(e4m3, [](float x) { return std::isnan(x); }), 2);
+  EXPECT_TRUE(std::ranges::is_sorted(e4m3.begin(), e4m3.begin() + 0x7F));
+}
+
+TEST_F(Files, TensorsThatCannotBeReadAreNamed) {
+  const std::string file =
+      put("m", safetensors_bytes(R"({"a":{"dtype":"F33","shape":[7],"data_offsets":[0,1]},)"
+                                 R"("b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
+                                 R"("c":{"dtype":"F4","shape":[2],"data_offsets":[2,3]}})",
+                                 "123"));
+  EXPECT_TRUE(problem_of([&] { load(file); })
+                  .starts_with(file + ": tensors of dtypes that Volta cannot read: \"a\" "
+                                      "(\"F33\"), \"c\" (\"F4\"); it reads F16, "));
+}
+
+TEST_F(Files, AFolderThatIsNotThereIsSaid) {
+  const std::string file = path("no/such/e.safetensors");
+  EXPECT_EQ(problem_of([&] { save({{"a", ones({1})}}, file); }),
+            file + ": cannot create: the folder " + path("no/such") + " does not exist");
+  EXPECT_EQ(problem_of([&] { save_npy(ones({1}), path("none/a.npy")); }),
+            path("none/a.npy") + ": cannot create: the folder " + path("none") + " does not exist");
+  put("plain", "");
+  EXPECT_EQ(problem_of([&] { save({{"a", ones({1})}}, path("plain/e")); }),
+            path("plain/e") + ": cannot create: Not a directory");
 }
 
 TEST_F(Files, EveryDTypeAndNanPayloadComesBackBitForBit) {

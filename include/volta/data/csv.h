@@ -1,5 +1,6 @@
-// Tables of numbers in text files: comma-separated values, with quotes and a header. Errors are
-// IoErrors that name the file and the line.
+// Tables of numbers in text files: comma-separated values, with quotes and a header; lines end in
+// LF, CRLF or CR. A number too small for f32 is 0, one too large an error. Errors are IoErrors that
+// name the file and the line.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,7 @@ struct ExampleLayout {
 // Override size(), and get(); or, where examples lie in an array, layout() and gather(): whole
 // batches are then copied without a Tensor for each example. All are called by several threads at
 // once. What get() draws from the thread's generator is reproducible in a DataLoader, which seeds
-// it for every example.
+// it for every example handed out.
 class VOLTA_API Dataset {
  public:
   virtual ~Dataset();
@@ -129,13 +129,14 @@ class VOLTA_API Subset : public Dataset {
 };
 
 // The examples in random order, cut into parts of these sizes, which must add up to all of them.
+// Without a seed it is drawn from the calling thread's generator: manual_seed() decides it.
 VOLTA_API std::vector<Subset> random_split(const AnyDataset& dataset,
                                            const std::vector<std::int64_t>& sizes,
-                                           std::uint64_t seed = 0);
+                                           std::optional<std::uint64_t> seed = std::nullopt);
 // The same by fractions that add up to 1; what rounding leaves goes to the first parts.
 VOLTA_API std::vector<Subset> random_split(const AnyDataset& dataset,
                                            const std::vector<double>& fractions,
-                                           std::uint64_t seed = 0);
+                                           std::optional<std::uint64_t> seed = std::nullopt);
 
 // A function of every example, called when the example is asked for. A Transform is one too.
 class VOLTA_API MappedDataset : public Dataset {

@@ -23,17 +23,26 @@ struct ImageOptions {
   std::int64_t max_pixels = std::int64_t{1} << 26;  // larger ones are refused
 };
 
-// f32 [channels, height, width], 0 to 1. Transparency is dropped.
+// f32 [channels, height, width], 0 to 1. Transparency is dropped, CMYK becomes RGB. A JPEG whose
+// data is damaged here or there is read, with a warning in the log, as PIL and torchvision do; one
+// that ends too early is an error.
 VOLTA_API Tensor read_image(const std::string& path, ImageOptions options = {});
 // The same of a file's content, PNG or JPEG by its first bytes; `name` is for messages.
 VOLTA_API Tensor parse_image(std::span<const std::byte> file, const std::string& name,
                              ImageOptions options = {});
 
-// A folder with a subfolder for each class, of .png, .jpg and .jpeg files, which are read when they
-// are asked for. Classes are numbered in alphabetical order, y is the i64 number.
+struct ImageFolderOptions {
+  bool allow_empty = false;  // classes without a picture
+};
+
+// A folder with a subfolder for each class, of .png, .jpg and .jpeg files, in further subfolders
+// too, which are read when they are asked for. Classes are numbered in alphabetical order, y is the
+// i64 number; examples are in the order of class, folder and name, as torchvision has them. Throws
+// IoError naming the classes that have no picture.
 class VOLTA_API ImageFolder : public Dataset {
  public:
-  explicit ImageFolder(const std::string& folder, ImageOptions options = {});
+  explicit ImageFolder(const std::string& folder, ImageOptions options = {},
+                       ImageFolderOptions folder_options = {});
   std::int64_t size() const override;
   Example get(std::int64_t index) const override;
 

@@ -30,8 +30,8 @@ struct DataLoaderOptions {
   int workers = 1;
   int prefetch = 2;  // batches that each worker has ready or under way
   Device device = Device::cpu();
-  // Of shuffling and transforms. None: made from where the calling thread's generator stands when
-  // the loader is made.
+  // Of shuffling and transforms. None: drawn from the calling thread's generator when the loader is
+  // made, so that manual_seed() decides it and two loaders differ.
   std::optional<std::uint64_t> seed = std::nullopt;
   std::shared_ptr<const Sampler> sampler = nullptr;  // instead of shuffle
   Transform transform = {};                          // of every batch, on the host
@@ -63,7 +63,10 @@ class VOLTA_API DataLoader {
 
     const Batch& operator*() const { return batch_; }
     const Batch* operator->() const { return &batch_; }
-    // Waits for the next batch. Throws what assembling it threw, with the example's index.
+    // Waits for the next batch. Throws what assembling it threw, with the type it was thrown with:
+    // Volta's own errors name the example in their message; an exception of any other type arrives
+    // as it was, and a warning in the log names the example. That batch is skipped, for any number
+    // of workers: the next ++ goes on behind it.
     Iterator& operator++();
     void operator++(int) { ++*this; }
     friend bool operator==(const Iterator& it, std::default_sentinel_t) { return !it.epoch_; }
@@ -75,7 +78,8 @@ class VOLTA_API DataLoader {
     Batch batch_;
   };
 
-  // Starts the next epoch; after load_state_dict() the saved one where it stood. Throws
+  // Starts the next epoch; after load_state_dict() the saved one where it stood. Waits for its
+  // first batch and throws what assembling that threw, as ++ does; the epoch is then over. Throws
   // ArgumentError while another loop over this loader is under way.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
@@ -83,7 +87,7 @@ class VOLTA_API DataLoader {
   std::int64_t size() const;           // batches in an epoch
   std::int64_t dataset_size() const;   // examples in the dataset
   std::int64_t epoch() const;          // epochs before the present one, or the next
-  std::int64_t position() const;       // batches of that epoch handed out so far
+  std::int64_t position() const;       // batches of that epoch handed out or skipped so far
   std::int64_t next_position() const;  // where the next loop starts: 0 unless it resumes an epoch
 
   LoaderStats stats() const;
@@ -93,7 +97,8 @@ class VOLTA_API DataLoader {
   // the rest of the epoch, and all later ones, as this one would. Also right after a loop was left
   // in mid-epoch.
   StateDict state_dict() const;
-  // Throws one ArgumentError listing all that does not fit, and then changes nothing.
+  // Throws one ArgumentError listing all that does not fit (examples, batch_size, drop_last,
+  // shuffle or the type of sampler, a seed in the options), and then changes nothing.
   void load_state_dict(const StateDict& state);
 
  private:

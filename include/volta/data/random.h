@@ -15,6 +15,8 @@ class VOLTA_API Random {
   Random(std::uint64_t a, std::uint64_t b) : state_(mixed(mixed(a) + b)) {}
   Random(std::uint64_t a, std::uint64_t b, std::uint64_t c)
       : state_(mixed(mixed(mixed(a) + b) + c)) {}
+  Random(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d)
+      : state_(mixed(mixed(mixed(mixed(a) + b) + c) + d)) {}
   // Keyed by where the calling thread's generator stands, which goes on by one block: manual_seed()
   // decides these numbers too.
   static Random of_thread();

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -15,7 +16,8 @@
 namespace volta {
 
 // What can be part of a checkpoint: modules, optimizers, schedulers, GradScaler, loaders, and types
-// of one's own. load_state_dict throws if the state does not fit, and then changes nothing.
+// of one's own. load_state_dict throws an Error if the state does not fit, and then changes
+// nothing; after an exception of another type it gets back what state_dict() gave before.
 template <class T>
 concept Stateful = requires(T& part, const StateDict& state) {
   { part.state_dict() } -> std::convertible_to<StateDict>;
@@ -46,8 +48,11 @@ struct CheckpointParts {
   StatefulRef model = {}, optimizer = {}, scheduler = {}, scaler = {};
   StatefulRef loader = {};                                       // where it stands in the data
   std::vector<std::pair<std::string, StatefulRef>> others = {};  // under names without dots
-  // Besides the calling thread's own, which is always saved and loaded.
+  // Besides the calling thread's own, which is always saved.
   std::vector<std::pair<std::string, Generator>> generators = {};
+  // Whether loading sets the calling thread's generator as well. By default it does where a run
+  // goes on, that is with an optimizer, and does not where weights alone are asked for.
+  std::optional<bool> thread_generator = std::nullopt;
 };
 
 // Numbers and texts of one's own.
@@ -68,7 +73,8 @@ VOLTA_API void save_checkpoint(const std::string& path, const CheckpointParts& p
 // the same device with the same build and number of threads, the bits that it would have without
 // the stop: load before the first step, so that the timed choices hold from the start. Where
 // something does not fit, one ArgumentError lists all differences of all parts, and nothing has
-// changed. IoError for files that are no checkpoints.
+// changed: also if a part of one's own threw something else, which is then nested in it
+// (std::rethrow_if_nested). IoError for files that are no checkpoints.
 VOLTA_API CheckpointValues load_checkpoint(const std::string& path, const CheckpointParts& parts);
 
 }  // namespace volta

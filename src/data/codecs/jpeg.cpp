@@ -4,13 +4,18 @@
 
 #include <jpeglib.h>
 
+#include <jerror.h>
+
 #include <csetjmp>
 #include <limits>
+#include <mutex>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "data/codecs/codecs.h"
 #include "volta/error.h"
+#include "volta/log.h"
 
 namespace volta::data {
 namespace {
@@ -24,7 +29,9 @@ struct Decoder {
   jpeg_progress_mgr progress;
   std::jmp_buf failed;
   char message[JMSG_LENGTH_MAX];
-  bool warned;
+  bool warned;     // `message` is the first warning
+  bool rows_read;  // all of them
+  bool truncated;  // the file ended before that
 };
 
 Decoder& decoder_of(j_common_ptr info) { return *static_cast<Decoder*>(info->client_data); }
@@ -36,11 +43,14 @@ void note(j_common_ptr info) { (*info->err->format_message)(info, decoder_of(inf
   std::longjmp(decoder_of(info).failed, 1);
 }
 
-// Level -1 is damaged data, which libjpeg would go on with.
+// Level -1 is damaged data, which libjpeg goes on with.
 void emit(j_common_ptr info, int level) {
-  if (level >= 0 || decoder_of(info).warned) return;
-  decoder_of(info).warned = true;
-  note(info);
+  Decoder& decoder = decoder_of(info);
+  if (level >= 0) return;
+  const bool ended = info->err->msg_code == JWRN_JPEG_EOF && !decoder.rows_read;
+  if (ended || !decoder.warned) note(info);
+  decoder.warned = true;
+  decoder.truncated |= ended;
 }
 
 void watch(j_common_ptr info) {
@@ -61,17 +71,44 @@ bool read_header(Decoder& decoder, std::span<const std::byte> file) {
   return true;
 }
 
-bool read_pixels(Decoder& decoder, std::uint8_t* pixels) {
-  if (setjmp(decoder.failed) != 0) return false;
-  decoder.info.out_color_space = JCS_RGB;
-  jpeg_start_decompress(&decoder.info);
-  const std::size_t row_bytes = std::size_t{decoder.info.output_width} * 3;
-  while (decoder.info.output_scanline < decoder.info.output_height) {
-    JSAMPROW row = pixels + decoder.info.output_scanline * row_bytes;
-    jpeg_read_scanlines(&decoder.info, &row, 1);
+// Four inks as Adobe's programs store them, inverted: 255 is no ink. Each of the first three takes
+// away its part of the light that the fourth, black, lets through.
+void inks_to_rgb(const std::uint8_t* inks, std::size_t width, std::uint8_t* rgb) {
+  for (std::size_t i = 0; i < width; ++i) {
+    const unsigned light = inks[4 * i + 3];
+    for (std::size_t c = 0; c < 3; ++c)
+      rgb[3 * i + c] =
+          static_cast<std::uint8_t>(light - ((255u - inks[4 * i + c]) * light + 127u) / 255u);
   }
+}
+
+// `inks` is a row of four bytes a pixel where the image has four components, else null.
+bool read_pixels(Decoder& decoder, std::uint8_t* pixels, std::uint8_t* inks) {
+  if (setjmp(decoder.failed) != 0) return false;
+  decoder.info.out_color_space = inks != nullptr ? JCS_CMYK : JCS_RGB;
+  jpeg_start_decompress(&decoder.info);
+  const std::size_t width = decoder.info.output_width;
+  while (decoder.info.output_scanline < decoder.info.output_height) {
+    std::uint8_t* rgb = pixels + decoder.info.output_scanline * width * 3;
+    JSAMPROW row = inks != nullptr ? inks : rgb;
+    jpeg_read_scanlines(&decoder.info, &row, 1);
+    if (inks != nullptr) inks_to_rgb(inks, width, rgb);
+  }
+  decoder.rows_read = true;
   jpeg_finish_decompress(&decoder.info);
   return true;
+}
+
+// Once for each file: it is read again in every epoch.
+void tell_damage(const std::string& name, const char* message) {
+  static std::mutex lock;
+  static std::set<std::string> told;
+  {
+    const std::lock_guard guard(lock);
+    if (!told.insert(name).second) return;
+  }
+  log(LogLevel::warning,
+      fmt::format("{}: JPEG: {}; it was read as far as possible", name, message));
 }
 
 // Frees what libjpeg has, on every way out.
@@ -102,13 +139,18 @@ RgbImage decode_jpeg(std::span<const std::byte> file, const std::string& name,
   const std::int64_t height = decoder.info.image_height, width = decoder.info.image_width;
   if (height * width > max_pixels)
     throw IoError(fmt::format("{}: JPEG of {} x {} pixels: too large", name, height, width));
-  if (decoder.info.num_components != 1 && decoder.info.num_components != 3) {
-    throw IoError(fmt::format("{}: JPEG of {} components: neither grey nor colour", name,
-                              decoder.info.num_components));
+  const int components = decoder.info.num_components;
+  if (components != 1 && components != 3 && components != 4) {
+    throw IoError(
+        fmt::format("{}: JPEG of {} components: neither grey nor colour", name, components));
   }
   RgbImage image{height, width,
                  std::vector<std::uint8_t>(static_cast<std::size_t>(height * width) * 3)};
-  if (!read_pixels(decoder, image.pixels.data()) || decoder.warned) refuse();
+  std::vector<std::uint8_t> inks(components == 4 ? static_cast<std::size_t>(width) * 4 : 0);
+  if (!read_pixels(decoder, image.pixels.data(), components == 4 ? inks.data() : nullptr) ||
+      decoder.truncated)
+    refuse();
+  if (decoder.warned) tell_damage(name, decoder.message);
   return image;
 }
 
