@@ -48,6 +48,10 @@ struct Net : nn::Module {
   void use_head(const nn::Linear& other) { replace("head", head, other); }
 };
 
+struct OneLayer : nn::Sequential {
+  OneLayer() { append(nn::Linear(2, 2)); }
+};
+
 std::vector<std::string> names(const std::vector<std::pair<std::string, Tensor>>& list) {
   std::vector<std::string> result;
   for (const auto& [name, tensor] : list) result.push_back(name);
@@ -241,6 +245,33 @@ TEST(Sequential, TakesNamedAndUnnamedModules) {
             "add: there is already a 'a'");
   const Tensor x = ones({3});
   EXPECT_EQ(nn::Sequential()(x).to_vector<float>(), x.to_vector<float>());
+}
+
+// A list of one Sequential is a Sequential in a Sequential, whatever the compiler thinks of copies.
+TEST(Sequential, OfOneSequentialIsNested) {
+  const Names nested{"0.0.weight", "0.0.bias"};
+  const nn::Sequential inner({nn::Linear(2, 2)});
+  const nn::Sequential direct({inner}), temporary({nn::Sequential({nn::Linear(2, 2)})});
+  EXPECT_EQ(names(direct.state_dict()), nested);
+  EXPECT_EQ(names(temporary.state_dict()), nested);
+  EXPECT_EQ(names(nn::Sequential({direct}).state_dict()), (Names{"0.0.0.weight", "0.0.0.bias"}));
+  EXPECT_EQ(nn::Sequential({inner, inner}).size(), 2u);
+  const nn::Sequential of_derived({OneLayer()});
+  EXPECT_EQ(names(of_derived.state_dict()), nested);
+  EXPECT_EQ(of_derived[0].kind(), "OneLayer");
+  const nn::Sequential copy(inner);  // no list: a handle to the same
+  EXPECT_EQ(names(copy.state_dict()), (Names{"0.weight", "0.bias"}));
+}
+
+TEST(Parameter, IsFrozenThroughItsHandle) {
+  nn::Linear layer(2, 3, {.device = test_device()});
+  layer.weight->set_requires_grad(false);
+  EXPECT_FALSE(layer.weight->requires_grad());
+  EXPECT_FALSE(layer.parameters()[0].requires_grad());
+  layer(ones({1, 2}, {.device = test_device()})).sum().backward();
+  EXPECT_FALSE(layer.weight->grad().defined());
+  EXPECT_TRUE(layer.bias->grad().defined());
+  EXPECT_THROW(nn::Linear(2, 3, {.bias = false}).bias->set_requires_grad(false), ArgumentError);
 }
 
 TEST(Linear, HasPyTorchsShapesAndInitialisation) {

@@ -88,13 +88,8 @@ class VOLTA_API Module {
   // Where everything is; throws DeviceError naming the strays. The CPU if there is nothing.
   Device device() const;
 
- protected:
-  void add(std::string name, const Module& child);
-  // The tensor is made to require a gradient.
-  Parameter add_parameter(std::string name, Tensor value);
-  // Saved and moved with the module, but not trained.
-  Buffer add_buffer(std::string name, const Tensor& value);
-  // Puts `child` in place of the member added under that name.
+  // Puts `child` in place of the member added under that name: model.replace("fc", model.fc, ...).
+  // Optimizers and copies of this module that were made before keep the former one.
   template <std::derived_from<Module> M>
   void replace(std::string_view name, M& member, const std::type_identity_t<M>& child) {
     M copy(child);  // `child` may be part of `member`
@@ -103,6 +98,14 @@ class VOLTA_API Module {
     std::construct_at(&member, std::move(copy));
   }
 
+ protected:
+  void add(std::string name, const Module& child);
+  // The tensor is made to require a gradient.
+  Parameter add_parameter(std::string name, Tensor value);
+  // Saved and moved with the module, but not trained.
+  Buffer add_buffer(std::string name, const Tensor& value);
+  // For a module that keeps its children otherwise than as members; `member` is the one there.
+  void replace_child(std::string_view name, const Module& member, const Module& child);
   // For a layer with an operator() of its own: tells a summary in progress of a call.
   void called(std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs) const;
 
@@ -110,7 +113,6 @@ class VOLTA_API Module {
   struct State;
   class Watch;
   explicit Module(detail::Shared<State> state);
-  void replace_child(std::string_view name, const Module& member, const Module& child);
 
   detail::Shared<State> state_;
 };

@@ -15,6 +15,9 @@ namespace volta::nn {
 
 namespace detail {
 
+[[noreturn]] VOLTA_API void throw_no_module(const char* list, std::size_t position,
+                                            std::size_t size);
+
 // A module of any class, kept by value.
 class AnyModule {
  public:
@@ -60,6 +63,12 @@ class VOLTA_API Sequential : public Module {
 
   Sequential();
   Sequential(std::initializer_list<Item> items);
+  // Sequentials inside one, also a single one: without this some compilers would take
+  // Sequential({inner}) for a copy of `inner`, as they do with Sequential{inner}.
+  template <std::derived_from<Sequential> S>
+  Sequential(std::initializer_list<S> modules) : Sequential() {
+    for (const S& module : modules) append(module);
+  }
 
   template <std::derived_from<Module> M>
   Sequential& append(const M& module) {
@@ -70,15 +79,24 @@ class VOLTA_API Sequential : public Module {
     return append(Item(std::move(name), module));
   }
 
-  std::size_t size() const { return modules_->size(); }
+  // Puts `module` in place of the one at that position, under its name. Optimizers built before
+  // keep the former parameters.
+  template <std::derived_from<Module> M>
+  Sequential& replace(std::size_t position, const M& module) {
+    return replace(position, detail::AnyModule(module));
+  }
+  using Module::replace;
+
+  std::size_t size() const { return items_->size(); }
   Module& operator[](std::size_t position) const;  // throws ArgumentError past the end
   using Module::operator();
   Tensor forward(const Tensor& x) override;
 
  private:
-  Sequential& append(const Item& item);
+  Sequential& append(Item item);
+  Sequential& replace(std::size_t position, detail::AnyModule module);
 
-  detail::Shared<std::vector<detail::AnyModule>> modules_;
+  detail::Shared<std::vector<Item>> items_;
 };
 
 // Modules of one class under their positions, called by whoever holds the list.
@@ -97,7 +115,10 @@ class ModuleList : public Module {
   }
 
   std::size_t size() const { return modules_->size(); }
-  M& operator[](std::size_t position) const { return modules_->at(position); }
+  M& operator[](std::size_t position) const {  // throws ArgumentError past the end
+    if (position >= size()) detail::throw_no_module("ModuleList", position, size());
+    return (*modules_)[position];
+  }
   auto begin() const { return modules_->begin(); }
   auto end() const { return modules_->end(); }
 
