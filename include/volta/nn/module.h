@@ -25,6 +25,11 @@ struct LoadStateOptions {
   bool strict = true;  // throw unless every name and shape fits
 };
 
+struct BufferOptions {
+  // Whether state dicts must have it; otherwise it keeps its value where one does not.
+  bool required = true;
+};
+
 // What load_state_dict found; each entry names the key and the shapes.
 struct LoadReport {
   std::vector<std::string> missing;      // in the module only
@@ -103,7 +108,7 @@ class VOLTA_API Module {
   // The tensor is made to require a gradient.
   Parameter add_parameter(std::string name, Tensor value);
   // Saved and moved with the module, but not trained.
-  Buffer add_buffer(std::string name, const Tensor& value);
+  Buffer add_buffer(std::string name, const Tensor& value, BufferOptions options = {});
   // For a module that keeps its children otherwise than as members; `member` is the one there.
   void replace_child(std::string_view name, const Module& member, const Module& child);
   // For a layer with an operator() of its own: tells a summary in progress of a call.
