@@ -365,6 +365,46 @@ TEST(Embedding, PicksRows) {
             "Embedding: sizes must be positive, got (3, -1)");
 }
 
+TEST(Embedding, PaddingIsZeroAndTakesNoGradient) {
+  const Tensor ids = from_vector<std::int64_t>({2, 1, 3, 1}, {2, 2}, {.device = test_device()});
+  for (const std::int64_t padding : {1, -3}) {
+    nn::Embedding embedding(4, 3, {.padding_idx = padding, .device = test_device()});
+    EXPECT_EQ(abs(embedding.weight->narrow(0, 1, 1)).sum().item(), 0);
+    EXPECT_GT(abs(embedding.weight->narrow(0, 2, 1)).sum().item(), 0);
+    fill(embedding.weight, 0.5);
+    const Tensor y = embedding(ids);
+    EXPECT_EQ(y.to_vector<float>(), std::vector<float>(12, 0.5f)) << "what the row holds";
+    (y * 2).sum().backward();
+    EXPECT_EQ(embedding.weight->grad().sum(1).to_vector<float>(), (std::vector<float>{0, 0, 6, 6}));
+  }
+  EXPECT_EQ(message_of([] { nn::Embedding(4, 3, {.padding_idx = 4}); }),
+            "Embedding: padding_idx 4 is none of 4 rows");
+  EXPECT_EQ(message_of([] { nn::Embedding(4, 3, {.padding_idx = -5}); }),
+            "Embedding: padding_idx -5 is none of 4 rows");
+}
+
+TEST(Embedding, FromPretrainedRows) {
+  Tensor rows = tensor({1, 2, 3, 4, 5, 6}, {3, 2}, {.device = test_device()});
+  const Tensor ids = from_vector<std::int64_t>({2, 0}, {2}, {.device = test_device()});
+  nn::Embedding frozen = nn::Embedding::from_pretrained(rows);
+  EXPECT_EQ(frozen(ids).to_vector<float>(), (std::vector<float>{5, 6, 1, 2}));
+  EXPECT_FALSE(frozen.weight->requires_grad());
+  EXPECT_FALSE(frozen(ids).requires_grad());
+  EXPECT_EQ(names(frozen.state_dict()), Names{"weight"});
+  nn::Embedding trained = nn::Embedding::from_pretrained(rows, {.freeze = false, .padding_idx = 0});
+  EXPECT_EQ(trained(ids).to_vector<float>(), (std::vector<float>{5, 6, 1, 2})) << "rows as given";
+  trained(ids).sum().backward();
+  EXPECT_EQ(trained.weight->grad().to_vector<float>(), (std::vector<float>{0, 0, 0, 0, 1, 1}));
+  EXPECT_FALSE(rows.requires_grad()) << "the layer has a parameter of its own";
+  EXPECT_EQ(message_of<ShapeError>([] { nn::Embedding::from_pretrained(ones({3})); }),
+            "Embedding: pretrained rows must be [count, dim], got [3]");
+  EXPECT_EQ(message_of<DTypeError>(
+                [] { nn::Embedding::from_pretrained(ones({3, 2}, {.dtype = DType::i64})); }),
+            "Embedding: pretrained rows must be floating, got i64");
+  EXPECT_EQ(message_of([] { nn::Embedding::from_pretrained(Tensor()); }),
+            "Embedding: the pretrained rows are not a tensor");
+}
+
 TEST(Activations, AreTheirFunctions) {
   const Tensor x = tensor({-2, -0.5, 0, 1, 3}, {1, 5}, {.device = test_device()});
   const auto expect = [&](nn::Module&& module, const std::function<double(double)>& reference) {
