@@ -2,6 +2,7 @@
 // with TensorBoard's own code.
 #include "volta/io/summary_writer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>

@@ -113,8 +113,11 @@ TEST(ModuleCalls, ModulesAreOfTheirClass) {
   EXPECT_EQ(linears, 2);
   EXPECT_EQ(outer.list[0].fc.weight->sum().item(), 8);
   for (const auto& [name, module] : outer.named_modules()) {
-    if (name == "list.0") EXPECT_NE(dynamic_cast<Inner*>(module.get()), nullptr);
-    if (name.empty()) EXPECT_EQ(module.get(), &outer);
+    if (name == "list.0") {
+      EXPECT_NE(dynamic_cast<Inner*>(module.get()), nullptr);
+    } else if (name.empty()) {
+      EXPECT_EQ(module.get(), &outer);
+    }
   }
   // A clone's modules are its own.
   Outer other = nn::clone(outer);

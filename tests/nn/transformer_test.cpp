@@ -143,7 +143,8 @@ TEST(Transformer, CausalBlocksStaySoWithOptionsAndInEncoders) {
     }
   };
   const nn::AttendOptions masked{.key_padding_mask = first_only};
-  expect_causal("block, options", [&](const Tensor& of) { return called(of, {}); });
+  expect_causal("block, options",
+                [&](const Tensor& of) { return called(of, nn::AttendOptions{}); });
   expect_causal("block, mask", [&](const Tensor& of) { return called(of, masked); });
   expect_causal("sliced", [&](const Tensor& of) { return sliced(of); });
   expect_causal("encoder", [&](const Tensor& of) { return encoder(of); });
