@@ -309,6 +309,25 @@ TEST(Functions, TakeAndGiveSeveralTensorsAndSaveThem) {
   expect_near(grad(g.sum(), a), {16 / 125.0, 4 / std::pow(5, 1.5)});
 }
 
+// Outputs have nothing in common but the call.
+TEST(Functions, GiveTensorsOfDifferentShapesAndDtypes) {
+  const Function parts(
+      {.name = "parts",
+       .forward =
+           [](FunctionContext&, const std::vector<Tensor>& in) {
+             return std::vector{in[0].narrow(1, 0, 2) * 2, in[0].narrow(1, 2, 3) * 3,
+                                in[0].to(DType::f64).sum(1)};
+           },
+       .backward =
+           [](FunctionContext&, const std::vector<Tensor>& g) {
+             return std::vector{concat({g[0] * 2, g[1] * 3}, 1) + g[2].to(DType::f32).unsqueeze(1)};
+           }});
+  const Tensor x = ones({2, 5}, here(true));
+  const std::vector<Tensor> out = parts({x});
+  (out[0].sum() + out[1].sum() + out[2].sum()).backward();
+  expect_near(x.grad(), {3, 3, 4, 4, 4, 3, 3, 4, 4, 4});
+}
+
 // A list gives a list, whatever its length.
 TEST(Functions, GiveOneTensorForATensorAndAListForAList) {
   const Function f({.name = "f",

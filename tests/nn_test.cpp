@@ -48,6 +48,10 @@ struct Net : nn::Module {
   void use_head(const nn::Linear& other) { replace("head", head, other); }
 };
 
+struct OneLayer : nn::Sequential {
+  OneLayer() { append(nn::Linear(2, 2)); }
+};
+
 std::vector<std::string> names(const std::vector<std::pair<std::string, Tensor>>& list) {
   std::vector<std::string> result;
   for (const auto& [name, tensor] : list) result.push_back(name);
@@ -246,6 +250,33 @@ TEST(Sequential, TakesNamedAndUnnamedModules) {
   EXPECT_EQ(nn::Sequential()(x).to_vector<float>(), x.to_vector<float>());
 }
 
+// A list of one Sequential is a Sequential in a Sequential, whatever the compiler thinks of copies.
+TEST(Sequential, OfOneSequentialIsNested) {
+  const Names nested{"0.0.weight", "0.0.bias"};
+  const nn::Sequential inner({nn::Linear(2, 2)});
+  const nn::Sequential direct({inner}), temporary({nn::Sequential({nn::Linear(2, 2)})});
+  EXPECT_EQ(names(direct.state_dict()), nested);
+  EXPECT_EQ(names(temporary.state_dict()), nested);
+  EXPECT_EQ(names(nn::Sequential({direct}).state_dict()), (Names{"0.0.0.weight", "0.0.0.bias"}));
+  EXPECT_EQ(nn::Sequential({inner, inner}).size(), 2u);
+  const nn::Sequential of_derived({OneLayer()});
+  EXPECT_EQ(names(of_derived.state_dict()), nested);
+  EXPECT_EQ(of_derived[0].kind(), "OneLayer");
+  const nn::Sequential copy(inner);  // no list: a handle to the same
+  EXPECT_EQ(names(copy.state_dict()), (Names{"0.weight", "0.bias"}));
+}
+
+TEST(Parameter, IsFrozenThroughItsHandle) {
+  nn::Linear layer(2, 3, {.device = test_device()});
+  layer.weight->set_requires_grad(false);
+  EXPECT_FALSE(layer.weight->requires_grad());
+  EXPECT_FALSE(layer.parameters()[0].requires_grad());
+  layer(ones({1, 2}, {.device = test_device()})).sum().backward();
+  EXPECT_FALSE(layer.weight->grad().defined());
+  EXPECT_TRUE(layer.bias->grad().defined());
+  EXPECT_THROW(nn::Linear(2, 3, {.bias = false}).bias->set_requires_grad(false), ArgumentError);
+}
+
 TEST(Linear, HasPyTorchsShapesAndInitialisation) {
   manual_seed(1);
   nn::Linear layer(100, 50, {.device = test_device()});
@@ -335,6 +366,46 @@ TEST(Embedding, PicksRows) {
   EXPECT_EQ(y.to_vector<float>(), expected);
   EXPECT_EQ(message_of([] { nn::Embedding(3, -1); }),
             "Embedding: sizes must be positive, got (3, -1)");
+}
+
+TEST(Embedding, PaddingIsZeroAndTakesNoGradient) {
+  const Tensor ids = from_vector<std::int64_t>({2, 1, 3, 1}, {2, 2}, {.device = test_device()});
+  for (const std::int64_t padding : {1, -3}) {
+    nn::Embedding embedding(4, 3, {.padding_idx = padding, .device = test_device()});
+    EXPECT_EQ(abs(embedding.weight->narrow(0, 1, 1)).sum().item(), 0);
+    EXPECT_GT(abs(embedding.weight->narrow(0, 2, 1)).sum().item(), 0);
+    fill(embedding.weight, 0.5);
+    const Tensor y = embedding(ids);
+    EXPECT_EQ(y.to_vector<float>(), std::vector<float>(12, 0.5f)) << "what the row holds";
+    (y * 2).sum().backward();
+    EXPECT_EQ(embedding.weight->grad().sum(1).to_vector<float>(), (std::vector<float>{0, 0, 6, 6}));
+  }
+  EXPECT_EQ(message_of([] { nn::Embedding(4, 3, {.padding_idx = 4}); }),
+            "Embedding: padding_idx 4 is none of 4 rows");
+  EXPECT_EQ(message_of([] { nn::Embedding(4, 3, {.padding_idx = -5}); }),
+            "Embedding: padding_idx -5 is none of 4 rows");
+}
+
+TEST(Embedding, FromPretrainedRows) {
+  Tensor rows = tensor({1, 2, 3, 4, 5, 6}, {3, 2}, {.device = test_device()});
+  const Tensor ids = from_vector<std::int64_t>({2, 0}, {2}, {.device = test_device()});
+  nn::Embedding frozen = nn::Embedding::from_pretrained(rows);
+  EXPECT_EQ(frozen(ids).to_vector<float>(), (std::vector<float>{5, 6, 1, 2}));
+  EXPECT_FALSE(frozen.weight->requires_grad());
+  EXPECT_FALSE(frozen(ids).requires_grad());
+  EXPECT_EQ(names(frozen.state_dict()), Names{"weight"});
+  nn::Embedding trained = nn::Embedding::from_pretrained(rows, {.freeze = false, .padding_idx = 0});
+  EXPECT_EQ(trained(ids).to_vector<float>(), (std::vector<float>{5, 6, 1, 2})) << "rows as given";
+  trained(ids).sum().backward();
+  EXPECT_EQ(trained.weight->grad().to_vector<float>(), (std::vector<float>{0, 0, 0, 0, 1, 1}));
+  EXPECT_FALSE(rows.requires_grad()) << "the layer has a parameter of its own";
+  EXPECT_EQ(message_of<ShapeError>([] { nn::Embedding::from_pretrained(ones({3})); }),
+            "Embedding: pretrained rows must be [count, dim], got [3]");
+  EXPECT_EQ(message_of<DTypeError>(
+                [] { nn::Embedding::from_pretrained(ones({3, 2}, {.dtype = DType::i64})); }),
+            "Embedding: pretrained rows must be floating, got i64");
+  EXPECT_EQ(message_of([] { nn::Embedding::from_pretrained(Tensor()); }),
+            "Embedding: the pretrained rows are not a tensor");
 }
 
 TEST(Activations, AreTheirFunctions) {

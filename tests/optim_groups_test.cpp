@@ -192,6 +192,26 @@ TEST(OptimScaling, EveryOptimizerHeedsIt) {
   }
 }
 
+// A first phase of one step has no length: the cycle starts at its peak.
+TEST(Schedulers, OneCycleOfAShortFirstPhase) {
+  for (const bool three_phase : {false, true}) {
+    const Tensor p = zeros({2}, {.requires_grad = true});
+    optim::SGD optimizer({p}, {.lr = 0.1, .momentum = 0.9});
+    optim::OneCycleLR schedule(
+        optimizer,
+        {.max_lr = {0.5}, .total_steps = 10, .pct_start = 0.1, .three_phase = three_phase});
+    EXPECT_EQ(optimizer.lr(), 0.5);
+    EXPECT_EQ(optimizer.groups()[0].get("momentum"), 0.85);
+    double before = 0.5;
+    for (int step = 1; step < 10; ++step) {
+      schedule.step();
+      EXPECT_LT(optimizer.lr(), before) << step;
+      before = optimizer.lr();
+    }
+    EXPECT_NEAR(optimizer.lr(), 0.5 / 25 / 1e4, 1e-12);
+  }
+}
+
 // ---- What is refused; nothing of it is the device's.
 
 TEST(OptimErrors, Groups) {

@@ -226,6 +226,69 @@ TEST(Optimizer, LeavesParametersWithoutGradientAlone) {
   EXPECT_FALSE(optimizer.state_dict().contains("1.exp_avg"));
 }
 
+// As in fine-tuning: all parameters are given, some are frozen for a while.
+TEST(Optimizer, FrozenParametersWaitUntilTheyAreUnfrozen) {
+  std::vector<Tensor> parameters = make_parameters();
+  for (Tensor& p : parameters) p.set_requires_grad(false);
+  optim::Adam optimizer(parameters, {.lr = 0.05});
+  optimizer.step();  // nobody takes part
+  parameters[0].set_requires_grad();
+  parameters[2].set_requires_grad();
+  for (int step = 1; step <= kSteps; ++step) {
+    set_gradients(parameters, step);  // that of the frozen one is of earlier passes
+    optimizer.step();
+  }
+  Values expected = adam_reference({0.05, 0.9, 0.999, 1e-8, 0, false});
+  const std::vector<double> trained = expected[1];
+  expected[1] = initial_values()[1];
+  expect_near(parameters, expected);
+  EXPECT_FALSE(optimizer.state_dict().contains("1.exp_avg"));
+  // The others' turn to wait.
+  parameters[0].set_requires_grad(false);
+  parameters[2].set_requires_grad(false);
+  parameters[1].set_requires_grad();
+  for (int step = 1; step <= kSteps; ++step) {
+    set_gradients(parameters, step);
+    optimizer.step();
+  }
+  expected[1] = trained;
+  expect_near(parameters, expected);
+  EXPECT_EQ(optimizer.state_dict().at("0.step").item(), kSteps);
+}
+
+TEST(Optimizer, FrozenParametersDoNotStopAScaler) {
+  Tensor a = zeros({2}, {.device = test_device(), .requires_grad = true});
+  Tensor b = zeros({2}, {.device = test_device(), .requires_grad = true});
+  optim::SGD optimizer({a, b}, {.lr = 1});
+  GradScaler scaler({.init_scale = 4});
+  b.set_grad(full({2}, INFINITY, {.device = test_device()}));
+  b.set_requires_grad(false);
+  scaler.scale(a.sum()).backward();
+  scaler.step(optimizer);
+  scaler.update();
+  EXPECT_EQ(a.to_vector<float>(), (std::vector<float>{-1, -1}));
+  EXPECT_EQ(b.to_vector<float>(), (std::vector<float>{0, 0}));
+}
+
+// A gradient of before a conversion: the message tells of which parameter, and what helps.
+TEST(Optimizer, NamesTheParameterWhoseGradientDoesNotFit) {
+  const std::string home = to_string(test_device());
+  std::vector<Tensor> parameters = make_parameters();
+  optim::SGD optimizer(
+      {{.parameters = {parameters[0]}}, {.parameters = {parameters[1], parameters[2]}, .lr = 0.5}});
+  set_gradients(parameters, 1);
+  parameters[1].zero_grad();
+  {
+    NoGrad no_grad;
+    assign(parameters[2], parameters[2].detach().to(DType::f64));
+  }
+  EXPECT_EQ(message_of([&] { optimizer.step(); }),
+            "SGD: parameter 2 is f64 [] on " + home + ", but its gradient is f32 [] on " + home +
+                ": call zero_grad() after to(), before the next backward()");
+  optimizer.zero_grad();
+  optimizer.step();
+}
+
 TEST(Optimizer, ZeroGradDropsGradients) {
   std::vector<Tensor> parameters = make_parameters();
   optim::SGD optimizer(parameters);
@@ -329,8 +392,8 @@ TEST(Optimizer, RefusesBadArguments) {
   EXPECT_EQ(message_of([&] { optim::Adam(std::vector<Tensor>{}); }),
             "Adam: there are no parameters");
   EXPECT_EQ(message_of([&] { optim::Adam({p, Tensor()}); }), "Adam: parameter 1 is undefined");
-  EXPECT_EQ(message_of([&] { optim::Adam({zeros({2})}); }),
-            "Adam: parameter 0 does not require a gradient");
+  EXPECT_EQ(message_of([&] { optim::Adam({zeros({2}, {.dtype = DType::i64})}); }),
+            "Adam: parameter 0 is not floating");
   EXPECT_EQ(message_of([&] { optim::Adam({p * 2}); }),
             "Adam: parameter 0 is not a leaf: it was computed from other tensors");
   EXPECT_EQ(message_of([&] { optim::Adam({p, p}); }), "Adam: parameter 1 is there already");

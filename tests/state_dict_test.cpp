@@ -164,6 +164,30 @@ TEST(StateDict, StrictLoadingListsEverythingAndChangesNothing) {
   EXPECT_EQ(after[3], before[3]);
 }
 
+// State dicts of before PyTorch 0.4.1 have no num_batches_tracked, and files tell no version.
+TEST(StateDict, BatchNormLoadsWithoutItsCount) {
+  nn::Sequential model({nn::BatchNorm1d(2), nn::Linear(2, 2)});
+  model(tensor({1, 2, 3, 4}, {2, 2}));
+  StateDict old;
+  for (const auto& [name, value] : model.state_dict()) {
+    if (name != "0.num_batches_tracked") old.add(name, ones_like(value));
+  }
+  const nn::LoadReport report = model.load_state_dict(old);
+  EXPECT_TRUE(report.complete());
+  EXPECT_EQ(model.state_dict().at("0.num_batches_tracked").item<std::int64_t>(), 1) << "as it was";
+  EXPECT_EQ(model.state_dict().at("0.running_var").to_vector<float>(), (std::vector<float>{1, 1}));
+  old.add("0.num_batches_tracked", full({}, 5, {.dtype = DType::i64}));
+  model.load_state_dict(old);
+  EXPECT_EQ(model.state_dict().at("0.num_batches_tracked").item<std::int64_t>(), 5);
+  nn::Sequential normed({nn::InstanceNorm2d(2, {.track_running_stats = true})});
+  EXPECT_TRUE(normed.load_state_dict({{"0.running_mean", ones({2})}, {"0.running_var", ones({2})}})
+                  .complete());
+  // Every other buffer is needed.
+  EXPECT_EQ(message_of([&] { normed.load_state_dict({{"0.running_mean", ones({2})}}); }),
+            "load_state_dict: the state dict does not fit the module\n"
+            "  missing: 0.running_var [2]");
+}
+
 TEST(StateDict, LoadingConvertsToTheModulesDType) {
   nn::Linear layer(1, 2, {.device = test_device()});
   layer.load_state_dict({{"weight", from_vector<double>({0.5, 1.5}, {2, 1})},

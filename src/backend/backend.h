@@ -70,6 +70,9 @@ class VOLTA_BACKEND_API Backend {
   // Whether products of f16 or bf16 matrices, added up in f32, run as they are. If not, plans
   // convert the operands to f32 first.
   virtual bool multiplies_halves(int device, DType dtype) const;
+  // Products of at most so many multiplications are sums in kernels, fused with what is around
+  // them, instead of calls.
+  virtual std::int64_t small_product(int /*device*/) const { return std::int64_t{1} << 16; }
   // Whether the library adds the step's epilogue (bias, ReLU) to a product of these sizes.
   virtual bool fuses(int /*device*/, const plan::MatmulStep& /*step*/) const { return false; }
   // Convolutions without a call are lowered to kernels and products.

@@ -19,7 +19,8 @@ TapeRef lead_to(Tape& call, std::int64_t output, const Node& node) {
       TapeRef::adopt(Slab<Tape>::make(OpId::function_output, node.shape, node.dtype, call.place));
   tape->sequence = next_tape_sequence(call.sequence);
   tape->attrs.emplace_back(output);
-  tape->edges.emplace_back(TapeRef(&call), Tensor(), node.shape, node.dtype, node.entry->device);
+  // Outputs differ in shape, dtype and device: what they give the call is a number (see below).
+  tape->edges.emplace_back(TapeRef(&call), Tensor(), Shape(), DType::f32, Device::cpu());
   tape->saved.emplace_back();
   return tape;
 }
@@ -102,7 +103,7 @@ void vjp::function_output(Vjp& v) {
   if (!outputs) outputs = std::make_unique<std::vector<Tensor>>(call.extras->custom->outputs);
   Tensor& sum = (*outputs)[static_cast<std::size_t>(v.attr(0))];
   sum = sum.defined() ? sum + v.gradient() : v.gradient();
-  v.give(0, v.gradient());
+  v.give(0, number(0, DType::f32, Device::cpu()));
 }
 
 }  // namespace graph

@@ -115,7 +115,7 @@ ProtoMessage image_of(const std::string& tag, const Tensor& given) {
 }  // namespace
 
 struct SummaryWriter::State {
-  State(const std::string& run_folder, SummaryOptions given)
+  State(const std::string& run_folder, SummaryWriterOptions given)
       : folder(run_folder),
         options(std::move(given)),
         file(run_folder, options.filename_suffix, now()) {
@@ -146,7 +146,7 @@ struct SummaryWriter::State {
   }
 
   const std::string folder;
-  const SummaryOptions options;
+  const SummaryWriterOptions options;
   std::mutex mutex;
   io::EventFile file;
   Clock::time_point last_flush = Clock::now();
@@ -154,7 +154,7 @@ struct SummaryWriter::State {
   std::map<std::string, SummaryWriter> curves;  // of add_scalars, by folder
 };
 
-SummaryWriter::SummaryWriter(const std::string& folder, SummaryOptions options)
+SummaryWriter::SummaryWriter(const std::string& folder, SummaryWriterOptions options)
     : state_(std::make_unique<State>(folder, std::move(options))) {}
 SummaryWriter::SummaryWriter(SummaryWriter&& other) noexcept = default;
 SummaryWriter& SummaryWriter::operator=(SummaryWriter&& other) noexcept = default;

@@ -56,13 +56,13 @@ Parameter Module::add_parameter(std::string name, Tensor value) {
   return Parameter(std::move(slot));
 }
 
-Buffer Module::add_buffer(std::string name, const Tensor& value) {
+Buffer Module::add_buffer(std::string name, const Tensor& value, BufferOptions options) {
   state_->check_name("add_buffer", name);
   if (!value.defined()) {
     throw ArgumentError(fmt::format("add_buffer: tensor '{}' is undefined", name));
   }
   detail::Shared<Tensor> tensor(std::make_shared<Tensor>(value));
-  state_->buffers.push_back({std::move(name), tensor});
+  state_->buffers.push_back({{std::move(name), tensor}, options.required});
   return Buffer(std::move(tensor));
 }
 
@@ -144,10 +144,11 @@ LoadReport Module::load_state_dict(const StateDict& state, LoadStateOptions opti
   };
   std::vector<Change> changes;
   const std::vector<State::Leaf> leaves = state_->all_leaves();
-  for (const auto& [name, target] : leaves) {
+  for (const auto& [name, target, required] : leaves) {
     known.insert(name);
     const Tensor* value = state.find(name);
     if (!value) {
+      if (!required) continue;
       report.missing.push_back(fmt::format("{} {}", name, to_string(target->shape())));
     } else if (value->shape() != target->shape()) {
       report.wrong_shape.push_back(fmt::format("{} is {} in the module, {} in the state dict", name,

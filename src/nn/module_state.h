@@ -18,7 +18,10 @@ struct Module::State {
     detail::Shared<T> value;
   };
   std::vector<Named<Parameter::Slot>> parameters;
-  std::vector<Named<Tensor>> buffers;
+  struct NamedBuffer : Named<Tensor> {
+    bool required;  // of a state dict
+  };
+  std::vector<NamedBuffer> buffers;
   // A child keeps a copy of the module, for whoever asks for modules.
   struct Child {
     std::string name;
@@ -45,6 +48,7 @@ struct Module::State {
   struct Leaf {
     std::string name;
     Tensor* tensor;
+    bool required = true;  // of a state dict
   };
   // Every parameter and buffer under every name it has.
   std::vector<Leaf> parameter_leaves() {
@@ -57,7 +61,7 @@ struct Module::State {
   std::vector<Leaf> buffer_leaves() {
     std::vector<Leaf> leaves;
     walk([&](State& state, const std::string& prefix) {
-      for (auto& b : state.buffers) leaves.push_back({prefix + b.name, b.value.get()});
+      for (auto& b : state.buffers) leaves.push_back({prefix + b.name, b.value.get(), b.required});
     });
     return leaves;
   }
@@ -66,7 +70,7 @@ struct Module::State {
     std::vector<Leaf> leaves;
     walk([&](State& state, const std::string& prefix) {
       for (auto& p : state.parameters) leaves.push_back({prefix + p.name, p.value->get()});
-      for (auto& b : state.buffers) leaves.push_back({prefix + b.name, b.value.get()});
+      for (auto& b : state.buffers) leaves.push_back({prefix + b.name, b.value.get(), b.required});
     });
     return leaves;
   }

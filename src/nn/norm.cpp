@@ -1,7 +1,6 @@
 // RMSNorm, GroupNorm, InstanceNorm2d.
 #include "volta/nn/norm.h"
 
-#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -81,40 +80,28 @@ Tensor GroupNorm::forward(const Tensor& x) {
 }
 
 InstanceNorm2d::InstanceNorm2d(std::int64_t num_features, InstanceNormOptions options)
-    : num_features_(num_features), eps_(options.eps), momentum_(options.momentum) {
-  require_positive("InstanceNorm2d", "num_features", num_features);
-  require_eps("InstanceNorm2d", options.eps);
-  if (!std::isfinite(options.momentum)) {
-    throw ArgumentError(
-        fmt::format("InstanceNorm2d: the momentum must be finite, got {}", options.momentum));
-  }
-  const TensorOptions made = {.dtype = options.dtype, .device = options.device};
-  if (options.affine) {
-    weight = add_parameter("weight", ones({num_features}, made));
-    bias = add_parameter("bias", zeros({num_features}, made));
-  }
-  if (options.track_running_stats) {
-    running_mean = add_buffer("running_mean", zeros({num_features}, made));
-    running_var = add_buffer("running_var", ones({num_features}, made));
-    num_batches_tracked = add_buffer("num_batches_tracked",
-                                     zeros({}, {.dtype = DType::i64, .device = options.device}));
-  }
-}
+    : ChannelNorm("InstanceNorm2d", num_features,
+                  {.eps = options.eps,
+                   .momentum = options.momentum,
+                   .affine = options.affine,
+                   .track_running_stats = options.track_running_stats,
+                   .dtype = options.dtype,
+                   .device = options.device}) {}
 
 Tensor InstanceNorm2d::forward(const Tensor& x) {
-  if (!require_channels("InstanceNorm2d", x, num_features_, "height, width", Leading::optional)) {
+  if (!require_channels("InstanceNorm2d", x, num_features(), "height, width", Leading::optional)) {
     return forward(x.unsqueeze(0)).squeeze(0);
   }
   const bool tracks = running_mean.defined();
   if (tracks && !is_training()) {
-    return batch_norm(x, running_mean, running_var, weight, bias, {.eps = eps_});
+    return batch_norm(x, running_mean, running_var, weight, bias, {.eps = eps()});
   }
   if (x.shape()[2] * x.shape()[3] == 1) {
     throw ArgumentError(fmt::format(
         "InstanceNorm2d: expected more than 1 value per channel, got {}", to_string(x.shape())));
   }
   // Nothing has no statistics to keep.
-  return tracks && x.numel() > 0 ? tracked(x) : instance_norm(x, weight, bias, eps_);
+  return tracks && x.numel() > 0 ? tracked(x) : instance_norm(x, weight, bias, eps());
 }
 
 // As one image whose channels are those of all images; running statistics take the mean of what
@@ -124,11 +111,16 @@ Tensor InstanceNorm2d::tracked(const Tensor& x) const {
   const std::int64_t n = shape[0], channels = shape[1];
   const auto repeated = [&](const Tensor& t) { return t.defined() ? t.tile({n}) : t; };
   const Tensor mean = repeated(running_mean), var = repeated(running_var);
-  const Tensor y =
-      batch_norm(x.reshape({1, n * channels, shape[2], shape[3]}), mean, var, repeated(weight),
-                 repeated(bias), {.training = true, .momentum = momentum_, .eps = eps_});
-  running_mean.set(mean.reshape({n, channels}).mean(0));
-  running_var.set(var.reshape({n, channels}).mean(0));
+  const Tensor y = batch_norm(x.reshape({1, n * channels, shape[2], shape[3]}), mean, var,
+                              repeated(weight), repeated(bias),
+                              {.training = true, .momentum = momentum().value_or(1), .eps = eps()});
+  const auto over_images = [&](const Tensor& t) { return t.reshape({n, channels}).mean(0); };
+  if (momentum()) {
+    running_mean.set(over_images(mean));
+    running_var.set(over_images(var));
+  } else {
+    average(over_images(mean), over_images(var));
+  }
   return y.reshape(shape);
 }
 

@@ -8,7 +8,7 @@
 
 namespace volta::nn {
 
-const Tensor Parameter::none_;
+Tensor Parameter::none_;
 
 void Parameter::tie(const Parameter& other) {
   if (!defined() || !other.defined()) throw ArgumentError("tie: a parameter is undefined");

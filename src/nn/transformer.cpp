@@ -25,6 +25,7 @@ TransformerEncoderLayerOptions layer_options(std::int64_t dim,
           .batch_first = true,
           .norm_first = options.norm_first,
           .bias = options.bias,
+          .causal = options.causal,
           .rotary = options.rotary,
           .dtype = options.dtype,
           .device = options.device};
@@ -71,7 +72,8 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int6
       dropout1(options.dropout),
       dropout2(options.dropout),
       activation_(options.activation),
-      norm_first_(options.norm_first) {
+      norm_first_(options.norm_first),
+      causal_(options.causal) {
   add("self_attn", self_attn);
   add("linear1", linear1);
   add("dropout", dropout);
@@ -88,13 +90,18 @@ Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
 
 Tensor TransformerEncoderLayer::forward(const Tensor& x) { return encode(x, {}); }
 
-Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttendOptions& options) {
-  const Tensor y = encode(x, options);
-  called({x}, {y});
-  return y;
+Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttendOptions& options,
+                                           Place place) {
+  return call(place, [&] {
+    Tensor y = encode(x, options);
+    called({x}, {y});
+    return y;
+  });
 }
 
-Tensor TransformerEncoderLayer::encode(const Tensor& x, const AttendOptions& options) {
+Tensor TransformerEncoderLayer::encode(const Tensor& x, const AttendOptions& given) {
+  AttendOptions options = given;
+  options.is_causal |= causal_;
   if (norm_first_) {
     const Tensor attended = x + dropout1(self_attn(norm1(x), options));
     return attended + feed_forward(norm2(attended));
@@ -105,9 +112,7 @@ Tensor TransformerEncoderLayer::encode(const Tensor& x, const AttendOptions& opt
 
 TransformerBlock::TransformerBlock(std::int64_t dim, std::int64_t heads,
                                    TransformerBlockOptions options)
-    : TransformerEncoderLayer(dim, heads, layer_options(dim, options)), causal_(options.causal) {}
-
-Tensor TransformerBlock::forward(const Tensor& x) { return encode(x, {.is_causal = causal_}); }
+    : TransformerEncoderLayer(dim, heads, layer_options(dim, options)) {}
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& encoder_layer,
                                        std::int64_t num_layers, std::optional<LayerNorm> last_norm)
@@ -123,10 +128,12 @@ TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& encoder_la
 
 Tensor TransformerEncoder::forward(const Tensor& x) { return encode(x, {}); }
 
-Tensor TransformerEncoder::operator()(const Tensor& x, const AttendOptions& options) {
-  const Tensor y = encode(x, options);
-  called({x}, {y});
-  return y;
+Tensor TransformerEncoder::operator()(const Tensor& x, const AttendOptions& options, Place place) {
+  return call(place, [&] {
+    Tensor y = encode(x, options);
+    called({x}, {y});
+    return y;
+  });
 }
 
 Tensor TransformerEncoder::encode(const Tensor& x, const AttendOptions& options) {

@@ -57,15 +57,6 @@ void require(const std::string& problem) {
   if (!problem.empty()) throw ArgumentError("GradScaler: " + problem);
 }
 
-std::vector<Tensor> gradients_of(const optim::Optimizer& optimizer) {
-  std::vector<Tensor> gradients;
-  for (const Tensor& parameter : optimizer.parameters()) {
-    if (Tensor gradient = parameter.grad(); gradient.defined())
-      gradients.push_back(std::move(gradient));
-  }
-  return gradients;
-}
-
 // The scalars are in memory from the start, so that the first steps have the plan of later ones.
 template <class T>
 Tensor in_memory(T value, Device device) {
@@ -127,7 +118,7 @@ GradScaler::Progress& GradScaler::progress_of(const optim::Optimizer& optimizer,
 // no gradient.
 Tensor GradScaler::check(const optim::Optimizer& optimizer, const char* function,
                          Place place) const {
-  std::vector<Tensor> gradients = gradients_of(optimizer), found;
+  std::vector<Tensor> gradients = optimizer.gradients(), found;
   for (const Tensor& gradient : gradients) {
     if (gradient.dtype() == DType::f16) {
       throw DTypeError(fmt::format(
@@ -161,7 +152,7 @@ void GradScaler::unscale_(optim::Optimizer& optimizer, Place place) {
   }
   Tensor found_inf = check(optimizer, "unscale_()", place);
   const Tensor inverse = reciprocal(scale_, place);
-  for (Tensor& gradient : gradients_of(optimizer))
+  for (Tensor& gradient : optimizer.gradients())
     gradient *= Operand(inverse.to(gradient.device(), place), place);
   progress.found_inf = std::move(found_inf);
   progress.stage = Stage::unscaled;
@@ -178,7 +169,7 @@ void GradScaler::step(optim::Optimizer& optimizer, Place place) {
         "GradScaler: step() was called twice for an optimizer since the last update()");
   }
   const bool on_device = optimizer.skips_on_device();
-  if (stage == Stage::ready && !on_device && !gradients_of(optimizer).empty()) {
+  if (stage == Stage::ready && !on_device && !optimizer.gradients().empty()) {
     unscale_(optimizer, place);
     stage = Stage::unscaled;
   }

@@ -52,7 +52,7 @@ void Optimizer::add_group(std::vector<Tensor> parameters, std::vector<double> nu
       throw ArgumentError(fmt::format("{}: parameter {} {}", table_.optimizer, number, why));
     };
     if (!parameter.defined()) refuse("is undefined");
-    if (!parameter.requires_grad()) refuse("does not require a gradient");
+    if (!is_floating(parameter.dtype())) refuse("is not floating");
     if (!parameter.is_leaf()) refuse("is not a leaf: it was computed from other tensors");
     if (!known.insert(variable_of(parameter)).second) refuse("is there already");
     if (const char* problem = problem_of(parameter)) refuse(problem);
@@ -97,19 +97,56 @@ void Optimizer::prepare_states(std::size_t group, const std::vector<bool>& updat
   }
 }
 
+// A gradient that a frozen parameter has is one of earlier passes.
+bool Optimizer::takes_step(const Tensor& parameter) {
+  return parameter.requires_grad() && parameter.grad().defined();
+}
+
+std::vector<Tensor> Optimizer::gradients() const {
+  std::vector<Tensor> gradients;
+  for (const Tensor& parameter : parameters_) {
+    if (takes_step(parameter)) gradients.push_back(parameter.grad());
+  }
+  return gradients;
+}
+
+void Optimizer::require_gradient_fits(std::size_t group, std::size_t position) const {
+  const Tensor &parameter = groups_[group].parameters()[position], gradient = parameter.grad();
+  if (gradient.dtype() == parameter.dtype() && gradient.device() == parameter.device() &&
+      gradient.shape() == parameter.shape()) {
+    return;
+  }
+  std::size_t number = position;
+  for (std::size_t before = 0; before < group; ++before) {
+    number += groups_[before].parameters().size();
+  }
+  const auto described = [](const Tensor& tensor) {
+    return fmt::format("{} {} on {}", name_of(tensor.dtype()), to_string(tensor.shape()),
+                       to_string(tensor.device()));
+  };
+  throw ArgumentError(
+      fmt::format("{}: parameter {} is {}, but its gradient is {}: call zero_grad() after to(), "
+                  "before the next backward()",
+                  table_.optimizer, number, described(parameter), described(gradient)));
+}
+
 // Steps are short: what most of them do, updating all parameters on one device, allocates nothing.
 bool Optimizer::step_group(std::size_t group, Place place) {
   const std::vector<Tensor>& parameters = groups_[group].parameters();
-  const auto has_gradient = [](const Tensor& parameter) { return parameter.grad().defined(); };
-  const auto first_without = std::find_if_not(parameters.begin(), parameters.end(), has_gradient);
-  if (first_without == parameters.end()) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!takes_step(parameters[i])) continue;
+    require_gradient_fits(group, i);
+    ++count;
+  }
+  if (count == 0) return false;
+  if (count == parameters.size()) {
     prepare_states(group, {});
     update(groups_[group], parameters, states_[group], place);
     return true;
   }
   std::vector<bool> updated;
-  for (const Tensor& parameter : parameters) updated.push_back(has_gradient(parameter));
-  if (std::find(updated.begin(), updated.end(), true) == updated.end()) return false;
+  for (const Tensor& parameter : parameters) updated.push_back(takes_step(parameter));
   prepare_states(group, updated);
   const auto chosen = [&](const std::vector<Tensor>& all) {
     std::vector<Tensor> some;

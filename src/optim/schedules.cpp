@@ -159,7 +159,11 @@ std::pair<OneCycleLR::Phase, double> OneCycleLR::position() const {
   const auto now = static_cast<double>(last_epoch());
   double start = 0;
   for (const Phase& phase : phases_) {
-    if (now <= phase.end_step) return {phase, (now - start) / (phase.end_step - start)};
+    if (now <= phase.end_step) {
+      // A phase of no length is over at once, where PyTorch would divide by zero.
+      const double length = phase.end_step - start;
+      return {phase, length == 0 ? 1 : (now - start) / length};
+    }
     start = phase.end_step;
   }
   return {phases_.back(), 1};  // the step after the last one changes nothing

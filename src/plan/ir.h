@@ -291,7 +291,4 @@ VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_
 // n * k * d in a kernel that fuses, against a sort and a few launches that move what there is.
 VOLTA_BACKEND_API bool scatter_compares_all(std::int64_t n, std::int64_t k, std::int64_t d);
 
-// Products up to this many multiplications are reduce kernels, so that they fuse.
-inline constexpr std::int64_t kSmallProduct = std::int64_t{1} << 16;
-
 }  // namespace volta::plan

@@ -3,9 +3,11 @@ GPT-2 of two layers that are trained for ten steps, positional encodings.
 
 Not calls of single operations: tests/nn/transformer_golden_test.cpp and tests/nn/gpt2_test.cpp know the names.
 Of a case there are `<case>/in/<input>`, `<case>/param/<key>`, `<case>/out`, `<case>/g`, `<case>/grad/<input or
-key>`, and of training `<case>/losses`, `<case>/after/<key>`. AdamW's eps is large: biases of keys have a gradient
-of 0 but for rounding, which a small one would turn into steps of full length.
+key>`, and of training `<case>/losses`, `<case>/after/<key>`; `gpt2/out_bf16` is what PyTorch gives in bf16. AdamW's
+eps is large: biases of keys have a gradient of 0 but for rounding, which a small one would turn into steps of full
+length.
 """
+import copy
 import math
 
 import torch
@@ -196,6 +198,7 @@ def gpt2(family, name):
     for key, p in module.named_parameters():
         family.tensors[f"{name}/param/{key}"] = p.detach().clone()
     family.tensors[f"{name}/out"] = module(ids)
+    family.tensors[f"{name}/out_bf16"] = copy.deepcopy(module).bfloat16()(ids).float()
     loss_of().backward()
     for key, p in module.named_parameters():
         family.tensors[f"{name}/grad/{key}"] = p.grad.clone()

@@ -5,12 +5,22 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <string>
+#include <type_traits>
 
 #include "io/event_file.h"
 #include "io/io_files.h"
 #include "io/png_write.h"
 #include "test_device.h"
 #include "volta/volta.h"
+
+// A program that uses both namespaces: only modules' summaries have SummaryOptions.
+namespace both {
+using namespace volta;      // NOLINT(google-build-using-namespace)
+using namespace volta::nn;  // NOLINT(google-build-using-namespace)
+static_assert(std::is_same_v<SummaryOptions, nn::SummaryOptions>);
+static_assert(std::is_constructible_v<SummaryWriter, std::string, SummaryWriterOptions>);
+}  // namespace both
 
 namespace volta {
 namespace {

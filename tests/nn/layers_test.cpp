@@ -174,6 +174,24 @@ TEST(BatchNormLayers, WithoutMomentumKeepTheMeanOfAllBatches) {
   EXPECT_NEAR(norm.running_mean->to_vector<float>()[1], mean, 1e-5);
 }
 
+TEST(NormLayers, InstanceNormWithoutMomentumKeepsTheMeanOfAllBatches) {
+  nn::InstanceNorm2d norm(
+      2, {.momentum = std::nullopt, .track_running_stats = true, .device = test_device()});
+  double mean = 0, variance = 0;
+  for (int i = 0; i < 5; ++i) {
+    const Tensor x = on_device(randn({3, 2, 2, 4}) * 1e-3 + i);
+    norm(x);
+    mean += x.mean({0, 2, 3}).to_vector<float>()[1] / 5.0;
+    variance += x.flatten(2).var(2).mean(0).to_vector<float>()[1] / 5.0;
+  }
+  EXPECT_NEAR(norm.running_mean->to_vector<float>()[1], mean, 1e-5);
+  EXPECT_NEAR(norm.running_var->to_vector<float>()[1], variance, 1e-5 * variance + 1e-9);
+  EXPECT_EQ(norm.num_batches_tracked->item<std::int64_t>(), 5);
+  norm.eval();
+  norm(on_device(ones({1, 2, 2, 2})));
+  EXPECT_EQ(norm.num_batches_tracked->item<std::int64_t>(), 5);
+}
+
 TEST(BatchNormLayers, ARefusedBatchCountsForNothing) {
   nn::BatchNorm1d norm(2, {.device = test_device()});
   EXPECT_THROW(norm(ones({1, 2}, {.device = test_device()})), ArgumentError);

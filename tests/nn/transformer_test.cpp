@@ -120,6 +120,36 @@ TEST(Transformer, CausalOutputsDoNotKnowLaterTokens) {
   }
 }
 
+// A mask is in addition to a block's causality, and copies as the layer it is keep it.
+TEST(Transformer, CausalBlocksStaySoWithOptionsAndInEncoders) {
+  const nn::TransformerBlock block(8, 2, {.causal = true, .device = test_device()});
+  nn::TransformerBlock called = block;
+  nn::TransformerEncoder encoder(block, 2);
+  nn::TransformerEncoderLayer sliced = block;  // NOLINT(cppcoreguidelines-slicing): what is tested
+  const Tensor x = numbers({1, 6, 8});
+  Tensor changed = x.clone();
+  changed.index({0, 4}) = 5;
+  const Tensor first_only =
+      tensor({0, 1, 0, 0, 0, 0}, {1, 6}, {.device = test_device()}).to(DType::boolean);
+  const auto expect_causal = [&](const char* what, auto&& call) {
+    const std::vector<double> moved =
+        volta::abs(call(x) - call(changed)).max(2).squeeze(0).template to_vector<double>();
+    for (std::size_t t = 0; t < 6; ++t) {
+      if (t < 4) {
+        EXPECT_EQ(moved[t], 0) << what << ' ' << t;
+      } else {
+        EXPECT_GT(moved[t], 1e-3) << what << ' ' << t;
+      }
+    }
+  };
+  const nn::AttendOptions masked{.key_padding_mask = first_only};
+  expect_causal("block, options", [&](const Tensor& of) { return called(of, {}); });
+  expect_causal("block, mask", [&](const Tensor& of) { return called(of, masked); });
+  expect_causal("sliced", [&](const Tensor& of) { return sliced(of); });
+  expect_causal("encoder", [&](const Tensor& of) { return encoder(of); });
+  expect_causal("encoder, mask", [&](const Tensor& of) { return encoder(of, masked); });
+}
+
 TEST(Transformer, DropoutFallsOnAttentionWeights) {
   // With values of one and identity projections the output of a query is the sum of its weights.
   nn::MultiheadAttention layer(8, 2,

@@ -12,7 +12,7 @@
 
 namespace volta {
 
-struct SummaryOptions {
+struct SummaryWriterOptions {
   std::string filename_suffix = {};
   std::int64_t max_queue = 10;  // entries kept back before they are written
   double flush_seconds = 120;   // and how long at most, looked at when something is added
@@ -23,7 +23,7 @@ struct SummaryOptions {
 // be used by several threads.
 class VOLTA_API SummaryWriter {
  public:
-  explicit SummaryWriter(const std::string& folder, SummaryOptions options = {});
+  explicit SummaryWriter(const std::string& folder, SummaryWriterOptions options = {});
   ~SummaryWriter();  // writes what is left; a failure then is logged
   SummaryWriter(SummaryWriter&& other) noexcept;
   SummaryWriter& operator=(SummaryWriter&& other) noexcept;

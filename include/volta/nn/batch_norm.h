@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "volta/nn/module.h"
+#include "volta/nn/channel_norm.h"
 
 namespace volta::nn {
 
@@ -19,29 +19,17 @@ struct BatchNormOptions {
   Device device = Device::cpu();
 };
 
-// What both have. Training changes the buffers where they are, as part of the step; eval mode only
-// reads them, so that threads may share a module.
-class VOLTA_API BatchNorm : public Module {
+// What both have. num_batches_tracked counts every batch that was trained with.
+class VOLTA_API BatchNorm : public ChannelNorm {
  public:
   Tensor forward(const Tensor& x) override;
 
-  Parameter weight;            // [num_features], ones at first; undefined without affine
-  Parameter bias;              // likewise, zeros at first
-  Buffer running_mean;         // [num_features], zeros at first; undefined without tracking
-  Buffer running_var;          // likewise, ones at first
-  Buffer num_batches_tracked;  // i64, how many batches were trained with
-
  protected:
   BatchNorm(const char* layer, std::int64_t num_features, BatchNormOptions options);
-  std::int64_t num_features() const { return num_features_; }
   virtual void check(const Tensor& x) const = 0;  // throws unless the shape fits
 
  private:
   Tensor trained(const Tensor& x) const;
-
-  std::int64_t num_features_;
-  std::optional<double> momentum_;
-  double eps_;
 };
 
 // Of [n, num_features] or [n, num_features, length].

@@ -28,6 +28,11 @@ struct LoadStateOptions {
   bool strict = true;  // throw unless every name and shape fits
 };
 
+struct BufferOptions {
+  // Whether state dicts must have it; otherwise it keeps its value where one does not.
+  bool required = true;
+};
+
 // What load_state_dict found; each entry names the key and the shapes.
 struct LoadReport {
   std::vector<std::string> missing;      // in the module only
@@ -127,6 +132,16 @@ class VOLTA_API Module {
   // Where everything is; throws DeviceError naming the strays. The CPU if there is nothing.
   Device device() const;
 
+  // Puts `child` in place of the member added under that name: model.replace("fc", model.fc, ...).
+  // Optimizers and copies of this module that were made before keep the former one.
+  template <std::derived_from<Module> M>
+  void replace(std::string_view name, M& member, const std::type_identity_t<M>& child) {
+    M copy(child);  // `child` may be part of `member`
+    replace_child(name, member, detail::AnyModule(copy));
+    std::destroy_at(&member);
+    std::construct_at(&member, std::move(copy));
+  }
+
  protected:
   Module(const Module& other);  // of whole classes only: a Module alone has no forward pass
 
@@ -138,16 +153,9 @@ class VOLTA_API Module {
   // The tensor is made to require a gradient.
   Parameter add_parameter(std::string name, Tensor value);
   // Saved and moved with the module, but not trained.
-  Buffer add_buffer(std::string name, const Tensor& value);
-  // Puts `child` in place of the member added under that name.
-  template <std::derived_from<Module> M>
-  void replace(std::string_view name, M& member, const std::type_identity_t<M>& child) {
-    M copy(child);  // `child` may be part of `member`
-    replace_child(name, member, detail::AnyModule(copy));
-    std::destroy_at(&member);
-    std::construct_at(&member, std::move(copy));
-  }
-
+  Buffer add_buffer(std::string name, const Tensor& value, BufferOptions options = {});
+  // For a module that keeps its children otherwise than as members; `member` is the one there.
+  void replace_child(std::string_view name, const Module& member, const detail::AnyModule& child);
   // For a layer with an operator() of its own: runs its body as operator()(x) runs forward(). What
   // it records is told as recorded at `place`.
   template <class Body>
@@ -182,7 +190,6 @@ class VOLTA_API Module {
     const PlaceScope place_;
     const int exceptions_;
   };
-  void replace_child(std::string_view name, const Module& member, const detail::AnyModule& child);
 
   detail::Shared<State> state_;
 };

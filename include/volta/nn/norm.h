@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "volta/nn/channel_norm.h"
 #include "volta/nn/module.h"
 
 namespace volta::nn {
@@ -23,7 +24,8 @@ struct GroupNormOptions {
 };
 struct InstanceNormOptions {
   double eps = 1e-5;
-  double momentum = 0.1;  // the batch's share in the running statistics
+  // The batch's share in the running statistics; none: they are the mean over all batches so far.
+  std::optional<double> momentum = 0.1;
   bool affine = false;
   bool track_running_stats = false;  // eval mode then takes running statistics
   DType dtype = DType::f32;
@@ -60,22 +62,14 @@ class VOLTA_API GroupNorm : public Module {
 };
 
 // Each channel of each image of x [n, num_features, height, width] by itself; n may be missing.
-class VOLTA_API InstanceNorm2d : public Module {
+// num_batches_tracked stays 0, as PyTorch's, unless there is no momentum.
+class VOLTA_API InstanceNorm2d : public ChannelNorm {
  public:
   explicit InstanceNorm2d(std::int64_t num_features, InstanceNormOptions options = {});
   Tensor forward(const Tensor& x) override;
 
-  Parameter weight;            // [num_features], ones at first; undefined without affine
-  Parameter bias;              // likewise, zeros at first
-  Buffer running_mean;         // [num_features], zeros at first; undefined without tracking
-  Buffer running_var;          // likewise, ones at first
-  Buffer num_batches_tracked;  // i64, always 0, as PyTorch's state has it
-
  private:
   Tensor tracked(const Tensor& x) const;
-
-  std::int64_t num_features_;
-  double eps_, momentum_;
 };
 
 }  // namespace volta::nn

@@ -18,7 +18,8 @@ class VOLTA_API Parameter {
 
   bool defined() const { return static_cast<bool>(slot_); }
   const Tensor& operator*() const { return slot_ ? **slot_ : none_; }
-  const Tensor* operator->() const { return &**this; }
+  // weight->set_requires_grad(false) freezes it.
+  Tensor* operator->() const { return slot_ ? slot_->get() : &none_; }
   operator const Tensor&() const { return **this; }  // NOLINT: implicit on purpose
 
   // From now on this parameter is `other`'s tensor. Modules list it once among their parameters and
@@ -30,7 +31,7 @@ class VOLTA_API Parameter {
   using Slot = detail::Shared<Tensor>;  // tied slots hold the same Tensor
   explicit Parameter(detail::Shared<Slot> slot) : slot_(std::move(slot)) {}
 
-  static const Tensor none_;
+  static Tensor none_;
   detail::Shared<Slot> slot_;
 };
 

@@ -14,9 +14,8 @@
 namespace volta::nn {
 
 namespace detail {
-// Throws ArgumentError, naming the class of the list, past the end.
-VOLTA_API const AnyModule& module_at(const char* list, const std::vector<AnyModule>& modules,
-                                     std::size_t position);
+[[noreturn]] VOLTA_API void throw_no_module(const char* list, std::size_t position,
+                                            std::size_t size);
 }  // namespace detail
 
 // Modules one after the other.
@@ -35,6 +34,12 @@ class VOLTA_API Sequential : public Module {
 
   Sequential();
   Sequential(std::initializer_list<Item> items);
+  // Sequentials inside one, also a single one: without this some compilers would take
+  // Sequential({inner}) for a copy of `inner`, as they do with Sequential{inner}.
+  template <std::derived_from<Sequential> S>
+  Sequential(std::initializer_list<S> modules) : Sequential() {
+    for (const S& module : modules) append(module);
+  }
 
   template <std::derived_from<Module> M>
   Sequential& append(const M& module) {
@@ -45,15 +50,24 @@ class VOLTA_API Sequential : public Module {
     return append(Item(std::move(name), module));
   }
 
-  std::size_t size() const { return modules_->size(); }
+  // Puts `module` in place of the one at that position, under its name. Optimizers built before
+  // keep the former parameters.
+  template <std::derived_from<Module> M>
+  Sequential& replace(std::size_t position, const M& module) {
+    return replace(position, detail::AnyModule(module));
+  }
+  using Module::replace;
+
+  std::size_t size() const { return items_->size(); }
   Module& operator[](std::size_t position) const;  // throws ArgumentError past the end
   using Module::operator();
   Tensor forward(const Tensor& x) override;
 
  private:
-  Sequential& append(const Item& item);
+  Sequential& append(Item item);
+  Sequential& replace(std::size_t position, detail::AnyModule module);
 
-  detail::Shared<std::vector<detail::AnyModule>> modules_;
+  detail::Shared<std::vector<Item>> items_;
 };
 
 // Modules under their positions, of class M or derived from it, called by whoever holds the list.
@@ -97,7 +111,8 @@ class ModuleList : public Module {
 
   std::size_t size() const { return modules_->size(); }
   M& operator[](std::size_t position) const {  // throws ArgumentError past the end
-    return static_cast<M&>(*detail::module_at("ModuleList", *modules_, position));
+    if (position >= size()) detail::throw_no_module("ModuleList", position, size());
+    return static_cast<M&>(*(*modules_)[position]);
   }
   Iterator begin() const { return Iterator(modules_->begin()); }
   Iterator end() const { return Iterator(modules_->end()); }

@@ -24,6 +24,7 @@ struct TransformerEncoderLayerOptions {
   bool batch_first = false;
   bool norm_first = false;  // norms before attention and feed-forward, otherwise after the sums
   bool bias = true;
+  bool causal = false;  // every call is, whatever its AttendOptions
   std::optional<RotaryOptions> rotary = {};
   DType dtype = DType::f32;
   Device device = Device::cpu();
@@ -37,7 +38,7 @@ class VOLTA_API TransformerEncoderLayer : public Module {
 
   using Module::operator();
   Tensor forward(const Tensor& x) override;
-  Tensor operator()(const Tensor& x, const AttendOptions& options);
+  Tensor operator()(const Tensor& x, const AttendOptions& options, Place place = Place::here());
 
   MultiheadAttention self_attn;
   Linear linear1;
@@ -46,18 +47,16 @@ class VOLTA_API TransformerEncoderLayer : public Module {
   LayerNorm norm1, norm2;
   Dropout dropout1, dropout2;
 
- protected:
-  Tensor encode(const Tensor& x, const AttendOptions& options);
-
  private:
+  Tensor encode(const Tensor& x, const AttendOptions& options);
   Tensor feed_forward(const Tensor& x);
 
   TransformerActivation activation_;
-  bool norm_first_;
+  bool norm_first_, causal_;
 };
 
 struct TransformerBlockOptions {
-  bool causal = false;
+  bool causal = false;  // every call is, whatever its AttendOptions
   double dropout = 0;
   bool norm_first = true;
   double mlp_ratio = 4;  // of the hidden layer's size to dim
@@ -69,16 +68,11 @@ struct TransformerBlockOptions {
   Device device = Device::cpu();
 };
 
-// x [batch, length, dim]; its parameters have TransformerEncoderLayer's names.
+// x [batch, length, dim]; its parameters have TransformerEncoderLayer's names. It is one with other
+// defaults and nothing of its own: copies as TransformerEncoderLayer lose nothing.
 class VOLTA_API TransformerBlock : public TransformerEncoderLayer {
  public:
   TransformerBlock(std::int64_t dim, std::int64_t heads, TransformerBlockOptions options = {});
-
-  using TransformerEncoderLayer::operator();
-  Tensor forward(const Tensor& x) override;
-
- private:
-  bool causal_;
 };
 
 // Layers one after the other, copies of the one given (with its values, as PyTorch's), then the
@@ -90,7 +84,7 @@ class VOLTA_API TransformerEncoder : public Module {
 
   using Module::operator();
   Tensor forward(const Tensor& x) override;
-  Tensor operator()(const Tensor& x, const AttendOptions& options);
+  Tensor operator()(const Tensor& x, const AttendOptions& options, Place place = Place::here());
 
   ModuleList<TransformerEncoderLayer> layers;
   std::optional<LayerNorm> norm;

@@ -26,7 +26,8 @@ class VOLTA_API Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer();
 
-  // Updates every parameter that has a gradient; submits the step and returns without waiting.
+  // Updates every parameter that requires a gradient and has one, so that others may be frozen and
+  // unfrozen between steps; submits the step and returns without waiting.
   void step(Place place = Place::here());
   void zero_grad();  // drops the gradients
 
@@ -54,7 +55,7 @@ class VOLTA_API Optimizer {
   using States = std::vector<std::vector<Tensor>>;
 
   // `name` and the kinds' names are string literals. One group, whose only number is lr. Throws
-  // ArgumentError for parameters that are undefined, not leaves, or do not require a gradient.
+  // ArgumentError for parameters that are undefined, not floating, or not leaves.
   Optimizer(const char* name, std::vector<Tensor> parameters, double lr,
             std::vector<StateKind> kinds);
   // Without groups: the constructor adds them. The rules live as long as the optimizer.
@@ -79,6 +80,9 @@ class VOLTA_API Optimizer {
  private:
   friend class volta::GradScaler;
   void prepare_states(std::size_t group, const std::vector<bool>& updated);
+  static bool takes_step(const Tensor& parameter);
+  std::vector<Tensor> gradients() const;  // of those that a step changes
+  void require_gradient_fits(std::size_t group, std::size_t position) const;
   bool step_group(std::size_t group, Place place);  // whether there was a gradient
 
   OptionTable table_;

@@ -38,6 +38,8 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   bool device_is_gpu(int) const override { return false; }
   std::uint64_t device_memory(int) const override { return platform::physical_memory(); }
   bool supports(int, DType) const override { return true; }
+  // A call costs a microsecond or two, a kernel's sums a nanosecond a multiplication.
+  std::int64_t small_product(int) const override { return 256; }
   bool multiplies_halves(int, DType dtype) const override { return cpu::onednn_multiplies(dtype); }
   bool fuses(int, const plan::MatmulStep& step) const override { return cpu::fuses_epilogue(step); }
   ConvSupport convolution(int, const plan::ConvStep& step) override {
