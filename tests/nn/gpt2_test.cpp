@@ -71,10 +71,10 @@ TEST(GoldenGpt2, LogitsLossGradientsTraining) {
   golden().expect_training("gpt2", model, [&] { return loss_of(model); });
 }
 
-// Against f32: bf16 has 8 bits, and two layers round one after the other. A hundredth of the largest
-// logit is as much as that leaves: PyTorch's own bf16 logits are off by up to 1.03e-2 of it. As the
-// largest of 888 differences is a matter of luck, their root mean square says more; ours must not
-// be larger than PyTorch's (3.1e-3 of the largest logit).
+// Against f32: bf16 has 8 bits, and two layers round one after the other. A hundredth of the
+// largest logit is as much as that leaves: PyTorch's own bf16 logits are off by up to 1.03e-2 of
+// it. As the largest of 888 differences is a matter of luck, their root mean square says more; ours
+// must not be larger than PyTorch's (3.1e-3 of the largest logit).
 TEST(GoldenGpt2, Halves) {
   GPT2 model = golden_model(DType::bf16);
   const Tensor logits = model(golden()["gpt2/in/ids"]).to(DType::f32);
@@ -180,9 +180,9 @@ TEST_F(Gpt2Files, WrongOnesAreRefused) {
     GPT2::from_pretrained(nothing);
     ADD_FAILURE() << "no error";
   } catch (const IoError& error) {
-    EXPECT_TRUE(std::string_view(error.what())
-                    .starts_with("GPT2::from_pretrained: " + nothing +
-                                 ": there is no such file or folder"))
+    EXPECT_TRUE(
+        std::string_view(error.what())
+            .starts_with("GPT2::from_pretrained: " + nothing + ": there is no such file or folder"))
         << error.what();
   }
   GPT2 model(tiny());
@@ -247,15 +247,16 @@ TEST(Gpt2Cache, MistakesAreToldAtTheCall) {
   };
   nn::KVCache cache = model.make_cache(1, 4);
   EXPECT_EQ(message_of([&] { model.step(ids(1, 5), cache); }),
-            "KVCache: 0 tokens and 5 more are beyond the capacity of 4");
+            "KVCache: 0 tokens and 5 more are beyond the capacity of 4 "
+            "(in h.0.attn of GPT2Transformer)");
   EXPECT_EQ(message_of<ShapeError>([&] { model.step(ids(2, 1), cache); }),
             "GPT2: ids [2, 1] and 2 layers do not fit a cache of batch 1, 2 layers");
   EXPECT_EQ(message_of([&] { model(ids(1, 17)); }),
-            "GPT2: positions 0 to 16 are beyond the model's 16");
+            "GPT2: positions 0 to 16 are beyond the model's 16 (in transformer of GPT2)");
   EXPECT_EQ(message_of<ShapeError>([&] { model(zeros({3}, {.dtype = DType::i64})); }),
-            "GPT2: ids must be [batch, length], got [3]");
+            "GPT2: ids must be [batch, length], got [3] (in transformer of GPT2)");
   EXPECT_EQ(message_of<DTypeError>([&] { model(zeros({1, 3})); }),
-            "GPT2: ids are integers, got f32");
+            "GPT2: ids are integers, got f32 (in transformer of GPT2)");
   EXPECT_EQ(message_of([&] { model.make_cache(1, 17); }),
             "GPT2: a cache of 17 tokens for a model of 16 positions");
   EXPECT_EQ(message_of([&] { GPT2({.n_embd = 10, .n_head = 3}); }),
