@@ -25,6 +25,12 @@ TEST(ErrorsRecurrent, Undefined) {
   expect<ArgumentError>(
       [&] { recurrent(Cell::lstm, f32({3, 1, 8}), f32({8, 2}), none, none, f32({1, 2})); },
       "recurrent: a state c without h");
+  expect<ArgumentError>(
+      [&] {
+        recurrent(Cell::gru, f32({3, 1, 6}), f32({6, 2}), none, none, none,
+                  {.projection = f32({1, 2})});
+      },
+      "recurrent: only an LSTM has a projection");
 }
 
 TEST(ErrorsRecurrent, DTypes) {
@@ -50,6 +56,18 @@ TEST(ErrorsRecurrent, Shapes) {
   expect<ShapeError>(
       [&] { recurrent(Cell::lstm, f32({3, 1, 8}), f32({8, 2}), none, f32({1, 2}), f32({1, 3})); },
       "recurrent: c [1, 3] is not [1, 2]");
+  expect<ShapeError>(
+      [&] {
+        recurrent(Cell::lstm, f32({3, 1, 8}), f32({8, 2}), none, none, none,
+                  {.projection = f32({1, 3})});
+      },
+      "recurrent: projection [1, 3] is not [size of h, 2]");
+  expect<ShapeError>(
+      [&] {
+        recurrent(Cell::lstm, f32({3, 1, 8}), f32({8, 2}), none, none, none,
+                  {.projection = f32({1, 2})});
+      },
+      "recurrent: weight [8, 2] is not [8, 1]");
 }
 
 }  // namespace

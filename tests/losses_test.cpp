@@ -2,6 +2,7 @@
 // dtypes meet.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
@@ -63,15 +64,16 @@ std::map<std::string, Loss> all_losses(std::int64_t rows, std::int64_t classes,
   };
 }
 
-// Of elements: the array is one row. Of rows: a loss per row, then their mean; a mean over weights
-// adds those up before.
+// Of elements: the array is one row. Of rows: a loss per row, then their mean. A mean over labels
+// adds up those that are not ignored, or their weights, before: every row's gradient is divided by
+// all of them.
 TEST(Losses, FewKernelsWithTheirGradients) {
   const std::map<std::string, std::size_t> expected{
-      {"nll", 2},
+      {"nll", 3},
       {"nll, all options", 3},
-      {"cross-entropy", 2},
+      {"cross-entropy", 3},
       {"cross-entropy, weights", 3},
-      {"cross-entropy, smoothing", 2},
+      {"cross-entropy, smoothing", 3},
       {"cross-entropy, all options", 3},
       {"cross-entropy, probabilities", 2},
   };
@@ -184,6 +186,29 @@ TEST(Losses, NumbersAreArguments) {
   EXPECT_NE(run(1, 0.1), run(0, 0.1));
   EXPECT_NE(run(1, 0.2), run(1, 0.1));
   EXPECT_EQ(counters().plans_built, built);
+}
+
+// Padded labels need no option: they have no loss, no gradient, and do not count.
+TEST(Losses, MinusOneHundredIsIgnored) {
+  const Tensor x = spread({4, 3}, 0.2, 0.9).eval();
+  const Tensor labels = tensor({2, -100, 0, -100}, {4}, here(DType::i64));
+  const Tensor kept = concat({x.narrow(0, 0, 1), x.narrow(0, 2, 1)}, 0);
+  const Tensor kept_labels = tensor({2, 0}, {2}, here(DType::i64));
+  Tensor leaf = x.detach();
+  leaf.set_requires_grad();
+  const Tensor loss = cross_entropy(leaf, labels);
+  loss.backward();
+  EXPECT_NEAR(loss.item(), cross_entropy(kept, kept_labels).item(), 1e-6);
+  EXPECT_EQ(leaf.grad()[1].eq(0).all().item<bool>(), true);
+  EXPECT_GT(abs(leaf.grad()[2]).max().item(), 0.1);
+  EXPECT_NEAR(nn::CrossEntropyLoss()(x, labels).item(), loss.item(), 1e-6);
+  EXPECT_NEAR(nll_loss(x, labels).item(), nll_loss(kept, kept_labels).item(), 1e-6);
+  const Tensor nobody = full({4}, -100, here(DType::i64));
+  EXPECT_TRUE(std::isnan(cross_entropy(x, nobody).item()));
+  EXPECT_TRUE(std::isnan(nn::NLLLoss()(x, nobody).item()));
+  EXPECT_EQ(cross_entropy(x, nobody, {.reduction = Reduction::sum}).item(), 0);
+  // Probabilities have no label to be ignored; the default is no complaint.
+  EXPECT_GT(cross_entropy(x, softmax(x, 1)).item(), 0);
 }
 
 }  // namespace

@@ -382,10 +382,14 @@ std::vector<Minimum> minima() {
          y.backward(in.g);
          return {y.detach(), x.grad(), w.grad(), b.grad()};
        }},
-      {"cross-entropy", "a loss per row, then their mean", 2, 0, f32(R * K + R) + 8 * R, f32(R + 1),
+      {"cross-entropy", "a loss per row, then their mean over labels, which are counted there", 2,
+       0, f32(R * K + R) + 2 * 8 * R, f32(R + 1),
        [](Inputs& in) -> Outputs { return {cross_entropy(in.logits, in.labels)}; }},
-      {"cross-entropy, forward and backward", "the gradient is stored by the rows' kernel", 2, 0,
-       f32(R * K + R) + 8 * R, f32(R * K + R + 1),
+      // Every gradient is divided by the number of labels that are not ignored, so that it is known
+      // before the first row; the rows' kernel and the mean's read it.
+      {"cross-entropy, forward and backward",
+       "labels are counted, then the gradient is stored by the rows' kernel", 3, 0,
+       8 * R + f32(R * K + 1) + 8 * R + f32(R + 1), f32(1) + f32(R * K + R) + f32(1),
        [](Inputs& in) -> Outputs {
          const Tensor x = leaf(in.logits).eval();
          const Tensor loss = cross_entropy(x, in.labels);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "volta/tensor.h"
 
@@ -10,7 +9,7 @@ namespace volta {
 
 enum class Reduction : std::uint8_t {
   none,  // each by itself
-  mean,  // of a weighted loss by class, over the weights of the labels
+  mean,  // of a loss by class, over the rows that are not ignored or the weights of their labels
   sum,
   batchmean,  // their sum over the size of the first axis: kl_div and gaussian_kl
 };
@@ -41,15 +40,13 @@ struct KLDivOptions {
 };
 struct NLLLossOptions {
   Reduction reduction = Reduction::mean;
-  Tensor weight = {};  // by class
-  // Rows of this label have no loss; PyTorch's is -100 where none is named.
-  std::optional<std::int64_t> ignore_index = std::nullopt;
+  Tensor weight = {};                // by class
+  std::int64_t ignore_index = -100;  // rows of this label have no loss and count in no mean
 };
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;
-  Tensor weight = {};  // by class
-  // Rows of this label have no loss; PyTorch's is -100 where none is named.
-  std::optional<std::int64_t> ignore_index = std::nullopt;
+  Tensor weight = {};                // by class
+  std::int64_t ignore_index = -100;  // rows of this label have no loss and count in no mean
   double label_smoothing = 0;  // the share of every target that all classes have in equal parts
 };
 

@@ -16,6 +16,8 @@ VOLTA_API std::int64_t gates_of(Cell cell);
 
 struct RecurrentOptions {
   bool reverse = false;  // from the last element of the sequence to the first
+  // Of an LSTM, [out, size]: h is multiplied by its transpose at every step, and has size out.
+  Tensor projection = {};
 };
 struct RecurrentResult {
   Tensor output;  // every h, [length, batch, size]
@@ -24,11 +26,11 @@ struct RecurrentResult {
 
 // ---- Recurrent networks.
 // x [length, batch, gates * size] is the input's part of the gates of all steps; each step adds
-// h weight^T + bias, for weight [gates * size, size] and bias [gates * size], if defined. States
-// [batch, size] that are undefined are zeros.
+// h weight^T + bias, for weight [gates * size, size of h] and bias [gates * size], if defined.
+// States [batch, size] that are undefined are zeros.
 VOLTA_API RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight,
                                     const Tensor& bias = {}, const Tensor& h = {},
-                                    const Tensor& c = {}, RecurrentOptions options = {},
+                                    const Tensor& c = {}, const RecurrentOptions& options = {},
                                     Place place = Place::here());
 
 }  // namespace volta

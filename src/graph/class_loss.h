@@ -10,29 +10,27 @@
 
 namespace volta::graph {
 
-// Inputs: logits or log-probabilities, target, then those there are of weight, smoothing and the
-// label that is ignored.
+// Inputs: logits or log-probabilities, target, then those there are of weight and smoothing, and
+// for labels the one that is ignored.
 struct ClassLoss {
-  static constexpr std::int64_t kWeighted = 1, kSmoothed = 2, kIgnoring = 4, kProbabilities = 8;
+  static constexpr std::int64_t kWeighted = 1, kSmoothed = 2, kProbabilities = 4;
 
   Reduction reduction;
-  bool weighted, smoothed, ignoring, probabilities;
+  bool weighted, smoothed, probabilities;
   int weight, smoothing, ignored;  // inputs
 
   explicit ClassLoss(std::span<const std::int64_t> attrs)
       : reduction(static_cast<Reduction>(attrs[0])),
         weighted((attrs[1] & kWeighted) != 0),
         smoothed((attrs[1] & kSmoothed) != 0),
-        ignoring((attrs[1] & kIgnoring) != 0),
         probabilities((attrs[1] & kProbabilities) != 0),
         weight(2),
         smoothing(weight + weighted),
         ignored(smoothing + smoothed) {}
 
-  // Whether the mean is over weights of labels, which are added up, rather than over rows.
-  bool has_total() const {
-    return reduction == Reduction::mean && (weighted || ignoring) && !probabilities;
-  }
+  // Whether the mean is over the labels that are not ignored, or their weights, which are added up,
+  // rather than over rows.
+  bool has_total() const { return reduction == Reduction::mean && !probabilities; }
 };
 
 // [n, classes, ...] or [classes].

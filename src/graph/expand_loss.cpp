@@ -35,12 +35,10 @@ struct Labels {
 
   Labels(Lowering& lowering, const ClassLoss& loss, const ClassAxis& place)
       : l(lowering), spec(loss), at(place) {
-    Expr given = l.in(1);
-    if (spec.ignoring) {
-      is_kept = l.binary(ScalarOp::ne, given, l.in(spec.ignored));
-      given = l.where(is_kept, given, l.constant(0, given.dtype()));
-    }
-    label = l.bounded(given, at.classes, l.next_site());
+    const Expr given = l.in(1);
+    is_kept = l.binary(ScalarOp::ne, given, l.in(spec.ignored));
+    label =
+        l.bounded(l.where(is_kept, given, l.constant(0, given.dtype())), at.classes, l.next_site());
   }
 
   // The element of x [.., classes, ..] that each row's label names.
@@ -49,9 +47,7 @@ struct Labels {
     const Expr hot = l.binary(ScalarOp::eq, l.iota(x.shape(), at.axis), l.reshape(label, at.kept));
     return l.reduce(ReduceOp::Sum, l.where(hot, x, literal(l, 0, x)), {&axis, 1});
   }
-  Expr only_kept(Expr rows) const {
-    return spec.ignoring ? l.where(is_kept, rows, literal(l, 0, rows)) : rows;
-  }
+  Expr only_kept(Expr rows) const { return l.where(is_kept, rows, literal(l, 0, rows)); }
   Expr weights() const { return l.gather(l.in(spec.weight), label); }
   // What a mean divides by.
   Expr total(DType dtype) const {

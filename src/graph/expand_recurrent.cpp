@@ -33,7 +33,7 @@ class Sequence {
   }
   // What a step has of a sequence: written there.
   Expr part(Expr value, DType dtype) const {
-    return l_.placed(l_.reshape(l_.cast(value, dtype), {1, batch, size}));
+    return l_.placed(l_.reshape(l_.cast(value, dtype), {1, batch, value.shape()[1]}));
   }
   // Of the parts, or parts of several gates joined, of all steps in the order they are taken.
   Expr join(std::vector<Expr> parts) const {
@@ -68,10 +68,10 @@ void recurrent(Lowering& l) {
   const Expr x = l.in(0), weight = l.in(1);
   const Sequence s(l, x.shape(), gates_of(r.cell), r.reverse);
   const DType dtype = l.dtype(), inner = x.dtype();
-  const Expr bias = r.biased ? l.in(2) : Expr{};
-  const int first_state = r.biased ? 3 : 2;
-  Expr h = r.has_states ? l.in(first_state) : Expr{};
-  Expr c = r.has_states && r.is_lstm() ? l.in(first_state + 1) : Expr{};
+  const Expr bias = r.biased ? l.in(r.bias()) : Expr{};
+  const Expr projection = r.projected ? l.in(r.projection()) : Expr{};
+  Expr h = r.has_states ? l.in(r.h()) : Expr{};
+  Expr c = r.has_states && r.is_lstm() ? l.in(r.c()) : Expr{};
   std::vector<std::vector<Expr>> kept(static_cast<std::size_t>(r.kept()));
   std::vector<Expr> output;
   Expr last;
@@ -87,6 +87,10 @@ void recurrent(Lowering& l) {
                  g = l.unary(ScalarOp::tanh, s.gate(all, 2)), o = sigmoid(l, s.gate(all, 3));
       const Expr now = c.id >= 0 ? f * c + i * g : i * g;
       last = o * l.unary(ScalarOp::tanh, now);
+      if (r.projected) {
+        const Expr whole = widened(l, l.cast(last, dtype));
+        last = l.matmul(whole, projection, false, true, r.tf32);
+      }
       c = now;
       keep = {i, f, g, o, now};
     } else if (r.is_gru()) {
@@ -121,6 +125,7 @@ void recurrent_grad(Lowering& l) {
   const Recurrence& of = r.of;
   int next = 0;
   const Expr weight = l.in(next++);
+  const Expr projection = of.projected ? l.in(next++) : Expr{};
   // Of h a GRU needs the value, of c an LSTM.
   const Expr first = of.has_states && of.kept() > 0 ? l.in(next++) : Expr{};
   const Expr output = of.is_lstm() ? Expr{} : l.stored_in(next++);
@@ -130,17 +135,24 @@ void recurrent_grad(Lowering& l) {
   Expr dh = r.h ? l.in(next++) : Expr{}, dc = r.c ? l.in(next++) : Expr{};
   const Sequence s(l, l.shape(), gates_of(of.cell), of.reverse);
   const DType dtype = l.dtype();
-  std::vector<Expr> to_x, to_state;  // gradients of the gates, by step
+  std::vector<Expr> to_x, to_state, to_h;  // gradients of the gates and of h, by step
   const auto joined = [&](std::initializer_list<Expr> gates) {
     std::vector<Expr> parts;
     for (const Expr& gate : gates) parts.push_back(s.part(gate, dtype));
     return l.join(parts, 2);
   };
   const auto plus = [](Expr a, Expr b) { return a.id < 0 ? b : b.id < 0 ? a : a + b; };
-  const Expr zero = l.expand(literal(l, 0, weight), {s.batch, s.size});
+  const auto zeros = [&](std::int64_t width) {
+    return l.expand(literal(l, 0, weight), {s.batch, width});
+  };
+  const Expr zero = zeros(s.size);
   for (std::int64_t step = s.length; step-- > 0;) {
     if (r.output) dh = plus(dh, s.at(d_output, step));
-    if (dh.id < 0) dh = zero;
+    if (dh.id < 0) dh = zeros(weight.shape()[1]);
+    if (of.projected) {
+      to_h.push_back(s.part(dh, dtype));
+      dh = l.matmul(s.value(to_h.back()), projection, false, false, of.tf32);
+    }
     Expr more;  // what goes past the product
     if (of.is_lstm()) {
       const Expr i = s.at(kept[0], step), f = s.at(kept[1], step), g = s.at(kept[2], step),
@@ -177,6 +189,7 @@ void recurrent_grad(Lowering& l) {
   l.out(0, in_order(std::move(to_x)));
   l.out(1, dh);
   if (of.is_lstm()) l.out(2, dc);
+  if (of.projected) l.out(3, in_order(std::move(to_h)));
   if (of.is_gru()) l.out(2, in_order(std::move(to_state)));
 }
 

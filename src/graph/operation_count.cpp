@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/node.h"
+#include "graph/recurrence.h"
 
 namespace volta::graph {
 
@@ -63,8 +64,11 @@ std::int64_t operations_of(const Node& node) {
       const std::int64_t scores = q.numel() / last_size(q) * k[k.rank() - 2];
       return 2 * scores * (last_size(q) + last_size(v));
     }
-    case OpId::recurrent:  // a product with the state for each step
-      return 2 * input(0).numel() * last_size(input(1)) + input(0).numel();
+    case OpId::recurrent: {  // a product with the state for each step, and one that projects it
+      const std::int64_t gates = input(0).numel(), out = last_size(input(1));
+      const bool projected = Recurrence(node.attr_span()).projected;
+      return 2 * gates * out + gates + (projected ? 2 * (gates / 4) * out : 0);
+    }
     default:
       break;
   }

@@ -119,7 +119,7 @@ bool is_labels(DType dtype) { return is_integral(dtype) && dtype != DType::boole
 struct ClassOptions {
   Reduction reduction;
   const Tensor& weight;
-  std::optional<std::int64_t> ignore_index;
+  std::int64_t ignore_index;
   double smoothing = 0;
   bool probabilities = false;
 };
@@ -150,10 +150,7 @@ Tensor by_class(OpId row, const Tensor& x, const Tensor& target, const ClassOpti
     which |= ClassLoss::kSmoothed;
     inputs.push_back(graph::number(options.smoothing, inner, device));
   }
-  if (options.ignore_index) {
-    which |= ClassLoss::kIgnoring;
-    inputs.push_back(graph::argument(*options.ignore_index, device));
-  }
+  if (!options.probabilities) inputs.push_back(graph::argument(options.ignore_index, device));
   const std::int64_t attrs[] = {static_cast<std::int64_t>(options.reduction), which};
   std::vector<Shape> shapes{options.reduction == Reduction::none ? at.rows : Shape()};
   std::vector<DType> dtypes{x.dtype()};
@@ -292,7 +289,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
     throw ArgumentError(
         fmt::format("cross_entropy: label_smoothing {} is not in [0, 1]", options.label_smoothing));
   }
-  if (probabilities && options.ignore_index) {
+  // One below 0, such as the default, is no class anyway.
+  if (probabilities && options.ignore_index >= 0) {
     throw ArgumentError("cross_entropy: ignore_index is of labels, the target is probabilities");
   }
   return by_class(OpId::cross_entropy, logits, target,

@@ -1,5 +1,5 @@
 // Recurrent layers: one node for all steps, one for their gradients, and a product over all steps
-// for the weight's.
+// for those of the weight and the projection.
 #include <string>
 #include <vector>
 
@@ -29,23 +29,22 @@ void require_shape(const Tensor& tensor, const Shape& wanted, const char* what) 
 struct Layer {
   Recurrence r;
   std::int64_t length, batch, size;
+  std::int64_t out;  // the size of h
   DType dtype;
   Place place;
 
-  // Inputs: x, weight, bias, h, c, those that there are.
-  std::size_t bias_input() const { return 2; }
-  std::size_t state_input() const { return r.biased ? 3 : 2; }
+  static std::size_t at(int input) { return static_cast<std::size_t>(input); }
   std::size_t results() const { return 1 + static_cast<std::size_t>(r.states()); }
 
   Tensors forward(const Tensors& inputs) const {
     const DType inner = is_half(dtype) ? DType::f32 : dtype;
-    std::vector<Shape> shapes{{length, batch, size}};
-    shapes.insert(shapes.end(), static_cast<std::size_t>(r.states()), Shape{batch, size});
+    std::vector<Shape> shapes{{length, batch, out}, {batch, out}};
+    if (r.is_lstm()) shapes.push_back({batch, size});
     shapes.insert(shapes.end(), static_cast<std::size_t>(r.kept()), Shape{length, batch, size});
     std::vector<DType> dtypes(shapes.size(), dtype);
     if (r.is_lstm()) dtypes.back() = inner;  // cells
-    const std::int64_t attrs[] = {static_cast<std::int64_t>(r.cell), r.reverse, r.biased,
-                                  r.has_states, r.tf32};
+    const std::int64_t attrs[] = {
+        static_cast<std::int64_t>(r.cell), r.reverse, r.biased, r.has_states, r.tf32, r.projected};
     return apply_multi(OpId::recurrent, inputs, attrs, shapes, dtypes, place);
   }
 
@@ -53,7 +52,8 @@ struct Layer {
   Tensors backward(const FunctionContext& context, const Tensors& inputs, const Tensors& results,
                    const Tensors& gradients) const {
     Tensors from{inputs[1]};
-    if (r.has_states && r.kept() > 0) from.push_back(inputs[state_input() + (r.is_lstm() ? 1 : 0)]);
+    if (r.projected) from.push_back(inputs[at(r.projection())]);
+    if (r.has_states && r.kept() > 0) from.push_back(inputs[at(r.is_lstm() ? r.c() : r.h())]);
     if (!r.is_lstm()) from.push_back(results[0]);
     from.insert(from.end(), results.begin() + static_cast<std::ptrdiff_t>(this->results()),
                 results.end());
@@ -63,27 +63,39 @@ struct Layer {
       which |= std::int64_t{1} << i;
       from.push_back(gradients[i]);
     }
-    const Shape all{length, batch, gates_of(r.cell) * size}, state{batch, size};
-    std::vector<Shape> shapes{all, state};
-    if (r.kept() > 0) shapes.push_back(r.is_lstm() ? state : all);
+    const Shape all{length, batch, gates_of(r.cell) * size};
+    std::vector<Shape> shapes{all, {batch, out}};
+    if (r.kept() > 0) shapes.push_back(r.is_lstm() ? Shape{batch, size} : all);
+    if (r.projected) shapes.push_back({length, batch, out});
     const std::vector<DType> dtypes(shapes.size(), dtype);
-    const std::int64_t attrs[] = {static_cast<std::int64_t>(r.cell), r.reverse, which, r.has_states,
-                                  r.tf32};
+    const std::int64_t attrs[] = {
+        static_cast<std::int64_t>(r.cell), r.reverse, which, r.has_states, r.tf32, r.projected};
     const Tensors found = apply_multi(OpId::recurrent_grad, from, attrs, shapes, dtypes, place);
     const Tensor& to_state = r.is_gru() ? found[2] : found[0];
     Tensors to(inputs.size());
     to[0] = found[0];
     if (context.needs_gradient(1)) {
-      to[1] =
-          weight_gradient(to_state, results[0], r.has_states ? inputs[state_input()] : Tensor());
+      to[1] = weight_gradient(to_state, results[0], r.has_states ? inputs[at(r.h())] : Tensor());
     }
-    if (r.biased && context.needs_gradient(bias_input())) {
+    if (r.biased && context.needs_gradient(at(r.bias()))) {
       const std::int64_t axes[] = {0, 1};
-      to[bias_input()] = sum_axes(to_state, axes, false, place);
+      to[at(r.bias())] = sum_axes(to_state, axes, false, place);
     }
-    if (r.has_states) to[state_input()] = found[1];
-    if (r.has_states && r.is_lstm()) to[state_input() + 1] = found[2];
+    if (r.projected && context.needs_gradient(at(r.projection()))) {
+      to[at(r.projection())] = projection_gradient(found[3], results);
+    }
+    if (r.has_states) to[at(r.h())] = found[1];
+    if (r.has_states && r.is_lstm()) to[at(r.c())] = found[2];
     return to;
+  }
+
+  // The sum over steps of dh^T (o tanh(c)), what is projected being computed again.
+  Tensor projection_gradient(const Tensor& dh, const Tensors& results) const {
+    const Tensor &o = results[this->results() + 3], &c = results[this->results() + 4];
+    const Tensor whole = (o.to(c.dtype(), place) * c.tanh()).to(dtype, place);
+    const std::int64_t rows = length * batch;
+    return product(reshape_to(dh, {rows, out}, place), reshape_to(whole, {rows, size}, place), true,
+                   false, r.tf32, place);
   }
 
   // The sum over steps of gates^T h, h the state before the step: one product for all steps whose h
@@ -94,8 +106,8 @@ struct Layer {
     if (length > 1) {
       const Tensor later = gates.narrow(0, r.reverse ? 0 : 1, length - 1, place),
                    before = output.narrow(0, r.reverse ? 1 : 0, length - 1, place);
-      sum = product(reshape_to(later, {rows, width}, place),
-                    reshape_to(before, {rows, size}, place), true, false, r.tf32, place);
+      sum = product(reshape_to(later, {rows, width}, place), reshape_to(before, {rows, out}, place),
+                    true, false, r.tf32, place);
     }
     if (h.defined()) {
       const Tensor first = gates.narrow(0, r.reverse ? length - 1 : 0, 1, place);
@@ -103,21 +115,21 @@ struct Layer {
           product(reshape_to(first, {batch, width}, place), h, true, false, r.tf32, place);
       sum = sum.defined() ? add({sum, place}, {one, place}) : one;
     }
-    return sum.defined() ? sum : filled({width, size}, 0, dtype, gates.device());
+    return sum.defined() ? sum : filled({width, out}, 0, dtype, gates.device());
   }
 
   // The same in operations that record history each, for gradients of gradients.
   Tensors composed(const Tensors& inputs) const {
     const Tensor &x = inputs[0], &weight = inputs[1];
-    Tensor h = r.has_states ? inputs[state_input()] : filled({batch, size}, 0, dtype, x.device());
+    Tensor h = r.has_states ? inputs[at(r.h())] : filled({batch, out}, 0, dtype, x.device());
     Tensor c = !r.is_lstm()   ? Tensor()
-               : r.has_states ? inputs[state_input() + 1]
+               : r.has_states ? inputs[at(r.c())]
                               : filled({batch, size}, 0, dtype, x.device());
     Tensors output(static_cast<std::size_t>(length));
     for (std::int64_t step = 0; step < length; ++step) {
       const std::int64_t t = r.reverse ? length - 1 - step : step;
       const Tensor in = reshape_to(x.narrow(0, t, 1, place), {batch, x.shape()[2]}, place);
-      const Tensor state = linear(h, weight, r.biased ? inputs[bias_input()] : Tensor(), place);
+      const Tensor state = linear(h, weight, r.biased ? inputs[at(r.bias())] : Tensor(), place);
       const auto gate = [&](const Tensor& of, std::int64_t number) {
         return of.narrow(1, number * size, size, place);
       };
@@ -125,6 +137,7 @@ struct Layer {
       if (r.is_lstm()) {
         c = gate(all, 1).sigmoid() * c + gate(all, 0).sigmoid() * gate(all, 2).tanh();
         h = gate(all, 3).sigmoid() * c.tanh();
+        if (r.projected) h = linear(h, inputs[at(r.projection())], {}, place);
       } else if (r.is_gru()) {
         const Tensor z = gate(all, 1).sigmoid();
         const Tensor n = (gate(in, 2) + gate(all, 0).sigmoid() * gate(state, 2)).tanh();
@@ -169,16 +182,19 @@ Tensors gradients_with_history(const Layer& layer, const Tensors& inputs,
 std::int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
 
 RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                          const Tensor& h, const Tensor& c, RecurrentOptions options, Place place) {
+                          const Tensor& h, const Tensor& c, const RecurrentOptions& options,
+                          Place place) {
   using graph::Tensors;
   graph::require_floating("recurrent", x);
   graph::require_defined("recurrent", weight, "the weight");
-  if (const auto wanted =
-          graph::autocast_dtype(graph::OpId::recurrent, {&x, &weight, &bias, &h, &c})) {
+  const Tensor& projection = options.projection;
+  if (const auto wanted = graph::autocast_dtype(graph::OpId::recurrent,
+                                                {&x, &weight, &bias, &projection, &h, &c})) {
     const auto cast = [&](const Tensor& tensor) {
       return tensor.defined() ? graph::autocast(tensor, *wanted, place) : tensor;
     };
-    return recurrent(cell, cast(x), cast(weight), cast(bias), cast(h), cast(c), options, place);
+    return recurrent(cell, cast(x), cast(weight), cast(bias), cast(h), cast(c),
+                     {.reverse = options.reverse, .projection = cast(projection)}, place);
   }
   const std::int64_t gates = gates_of(cell);
   const bool fits = x.rank() == 3 && x.shape()[0] > 0 && x.shape()[2] % gates == 0;
@@ -186,30 +202,42 @@ RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, cons
     throw ShapeError(fmt::format("recurrent: x {} is not [length, batch, {} * size]",
                                  to_string(x.shape()), gates));
   }
-  graph::Layer layer{{}, x.shape()[0], x.shape()[1], x.shape()[2] / gates, x.dtype(), place};
+  const std::int64_t size = x.shape()[2] / gates;
+  graph::Layer layer{{}, x.shape()[0], x.shape()[1], size, size, x.dtype(), place};
   layer.r.cell = cell;
   layer.r.reverse = options.reverse;
   layer.r.biased = bias.defined();
   layer.r.has_states = h.defined();
   layer.r.tf32 = graph::tf32_now();
+  layer.r.projected = projection.defined();
   const bool is_lstm = layer.r.is_lstm();
   if (c.defined() != (is_lstm && h.defined())) {
     throw ArgumentError(!is_lstm      ? "recurrent: only an LSTM has a state c"
                         : h.defined() ? "recurrent: a state h without c"
                                       : "recurrent: a state c without h");
   }
-  graph::require_shape(weight, {gates * layer.size, layer.size}, "weight");
+  if (projection.defined()) {
+    if (!is_lstm) throw ArgumentError("recurrent: only an LSTM has a projection");
+    const bool is_matrix = projection.rank() == 2 && projection.shape()[1] == size;
+    if (!is_matrix) {
+      throw ShapeError(fmt::format("recurrent: projection {} is not [size of h, {}]",
+                                   to_string(projection.shape()), size));
+    }
+    layer.out = projection.shape()[0];
+  }
+  graph::require_shape(weight, {gates * size, layer.out}, "weight");
   Tensors inputs{x, weight};
   if (bias.defined()) {
-    graph::require_shape(bias, {gates * layer.size}, "bias");
+    graph::require_shape(bias, {gates * size}, "bias");
     inputs.push_back(bias);
   }
+  if (projection.defined()) inputs.push_back(projection);
   if (h.defined()) {
-    graph::require_shape(h, {layer.batch, layer.size}, "h");
+    graph::require_shape(h, {layer.batch, layer.out}, "h");
     inputs.push_back(h);
   }
   if (c.defined()) {
-    graph::require_shape(c, {layer.batch, layer.size}, "c");
+    graph::require_shape(c, {layer.batch, size}, "c");
     inputs.push_back(c);
   }
   for (const Tensor& input : inputs) {

@@ -27,7 +27,7 @@ struct Rows {
   Tensor gradient(int total) const {
     Tensor g = spec.has_total() ? v.gradient() / v.auxiliary(total) : scaled(v, at.rows.numel());
     if (spec.reduction == Reduction::none) g = kept(g);
-    return spec.ignoring ? volta::where(kept(v.input(1)).ne(v.input(spec.ignored)), g, 0) : g;
+    return spec.probabilities ? g : volta::where(kept(v.input(1)).ne(v.input(spec.ignored)), g, 0);
   }
   // Whether a class is the row's label.
   Tensor hot() const {

@@ -53,7 +53,7 @@ Embedding Embedding::from_pretrained(const Tensor& rows, PretrainedEmbeddingOpti
 }
 
 Tensor Embedding::forward(const Tensor& ids) {
-  const Tensor rows = embedding(weight, ids);
+  Tensor rows = embedding(weight, ids);
   if (!padding_idx_ || !rows.requires_grad()) return rows;
   return where(ids.eq(*padding_idx_).unsqueeze(-1), rows.detach(), rows);
 }

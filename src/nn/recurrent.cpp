@@ -13,7 +13,8 @@
 namespace volta::nn {
 namespace {
 
-LSTMOptions common(const RNNOptions& o) {
+template <class Options>
+LSTMOptions common(const Options& o) {
   return {.num_layers = o.num_layers,
           .bias = o.bias,
           .batch_first = o.batch_first,
@@ -49,7 +50,11 @@ RecurrentLayers::RecurrentLayers(const char* name, Cell cell, std::int64_t input
     throw ArgumentError(
         fmt::format("{}: dropout must be in [0, 1], got {}", name, options.dropout));
   }
-  const std::int64_t rows = gates_of(cell) * hidden_size,
+  if (options.proj_size < 0 || options.proj_size >= hidden_size) {
+    throw ArgumentError(fmt::format("{}: proj_size must be in [0, hidden_size {}), got {}", name,
+                                    hidden_size, options.proj_size));
+  }
+  const std::int64_t rows = gates_of(cell) * hidden_size, out = output_size(),
                      directions = options.bidirectional ? 2 : 1;
   const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
   const TensorOptions made = {.dtype = options.dtype, .device = options.device};
@@ -60,12 +65,13 @@ RecurrentLayers::RecurrentLayers(const char* name, Cell cell, std::int64_t input
         return add_parameter(kind + suffix, uniform(shape, -bound, bound, made));
       };
       Weights& weights = weights_.emplace_back();
-      weights.weight_ih =
-          make("weight_ih", {rows, layer == 0 ? input_size : hidden_size * directions});
-      weights.weight_hh = make("weight_hh", {rows, hidden_size});
-      if (!options.bias) continue;
-      weights.bias_ih = make("bias_ih", {rows});
-      weights.bias_hh = make("bias_hh", {rows});
+      weights.weight_ih = make("weight_ih", {rows, layer == 0 ? input_size : out * directions});
+      weights.weight_hh = make("weight_hh", {rows, out});
+      if (options.bias) {
+        weights.bias_ih = make("bias_ih", {rows});
+        weights.bias_hh = make("bias_hh", {rows});
+      }
+      if (options.proj_size > 0) weights.weight_hr = make("weight_hr", {out, hidden_size});
     }
   }
 }
@@ -94,14 +100,14 @@ void RecurrentLayers::check_input(const Tensor& x) const {
   }
 }
 
-void RecurrentLayers::check_state(const Tensor& x, const Tensor& state, const char* which) const {
+void RecurrentLayers::check_state(const Tensor& x, const Tensor& state, const char* which,
+                                  std::int64_t size) const {
   if (!state.defined()) {
     throw ArgumentError(fmt::format("{}: the state {} is not a tensor", name_, which));
   }
   const std::int64_t layers = options_.num_layers * (options_.bidirectional ? 2 : 1);
-  const Shape wanted = x.rank() == 2
-                           ? Shape{layers, hidden_size_}
-                           : Shape{layers, x.shape()[options_.batch_first ? 0 : 1], hidden_size_};
+  const Shape wanted = x.rank() == 2 ? Shape{layers, size}
+                                     : Shape{layers, x.shape()[options_.batch_first ? 0 : 1], size};
   if (state.shape() != wanted) {
     throw ShapeError(fmt::format("{}: state {} {} is not {} for input {}", name_, which,
                                  to_string(state.shape()), to_string(wanted),
@@ -113,8 +119,8 @@ RecurrentResult RecurrentLayers::run(const Tensor& x, const Tensor& h, const Ten
                                      Place place) const {
   check_input(x);
   if (h.defined() || c.defined()) {
-    check_state(x, h, "h");
-    if (cell_ == Cell::lstm) check_state(x, c, "c");
+    check_state(x, h, "h", output_size());
+    if (cell_ == Cell::lstm) check_state(x, c, "c", hidden_size_);
   }
   // [length, batch, features], also of one sequence.
   const bool batched = x.rank() == 3;
@@ -125,11 +131,11 @@ RecurrentResult RecurrentLayers::run(const Tensor& x, const Tensor& h, const Ten
   const auto state_of = [&](const Tensor& all, std::size_t index) {
     if (!all.defined()) return all;
     const Tensor one = all.narrow(0, static_cast<std::int64_t>(index), 1, place);
-    return one.reshape({batch, hidden_size_}, place);
+    return one.reshape({batch, all.size(2)}, place);
   };
   std::vector<Tensor> last_h, last_c;
   const auto keep = [&](std::vector<Tensor>& all, const Tensor& one) {
-    all.push_back(one.reshape({1, batch, hidden_size_}, place));
+    all.push_back(one.unsqueeze(0, place));
   };
   for (std::int64_t layer = 0; layer < options_.num_layers; ++layer) {
     if (layer > 0) now = dropout(now, options_.dropout, is_training(), place);
@@ -140,7 +146,7 @@ RecurrentResult RecurrentLayers::run(const Tensor& x, const Tensor& h, const Ten
       const Tensor gates = linear(now, w.weight_ih, w.bias_ih, place);
       const RecurrentResult result =
           recurrent(cell_, gates, w.weight_hh, w.bias_hh, state_of(h0, index), state_of(c0, index),
-                    {.reverse = direction == 1}, place);
+                    {.reverse = direction == 1, .projection = w.weight_hr}, place);
       outputs.push_back(result.output);
       keep(last_h, result.h);
       if (result.c.defined()) keep(last_c, result.c);
@@ -170,7 +176,7 @@ LSTMOutput LSTM::operator()(const Tensor& x, const LSTMState& state, Place place
 }
 
 GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, GRUOptions options)
-    : RecurrentLayers("GRU", Cell::gru, input_size, hidden_size, options) {}
+    : RecurrentLayers("GRU", Cell::gru, input_size, hidden_size, common(options)) {}
 
 GRUOutput GRU::operator()(const Tensor& x, Place place) { return (*this)(x, Tensor(), place); }
 GRUOutput GRU::operator()(const Tensor& x, const Tensor& state, Place place) {

@@ -247,6 +247,12 @@ def classes(family):
     case("cross_entropy", (4, 3), 0, smoothing=1.0, x=large, labels=labels)
     case("cross_entropy_probabilities", (4, 3), 0, x=large)
     case("nll_loss", (4, 3), 0, x=large, labels=labels)
+    # What is ignored where nothing is named.
+    for name in ["cross_entropy", "nll_loss"]:
+        for some in [torch.tensor([1, -100, 4, 0]), torch.full((4,), -100)]:
+            for reduction in range(3):
+                for weight in (False, True):
+                    case(name, (4, 5), reduction, weight, labels=some)
 
 
 def cases():

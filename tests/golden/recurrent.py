@@ -11,7 +11,7 @@ import torch
 
 from golden import Family, numbers
 
-LENGTH, BATCH, INPUT, HIDDEN = 4, 2, 4, 3
+LENGTH, BATCH, INPUT, HIDDEN, PROJECTED = 4, 2, 4, 3, 2
 
 
 def flat(tensors):
@@ -30,6 +30,8 @@ def made(kind, options, sizes):
                   "batch_first": "bf" in flags, "bidirectional": "bi" in flags}
         if kind == "rnn":
             common["nonlinearity"] = "relu" if "relu" in flags else "tanh"
+        if "proj" in flags:
+            common["proj_size"] = PROJECTED
         module = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn": torch.nn.RNN}[kind]
     net = module(sizes[2], sizes[3], **common)
     with torch.no_grad():
@@ -50,7 +52,8 @@ def inputs(kind, options, sizes):
         state = (layers, hidden) if one else (layers, batch, hidden)
     tensors = {"x": numbers(x, -1, 1)}
     if "state" in flags:
-        tensors["h"] = numbers(state, -1, 1, salt=1)
+        out = state[:-1] + (PROJECTED,) if "proj" in flags else state
+        tensors["h"] = numbers(out, -1, 1, salt=1)
         if kind.startswith("lstm"):
             tensors["c"] = numbers(state, -1, 1, salt=2)
     return tensors
@@ -132,4 +135,10 @@ def cases():
         for chosen in itertools.product(("", "one"), ("", "nobias"), ("", "state")):
             case(family, kind, [c for c in chosen if c])
     case(family, "rnncell", ["state", "relu"])
+    for chosen in itertools.product(("", "l2"), ("", "bi"), ("", "state")):
+        case(family, "lstm", [*[c for c in chosen if c], "proj"])
+    for chosen in (["bf", "nobias"], ["one", "state"]):
+        case(family, "lstm", [*chosen, "proj"])
+    case(family, "lstm", ["l2", "bi", "state", "proj"], rounded=True)
+    training(family, "lstm", ["l2", "bi", "state", "proj"])
     return family

@@ -71,17 +71,24 @@ struct Net {
 
 Net made(const Case& c, std::int64_t input, std::int64_t hidden, DType dtype) {
   Net net;
-  const nn::LSTMOptions options{.num_layers = c.has("l2") ? 2 : 1,
-                                .bias = !c.has("nobias"),
-                                .batch_first = c.has("bf"),
-                                .bidirectional = c.has("bi"),
-                                .dtype = dtype,
-                                .device = test_device()};
+  const nn::GRUOptions options{.num_layers = c.has("l2") ? 2 : 1,
+                               .bias = !c.has("nobias"),
+                               .batch_first = c.has("bf"),
+                               .bidirectional = c.has("bi"),
+                               .dtype = dtype,
+                               .device = test_device()};
   const nn::RecurrentCellOptions cell{
       .bias = options.bias, .dtype = dtype, .device = test_device()};
   const auto nonlinearity = c.has("relu") ? nn::RNNNonlinearity::relu : nn::RNNNonlinearity::tanh;
   if (c.kind == "lstm") {
-    nn::LSTM lstm(input, hidden, options);
+    nn::LSTM lstm(input, hidden,
+                  {.num_layers = options.num_layers,
+                   .bias = options.bias,
+                   .batch_first = options.batch_first,
+                   .bidirectional = options.bidirectional,
+                   .proj_size = c.has("proj") ? 2 : 0,
+                   .dtype = dtype,
+                   .device = test_device()});
     net.use(lstm);
     net.run = [lstm](const Tensor& x, const Tensor& h, const Tensor& c0) mutable -> Results {
       auto [y, state] = h.defined() ? lstm(x, {h, c0}) : lstm(x);
@@ -137,7 +144,9 @@ Net made(const Case& c, std::int64_t input, std::int64_t hidden, DType dtype) {
 
 // Sizes and weights of the case.
 Net loaded(const Case& c, DType dtype = DType::f32) {
-  const Tensor x = c.value("x"), result = c.value(c.gives("hn") ? "hn" : "h");
+  // A projection makes h smaller than c.
+  const char* state = c.gives("cn") ? "cn" : c.gives("hn") ? "hn" : c.has("proj") ? "c" : "h";
+  const Tensor x = c.value("x"), result = c.value(state);
   const std::int64_t input = x.shape()[x.rank() - 1], hidden = result.shape()[result.rank() - 1];
   Net net = made(c, input, hidden, dtype);
   const Tensor all = c.value("w");
@@ -219,7 +228,7 @@ bool on_opencl() { return test_device().type() == DeviceType::opencl; }
 
 TEST(GoldenRecurrent, EveryOption) {
   const std::vector<Case> all = cases_of("");
-  EXPECT_EQ(all.size(), 131u);
+  EXPECT_EQ(all.size(), 141u);
   for (const Case& c : all) {
     // Steps are kernels of their own for each kind: OpenCL compiles few of them.
     const bool few = c.name == "lstm/l2_bi_state" || c.name == "gru/large_state";
@@ -230,14 +239,14 @@ TEST(GoldenRecurrent, EveryOption) {
 TEST(GoldenRecurrent, Halves) {
   if (on_opencl()) GTEST_SKIP() << "the programs are the same with other loads";
   const std::vector<Case> all = cases_of("bf16/");
-  EXPECT_EQ(all.size(), 4u);
+  EXPECT_EQ(all.size(), 5u);
   for (const Case& c : all) check(c, DType::bf16, 1e-2);
 }
 
 TEST(GoldenRecurrent, TenSteps) {
   if (on_opencl()) GTEST_SKIP() << "compiling its kernels takes longer than they tell";
   const std::vector<Case> all = cases_of("steps/");
-  EXPECT_EQ(all.size(), 2u);
+  EXPECT_EQ(all.size(), 3u);
   for (const Case& c : all) {
     SCOPED_TRACE(c.name);
     const Net net = loaded(c);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "test_device.h"
@@ -55,6 +56,12 @@ TEST(Recurrent, NamesShapesAndInitialValuesArePyTorchs) {
   EXPECT_EQ(state.at("weight_hh_l1_reverse").shape(), (Shape{256, 64}));
   EXPECT_EQ(state.at("bias_hh_l0").shape(), (Shape{256}));
   EXPECT_EQ(lstm.weights(1, true).weight_hh->shape(), (Shape{256, 64}));
+  const nn::LSTM projected(5, 64, {.num_layers = 2, .bidirectional = true, .proj_size = 16});
+  EXPECT_EQ(names_of(projected)[4], "weight_hr_l0");
+  EXPECT_EQ(names_of(projected)[9], "weight_hr_l0_reverse");
+  EXPECT_EQ(projected.weights(1).weight_hr->shape(), (Shape{16, 64}));
+  EXPECT_EQ(projected.weights(1).weight_hh->shape(), (Shape{256, 16}));
+  EXPECT_EQ(projected.weights(1).weight_ih->shape(), (Shape{256, 32}));
   EXPECT_EQ(names_of(nn::GRU(2, 3, {.bias = false})), (Names{"weight_ih_l0", "weight_hh_l0"}));
   EXPECT_EQ(nn::GRU(2, 3).weights().weight_ih->shape(), (Shape{9, 2}));
   EXPECT_EQ(nn::RNN(2, 3).weights().bias_ih->shape(), (Shape{3}));
@@ -109,7 +116,7 @@ TEST(Recurrent, ACellIsAStepOfALayer) {
 TEST(Recurrent, DropoutIsBetweenLayersAndWhileTraining) {
   if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(3);
-  const nn::LSTMOptions options{.num_layers = 2, .dropout = 0.5, .device = test_device()};
+  const nn::GRUOptions options{.num_layers = 2, .dropout = 0.5, .device = test_device()};
   nn::GRU gru(3, 16, options), single(3, 16, {.dropout = 0.5, .device = test_device()});
   const Tensor x = randn({4, 2, 3}, {.device = test_device()});
   EXPECT_GT((gru(x).output - gru(x).output).abs().max().item<float>(), 1e-3f);
@@ -154,6 +161,36 @@ TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
   }
 }
 
+TEST(RecurrentGradients, OfAProjectionAgreeWithDifferencesToAnyOrder) {
+  if (compiles_slowly()) GTEST_SKIP() << kSlow;
+  for (const bool reverse : {false, true}) {
+    SCOPED_TRACE(reverse);
+    manual_seed(4);
+    const TensorOptions f64{.dtype = DType::f64, .device = test_device()};
+    const std::vector<Tensor> inputs{randn({3, 2, 12}, f64), randn({12, 2}, f64),
+                                     randn({12}, f64),       randn({2, 2}, f64),
+                                     randn({2, 3}, f64),     randn({2, 3}, f64)};
+    const auto run = [&](const std::vector<Tensor>& in) {
+      const RecurrentResult r = recurrent(Cell::lstm, in[0], in[1], in[2], in[3], in[4],
+                                          {.reverse = reverse, .projection = in[5]});
+      return (r.output * r.output).sum() + r.h.sum() + (r.c * r.c).sum();
+    };
+    const CheckReport first = check_gradients(run, inputs);
+    EXPECT_TRUE(first.passed) << first.message;
+    const auto slope = [&](const std::vector<Tensor>& in) {
+      const EnableGrad on;
+      std::vector<Tensor> at = in;
+      for (Tensor& t : at) {
+        if (!t.requires_grad()) t = t.detach().set_requires_grad(true);
+      }
+      const std::vector<Tensor> d = grad({run(at)}, at, {.create_graph = true});
+      return (d[0] * d[0]).sum() + (d[1] * d[1]).sum() + (d[5] * d[5]).sum();
+    };
+    const CheckReport second = check_gradients(slope, inputs, {.tol = 1e-5});
+    EXPECT_TRUE(second.passed) << second.message;
+  }
+}
+
 TEST(Recurrent, ClonesAndSummaries) {
   if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(6);
@@ -187,8 +224,9 @@ struct Cost {
 
 // Of a layer over sequences of a length: of its outputs, or with the gradients of everything.
 template <class M>
-Cost cost_of(std::int64_t length, nn::LSTMOptions options, bool gradients,
-             std::int64_t hidden = 64) {
+using OptionsOf = std::conditional_t<std::is_same_v<M, nn::GRU>, nn::GRUOptions, nn::LSTMOptions>;
+template <class M>
+Cost cost_of(std::int64_t length, OptionsOf<M> options, bool gradients, std::int64_t hidden = 64) {
   options.device = test_device();
   M net(hidden, hidden, options);
   Tensor x = randn({length, 32, hidden}, {.device = test_device(), .requires_grad = gradients});
@@ -226,6 +264,22 @@ void expect_one_kernel_and_one_product_a_step() {
 TEST(RecurrentCounts, AStepIsOneKernelAndOneProduct) {
   expect_one_kernel_and_one_product_a_step<nn::LSTM>();
   expect_one_kernel_and_one_product_a_step<nn::GRU>();
+}
+
+// A projection is one more product each way, and one more kernel: forwards it puts what the product
+// gave where the sequence of outputs lies, backwards it adds what comes from the output and from
+// the step after.
+TEST(RecurrentCounts, AProjectionIsOneMoreKernelAndProduct) {
+  for (const bool gradients : {false, true}) {
+    SCOPED_TRACE(gradients);
+    const Cost eight = cost_of<nn::LSTM>(8, {.proj_size = 64}, gradients, 128),
+               nine = cost_of<nn::LSTM>(9, {.proj_size = 64}, gradients, 128);
+    EXPECT_EQ(nine.kernels - eight.kernels, gradients ? 4 : 2);
+    EXPECT_EQ(nine.calls - eight.calls, gradients ? 4 : 2);
+    // Beside those of a plain one: a projection for each step, its gradient for each, and the
+    // weight's for all steps together.
+    EXPECT_EQ(eight.calls, gradients ? 1 + 7 + 7 + 3 + 8 + 8 + 1 : 1 + 7 + 8);
+  }
 }
 
 // Both directions are side by side: no more launches than one has.
@@ -326,6 +380,11 @@ TEST(RecurrentErrors, NameTheLayerAndTheShapes) {
   EXPECT_EQ(argument([&] { (void)lstm.weights(2); }), "LSTM: there is no layer 2");
   EXPECT_EQ(argument([&] { (void)lstm.weights(0, true); }), "LSTM: there is no layer 0 in reverse");
   EXPECT_EQ(argument([] { nn::LSTM(0, 4); }), "LSTM: sizes must be positive, got (0, 4)");
+  EXPECT_EQ(argument([] { nn::LSTM(3, 4, {.proj_size = 4}); }),
+            "LSTM: proj_size must be in [0, hidden_size 4), got 4");
+  nn::LSTM projected(3, 4, {.proj_size = 2});
+  EXPECT_EQ(shape([&] { projected(zeros({5, 1, 3}), {zeros({1, 1, 4}), zeros({1, 1, 4})}); }),
+            "LSTM: state h [1, 1, 4] is not [1, 1, 2] for input [5, 1, 3]");
   EXPECT_EQ(argument([] { nn::GRU(3, 4, {.num_layers = 0}); }),
             "GRU: num_layers must be positive, got 0");
   EXPECT_EQ(argument([] { nn::RNN(3, 4, {.dropout = 1.5}); }),

@@ -14,14 +14,23 @@ namespace volta::nn {
 struct LSTMOptions {
   std::int64_t num_layers = 1;
   bool bias = true;
-  bool batch_first =
-      false;           // of inputs and outputs; states are [layers, batch, hidden_size] anyway
-  double dropout = 0;  // of what goes from one layer to the next, while training
+  bool batch_first = false;  // of inputs and outputs; states are [layers, batch, size] anyway
+  double dropout = 0;        // of what goes from one layer to the next, while training
+  bool bidirectional = false;
+  // Below hidden_size: h is projected to this size at every step; c is not. 0: it is not.
+  std::int64_t proj_size = 0;
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+};
+struct GRUOptions {
+  std::int64_t num_layers = 1;
+  bool bias = true;
+  bool batch_first = false;
+  double dropout = 0;
   bool bidirectional = false;
   DType dtype = DType::f32;
   Device device = Device::cpu();
 };
-using GRUOptions = LSTMOptions;
 
 enum class RNNNonlinearity : std::uint8_t { tanh, relu };
 struct RNNOptions {
@@ -36,18 +45,21 @@ struct RNNOptions {
 };
 
 // What the three have in common. A layer has a weight_ih [gates * hidden_size, its input's size], a
-// weight_hh [gates * hidden_size, hidden_size], a bias_ih and a bias_hh [gates * hidden_size] for
-// each direction, named weight_ih_l0, ..., weight_ih_l0_reverse, ...; all of them start uniform
-// within ±1 / sqrt(hidden_size).
+// weight_hh [gates * hidden_size, size of h], a bias_ih and a bias_hh [gates * hidden_size] and,
+// with proj_size, a weight_hr [proj_size, hidden_size] for each direction, named weight_ih_l0, ...,
+// weight_ih_l0_reverse, ...; all of them start uniform within ±1 / sqrt(hidden_size).
 class VOLTA_API RecurrentLayers : public Module {
  public:
   struct Weights {
-    Parameter weight_ih, weight_hh, bias_ih, bias_hh;  // biases are undefined without
+    Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;  // undefined where there is none
   };
   const Weights& weights(std::int64_t layer = 0, bool reverse = false) const;
 
   std::int64_t input_size() const { return input_size_; }
   std::int64_t hidden_size() const { return hidden_size_; }
+  std::int64_t output_size() const {  // of h
+    return options_.proj_size > 0 ? options_.proj_size : hidden_size_;
+  }
   std::int64_t num_layers() const { return options_.num_layers; }
   bool is_bidirectional() const { return options_.bidirectional; }
 
@@ -59,7 +71,8 @@ class VOLTA_API RecurrentLayers : public Module {
 
  private:
   void check_input(const Tensor& x) const;
-  void check_state(const Tensor& x, const Tensor& state, const char* which) const;
+  void check_state(const Tensor& x, const Tensor& state, const char* which,
+                   std::int64_t size) const;
 
   const char* name_;
   Cell cell_;
@@ -68,12 +81,13 @@ class VOLTA_API RecurrentLayers : public Module {
   std::vector<Weights> weights_;  // by layer, then direction
 };
 
-// States are [num_layers * directions, batch, hidden_size], of one sequence without the batch.
+// States are [num_layers * directions, batch, size], of one sequence without the batch; the size of
+// h is proj_size if there is one, else it is hidden_size.
 struct LSTMState {
   Tensor h, c;
 };
 struct LSTMOutput {
-  // The last layer's h at every step, as the input but with hidden_size * directions features.
+  // The last layer's h at every step, as the input but with size * directions features.
   Tensor output;
   LSTMState state;
 };
