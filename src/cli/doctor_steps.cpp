@@ -152,7 +152,9 @@ double compare(const char* what, const Tensor& found, const Tensor& expected, do
   return worst;
 }
 
-std::string agreement(double worst) { return fmt::format("as on the CPU within {:.1g}", worst); }
+std::string agreement(double worst) {
+  return worst == 0 ? "exactly as on the CPU" : fmt::format("as on the CPU within {:.1g}", worst);
+}
 
 std::string memory(const DoctorTarget& target) {
   std::vector<float> values(std::size_t{1} << 18);

@@ -46,6 +46,8 @@ std::string option_name(const CLI::Option& option) {
   return name;
 }
 
+std::string first_sentence(const std::string& text) { return text.substr(0, text.find(". ")); }
+
 std::string option_text(const CLI::Option& option) {
   std::string text = option.get_description();
   if (!option.get_default_str().empty()) text += fmt::format(" [{}]", option.get_default_str());
@@ -66,13 +68,13 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
   }
   for (const CLI::App* command : app->get_subcommands(nullptr)) {
     if (!command->get_group().empty())
-      commands.emplace_back(command->get_name(), command->get_description());
+      commands.emplace_back(command->get_name(), first_sentence(command->get_description()));
   }
   if (!commands.empty()) usage += " COMMAND";
   for (const auto& [argument, text] : arguments) usage += " " + argument;
   if (!options.empty()) usage += " [OPTIONS]";
 
-  std::string help = wrapped(app->get_description(), columns, 0) + "\n\n";
+  std::string help = wrapped(app->get_description(), columns, 0) + ".\n\n";
   const auto section = [&](const char* title, const std::string& text) {
     if (!text.empty()) help += terminal_.bold(title) + "\n" + text + "\n";
   };

@@ -23,6 +23,8 @@
 namespace volta::cli {
 namespace {
 
+constexpr int kVersionColumns = 30;  // some tell half a page; --json has all of it
+
 struct Family {
   DeviceType type;
   const char* name;
@@ -180,8 +182,10 @@ void print_text(const Context& context, const Report& report) {
                    {.title = "for", .importance = 1},
                    {.title = "", .importance = 2, .shortens = true}});
   for (const auto& [user, library] : report.libraries)
-    libraries.add({library.name, library.version.empty() ? "absent" : library.version, user,
-                   library.note});
+    libraries.add({library.name,
+                   library.version.empty() ? "absent"
+                                           : shortened(library.version, kVersionColumns, terminal),
+                   user, library.note});
   libraries.print(context.out, terminal, 2);
 
   title("Kernel cache");

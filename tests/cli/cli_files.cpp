@@ -97,7 +97,7 @@ TEST_F(CliFiles, InspectComputesStatistics) {
               {"none", zeros({0, 3})},
               {"nan", tensor({kNan})},
               {"half", tensor({0.5, 1.5}).to(DType::bf16)},
-              {"mask", from_vector<bool>({true, false, true})}});
+              {"mask", from_vector<std::uint8_t>({1, 0, 1}, {.dtype = DType::boolean})}});
   json of;
   for (const json& one : json_of({"inspect", path("m"), "--json", "--stats"})["tensors"])
     of[one["name"].get<std::string>()] = one["statistics"];
