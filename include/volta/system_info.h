@@ -14,11 +14,11 @@ namespace volta {
 
 // How libvolta was built.
 struct BuildInfo {
-  std::string version;    // "0.1.0"
-  std::string stamp;      // what a backend library must share to be loaded
-  std::string compiler;   // "GCC 12.2.0"
-  std::string type;       // "Release"
-  std::string sanitizer;  // "address,undefined", or nothing
+  std::string version;               // "0.1.0"
+  std::string stamp;                 // what a backend library must share to be loaded
+  std::string compiler;              // "GCC 12.2.0"
+  std::string type;                  // "Release"
+  std::string sanitizer;             // "address,undefined", or nothing
   std::vector<std::string> options;  // "VOLTA_ONEDNN=ON", ...
 };
 VOLTA_API BuildInfo build_info();
@@ -26,7 +26,7 @@ VOLTA_API BuildInfo build_info();
 // A library that Volta computes or reads files with.
 struct LibraryInfo {
   std::string name;
-  std::string version;  // of what is loaded now; empty where it is absent
+  std::string version;    // of what is loaded now; empty where it is absent
   std::string note = {};  // why it is absent, or what else there is to know
 };
 

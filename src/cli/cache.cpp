@@ -36,7 +36,8 @@ int run(const Context& context, bool clear) {
   const std::uint64_t bytes = bytes_of(files);
   if (context.json) {
     Json list = Json::array();
-    for (const KernelCacheFile& file : files) list.push_back({{"path", file.path}, {"bytes", file.bytes}});
+    for (const KernelCacheFile& file : files)
+      list.push_back({{"path", file.path}, {"bytes", file.bytes}});
     context.print({{"folder", folder.empty() ? Json() : Json(folder)},
                    {"cleared", clear},
                    {"files", std::move(list)},
@@ -52,13 +53,16 @@ int run(const Context& context, bool clear) {
     return kSuccess;
   }
   if (clear) {
-    say(fmt::format("{}: removed {}, {}", folder, plural(files.size(), "file"), human_bytes(bytes)));
+    say(fmt::format("{}: removed {}, {}", folder, plural(files.size(), "file"),
+                    human_bytes(bytes)));
   } else {
     say(fmt::format("{}: {} of compiled kernels and timed choices, {}", folder,
                     plural(files.size(), "file"), human_bytes(bytes)));
   }
   const std::size_t others = files_in(folder) - (clear ? 0 : files.size());
-  if (others > 0) say(fmt::format("{} there not Volta's, left alone", others == 1 ? "1 entry is" : human_count(others) + " entries are"));
+  if (others > 0)
+    say(fmt::format("{} there not Volta's, left alone",
+                    others == 1 ? "1 entry is" : human_count(others) + " entries are"));
   return kSuccess;
 }
 

@@ -94,7 +94,8 @@ Child::Report Child::next(std::chrono::milliseconds patience) {
       unread_.erase(0, end + 1);
       return report;
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) {
       kill_it();
       return {State::late, {}};

@@ -37,12 +37,12 @@ class UsageError : public std::runtime_error {
 
 // What a command has around it.
 struct Context {
-  std::ostream& out;    // results, and nothing else
-  Terminal terminal;    // that `out` may be
-  std::ostream& err;    // errors, warnings, what is under way
+  std::ostream& out;  // results, and nothing else
+  Terminal terminal;  // that `out` may be
+  std::ostream& err;  // errors, warnings, what is under way
   Terminal err_terminal;
-  bool json = false;    // print exactly one JSON document to `out`
-  bool quiet = false;   // no warnings, no word about success
+  bool json = false;   // print exactly one JSON document to `out`
+  bool quiet = false;  // no warnings, no word about success
 
   // The command that was chosen; set while parsing.
   std::string command = {};

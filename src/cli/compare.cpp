@@ -81,7 +81,10 @@ Json json_of(const Tensor& tensor) {
 void print_json(const Context& context, const Options& options, const Comparison& comparison) {
   Json pairs = Json::array();
   for (const Pair& pair : comparison.pairs) {
-    Json json = {{"name", pair.name}, {"equal", !pair.differs()}, {"a", json_of(pair.a)}, {"b", json_of(pair.b)}};
+    Json json = {{"name", pair.name},
+                 {"equal", !pair.differs()},
+                 {"a", json_of(pair.a)},
+                 {"b", json_of(pair.b)}};
     if (!pair.other_shape) {
       json["differing_elements"] = pair.difference.differing;
       json["max_absolute"] = json_number(pair.difference.absolute);
@@ -160,13 +163,15 @@ void add_compare(CLI::App& app, Context& context) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = add_command(
       app, "compare",
-      "Compare the tensors of two files, of any formats. Exits with 0 where names, types, shapes and "
+      "Compare the tensors of two files, of any formats. Exits with 0 where names, types, shapes "
+      "and "
       "values agree, with 1 where they do not",
       "volta compare before.safetensors after.safetensors\n"
       "volta compare model.pt model.safetensors --rtol 1e-5 --atol 1e-8\n"
       "volta compare f32.safetensors f16.safetensors --any-dtype --rtol 1e-3 --quiet && echo same");
   command->add_option("A", options->a, "A file or folder, as for volta inspect")->required();
-  command->add_option("B", options->b, "Another; differences are relative to its values")->required();
+  command->add_option("B", options->b, "Another; differences are relative to its values")
+      ->required();
   command
       ->add_option("--rtol", options->tolerance.relative,
                    "Elements agree where |a - b| <= atol + rtol |b|; NaNs agree")

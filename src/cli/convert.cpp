@@ -106,15 +106,16 @@ StateDict selected(const StateDict& state, const std::vector<std::string>& globs
   if (globs.empty()) return state;
   StateDict result;
   for (const std::string& glob : globs) {
-    const bool used = std::ranges::any_of(state, [&](const StateDict::Entry& entry) {
-      return glob_matches(glob, entry.first);
-    });
+    const bool used = std::ranges::any_of(
+        state, [&](const StateDict::Entry& entry) { return glob_matches(glob, entry.first); });
     if (!used)
       throw ArgumentError(fmt::format("--select {}: no tensor has such a name{}", glob,
                                       suggestion(glob, names_of(state))));
   }
   for (const auto& [name, tensor] : state) {
-    const auto matches = [&name = name](const std::string& glob) { return glob_matches(glob, name); };
+    const auto matches = [&name = name](const std::string& glob) {
+      return glob_matches(glob, name);
+    };
     if (std::ranges::any_of(globs, matches)) result.add(name, tensor);
   }
   return result;
@@ -125,9 +126,10 @@ void check_names(const StateDict& state) {
   constexpr std::size_t kLongest = 4096;
   for (const auto& [name, tensor] : state) {
     if (name.size() > kLongest)
-      throw ArgumentError(fmt::format("the name of a tensor has {} bytes; names of more than {} "
-                                      "cannot be converted",
-                                      human_count(name.size()), human_count(kLongest)));
+      throw ArgumentError(
+          fmt::format("the name of a tensor has {} bytes; names of more than {} "
+                      "cannot be converted",
+                      human_count(name.size()), human_count(kLongest)));
   }
 }
 
@@ -149,13 +151,14 @@ StateDict in_type(const Context& context, const StateDict& state, const std::str
     }
     const Tensor converted = tensor.to(type);
     if (tensor.numel() > 0) {
-      const auto lost = logical_and(converted.isinf(), tensor.isinf().logical_not())
-                            .sum()
-                            .item<std::int64_t>();
+      const auto lost =
+          logical_and(converted.isinf(), tensor.isinf().logical_not()).sum().item<std::int64_t>();
       if (lost > 0)
-        context.warn(fmt::format("{}: {} too large for {} and became infinite", name,
-                                 lost == 1 ? "1 value is" : human_count(static_cast<std::uint64_t>(lost)) + " values are",
-                                 dtype));
+        context.warn(
+            fmt::format("{}: {} too large for {} and became infinite", name,
+                        lost == 1 ? "1 value is"
+                                  : human_count(static_cast<std::uint64_t>(lost)) + " values are",
+                        dtype));
     }
     result.add(name, converted);
   }
@@ -169,9 +172,10 @@ Format format_of(const std::string& path) {
   if (extension == ".safetensors") return Format::safetensors;
   if (extension == ".npz") return Format::npz;
   if (extension == ".pt" || extension == ".pth" || extension == ".bin")
-    throw UsageError(fmt::format("{}: PyTorch's format is read but not written; torch loads "
-                                 ".safetensors through the package safetensors",
-                                 path));
+    throw UsageError(
+        fmt::format("{}: PyTorch's format is read but not written; torch loads "
+                    ".safetensors through the package safetensors",
+                    path));
   throw UsageError(
       fmt::format("{}: the name must end with .safetensors or .npz, which says what to write{}",
                   path, suggestion(extension, {".safetensors", ".npz"})));
@@ -180,7 +184,8 @@ Format format_of(const std::string& path) {
 void refuse_existing(const Options& options) {
   std::error_code ignored;
   const fs::file_status status = fs::status(options.out, ignored);
-  if (fs::is_directory(status)) throw IoError(fmt::format("{}: a folder of this name exists", options.out));
+  if (fs::is_directory(status))
+    throw IoError(fmt::format("{}: a folder of this name exists", options.out));
   if (fs::exists(status) && !options.force)
     throw IoError(fmt::format("{}: the file exists; --force replaces it", options.out));
 }
@@ -215,13 +220,12 @@ int run(const Context& context, const Options& options) {
                    {"dropped", model.state.size() - state.size()}});
   } else if (!context.quiet) {
     const std::size_t dropped = model.state.size() - state.size();
-    context.out << wrapped(
-                       printable(fmt::format("{}: {}, {}{}", options.out,
-                                             plural(state.size(), "tensor"), human_bytes(bytes),
-                                             dropped == 0 ? ""
-                                                          : fmt::format(", {} left out", dropped)),
-                                 context.terminal),
-                       context.terminal.columns, 2)
+    context.out << wrapped(printable(fmt::format(
+                                         "{}: {}, {}{}", options.out,
+                                         plural(state.size(), "tensor"), human_bytes(bytes),
+                                         dropped == 0 ? "" : fmt::format(", {} left out", dropped)),
+                                     context.terminal),
+                           context.terminal.columns, 2)
                 << '\n';
   }
   return kSuccess;
@@ -234,11 +238,13 @@ void add_convert(CLI::App& app, Context& context) {
   CLI::App* command = add_command(
       app, "convert",
       "Write the tensors of a file to another: other format, element type, names, layout. The new "
-      "file appears when it is complete. Rules apply in this order: select, exclude, strip, rename, "
+      "file appears when it is complete. Rules apply in this order: select, exclude, strip, "
+      "rename, "
       "transpose, prefix; each must fit some tensor",
       "volta convert model.pt model.safetensors\n"
       "volta convert model.safetensors half.safetensors --dtype f16\n"
-      "volta convert gpt2.safetensors mine.safetensors --strip transformer. --rename 'h.*=blocks.*'\n"
+      "volta convert gpt2.safetensors mine.safetensors --strip transformer. --rename "
+      "'h.*=blocks.*'\n"
       "volta convert run.ckpt weights.npz --select 'model.*' --strip model. --compress");
   command->add_option("IN", options->in, "A file or folder, as for volta inspect")->required();
   command->add_option("OUT", options->out, "The new file: .safetensors or .npz")->required();

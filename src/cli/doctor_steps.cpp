@@ -47,7 +47,8 @@ std::string driver_library(const DoctorTarget& target) {
   if (void* library = ::dlopen(name, RTLD_NOW | RTLD_GLOBAL)) {
     Dl_info where{};
     const void* symbol = ::dlsym(library, is_cuda(target) ? "cuInit" : "clGetPlatformIDs");
-    if (symbol == nullptr) throw BackendError(fmt::format("{} is something else than a driver", name));
+    if (symbol == nullptr)
+      throw BackendError(fmt::format("{} is something else than a driver", name));
     return ::dladdr(symbol, &where) != 0 ? where.dli_fname : name;
   }
   throw BackendError(::dlerror());
@@ -145,8 +146,8 @@ double compare(const char* what, const Tensor& found, const Tensor& expected, do
     const double difference = std::abs(static_cast<double>(a[i]) - b[i]);
     // Not "greater": NaN must fail.
     if (!(difference <= tolerance * (1 + std::abs(b[i]))))
-      throw BackendError(fmt::format("{}: element {} is {} on the device and {} on the CPU", what,
-                                     i, a[i], b[i]));
+      throw BackendError(
+          fmt::format("{}: element {} is {} on the device and {} on the CPU", what, i, a[i], b[i]));
     worst = std::max(worst, difference);
   }
   return worst;
@@ -199,7 +200,7 @@ std::string training(const DoctorTarget& target) {
     models::MLP model({16, 32, 4});
     const Tensor x = randn({8, 16}).to(device), y = randn({8, 4}).to(device);
     model.to(device);
-    optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+    optim::SGD optimizer(model.parameters(), {.lr = 0.1});
     for (int step = 0; step < 3; ++step) {
       optimizer.zero_grad();
       mse_loss(model(x), y).backward();
@@ -235,8 +236,7 @@ std::string cuda_advice(const std::string& step, const std::string& message) {
              "VOLTA_CUDA_LIBS if it is not a usual one.";
     if (has(message, "too old"))
       return "Install a newer driver; Volta needs one for CUDA 12 or later.";
-    if (has(message, "another build"))
-      return "Install libvolta and its backends from one build.";
+    if (has(message, "another build")) return "Install libvolta and its backends from one build.";
     if (has(message, "no cuBLASLt") || has(message, "no cuDNN")) return {};
     return "See that the kernel module is loaded and fits the driver (nvidia-smi, modprobe nvidia; "
            "after an update, restart), and that CUDA_VISIBLE_DEVICES leaves a device.";
@@ -246,7 +246,8 @@ std::string cuda_advice(const std::string& step, const std::string& message) {
     return "See with nvidia-smi whether other processes use all of the device's memory, or the "
            "device is in exclusive mode or has failed (dmesg | grep -i nvrm).";
   if (step == "kernel")
-    return "NVRTC must know the GPU: install one of a CUDA version that supports it. VOLTA_LOG=debug "
+    return "NVRTC must know the GPU: install one of a CUDA version that supports it. "
+           "VOLTA_LOG=debug "
            "tells more.";
   return "Please report this with the output of volta info: the device computes something else "
          "than the CPU, or a library failed.";

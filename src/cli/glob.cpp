@@ -90,7 +90,8 @@ NamePattern glob_pattern(const std::string& pattern) {
       std::string inside(set->set);
       if (inside[0] == '!') inside[0] = '^';
       std::string escaped;
-      for (const char one : inside) escaped += one == '\\' || one == '[' ? fmt::format("\\{}", one) : std::string(1, one);
+      for (const char one : inside)
+        escaped += one == '\\' || one == '[' ? fmt::format("\\{}", one) : std::string(1, one);
       expression += fmt::format("([{}])", escaped);
       i = set->end - 1;
     } else {

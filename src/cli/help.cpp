@@ -74,7 +74,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
   for (const auto& [argument, text] : arguments) usage += " " + argument;
   if (!options.empty()) usage += " [OPTIONS]";
 
-  std::string help = wrapped(app->get_description(), columns, 0) + ".\n\n";
+  std::string help = wrapped(app->get_description() + ".", columns, 0) + "\n\n";
   const auto section = [&](const char* title, const std::string& text) {
     if (!text.empty()) help += terminal_.bold(title) + "\n" + text + "\n";
   };

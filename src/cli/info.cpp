@@ -50,7 +50,7 @@ struct CacheReport {
 struct Report {
   BuildInfo build;
   std::vector<DeviceReport> devices;
-  std::vector<std::pair<std::string, std::string>> absent;  // family, why
+  std::vector<std::pair<std::string, std::string>> absent;     // family, why
   std::vector<std::pair<std::string, LibraryInfo>> libraries;  // of whom
   CacheReport cache;
 };
@@ -73,10 +73,12 @@ Report collected() {
   Report report{.build = build_info(), .devices = {}, .absent = {}, .libraries = {}, .cache = {}};
   for (const Device device : devices()) report.devices.push_back(report_on(device));
   for (const auto& [type, name] : kFamilies) {
-    if (const std::string why = why_absent(type); !why.empty()) report.absent.emplace_back(name, why);
+    if (const std::string why = why_absent(type); !why.empty())
+      report.absent.emplace_back(name, why);
     for (const LibraryInfo& library : libraries(type)) report.libraries.emplace_back(name, library);
   }
-  for (const LibraryInfo& library : file_libraries()) report.libraries.emplace_back("files", library);
+  for (const LibraryInfo& library : file_libraries())
+    report.libraries.emplace_back("files", library);
   report.cache.folder = kernel_cache_folder();
   try {
     for (const KernelCacheFile& file : kernel_cache_files()) {
@@ -174,7 +176,8 @@ void print_text(const Context& context, const Report& report) {
                  one.free ? human_bytes(*one.free) : "?", capabilities(one)});
   devices.print(context.out, terminal, 2);
   for (const auto& [family, why] : report.absent) say(fmt::format("{} is absent: {}", family, why));
-  say(fmt::format("{} of the CPU backend", plural(static_cast<std::uint64_t>(num_threads()), "thread")));
+  say(fmt::format("{} of the CPU backend",
+                  plural(static_cast<std::uint64_t>(num_threads()), "thread")));
 
   title("Libraries");
   Table libraries({{.title = "library", .importance = 4, .shortens = true},
@@ -182,10 +185,10 @@ void print_text(const Context& context, const Report& report) {
                    {.title = "for", .importance = 1},
                    {.title = "", .importance = 2, .shortens = true}});
   for (const auto& [user, library] : report.libraries)
-    libraries.add({library.name,
-                   library.version.empty() ? "absent"
-                                           : shortened(library.version, kVersionColumns, terminal),
-                   user, library.note});
+    libraries.add(
+        {library.name,
+         library.version.empty() ? "absent" : shortened(library.version, kVersionColumns, terminal),
+         user, library.note});
   libraries.print(context.out, terminal, 2);
 
   title("Kernel cache");
@@ -205,8 +208,8 @@ void print_environment(const Context& context) {
                {.title = "meaning", .importance = 1, .shortens = true}});
   for (const EnvironmentVariable& variable : environment_variables()) {
     const char* value = std::getenv(std::string(variable.name).c_str());
-    table.add({std::string(variable.name), value == nullptr ? "" : value,
-               std::string(variable.meaning)});
+    table.add(
+        {std::string(variable.name), value == nullptr ? "" : value, std::string(variable.meaning)});
   }
   table.print(context.out, context.terminal);
 }
@@ -237,7 +240,8 @@ void add_info(CLI::App& app, Context& context) {
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = add_command(
-      app, "info", "Show this build, the devices present and why others are absent, libraries, cache",
+      app, "info",
+      "Show this build, the devices present and why others are absent, libraries, cache",
       "volta info\nvolta info --env\nvolta info --json | jq '.devices[].name'");
   command->add_flag("--env", options->environment,
                     "Show every environment variable that is read, with its value and meaning");

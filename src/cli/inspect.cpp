@@ -46,10 +46,12 @@ struct Totals {
 std::vector<Row> chosen_rows(const ModelFile& model, const Options& options) {
   std::vector<Row> rows;
   for (const auto& [name, tensor] : model.state) {
-    const auto matches = [&name = name](const std::string& glob) { return glob_matches(glob, name); };
+    const auto matches = [&name = name](const std::string& glob) {
+      return glob_matches(glob, name);
+    };
     if (!options.filters.empty() && std::ranges::none_of(options.filters, matches)) continue;
-    rows.push_back({name, tensor,
-                    static_cast<std::uint64_t>(tensor.numel()) * size_of(tensor.dtype())});
+    rows.push_back(
+        {name, tensor, static_cast<std::uint64_t>(tensor.numel()) * size_of(tensor.dtype())});
   }
   if (rows.empty() && !options.filters.empty() && !model.state.empty())
     throw ArgumentError(fmt::format("none of the {} in {} matches --filter {}{}",
@@ -74,14 +76,16 @@ Totals totals_of(const std::vector<Row>& rows) {
 }
 
 Json json_of(const Row& row) {
-  Json json = {{"name", row.name},
-               {"dtype", name_of(row.tensor.dtype())},
-               {"shape", std::vector<std::int64_t>(row.tensor.shape().begin(), row.tensor.shape().end())},
-               {"elements", row.tensor.numel()},
-               {"bytes", row.bytes}};
+  Json json = {
+      {"name", row.name},
+      {"dtype", name_of(row.tensor.dtype())},
+      {"shape", std::vector<std::int64_t>(row.tensor.shape().begin(), row.tensor.shape().end())},
+      {"elements", row.tensor.numel()},
+      {"bytes", row.bytes}};
   if (!row.statistics) return json;
   const Statistics& all = *row.statistics;
-  Json& told = json["statistics"] = {{"nan", all.nans}, {"inf", all.infinities}, {"zeros", all.zeros}};
+  Json& told =
+      json["statistics"] = {{"nan", all.nans}, {"inf", all.infinities}, {"zeros", all.zeros}};
   const bool integers = is_integral(row.tensor.dtype());
   const auto value = [&](double number, std::int64_t integer) -> Json {
     if (all.finite == 0) return nullptr;
@@ -148,7 +152,8 @@ void print_text(const Context& context, const Options& options, const ModelFile&
       for (std::string& cell : statistics_cells(row)) cells.push_back(std::move(cell));
     table.add(std::move(cells));
   }
-  context.out << wrapped(printable(options.file + ": " + model.format, terminal), terminal.columns, 2)
+  context.out << wrapped(printable(options.file + ": " + model.format, terminal), terminal.columns,
+                         2)
               << '\n';
   if (!table.empty()) table.print(context.out, terminal);
   std::string dtypes;
@@ -186,13 +191,15 @@ void add_inspect(CLI::App& app, Context& context) {
       "volta inspect checkpoint.pt --stats --filter '*.weight'\n"
       "volta inspect weights.npz --sort size --json | jq .total");
   command
-      ->add_option("FILE", options->file,
-                   "safetensors, npz, npy, PyTorch's .pt, a training checkpoint, an index of shards, "
-                   "or a folder with a model; told by content")
+      ->add_option(
+          "FILE", options->file,
+          "safetensors, npz, npy, PyTorch's .pt, a training checkpoint, an index of shards, "
+          "or a folder with a model; told by content")
       ->required();
-  command->add_flag("--stats", options->statistics,
-                    "Least, greatest, mean and standard deviation of the finite values; zeros, NaNs "
-                    "and infinities counted");
+  command->add_flag(
+      "--stats", options->statistics,
+      "Least, greatest, mean and standard deviation of the finite values; zeros, NaNs "
+      "and infinities counted");
   command->add_option("--filter", options->filters, "Only tensors whose name matches; repeatable")
       ->type_name("GLOB")
       ->allow_extra_args(false);

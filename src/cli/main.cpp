@@ -2,8 +2,8 @@
 // become a sentence on stderr and an exit code: 0, 1 for failures, 2 for a wrong command line.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -44,9 +44,8 @@ std::optional<std::string> nearest(std::string_view word,
   if (word.empty() || word.size() > kLongest) return std::nullopt;
   for (const std::string& candidate : candidates) {
     if (candidate.empty() || candidate.size() > kLongest) continue;
-    const bool prefix =
-        (word.size() >= kPrefix && begins_with(candidate, word)) ||
-        (candidate.size() >= kPrefix && begins_with(word, candidate));
+    const bool prefix = (word.size() >= kPrefix && begins_with(candidate, word)) ||
+                        (candidate.size() >= kPrefix && begins_with(word, candidate));
     const std::size_t distance = prefix ? 1 : edit_distance(word, candidate);
     if (distance > std::max<std::size_t>(1, std::max(word.size(), candidate.size()) / 3)) continue;
     if (best == nullptr || distance < least) {

@@ -15,8 +15,8 @@ enum class Align { left, right };
 struct Column {
   std::string title;
   Align align = Align::left;
-  int importance = 1;       // the column with the lowest is left out first; one always stays
-  bool shortens = false;    // its texts may be cut, down to a few characters
+  int importance = 1;     // the column with the lowest is left out first; one always stays
+  bool shortens = false;  // its texts may be cut, down to a few characters
 };
 
 class Table {

@@ -65,8 +65,7 @@ Character first_character(std::string_view text) {
 // Control characters, and those that change the direction of text or cannot be seen.
 bool is_hidden(char32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200b && code <= 0x200f) ||
-         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
-         code == 0xfeff;
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
 }
 
 int width_of(char32_t code) {
@@ -84,8 +83,8 @@ Terminal Terminal::of(int descriptor) {
   const std::optional<int> told = columns_by_environment();
   std::optional<int> own;
   if (terminal.interactive) own = columns_of(descriptor);
-  terminal.columns = std::clamp(told ? *told : own.value_or(kDefaultColumns), kFewestColumns,
-                                kMostColumns);
+  terminal.columns =
+      std::clamp(told ? *told : own.value_or(kDefaultColumns), kFewestColumns, kMostColumns);
   terminal.wraps = terminal.interactive || told.has_value();
   terminal.colour = terminal.interactive && environment("NO_COLOR").empty() &&
                     environment("TERM") != "dumb" && !environment("TERM").empty();

@@ -36,7 +36,8 @@ std::uint64_t checksum(std::string_view key, std::string_view binary) {
 }
 
 CacheFolder& process_folder() {
-  static auto* folder = new CacheFolder(default_cache_folder());  // outlives objects with static storage
+  static auto* folder =
+      new CacheFolder(default_cache_folder());  // outlives objects with static storage
   return *folder;
 }
 

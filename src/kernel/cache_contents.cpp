@@ -70,7 +70,8 @@ std::vector<KernelCacheFile> kernel_cache_files() {
     if (!gone && is_ours(*entry)) files.push_back({entry->path().string(), bytes});
   }
   if (failure)
-    throw IoError(fmt::format("{}: cannot list the folder: {}", folder.string(), failure.message()));
+    throw IoError(
+        fmt::format("{}: cannot list the folder: {}", folder.string(), failure.message()));
   std::ranges::sort(files, {}, &KernelCacheFile::path);
   return files;
 }
@@ -89,8 +90,9 @@ std::vector<KernelCacheFile> clear_kernel_cache() {
     }
   }
   if (left > 0)
-    throw IoError(fmt::format("{} of {} files of the kernel cache could not be removed, the first is {}",
-                              left, left + removed.size(), first_problem));
+    throw IoError(
+        fmt::format("{} of {} files of the kernel cache could not be removed, the first is {}",
+                    left, left + removed.size(), first_problem));
   return removed;
 }
 

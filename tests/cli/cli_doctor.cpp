@@ -30,16 +30,15 @@ class CliDoctor : public Program {
     put("vendors/only.icd", driver_folder() + "/libvolta_driver_" + name + ".so\n");
     return {.environment = {{"OCL_ICD_VENDORS", path("vendors")}}};
   }
-  bool has_opencl() const {
-    for (const json& absent : json_of({"info", "--json"})["absent"])
-      if (absent["family"] == "opencl") return false;
-    return true;
+  // Why there is no OpenCL device; empty where there is one.
+  std::string why_no_opencl() const {
+    const json info = json_of({"info", "--json"});
+    for (const json& absent : info["absent"])
+      if (absent["family"] == "opencl") return absent["why"];
+    return {};
   }
-  bool has_backend() const {
-    for (const json& absent : json_of({"info", "--json"})["absent"])
-      if (absent["family"] == "opencl" && has(absent["why"], "not built")) return false;
-    return true;
-  }
+  bool has_opencl() const { return why_no_opencl().empty(); }
+  bool has_backend() const { return !has(why_no_opencl(), "not built"); }
 };
 
 TEST_F(CliDoctor, ADeviceThatWorksPassesEveryStep) {

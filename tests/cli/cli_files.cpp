@@ -32,7 +32,7 @@ class CliFiles : public Program {
  protected:
   StateDict sample() const {
     return {{"conv.weight", ones({4, 1, 3, 3})},
-            {"conv.bias", arange(4)},
+            {"conv.bias", arange(4.0)},
             {"steps", from_vector<std::int64_t>({1, 2, 3})}};
   }
   std::string saved(const std::string& name, const StateDict& state) const {
@@ -40,7 +40,8 @@ class CliFiles : public Program {
     return path(name);
   }
   std::size_t files_here() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(folder_), {}));
   }
 };
 
@@ -52,12 +53,15 @@ TEST_F(CliFiles, InspectTellsNamesTypesShapesAndSizes) {
   EXPECT_EQ(document["total"]["tensors"], 3);
   EXPECT_EQ(document["total"]["elements"], 36 + 4 + 3);
   EXPECT_EQ(document["total"]["bytes"], 36 * 4 + 4 * 4 + 3 * 8);
-  const json tensors = json_of({"inspect", path("m.safetensors"), "--json", "--sort", "name"})["tensors"];
+  const json tensors =
+      json_of({"inspect", path("m.safetensors"), "--json", "--sort", "name"})["tensors"];
   EXPECT_EQ(tensors[0]["name"], "conv.bias");
   EXPECT_EQ(tensors[1]["shape"], json({4, 1, 3, 3}));
   EXPECT_EQ(tensors[2]["dtype"], "i64");
   EXPECT_FALSE(tensors[0].contains("statistics"));
-  EXPECT_EQ(json_of({"inspect", path("m.safetensors"), "--json", "--sort", "size"})["tensors"][0]["name"], "conv.weight");
+  EXPECT_EQ(
+      json_of({"inspect", path("m.safetensors"), "--json", "--sort", "size"})["tensors"][0]["name"],
+      "conv.weight");
 
   const Ended ended = volta({"inspect", path("m.safetensors"), "--filter", "conv.*"});
   EXPECT_EQ(ended.code, 0);
@@ -99,8 +103,8 @@ TEST_F(CliFiles, InspectComputesStatistics) {
               {"half", tensor({0.5, 1.5}).to(DType::bf16)},
               {"mask", from_vector<std::uint8_t>({1, 0, 1}, {.dtype = DType::boolean})}});
   json of;
-  for (const json& one : json_of({"inspect", path("m"), "--json", "--stats"})["tensors"])
-    of[one["name"].get<std::string>()] = one["statistics"];
+  const json tensors = json_of({"inspect", path("m"), "--json", "--stats"})["tensors"];
+  for (const json& one : tensors) of[one["name"].get<std::string>()] = one["statistics"];
   EXPECT_EQ(of["x"]["nan"], 1);
   EXPECT_EQ(of["x"]["inf"], 2);
   EXPECT_EQ(of["x"]["zeros"], 2);
@@ -257,7 +261,8 @@ TEST_F(CliFiles, ConvertChangesFloatingTypesOnly) {
   saved("a", {{"x", tensor({1, 0.1, 70000})}, {"n", from_vector<std::int64_t>({7})}});
   const Ended ended = volta({"convert", path("a"), path("h.safetensors"), "--dtype", "f16"});
   EXPECT_EQ(ended.code, 0);
-  EXPECT_EQ(ended.err, "volta convert: warning: x: 1 value is too large for f16 and became infinite\n");
+  EXPECT_EQ(ended.err,
+            "volta convert: warning: x: 1 value is too large for f16 and became infinite\n");
   const StateDict half = load(path("h.safetensors"));
   EXPECT_EQ(half.at("x").dtype(), DType::f16);
   EXPECT_EQ(half.at("n").dtype(), DType::i64);
@@ -272,25 +277,44 @@ TEST_F(CliFiles, ConvertMapsNames) {
               {"net.h.1.w", ones({2, 2})},
               {"net.h.1.mask", ones({1})},
               {"extra", ones({1})}});
-  const json told = json_of({"convert", path("a"), path("b.safetensors"), "--json", "--select", "net.*", "--select", "extra",
-                             "--exclude", "*.mask", "--strip", "net.", "--rename", "h.*.w=blocks.*.weight",
-                             "--rename", "extra=more", "--transpose", "blocks.0.*", "--prefix", "m."});
+  const json told = json_of({"convert",
+                             path("a"),
+                             path("b.safetensors"),
+                             "--json",
+                             "--select",
+                             "net.*",
+                             "--select",
+                             "extra",
+                             "--exclude",
+                             "*.mask",
+                             "--strip",
+                             "net.",
+                             "--rename",
+                             "h.*.w=blocks.*.weight",
+                             "--rename",
+                             "extra=more",
+                             "--transpose",
+                             "blocks.0.*",
+                             "--prefix",
+                             "m."});
   EXPECT_EQ(told["dropped"], 1);
   EXPECT_EQ(told["renamed"]["net.h.0.w"], "m.blocks.0.weight");
   const StateDict state = load(path("b.safetensors"));
   EXPECT_EQ(state.size(), 3U);
   EXPECT_EQ(state.at("m.blocks.0.weight").shape(), (Shape{3, 2}));
-  EXPECT_EQ(state.at("m.blocks.0.weight").to_vector<float>(), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(state.at("m.blocks.0.weight").to_vector<float>(),
+            (std::vector<float>{0, 3, 1, 4, 2, 5}));
   EXPECT_TRUE(state.contains("m.blocks.1.weight") && state.contains("m.more"));
 
   const auto refused = [&](const char* option, const char* value) {
     return complaint({"convert", path("a"), path("c.npz"), option, value}, 1);
   };
-  EXPECT_TRUE(has(refused("--rename", "extar=x"), "--rename extar: no tensor has such a name; did you mean 'extra'?"));
+  EXPECT_TRUE(has(refused("--rename", "extar=x"),
+                  "--rename extar: no tensor has such a name; did you mean 'extra'?"));
   EXPECT_TRUE(has(refused("--select", "nothing*"), "--select nothing*: no tensor"));
   EXPECT_TRUE(has(refused("--strip", "foo."), "--strip foo.: no tensor"));
-  EXPECT_TRUE(has(refused("--transpose", "extra"), "extra"));     // it has one axis
-  EXPECT_TRUE(has(refused("--rename", "net.*=x"), "x"));          // three would be called x
+  EXPECT_TRUE(has(refused("--transpose", "extra"), "extra"));  // it has one axis
+  EXPECT_TRUE(has(refused("--rename", "net.*=x"), "x"));       // three would be called x
   EXPECT_FALSE(std::filesystem::exists(path("c.npz")));
 }
 
@@ -305,8 +329,10 @@ TEST_F(CliFiles, ConvertReplacesNothingUnlessTold) {
   EXPECT_EQ(volta({"convert", out, out, "--force", "--dtype", "f64"}).code, 0);  // onto itself
   EXPECT_EQ(load(out).at("conv.bias").dtype(), DType::f64);
   std::filesystem::create_directory(path("d.npz"));
-  EXPECT_TRUE(has(complaint({"convert", path("a"), path("d.npz"), "--force"}, 1), "a folder of this name exists"));
-  EXPECT_TRUE(has(complaint({"convert", path("a"), path("no/such/folder.npz")}, 1), "no/such/folder.npz"));
+  EXPECT_TRUE(has(complaint({"convert", path("a"), path("d.npz"), "--force"}, 1),
+                  "a folder of this name exists"));
+  EXPECT_TRUE(
+      has(complaint({"convert", path("a"), path("no/such/folder.npz")}, 1), "no/such/folder.npz"));
 }
 
 TEST_F(CliFiles, AFullDiskLeavesTheOldFile) {

@@ -52,9 +52,11 @@ TEST(CliParts, Globs) {
 }
 
 TEST(CliParts, GlobsAndTheirExpressionsAgree) {
-  const std::vector<std::string> names = {"",      "a",     "a.b", "a+b", "h.2.attn", "h.12.attn", "(x)",
-                                          "a[b",   "a\nb",  "a^b", "$",   "x/y",      "a\\b",      "a]b"};
-  for (const char* pattern : {"*", "a.b", "a?b", "h.[0-9].*", "h.[!3].*", "(x)", "a[b", "a[+.]b", "$*", "*/*", "a[\\^]b", "?"}) {
+  const std::vector<std::string> names = {"",          "a",   "a.b",  "a+b",  "h.2.attn",
+                                          "h.12.attn", "(x)", "a[b",  "a\nb", "a^b",
+                                          "$",         "x/y", "a\\b", "a]b"};
+  for (const char* pattern : {"*", "a.b", "a?b", "h.[0-9].*", "h.[!3].*", "(x)", "a[b", "a[+.]b",
+                              "$*", "*/*", "a[\\^]b", "?"}) {
     const NamePattern expression = glob_pattern(pattern);
     for (const std::string& name : names)
       EXPECT_EQ(expression.matches(name), glob_matches(pattern, name)) << pattern << " " << name;
@@ -65,7 +67,8 @@ TEST(CliParts, RenamingByGlob) {
   const auto renamed = [](const char* from, const char* to, const char* name) {
     return glob_pattern(from).replaced(name, glob_replacement(to));
   };
-  EXPECT_EQ(renamed("h.*.attn.*", "blocks.*.attention.*", "h.3.attn.bias"), "blocks.3.attention.bias");
+  EXPECT_EQ(renamed("h.*.attn.*", "blocks.*.attention.*", "h.3.attn.bias"),
+            "blocks.3.attention.bias");
   EXPECT_EQ(renamed("h.*1", "x*0", "h.71"), "x70");  // the digit after a group is not its number
   EXPECT_EQ(renamed("*", "$1&*", "a"), "$1&a");
 }
@@ -90,8 +93,8 @@ TEST(CliParts, TextOfUnknownOriginCannotWriteToTheTerminal) {
   EXPECT_EQ(printable("a\x1b[31mb\n", unicode), "a\\x1b[31mb\\x0a");
   EXPECT_EQ(printable("é", unicode), "é");
   EXPECT_EQ(printable("é", plain), "\\xc3\\xa9");
-  EXPECT_EQ(printable("\xc3", unicode), "\\xc3");              // cut off
-  EXPECT_EQ(printable("\xc0\xaf", unicode), "\\xc0\\xaf");     // too long a form
+  EXPECT_EQ(printable("\xc3", unicode), "\\xc3");                    // cut off
+  EXPECT_EQ(printable("\xc0\xaf", unicode), "\\xc0\\xaf");           // too long a form
   EXPECT_EQ(printable("\xed\xa0\x80", unicode), "\\xed\\xa0\\x80");  // half of a pair
   EXPECT_EQ(printable("\xe2\x80\xae", unicode), "\\xe2\\x80\\xae");  // writes backwards
 }
@@ -131,7 +134,7 @@ TEST(CliParts, TablesFit) {
             "b               f32      600 B\n");
   EXPECT_EQ(text(20),
             "name            size\n"
-            "transform~   1.5 KiB\n"
+            "transforme~  1.5 KiB\n"
             "b              600 B\n");
   EXPECT_EQ(text(10),
             "name\n"

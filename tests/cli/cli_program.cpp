@@ -101,7 +101,8 @@ Ended Program::volta(const std::vector<std::string>& arguments, const How& how) 
 
 Ended Program::volta_on_terminal(const std::vector<std::string>& arguments, int columns,
                                  const How& how) const {
-  const winsize size{.ws_row = 40, .ws_col = static_cast<unsigned short>(columns), .ws_xpixel = 0, .ws_ypixel = 0};
+  const winsize size{
+      .ws_row = 40, .ws_col = static_cast<unsigned short>(columns), .ws_xpixel = 0, .ws_ypixel = 0};
   int terminal = -1;
   const pid_t process = ::forkpty(&terminal, nullptr, nullptr, &size);
   if (process == 0) become_volta(arguments, how);
@@ -131,8 +132,9 @@ std::string Program::complaint(const std::vector<std::string>& arguments, int co
   const std::vector<std::string> lines = lines_of(ended.err);
   EXPECT_EQ(lines.size(), 1U) << ended.err;
   if (lines.empty()) return {};
-  EXPECT_TRUE(std::ranges::none_of(lines[0], [](char c) { return std::iscntrl(static_cast<unsigned char>(c)); }))
-      << lines[0];
+  EXPECT_TRUE(std::ranges::none_of(lines[0], [](char c) {
+    return std::iscntrl(static_cast<unsigned char>(c));
+  })) << lines[0];
   EXPECT_TRUE(lines[0].starts_with("volta")) << lines[0];
   return lines[0];
 }

@@ -44,7 +44,8 @@ class Program : public testing::Test {
   nlohmann::json json_of(const std::vector<std::string>& arguments, const How& how = {}) const;
   // Fails unless there is one line on stderr, without control characters, nothing on stdout, and
   // the code. Returns the line.
-  std::string complaint(const std::vector<std::string>& arguments, int code, const How& how = {}) const;
+  std::string complaint(const std::vector<std::string>& arguments, int code,
+                        const How& how = {}) const;
 
   std::filesystem::path folder_;
 };

@@ -103,22 +103,26 @@ TEST_F(CliUsage, ColoursAreForTerminals) {
   const std::vector<std::string> inspect = {"inspect", path("m")};
   EXPECT_FALSE(has(volta(inspect).out, "\x1b"));
   EXPECT_TRUE(has(volta_on_terminal(inspect, 80).out, "\x1b[1m"));
-  EXPECT_FALSE(has(volta_on_terminal(inspect, 80, {.environment = {{"NO_COLOR", "1"}}}).out, "\x1b"));
-  EXPECT_FALSE(has(volta_on_terminal(inspect, 80, {.environment = {{"TERM", "dumb"}}}).out, "\x1b"));
+  EXPECT_FALSE(
+      has(volta_on_terminal(inspect, 80, {.environment = {{"NO_COLOR", "1"}}}).out, "\x1b"));
+  EXPECT_FALSE(
+      has(volta_on_terminal(inspect, 80, {.environment = {{"TERM", "dumb"}}}).out, "\x1b"));
 }
 
 TEST_F(CliUsage, TwentyColumnsAreEnough) {
   save({{"transformer.h.0.attn.c_attn.weight", ones({3, 4, 5})}, {"b", zeros({2})}}, path("m"),
        {.metadata = {{"a rather long key of metadata", "and its value"}}});
   save({{"transformer.h.0.attn.c_attn.weight", zeros({3, 4, 5})}}, path("n"));
-  const std::vector<std::vector<std::string>> commands = {{"inspect", "m", "--stats"},
-                                                          {"compare", "m", "n"},
-                                                          {"info", "--env"},
-                                                          {"info"}};
+  const std::vector<std::vector<std::string>> commands = {
+      {"inspect", "m", "--stats"}, {"compare", "m", "n"}, {"info", "--env"}, {"info"}};
   std::filesystem::current_path(folder_);
   for (const auto& command : commands) {
     for (const bool terminal : {false, true}) {
-      const How plain = {.environment = {{"COLUMNS", terminal ? "" : "20"}, {"NO_COLOR", "1"}, {"LANG", "C"}, {"OCL_ICD_VENDORS", "/none"}, {"VOLTA_CACHE_DIR", "cache"}}};
+      const How plain = {.environment = {{"COLUMNS", terminal ? "" : "20"},
+                                         {"NO_COLOR", "1"},
+                                         {"LANG", "C"},
+                                         {"OCL_ICD_VENDORS", "/none"},
+                                         {"VOLTA_CACHE_DIR", "cache"}}};
       const Ended ended = terminal ? volta_on_terminal(command, 20, plain) : volta(command, plain);
       EXPECT_LE(ended.code, 1) << ended.err;
       EXPECT_FALSE(ended.out.empty());
@@ -136,20 +140,25 @@ TEST_F(CliUsage, TwentyColumnsAreEnough) {
 TEST_F(CliUsage, WithoutAUtf8LocaleEverythingIsAscii) {
   save({{"größe", ones({2})}}, path("m"));
   for (const char* locale : {"C", "", "no_SUCH.locale"}) {
-    const Ended ended = volta({"inspect", path("m")}, {.environment = {{"LANG", locale}, {"COLUMNS", "20"}}});
+    const Ended ended =
+        volta({"inspect", path("m")}, {.environment = {{"LANG", locale}, {"COLUMNS", "20"}}});
     EXPECT_EQ(ended.code, 0);
-    EXPECT_TRUE(std::ranges::all_of(ended.out, [](char c) { return static_cast<unsigned char>(c) < 0x80; }))
-        << ended.out;
+    EXPECT_TRUE(std::ranges::all_of(ended.out, [](char c) {
+      return static_cast<unsigned char>(c) < 0x80;
+    })) << ended.out;
   }
   EXPECT_TRUE(has(volta({"inspect", path("m")}).out, "größe"));
-  EXPECT_EQ(json_of({"inspect", path("m"), "--json"}, {.environment = {{"LANG", "C"}}})["tensors"][0]["name"], "größe");
+  EXPECT_EQ(json_of({"inspect", path("m"), "--json"},
+                    {.environment = {{"LANG", "C"}}})["tensors"][0]["name"],
+            "größe");
 }
 
 TEST_F(CliUsage, ResultsThatCannotBeWrittenAreAFailure) {
   save({{"a", ones({2})}}, path("m"));
   const Ended ended = volta({"inspect", path("m")}, {.out_file = "/dev/full"});
   EXPECT_EQ(ended.code, 1);
-  EXPECT_EQ(ended.err, "volta inspect: cannot write to the standard output: No space left on device\n");
+  EXPECT_EQ(ended.err,
+            "volta inspect: cannot write to the standard output: No space left on device\n");
 }
 
 // The command is a program like a user's: nothing of src but its own folder.
@@ -164,7 +173,8 @@ TEST_F(CliUsage, ItsSourcesIncludePublicHeadersOnly) {
       if (!std::regex_search(line, match, include)) continue;
       ++seen;
       const std::string header = match[1];
-      const std::string root = header.starts_with("volta/") ? source_tree() + "/include" : folder.string();
+      const std::string root =
+          header.starts_with("volta/") ? source_tree() + "/include" : folder.string();
       EXPECT_TRUE(std::filesystem::exists(root + "/" + header)) << entry.path() << ": " << header;
       EXPECT_EQ(header.find(".."), std::string::npos);
     }

@@ -207,10 +207,9 @@ bool cudnn_is_on() { return platform::environment("VOLTA_CUDNN") != "off"; }
 LibraryInfo cudnn_library() {
   LibraryInfo info{.name = "cuDNN", .version = {}};
   void* library = open_cudnn();
-  const auto version =
-      library == nullptr
-          ? nullptr
-          : platform::library_function<std::size_t (*)()>(library, "cudnnGetVersion");
+  const auto version = library == nullptr ? nullptr
+                                          : platform::library_function<std::size_t (*)()>(
+                                                library, "cudnnGetVersion");
   if (version == nullptr) {
     info.note = "libcudnn.so.9 was not found";
     return info;
@@ -500,9 +499,7 @@ namespace volta::cuda {
 class Convolution {};
 class AttentionCall {};
 
-LibraryInfo cudnn_library() {
-  return {.name = "cuDNN", .version = {}, .note = "built without it"};
-}
+LibraryInfo cudnn_library() { return {.name = "cuDNN", .version = {}, .note = "built without it"}; }
 
 bool CudnnLibrary::start() { return false; }
 CudnnLibrary::~CudnnLibrary() = default;

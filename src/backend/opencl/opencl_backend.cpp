@@ -39,7 +39,8 @@ class OpenClBackend final : public Backend {
       const bool known = std::ranges::any_of(platforms, [&](const LibraryInfo& platform) {
         return platform.name == device.platform_name;
       });
-      if (!known) platforms.push_back({.name = device.platform_name, .version = device.platform_version});
+      if (!known)
+        platforms.push_back({.name = device.platform_name, .version = device.platform_version});
     }
     return platforms;
   }

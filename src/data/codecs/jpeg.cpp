@@ -118,7 +118,8 @@ LibraryInfo jpeg_library() {
 #define VOLTA_TEXT(macro) VOLTA_QUOTED(macro)
   return {.name = "libjpeg-turbo", .version = VOLTA_TEXT(LIBJPEG_TURBO_VERSION)};
 #else
-  return {.name = "libjpeg", .version = fmt::format("{}.{}", JPEG_LIB_VERSION / 10, JPEG_LIB_VERSION % 10)};
+  return {.name = "libjpeg",
+          .version = fmt::format("{}.{}", JPEG_LIB_VERSION / 10, JPEG_LIB_VERSION % 10)};
 #endif
 }
 
