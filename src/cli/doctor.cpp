@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,8 +102,9 @@ void fail(Result& result, const DoctorTarget& target, std::string detail) {
 
 // The result of the step that is under way; false where none can follow.
 bool hear(Child& child, Result& result, const DoctorTarget& target, double timeout) {
-  const Child::Report report =
-      child.next(std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000)));
+  constexpr double kLongest = 24 * 3600;
+  const Child::Report report = child.next(
+      std::chrono::milliseconds(static_cast<std::int64_t>(std::min(timeout, kLongest) * 1000)));
   if (report.state == Child::State::late) {
     fail(result, target, fmt::format("no answer after {} seconds", timeout));
     return false;
@@ -125,6 +128,7 @@ bool hear(Child& child, Result& result, const DoctorTarget& target, double timeo
     return false;
   }
   result.outcome = Outcome::ok;
+  result.advice = doctor_hint(target, result.step->name, result.detail);
   return true;
 }
 
@@ -148,7 +152,7 @@ void print_line(const Context& context, const Result& result) {
 }
 
 std::vector<Result> examine(const Context& context, const DoctorTarget& target, double timeout) {
-  if (!context.json) context.out << context.terminal.bold(name_of(target)) << std::endl;
+  if (!context.json) context.out << context.terminal.bold(name_of(target)) << '\n' << std::flush;
   std::vector<Result> results;
   Child child({kStepsCommand, name_of(target)});
   bool going = true;

@@ -237,7 +237,6 @@ std::string cuda_advice(const std::string& step, const std::string& message) {
     if (has(message, "too old"))
       return "Install a newer driver; Volta needs one for CUDA 12 or later.";
     if (has(message, "another build")) return "Install libvolta and its backends from one build.";
-    if (has(message, "no cuBLASLt") || has(message, "no cuDNN")) return {};
     return "See that the kernel module is loaded and fits the driver (nvidia-smi, modprobe nvidia; "
            "after an update, restart), and that CUDA_VISIBLE_DEVICES leaves a device.";
   }
@@ -293,6 +292,29 @@ const std::vector<DoctorStep>& doctor_steps() {
       {"training", "A model trains as on the CPU", training},
   };
   return steps;
+}
+
+std::string doctor_hint(const DoctorTarget& target, const std::string& step,
+                        const std::string& detail) {
+  if (step == "files" && !is_cuda(target) && has(detail, "permission denied"))
+    return "For GPUs, add yourself to the group that owns the file (usermod -aG render USER, then "
+           "log in again).";
+  if (step != "backend" || !is_cuda(target)) return {};
+  std::string hint;
+  if (has(detail, "no cuBLASLt"))
+    hint +=
+        "Products are slow without cuBLASLt: install libcublas-12-6 of NVIDIA's repository or "
+        "the wheel nvidia-cublas-cu12. ";
+  if (has(detail, "no cuDNN (libcudnn"))
+    hint +=
+        "Convolutions are slow without cuDNN: install libcudnn9-cuda-12 of NVIDIA's repository "
+        "or the wheel nvidia-cudnn-cu12. ";
+  if (has(detail, "no cuDNN (built"))
+    hint +=
+        "Convolutions are slow without cuDNN: build Volta with its headers "
+        "(scripts/cudnn_frontend.sh). ";
+  if (has(hint, "wheel")) hint += "VOLTA_CUDA_LIBS names the folder of wheels.";
+  return hint.substr(0, hint.find_last_not_of(' ') + 1);
 }
 
 std::string doctor_advice(const DoctorTarget& target, const std::string& step,

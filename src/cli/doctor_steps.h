@@ -26,9 +26,11 @@ struct DoctorStep {
 // In their order; each needs those before it.
 const std::vector<DoctorStep>& doctor_steps();
 
-// What to do after a step failed, or where a library is missing that would make things faster;
-// empty where there is nothing to say. `message` is what the step said.
+// What to do after a step failed. `message` is what the step said.
 std::string doctor_advice(const DoctorTarget& target, const std::string& step,
                           const std::string& message);
+// What would make things faster or find more, after a step that went well; often nothing.
+std::string doctor_hint(const DoctorTarget& target, const std::string& step,
+                        const std::string& detail);
 
 }  // namespace volta::cli

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <string>
 
+#include "cli/doctor_steps.h"
 #include "cli_program.h"
+#include "volta/device.h"
 
 namespace volta::cli {
 namespace {
@@ -51,6 +53,8 @@ TEST_F(CliDoctor, ADeviceThatWorksPassesEveryStep) {
 }
 
 TEST_F(CliDoctor, WithoutADriverItSaysWhatToInstall) {
+  const Ended first = volta({"doctor", "--device", "opencl"});
+  if (has(first.out, "failed    The driver's library")) GTEST_SKIP() << "no OpenCL loader";
   const How none = {.environment = {{"OCL_ICD_VENDORS", path("nothing")}}};
   const Ended ended = volta({"doctor", "--device", "opencl"}, none);
   EXPECT_EQ(ended.code, 1);
@@ -83,6 +87,33 @@ TEST_F(CliDoctor, ADeviceThatIsNotThere) {
   const json step = failure(json_of({"doctor", "--device", "opencl:200", "--json"}));
   EXPECT_EQ(step["step"], "device");
   EXPECT_TRUE(has(step["detail"], "opencl:200")) << step;
+}
+
+TEST_F(CliDoctor, AdviceNamesPackages) {
+  const DoctorTarget cuda{.family = DeviceType::cuda}, opencl{.family = DeviceType::opencl};
+  EXPECT_TRUE(has(doctor_advice(cuda, "driver", "libcuda.so.1: cannot open"), "nvidia-driver"));
+  EXPECT_TRUE(has(doctor_advice(cuda, "files", "/dev/nvidia0: permission denied"), "usermod -aG"));
+  EXPECT_TRUE(
+      has(doctor_advice(cuda, "backend", "NVRTC (libnvrtc.so) was not found"), "cuda-nvrtc-"));
+  EXPECT_TRUE(has(doctor_advice(cuda, "backend", "the CUDA driver sees no device"), "nvidia-smi"));
+  EXPECT_TRUE(
+      has(doctor_advice(opencl, "driver", "libOpenCL.so.1: cannot open"), "ocl-icd-libopencl1"));
+  EXPECT_TRUE(has(doctor_advice(opencl, "files", "no driver is registered"), "pocl-opencl-icd"));
+  EXPECT_TRUE(has(doctor_advice(opencl, "backend", "platforms have no device"), "render"));
+  EXPECT_TRUE(
+      has(doctor_hint(cuda, "backend", "NVRTC 12.6, no cuBLASLt (libcublasLt.so was not found)"),
+          "libcublas-"));
+  EXPECT_TRUE(
+      has(doctor_hint(cuda, "backend", "no cuDNN (libcudnn.so.9 was not found)"), "libcudnn9-"));
+  EXPECT_TRUE(has(doctor_hint(opencl, "files", "a.icd; but /dev/dri/renderD128: permission denied"),
+                  "render"));
+  EXPECT_EQ(
+      doctor_hint(cuda, "backend", "CUDA driver 12.6, NVRTC 12.6, cuBLASLt 12.6.4, cuDNN 9.5.0"),
+      "");
+  // Whatever fails, something can be done.
+  for (const DoctorStep& step : doctor_steps())
+    for (const DoctorTarget& target : {cuda, opencl})
+      EXPECT_FALSE(doctor_advice(target, step.name, "").empty()) << step.name;
 }
 
 // On a machine without CUDA it says so; with it all is well.

@@ -107,6 +107,10 @@ Ended Program::volta_on_terminal(const std::vector<std::string>& arguments, int 
   const pid_t process = ::forkpty(&terminal, nullptr, nullptr, &size);
   if (process == 0) become_volta(arguments, how);
   Ended ended;
+  if (process < 0) {
+    ADD_FAILURE() << "no terminal can be made";
+    return ended;
+  }
   std::array<char, 4096> bytes{};
   for (ssize_t count = 0; (count = ::read(terminal, bytes.data(), bytes.size())) > 0;)
     ended.out.append(bytes.data(), static_cast<std::size_t>(count));
