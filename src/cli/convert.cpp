@@ -151,14 +151,13 @@ StateDict in_type(const Context& context, const StateDict& state, const std::str
     }
     const Tensor converted = tensor.to(type);
     if (tensor.numel() > 0) {
-      const auto lost =
-          logical_and(converted.isinf(), tensor.isinf().logical_not()).sum().item<std::int64_t>();
+      // Recorded first: what is held while a value is looked at is written to memory.
+      const Tensor count = logical_and(converted.isinf(), tensor.isinf().logical_not()).sum();
+      const auto lost = static_cast<std::uint64_t>(count.item<std::int64_t>());
       if (lost > 0)
-        context.warn(
-            fmt::format("{}: {} too large for {} and became infinite", name,
-                        lost == 1 ? "1 value is"
-                                  : human_count(static_cast<std::uint64_t>(lost)) + " values are",
-                        dtype));
+        context.warn(fmt::format("{}: {} too large for {} and became infinite", name,
+                                 lost == 1 ? "1 value is" : human_count(lost) + " values are",
+                                 dtype));
     }
     result.add(name, converted);
   }

@@ -1,5 +1,6 @@
-// Each is a few reductions that are planned and run together. They are added up in f64, which holds
-// every value of the other types but the large ones of i64.
+// Each is a few reductions that are planned and run together: one reading of the file. Only they
+// are held when the plan is made, so that nothing as large as the tensor is written. Values are
+// taken as f64, which holds every one of the other types but the large ones of i64.
 #include "statistics.h"
 
 #include <cmath>
@@ -18,48 +19,39 @@ std::uint64_t count_of(const Tensor& mask) {
   return static_cast<std::uint64_t>(mask.item<std::int64_t>());
 }
 
-}  // namespace
+Tensor finite_mask(const Tensor& x) { return logical_or(x.isnan(), x.isinf()).logical_not(); }
 
-Statistics statistics_of(const Tensor& tensor) {
-  Statistics result;
-  if (tensor.numel() == 0) return result;
-  const NoGrad no_history;
-  const Tensor x = tensor.to(DType::f64);
-  const Tensor is_nan = x.isnan(), is_inf = x.isinf();
-  const Tensor is_finite = logical_or(is_nan, is_inf).logical_not();
-  // Everything is recorded before the first value is looked at: one plan reads the file once.
-  const Tensor nans = is_nan.sum(), infinities = is_inf.sum(), zeros = x.eq(0).sum();
-  const Tensor sum = where(is_finite, x, 0.0).sum();
-  const Tensor least = where(is_finite, x, kInfinity).min();
-  const Tensor greatest = where(is_finite, x, -kInfinity).max();
-  Tensor least_integer, greatest_integer;
+struct Sums {
+  Tensor nans, infinities, zeros, sum, least, greatest;
+  Tensor least_integer, greatest_integer;  // of integers
+};
+Sums sums_of(const Tensor& tensor) {
+  const Tensor x = tensor.to(DType::f64), is_finite = finite_mask(x);
+  Sums sums{.nans = x.isnan().sum(),
+            .infinities = x.isinf().sum(),
+            .zeros = x.eq(0).sum(),
+            .sum = where(is_finite, x, 0.0).sum(),
+            .least = where(is_finite, x, kInfinity).min(),
+            .greatest = where(is_finite, x, -kInfinity).max(),
+            .least_integer = {},
+            .greatest_integer = {}};
   if (is_integral(tensor.dtype())) {
     const Tensor integers = tensor.to(DType::i64);
-    least_integer = integers.min();
-    greatest_integer = integers.max();
+    sums.least_integer = integers.min();
+    sums.greatest_integer = integers.max();
   }
-  result.nans = count_of(nans);
-  result.infinities = count_of(infinities);
-  result.zeros = count_of(zeros);
-  result.finite = static_cast<std::uint64_t>(tensor.numel()) - result.nans - result.infinities;
-  if (least_integer.defined()) {
-    result.least_integer = least_integer.item<std::int64_t>();
-    result.greatest_integer = greatest_integer.item<std::int64_t>();
-  }
-  if (result.finite == 0) return result;
-  result.least = least.item();
-  result.greatest = greatest.item();
-  const auto count = static_cast<double>(result.finite);
-  result.mean = sum.item() / count;
-  const Tensor squares = where(is_finite, (x - result.mean).square(), 0.0).sum();
-  result.deviation = std::sqrt(squares.item() / count);
-  return result;
+  return sums;
 }
 
-Difference difference_of(const Tensor& a, const Tensor& b, Tolerance tolerance) {
-  Difference result;
-  if (a.numel() == 0) return result;
-  const NoGrad no_history;
+Tensor squares_about(const Tensor& tensor, double mean) {
+  const Tensor x = tensor.to(DType::f64);
+  return where(finite_mask(x), (x - mean).square(), 0.0).sum();
+}
+
+struct Distances {
+  Tensor differing, absolute, relative;
+};
+Distances distances_of(const Tensor& a, const Tensor& b, Tolerance tolerance) {
   const Tensor x = a.to(DType::f64), y = b.to(DType::f64);
   const bool integers = is_integral(a.dtype()) && is_integral(b.dtype());
   const Tensor same = integers ? a.to(DType::i64).eq(b.to(DType::i64))
@@ -74,11 +66,40 @@ Difference difference_of(const Tensor& a, const Tensor& b, Tolerance tolerance) 
   const Tensor beyond =
       exact ? same.logical_not()
             : logical_or(is_far, distance.gt(y.abs() * tolerance.relative + tolerance.absolute));
-  const Tensor differing = beyond.sum(), absolute = distance.max(), relative = quotient.max();
-  result.differing = count_of(differing);
-  result.absolute = absolute.item();
-  result.relative = relative.item();
+  return {.differing = beyond.sum(), .absolute = distance.max(), .relative = quotient.max()};
+}
+
+}  // namespace
+
+Statistics statistics_of(const Tensor& tensor) {
+  Statistics result;
+  if (tensor.numel() == 0) return result;
+  const NoGrad no_history;
+  const Sums sums = sums_of(tensor);
+  result.nans = count_of(sums.nans);
+  result.infinities = count_of(sums.infinities);
+  result.zeros = count_of(sums.zeros);
+  result.finite = static_cast<std::uint64_t>(tensor.numel()) - result.nans - result.infinities;
+  if (sums.least_integer.defined()) {
+    result.least_integer = sums.least_integer.item<std::int64_t>();
+    result.greatest_integer = sums.greatest_integer.item<std::int64_t>();
+  }
+  if (result.finite == 0) return result;
+  result.least = sums.least.item();
+  result.greatest = sums.greatest.item();
+  const auto count = static_cast<double>(result.finite);
+  result.mean = sums.sum.item() / count;
+  result.deviation = std::sqrt(squares_about(tensor, result.mean).item() / count);
   return result;
+}
+
+Difference difference_of(const Tensor& a, const Tensor& b, Tolerance tolerance) {
+  if (a.numel() == 0) return {};
+  const NoGrad no_history;
+  const Distances distances = distances_of(a, b, tolerance);
+  return {.differing = count_of(distances.differing),
+          .absolute = distances.absolute.item(),
+          .relative = distances.relative.item()};
 }
 
 }  // namespace volta::cli
