@@ -72,7 +72,7 @@ std::string about_extras(const CLI::App& app, const CLI::App& chosen) {
 std::string about(const CLI::ParseError& error, const CLI::App& app, const CLI::App& chosen) {
   // An unknown option says more than the argument that is missing because of it.
   if (std::string extras = about_extras(app, chosen); !extras.empty()) return extras;
-  const std::string message = error.what();
+  std::string message = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
     return message.substr(0, message.find(':')) + " needs a value";
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
