@@ -30,6 +30,14 @@ find_package(hwy REQUIRED)
 find_package(ZLIB REQUIRED)
 target_link_libraries(volta PRIVATE
   $<BUILD_INTERFACE:volta_compile> fmt::fmt hwy::hwy ZLIB::ZLIB Threads::Threads ${codec_libraries} ${CMAKE_DL_LIBS})
+# What `volta info` tells of the build; in one file, so that the others are the same for every build.
+set(build_options)
+foreach(option VOLTA_ONEDNN VOLTA_OPENMP VOLTA_OPENCL VOLTA_CUDA)
+  string(APPEND build_options " ${option}=${${option}}")
+endforeach()
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/core/system_info.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+  "VOLTA_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\"" "VOLTA_BUILD_SANITIZE=\"${VOLTA_SANITIZE}\""
+  "VOLTA_BUILD_OPTIONS=\"${build_options}\"")
 # Drawn digits are the same bytes everywhere: no products and sums in one rounding.
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/data/digit_renderer.cpp APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
 

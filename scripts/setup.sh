@@ -6,7 +6,7 @@ set -euo pipefail
 demo=(
   cmake g++ ninja-build
   libdnnl-dev ocl-icd-opencl-dev # Debian's oneDNN package names the OpenCL loader without requiring it
-  libclblast-dev libfmt-dev libhwy-dev
+  libclblast-dev libcli11-dev libfmt-dev libhwy-dev nlohmann-json3-dev
   libjpeg-dev libpng-dev zlib1g-dev
 )
 test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)

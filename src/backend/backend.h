@@ -9,11 +9,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernel/program.h"
 #include "plan/plan_steps.h"
 #include "volta/dtype.h"
 #include "volta/export.h"
+#include "volta/system_info.h"
 
 namespace volta {
 
@@ -84,6 +86,10 @@ class VOLTA_BACKEND_API Backend {
     return std::nullopt;
   }
   virtual DeviceFigures figures(int /*device*/) const { return {}; }
+  // Bytes that nobody uses at this moment; nothing where the driver does not tell.
+  virtual std::optional<std::uint64_t> free_memory(int /*device*/) { return std::nullopt; }
+  // What the family computes with.
+  virtual std::vector<LibraryInfo> libraries() const { return {}; }
 
   // Raw device memory, at least 256-byte aligned; the pool in front of it caches and splits.
   // Returns an empty Address when the device has no more.

@@ -88,6 +88,11 @@ std::string why_unusable(DeviceType type, int index) {
   return device + "there are " + std::to_string(count) + " " + family_label(type) + " devices";
 }
 
+Backend* backend_of(DeviceType type) {
+  const auto& entries = family(type).entries();
+  return entries.empty() ? nullptr : &entries.front()->backend;
+}
+
 int device_count(DeviceType type) { return static_cast<int>(family(type).entries().size()); }
 
 }  // namespace volta

@@ -10,6 +10,7 @@
 #include "backend/pool.h"
 #include "volta/device.h"
 #include "volta/export.h"
+#include "volta/system_info.h"
 
 namespace volta {
 
@@ -27,12 +28,12 @@ struct DeviceEntry {
 // absent.
 VOLTA_BACKEND_API DeviceEntry& device_entry(Device device);
 
-// Why a family has no devices ("no CUDA driver (libcuda.so.1 not found)"); empty when it has some.
-VOLTA_BACKEND_API std::string why_absent(DeviceType type);
-
 // Why one device cannot be used, as a whole message ("cuda:3: there are 1 CUDA devices"); empty
 // when it can.
 VOLTA_BACKEND_API std::string why_unusable(DeviceType type, int index);
+
+// The backend of a family, loaded on first use; null when it is absent.
+VOLTA_BACKEND_API Backend* backend_of(DeviceType type);
 
 // The number of devices of a family, loading its backend on first use; 0 when it is absent.
 VOLTA_BACKEND_API int device_count(DeviceType type);

@@ -29,21 +29,15 @@ struct EntryHeader {
   std::uint64_t bytes;
   std::uint64_t checksum;
 };
-constexpr std::string_view kMagic = "VOLTAK02";
+constexpr std::string_view kMagic = "VOLTAK02";  // begins with kEntryMagic
 
 std::uint64_t checksum(std::string_view key, std::string_view binary) {
   return hash_bytes(binary, hash_bytes(key));
 }
 
-fs::path default_folder() {
-  if (const auto own = platform::environment("VOLTA_CACHE_DIR")) return *own;
-  if (const auto cache = platform::environment("XDG_CACHE_HOME")) return fs::path(*cache) / "volta";
-  if (const auto home = platform::environment("HOME")) return fs::path(*home) / ".cache" / "volta";
-  return {};
-}
-
 CacheFolder& process_folder() {
-  static auto* folder = new CacheFolder(default_folder());  // outlives objects with static storage
+  static auto* folder =
+      new CacheFolder(default_cache_folder());  // outlives objects with static storage
   return *folder;
 }
 
@@ -79,6 +73,13 @@ std::string temporary_name(const std::string& key) {
 }
 
 }  // namespace
+
+fs::path default_cache_folder() {
+  if (const auto own = platform::environment("VOLTA_CACHE_DIR")) return *own;
+  if (const auto cache = platform::environment("XDG_CACHE_HOME")) return fs::path(*cache) / "volta";
+  if (const auto home = platform::environment("HOME")) return fs::path(*home) / ".cache" / "volta";
+  return {};
+}
 
 bool CacheFolder::load(const std::string& key, std::string& binary) const {
   const fs::path path = entry(key);

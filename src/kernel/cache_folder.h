@@ -5,10 +5,17 @@
 #include <atomic>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "volta/export.h"
 
 namespace volta::kernel {
+
+// Where the process keeps its entries, by the environment; empty: nowhere.
+std::filesystem::path default_cache_folder();
+
+// What every entry begins with, whatever the format's version.
+inline constexpr std::string_view kEntryMagic = "VOLTAK";
 
 class VOLTA_BACKEND_API CacheFolder {
  public:

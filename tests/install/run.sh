@@ -25,6 +25,12 @@ while IFS= read -r library; do
   fi
 done < <(find "$work/prefix" -name 'libvolta*.so' -type f)
 
+if [[ -x $work/prefix/bin/volta ]]; then
+  echo '--- the command'
+  [[ $("$work/prefix/bin/volta" --version) == "volta $version" ]]
+  "$work/prefix/bin/volta" info --json >/dev/null
+fi
+
 echo '--- find_package'
 "$cmake" -S "$source" -B "$work/cmake" -G "$generator" \
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$work/prefix" \

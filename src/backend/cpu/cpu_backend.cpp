@@ -10,6 +10,7 @@
 
 #include "backend/cpu/conv.h"
 #include "backend/cpu/cpu_executable.h"
+#include "backend/cpu/libraries.h"
 #include "backend/cpu/matmul.h"
 #include "backend/program_table.h"
 #include "core/counting.h"
@@ -44,6 +45,11 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   bool fuses(int, const plan::MatmulStep& step) const override { return cpu::fuses_epilogue(step); }
   ConvSupport convolution(int, const plan::ConvStep& step) override {
     return {cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None};
+  }
+
+  std::optional<std::uint64_t> free_memory(int) override { return platform::available_memory(); }
+  std::vector<LibraryInfo> libraries() const override {
+    return {cpu::onednn_library(), cpu::vector_library(), cpu::thread_library()};
   }
 
   Address allocate(int, std::size_t bytes) override {

@@ -66,6 +66,17 @@ class CudaBackend final : public Backend {
                 attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)};
   }
 
+  std::optional<std::uint64_t> free_memory(int device) override {
+    const std::shared_ptr<Device> on = this->device(device);
+    on->context().ensure_alive();
+    const ContextScope scope(on->context());
+    std::size_t free = 0, total = 0;
+    check(driver().cuMemGetInfo(&free, &total), device);
+    return free;
+  }
+
+  std::vector<LibraryInfo> libraries() const override;
+
   Address allocate(int device, std::size_t bytes) override {
     return {std::bit_cast<void*>(this->device(device)->allocate(bytes)), 0};
   }
@@ -164,6 +175,29 @@ class CudaBackend final : public Backend {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Device>> devices_;
 };
+
+// 12040 -> "12.4"
+std::string driver_version(const Driver& driver) {
+  int version = 0;
+  if (driver.cuDriverGetVersion(&version) != CUDA_SUCCESS) return "unknown";
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+// 120305 -> "12.3.5"
+std::string cublas_version(const CublasLt& cublas) {
+  const std::size_t version = cublas.cublasLtGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::vector<LibraryInfo> CudaBackend::libraries() const {
+  const Libraries& found = *libraries_;
+  return {{.name = "CUDA driver", .version = driver_version(found.driver)},
+          {.name = "NVRTC", .version = fmt::format("{}.{}", found.nvrtc_major, found.nvrtc_minor)},
+          {.name = "cuBLASLt",
+           .version = found.has_cublas ? cublas_version(found.cublas) : "",
+           .note = found.cublas_missing},
+          cudnn_library()};
+}
 
 }  // namespace
 }  // namespace volta::cuda

@@ -15,6 +15,7 @@
 #include "backend/timed_choice.h"
 #include "core/log_once.h"
 #include "platform/env.h"
+#include "platform/library.h"
 #include "volta/error.h"
 
 namespace cudnn_frontend {
@@ -199,13 +200,31 @@ std::string text_of(const ConvStep& s) {
       s.out, s.kernel, s.stride, s.padding, s.dilation, s.has_bias, static_cast<int>(s.activation));
 }
 
+bool cudnn_is_on() { return platform::environment("VOLTA_CUDNN") != "off"; }
+
 }  // namespace
+
+LibraryInfo cudnn_library() {
+  LibraryInfo info{.name = "cuDNN", .version = {}};
+  void* library = open_cudnn();
+  const auto version = library == nullptr ? nullptr
+                                          : platform::library_function<std::size_t (*)()>(
+                                                library, "cudnnGetVersion");
+  if (version == nullptr) {
+    info.note = "libcudnn.so.9 was not found";
+    return info;
+  }
+  const std::size_t number = version();  // 91002 is 9.10.2
+  info.version = fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+  if (!cudnn_is_on()) info.note = "not used: VOLTA_CUDNN=off";
+  return info;
+}
 
 bool CudnnLibrary::start() {
   if (handle_ != nullptr) return true;
   if (missing_) return false;
   missing_ = true;
-  if (platform::environment("VOLTA_CUDNN") == "off") return false;
+  if (!cudnn_is_on()) return false;
   fe::cudnn_dlhandle = open_cudnn();
   if (fe::cudnn_dlhandle == nullptr) {
     log_once("cuda.no_cudnn", LogLevel::warning,
@@ -479,6 +498,8 @@ namespace volta::cuda {
 
 class Convolution {};
 class AttentionCall {};
+
+LibraryInfo cudnn_library() { return {.name = "cuDNN", .version = {}, .note = "built without it"}; }
 
 bool CudnnLibrary::start() { return false; }
 CudnnLibrary::~CudnnLibrary() = default;

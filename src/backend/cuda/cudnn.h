@@ -13,6 +13,7 @@
 #include "backend/cuda/context.h"
 #include "core/recent.h"
 #include "plan/plan_steps.h"
+#include "volta/system_info.h"
 
 struct cudnnContext;  // of cuDNN
 
@@ -20,6 +21,9 @@ namespace volta::cuda {
 
 class Convolution;
 class AttentionCall;
+
+// Opens cuDNN, to tell its version or why it is not used.
+LibraryInfo cudnn_library();
 
 class CudnnLibrary {
  public:

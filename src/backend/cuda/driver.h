@@ -13,6 +13,7 @@ namespace volta::cuda {
 
 #define VOLTA_CUDA_DRIVER_FUNCTIONS(X) \
   X(cuInit)                            \
+  X(cuDriverGetVersion)                \
   X(cuGetErrorName)                    \
   X(cuGetErrorString)                  \
   X(cuDeviceGet)                       \
@@ -37,6 +38,7 @@ namespace volta::cuda {
   X(cuEventRecord)                     \
   X(cuEventSynchronize)                \
   X(cuEventElapsedTime)                \
+  X(cuMemGetInfo)                      \
   X(cuMemAlloc)                        \
   X(cuMemFree)                         \
   X(cuMemHostAlloc)                    \

@@ -60,8 +60,9 @@ DeviceInfo describe(cl_platform_id platform, cl_device_id device) {
   info.type = number<cl_device_type>(device, CL_DEVICE_TYPE);
   info.name = text(device, CL_DEVICE_NAME);
   info.platform_name = text(platform, CL_PLATFORM_NAME);
+  info.platform_version = text(platform, CL_PLATFORM_VERSION);
   info.versions = fmt::format("{}; {}; {}", text(device, CL_DEVICE_VERSION),
-                              text(device, CL_DRIVER_VERSION), text(platform, CL_PLATFORM_VERSION));
+                              text(device, CL_DRIVER_VERSION), info.platform_version);
   info.memory = number<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE);
   info.max_work_group = number<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
   info.has_f64 = contains_ignoring_case(text(device, CL_DEVICE_EXTENSIONS), "cl_khr_fp64") &&

@@ -17,6 +17,7 @@ struct DeviceInfo {
   cl_device_type type = 0;
   std::string name;
   std::string platform_name;
+  std::string platform_version;
   std::string versions;  // device, driver and platform: what a compiled kernel depends on
   std::uint64_t memory = 0;
   std::size_t max_work_group = 0;

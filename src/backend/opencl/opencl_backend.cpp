@@ -1,4 +1,5 @@
 // The OpenCL backend and its entry point. Devices are listed at once but opened at their first use.
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -31,6 +32,18 @@ class OpenClBackend final : public Backend {
   }
 
   bool multiplies_halves(int, DType) const override { return true; }
+
+  std::vector<LibraryInfo> libraries() const override {
+    std::vector<LibraryInfo> platforms;
+    for (const DeviceInfo& device : devices_) {
+      const bool known = std::ranges::any_of(platforms, [&](const LibraryInfo& platform) {
+        return platform.name == device.platform_name;
+      });
+      if (!known)
+        platforms.push_back({.name = device.platform_name, .version = device.platform_version});
+    }
+    return platforms;
+  }
 
   Address allocate(int device, std::size_t bytes) override {
     return {open(device)->try_allocate(bytes).release(), 0};

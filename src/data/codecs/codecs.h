@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "volta/system_info.h"
+
 namespace volta::data {
 
 // More than deflate can make of a byte: a file that promises more is refused before any of it is
@@ -32,5 +34,10 @@ RgbImage decode_png(std::span<const std::byte> file, const std::string& name,
                     std::int64_t max_pixels);
 RgbImage decode_jpeg(std::span<const std::byte> file, const std::string& name,
                      std::int64_t max_pixels);
+
+// The library that each is read with.
+LibraryInfo gzip_library();
+LibraryInfo png_library();
+LibraryInfo jpeg_library();
 
 }  // namespace volta::data

@@ -82,4 +82,6 @@ std::vector<std::byte> gunzip(
   return content;
 }
 
+LibraryInfo gzip_library() { return {.name = "zlib", .version = zlibVersion()}; }
+
 }  // namespace volta::data

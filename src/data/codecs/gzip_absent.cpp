@@ -9,4 +9,6 @@ std::vector<std::byte> gunzip(std::span<const std::byte>, const std::string& nam
   throw IoError(name + ": a gzip file, but this Volta was built without zlib");
 }
 
+LibraryInfo gzip_library() { return {.name = "zlib", .version = {}, .note = "built without it"}; }
+
 }  // namespace volta::data

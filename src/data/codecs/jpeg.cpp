@@ -154,4 +154,15 @@ RgbImage decode_jpeg(std::span<const std::byte> file, const std::string& name,
   return image;
 }
 
+LibraryInfo jpeg_library() {
+#ifdef LIBJPEG_TURBO_VERSION
+#define VOLTA_QUOTED(text) #text
+#define VOLTA_TEXT(macro) VOLTA_QUOTED(macro)
+  return {.name = "libjpeg-turbo", .version = VOLTA_TEXT(LIBJPEG_TURBO_VERSION)};
+#else
+  return {.name = "libjpeg",
+          .version = fmt::format("{}.{}", JPEG_LIB_VERSION / 10, JPEG_LIB_VERSION % 10)};
+#endif
+}
+
 }  // namespace volta::data

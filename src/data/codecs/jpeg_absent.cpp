@@ -8,4 +8,8 @@ RgbImage decode_jpeg(std::span<const std::byte>, const std::string& name, std::i
   throw IoError(name + ": a JPEG file, but this Volta was built without libjpeg");
 }
 
+LibraryInfo jpeg_library() {
+  return {.name = "libjpeg", .version = {}, .note = "built without it"};
+}
+
 }  // namespace volta::data

@@ -59,4 +59,6 @@ RgbImage decode_png(std::span<const std::byte> file, const std::string& name,
   return image;
 }
 
+LibraryInfo png_library() { return {.name = "libpng", .version = png_get_libpng_ver(nullptr)}; }
+
 }  // namespace volta::data

@@ -8,4 +8,6 @@ RgbImage decode_png(std::span<const std::byte>, const std::string& name, std::in
   throw IoError(name + ": a PNG file, but this Volta was built without libpng");
 }
 
+LibraryInfo png_library() { return {.name = "libpng", .version = {}, .note = "built without it"}; }
+
 }  // namespace volta::data

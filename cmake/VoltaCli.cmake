@@ -1,0 +1,41 @@
+# The `volta` program. It uses the public headers only; src/cli knows nothing else of src.
+if(NOT VOLTA_CLI)
+  return()
+endif()
+find_package(CLI11 QUIET CONFIG)
+find_package(nlohmann_json QUIET CONFIG)
+set(missing)
+if(NOT TARGET CLI11::CLI11)
+  list(APPEND missing "CLI11 (libcli11-dev)")
+endif()
+if(NOT TARGET nlohmann_json::nlohmann_json)
+  list(APPEND missing "nlohmann_json (nlohmann-json3-dev)")
+endif()
+if(missing)
+  list(JOIN missing ", " missing)
+  message(STATUS "The volta command is not built, missing ${missing}")
+  return()
+endif()
+
+file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
+list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
+# Everything but main(), for the program and its tests.
+add_library(volta_cli_parts STATIC ${cli_sources})
+target_link_libraries(volta_cli_parts PUBLIC Volta::volta volta_compile fmt::fmt ${CMAKE_DL_LIBS})
+# As headers of the system: their warnings are not ours.
+foreach(package CLI11::CLI11 nlohmann_json::nlohmann_json)
+  target_include_directories(volta_cli_parts SYSTEM PUBLIC
+    $<TARGET_PROPERTY:${package},INTERFACE_INCLUDE_DIRECTORIES>)
+endforeach()
+add_executable(volta_cli ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
+target_link_libraries(volta_cli PRIVATE volta_cli_parts)
+# Beside it is lib, in the build tree as in an installation, wherever that is moved.
+file(RELATIVE_PATH bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+set_target_properties(volta_cli PROPERTIES
+  OUTPUT_NAME volta
+  INSTALL_RPATH $ORIGIN/${bin_to_lib})
+get_property(backend_targets GLOBAL PROPERTY VOLTA_BACKEND_TARGETS)
+if(backend_targets)
+  add_dependencies(volta_cli ${backend_targets})
+endif()
+install(TARGETS volta_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -1,0 +1,98 @@
+// Help texts from what the commands declare.
+#include "help.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace volta::cli {
+namespace {
+
+constexpr int kWidest = 100;
+constexpr int kNameColumn = 26;
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+// "  --sort name|size      Order of the tensors"; the text below the name where it is long.
+std::string rows_text(const Rows& rows, int columns) {
+  int name_width = 0;
+  for (const auto& [name, text] : rows) name_width = std::max(name_width, display_width(name));
+  const bool beside = columns >= 60;
+  const int indent = beside ? std::min(name_width + 4, kNameColumn) : 4;
+  std::string result;
+  for (const auto& [name, text] : rows) {
+    std::string line = "  " + name;
+    if (beside && display_width(name) + 4 <= indent) {
+      line.resize(static_cast<std::size_t>(indent), ' ');
+    } else {
+      line += "\n" + std::string(static_cast<std::size_t>(indent), ' ');
+    }
+    result += line + wrapped(text, columns, indent) + "\n";
+  }
+  return result;
+}
+
+// "-q, --quiet", "--sort name|size", "FILE"
+std::string option_name(const CLI::Option& option) {
+  if (option.get_positional()) return option.get_name(true);
+  std::string name;
+  for (const std::string& one : option.get_snames()) name += (name.empty() ? "-" : ", -") + one;
+  for (const std::string& one : option.get_lnames()) name += (name.empty() ? "--" : ", --") + one;
+  // "TEXT:name|size": of a check, what it wants.
+  const std::string type = option.get_type_name();
+  if (!type.empty()) name += " " + type.substr(type.rfind(':') + 1);
+  return name;
+}
+
+std::string first_sentence(const std::string& text) { return text.substr(0, text.find(". ")); }
+
+std::string option_text(const CLI::Option& option) {
+  std::string text = option.get_description();
+  if (!option.get_default_str().empty()) text += fmt::format(" [{}]", option.get_default_str());
+  return text;
+}
+
+}  // namespace
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
+                                     CLI::AppFormatMode /*mode*/) const {
+  const int columns = std::min(terminal_.columns, kWidest);
+  Rows arguments, options, commands;
+  std::string usage = name;
+  for (const CLI::Option* option : app->get_options()) {
+    if (option->get_group().empty()) continue;
+    (option->get_positional() ? arguments : options)
+        .emplace_back(option_name(*option), option_text(*option));
+  }
+  for (const CLI::App* command : app->get_subcommands(nullptr)) {
+    if (!command->get_group().empty())
+      commands.emplace_back(command->get_name(), first_sentence(command->get_description()));
+  }
+  if (!commands.empty()) usage += " COMMAND";
+  for (const auto& [argument, text] : arguments) usage += " " + argument;
+  if (!options.empty()) usage += " [OPTIONS]";
+
+  std::string help = wrapped(app->get_description() + ".", columns, 0) + "\n\n";
+  const auto section = [&](const char* title, const std::string& text) {
+    if (!text.empty()) help += terminal_.bold(title) + "\n" + text + "\n";
+  };
+  section("Usage", "  " + wrapped(usage, columns, 4) + "\n");
+  section("Commands", rows_text(commands, columns));
+  section("Arguments", rows_text(arguments, columns));
+  section("Options", rows_text(options, columns));
+  std::string examples;
+  const std::string text = app->get_footer();
+  std::string_view footer = text;
+  while (!footer.empty()) {
+    const std::size_t end = std::min(footer.find('\n'), footer.size());
+    examples += "  " + std::string(footer.substr(0, end)) + "\n";
+    footer.remove_prefix(std::min(end + 1, footer.size()));
+  }
+  section("Examples", examples);
+  help.pop_back();  // the last empty line
+  return help;
+}
+
+}  // namespace volta::cli

@@ -1,0 +1,22 @@
+// How help is laid out: what it is for, how it is called, arguments and options, examples.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+#include "terminal.h"
+
+namespace volta::cli {
+
+class HelpFormatter : public CLI::FormatterBase {
+ public:
+  explicit HelpFormatter(const Terminal& terminal) : terminal_(terminal) {}
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override;
+
+ private:
+  Terminal terminal_;
+};
+
+}  // namespace volta::cli

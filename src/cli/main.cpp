@@ -1,0 +1,169 @@
+// The `volta` program: reads the command line, runs one command, and is the one place where errors
+// become a sentence on stderr and an exit code: 0, 1 for failures, 2 for a wrong command line.
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "command.h"
+#include "help.h"
+#include "nearest.h"
+#include "terminal.h"
+#include "volta/error.h"
+#include "volta/log.h"
+#include "volta/version.h"
+
+namespace volta::cli {
+namespace {
+
+// "volta inspect: ...": one line, whatever the message has in it.
+int complain(const Context& context, std::string message, int code) {
+  for (std::size_t at = message.find('\n'); at != std::string::npos; at = message.find('\n', at))
+    message.replace(at, 1, message.find_first_not_of('\n', at) == std::string::npos ? "" : "; ");
+  const std::string who = context.command.empty() ? "volta" : "volta " + context.command;
+  context.err << who << ": " << printable(message, context.err_terminal) << '\n';
+  return code;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr))
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// What is wrong with the arguments that nothing took; empty where there is none.
+std::string about_extras(const CLI::App& app, const CLI::App& chosen) {
+  const std::vector<std::string> extras = app.remaining(true);
+  if (extras.empty()) return {};
+  const std::string& first = extras.front();
+  if (first.starts_with('-') && first.size() > 1) {
+    const std::string name = first.substr(0, first.find('='));
+    const std::string hint = suggestion(name, option_names(chosen));
+    return fmt::format("unknown option '{}'{}", name, hint.empty() ? "; --help lists them" : hint);
+  }
+  if (&chosen == &app) {
+    const std::string hint = suggestion(first, command_names(app));
+    return fmt::format("unknown command '{}'{}", first,
+                       hint.empty() ? "; volta --help lists them" : hint);
+  }
+  return fmt::format("unexpected argument '{}'", first);
+}
+
+std::string about(const CLI::ParseError& error, const CLI::App& app, const CLI::App& chosen) {
+  // An unknown option says more than the argument that is missing because of it.
+  if (std::string extras = about_extras(app, chosen); !extras.empty()) return extras;
+  std::string message = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    return message.substr(0, message.find(':')) + " needs a value";
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    return message + "; --help says more";
+  return message;
+}
+
+int usage_error(Context& context, const CLI::ParseError& error, const CLI::App& app) {
+  const CLI::App* chosen = &app;
+  if (const auto parsed = app.get_subcommands(); !parsed.empty()) chosen = parsed.front();
+  if (chosen != &app) context.command = chosen->get_name();
+  return complain(context, about(error, app, *chosen), kUsage);
+}
+
+int run_action(Context& context) {
+  set_log_handler([&context](LogLevel level, std::string_view message) {
+    if (level == LogLevel::warning) return context.warn(std::string(message));
+    context.err << fmt::format("volta {}: {}\n", context.command,
+                               printable(message, context.err_terminal));
+  });
+  try {
+    return context.action();
+  } catch (const UsageError& error) {
+    return complain(context, error.what(), kUsage);
+  } catch (const std::bad_alloc&) {
+    return complain(context, "there is not enough memory", kFailure);
+  } catch (const std::exception& error) {  // Volta's own among them
+    return complain(context, error.what(), kFailure);
+  }
+}
+
+// Results that did not arrive are a failure: a full disk behind a redirection, for instance.
+int flushed(const Context& context, int code) {
+  errno = 0;
+  context.out.flush();
+  if (context.out) return code;
+  return complain(context,
+                  fmt::format("cannot write to the standard output: {}",
+                              std::strerror(errno == 0 ? EIO : errno)),
+                  kFailure);
+}
+
+int run(int argc, char** argv) {
+  set_locale();
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error like a full disk
+  Context context{.out = std::cout,
+                  .terminal = Terminal::of(STDOUT_FILENO),
+                  .err = std::cerr,
+                  .err_terminal = Terminal::of(STDERR_FILENO)};
+
+  CLI::App app("Volta, a machine-learning framework: look at models, machines and runs", "volta");
+  app.formatter(std::make_shared<HelpFormatter>(context.terminal));
+  app.set_help_flag("-h,--help", "Show help, of a command too: volta inspect --help");
+  app.set_version_flag("--version", std::string("volta ") + version(), "Show the version");
+  app.require_subcommand(0, 1);
+  app.footer("volta info\nvolta inspect model.safetensors\nvolta doctor --device cuda");
+  add_info(app, context);
+  add_doctor(app, context);
+  add_inspect(app, context);
+  add_compare(app, context);
+  add_convert(app, context);
+  add_cache(app, context);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    command->set_help_flag("-h,--help", "Show this help");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    context.out << app.help();
+    return flushed(context, kSuccess);
+  } catch (const CLI::CallForVersion& call) {
+    context.out << call.what() << '\n';
+    return flushed(context, kSuccess);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(context, error, app);
+  }
+  if (!context.action) {
+    context.err << app.help();
+    return kUsage;
+  }
+  return flushed(context, run_action(context));
+}
+
+}  // namespace
+}  // namespace volta::cli
+
+int main(int argc, char** argv) {
+  try {
+    return volta::cli::run(argc, argv);
+  } catch (const std::exception& error) {  // while setting up: out of memory
+    std::cerr << "volta: " << error.what() << '\n';
+    return volta::cli::kFailure;
+  }
+}

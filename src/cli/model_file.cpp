@@ -1,0 +1,109 @@
+// Telling formats apart, and reading them.
+#include "model_file.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "volta/error.h"
+#include "volta/io/npy.h"
+#include "volta/safetensors.h"
+
+namespace volta::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIndex = ".index.json";
+
+// The beginning of a regular file. Pipes and devices are not opened: they may wait for ever.
+std::string beginning_of(const std::string& path) {
+  std::error_code failure;
+  const fs::file_status status = fs::status(path, failure);
+  if (!fs::exists(status))
+    throw IoError(fmt::format("{}: {}", path, failure ? failure.message() : std::strerror(ENOENT)));
+  if (!fs::is_regular_file(status))
+    throw IoError(fmt::format("{}: neither a file nor a folder", path));
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw IoError(fmt::format("{}: {}", path, std::strerror(errno)));
+  std::array<char, 512> bytes{};
+  file.read(bytes.data(), bytes.size());
+  return {bytes.data(), static_cast<std::size_t>(file.gcount())};
+}
+
+// Whether the first file of a zip archive is an array: NumPy's archives have nothing else.
+bool is_npz(std::string_view start) {
+  constexpr std::size_t kNameLength = 26, kName = 30;
+  if (start.starts_with("PK\x05\x06")) return true;  // an empty archive
+  if (!start.starts_with("PK\x03\x04") || start.size() < kName) return false;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(start[i]); };
+  const std::size_t length = byte(kNameLength) + 256U * byte(kNameLength + 1);
+  return start.substr(kName, length).ends_with(".npy");
+}
+
+std::map<std::string, std::string> index_metadata(const std::string& path) {
+  std::map<std::string, std::string> metadata;
+  std::ifstream file(path);
+  const nlohmann::json index = nlohmann::json::parse(file, nullptr, false);
+  if (!index.is_object() || !index.contains("metadata") || !index["metadata"].is_object())
+    return metadata;
+  for (const auto& [key, value] : index["metadata"].items())
+    metadata.emplace(key, value.is_string() ? value.get<std::string>() : value.dump());
+  return metadata;
+}
+
+ModelFile read_safetensors(const std::string& path) {
+  ModelFile model{.format = "safetensors", .state = load(path), .metadata = {}};
+  model.metadata = SafetensorsFile(path).metadata();
+  const auto format = model.metadata.find("format");
+  if (format != model.metadata.end() && format->second == "volta.checkpoint")
+    model.format = "training checkpoint (safetensors)";
+  return model;
+}
+
+ModelFile read_file(const std::string& path) {
+  if (path.ends_with(kIndex))
+    return {.format = "shards", .state = load(path), .metadata = index_metadata(path)};
+  const std::string start = beginning_of(path);
+  if (start.starts_with("\x93NUMPY"))
+    return {.format = "npy", .state = {{"tensor", load_npy(path)}}, .metadata = {}};
+  if (is_npz(start)) return {.format = "npz", .state = load_npz(path), .metadata = {}};
+  if (start.starts_with("PK")) return {.format = "PyTorch", .state = load(path), .metadata = {}};
+  // What PyTorch wrote before version 1.6 is a bare pickle; load() says what to do.
+  if (start.starts_with("\x80\x02"))
+    return {.format = "PyTorch", .state = load(path), .metadata = {}};
+  return read_safetensors(path);
+}
+
+}  // namespace
+
+ModelFile read_model(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return read_file(path);
+  for (const char* usual : {"model.safetensors", "model.safetensors.index.json"}) {
+    const std::string inside = (fs::path(path) / usual).string();
+    if (!fs::exists(inside, ignored)) continue;
+    ModelFile model = read_file(inside);
+    model.format = "folder of " + model.format;
+    return model;
+  }
+  return {.format = "folder", .state = load(path), .metadata = {}};
+}
+
+std::vector<std::string> names_of(const StateDict& state) {
+  std::vector<std::string> names;
+  names.reserve(state.size());
+  for (const auto& [name, tensor] : state) names.push_back(name);
+  return names;
+}
+
+}  // namespace volta::cli

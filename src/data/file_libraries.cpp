@@ -1,0 +1,11 @@
+// What compressed files and images are read with.
+#include "data/codecs/codecs.h"
+#include "volta/system_info.h"
+
+namespace volta {
+
+std::vector<LibraryInfo> file_libraries() {
+  return {data::gzip_library(), data::png_library(), data::jpeg_library()};
+}
+
+}  // namespace volta

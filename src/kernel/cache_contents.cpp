@@ -1,0 +1,99 @@
+// What lies in the folder of compiled kernels, and removing it. Others may keep files there too: an
+// entry is known by its name and its first bytes, a leftover by its name and its age.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+#include "kernel/cache_folder.h"
+#include "volta/error.h"
+#include "volta/kernel_cache.h"
+
+namespace volta {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Longer than it takes to write an entry: what is older was left by a process that was killed.
+constexpr std::chrono::hours kAbandoned{1};
+
+bool is_hex(std::string_view text, std::size_t digits) {
+  return text.size() == digits && std::ranges::all_of(text, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+bool begins_as_entry(const fs::path& path) {
+  std::array<char, kernel::kEntryMagic.size()> first{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(first.data(), first.size());
+  return file && std::string_view(first.data(), first.size()) == kernel::kEntryMagic;
+}
+
+bool is_abandoned(const fs::directory_entry& entry) {
+  std::error_code failure;
+  const auto written = entry.last_write_time(failure);
+  return !failure && fs::file_time_type::clock::now() - written > kAbandoned;
+}
+
+// "<key>.bin", or "<key>.<random>.tmp".
+bool is_ours(const fs::directory_entry& entry) {
+  constexpr std::size_t kKeyDigits = 32, kRandomDigits = 16;
+  const std::string file = entry.path().filename().string();
+  const std::string_view name = file;
+  if (!is_hex(name.substr(0, kKeyDigits), kKeyDigits)) return false;
+  const std::string_view rest = name.substr(kKeyDigits);
+  if (rest == ".bin") return begins_as_entry(entry.path());
+  return rest.starts_with('.') && rest.ends_with(".tmp") &&
+         is_hex(rest.substr(1, rest.size() - 5), kRandomDigits) && is_abandoned(entry);
+}
+
+}  // namespace
+
+std::string kernel_cache_folder() { return kernel::default_cache_folder().string(); }
+
+std::vector<KernelCacheFile> kernel_cache_files() {
+  std::vector<KernelCacheFile> files;
+  const fs::path folder = kernel::default_cache_folder();
+  std::error_code failure;
+  if (folder.empty() || !fs::exists(folder, failure)) return files;
+  fs::directory_iterator entry(folder, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    std::error_code gone;
+    if (fs::symlink_status(entry->path(), gone).type() != fs::file_type::regular) continue;
+    const std::uint64_t bytes = entry->file_size(gone);
+    if (!gone && is_ours(*entry)) files.push_back({entry->path().string(), bytes});
+  }
+  if (failure)
+    throw IoError(
+        fmt::format("{}: cannot list the folder: {}", folder.string(), failure.message()));
+  std::ranges::sort(files, {}, &KernelCacheFile::path);
+  return files;
+}
+
+std::vector<KernelCacheFile> clear_kernel_cache() {
+  std::vector<KernelCacheFile> removed;
+  std::size_t left = 0;
+  std::string first_problem;
+  for (KernelCacheFile& file : kernel_cache_files()) {
+    std::error_code failure;
+    fs::remove(file.path, failure);
+    if (!failure) {
+      removed.push_back(std::move(file));
+    } else if (left++ == 0) {
+      first_problem = fmt::format("{}: {}", file.path, failure.message());
+    }
+  }
+  if (left > 0)
+    throw IoError(
+        fmt::format("{} of {} files of the kernel cache could not be removed, the first is {}",
+                    left, left + removed.size(), first_problem));
+  return removed;
+}
+
+}  // namespace volta

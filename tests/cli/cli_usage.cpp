@@ -1,0 +1,186 @@
+// Command lines: help, mistakes, exit codes, terminals.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "cli_program.h"
+#include "volta/creation.h"
+#include "volta/io.h"
+#include "volta/version.h"
+
+namespace volta::cli {
+namespace {
+
+using testing::Test;
+
+class CliUsage : public Program {};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(CliUsage, Version) {
+  const Ended ended = volta({"--version"});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out, std::string("volta ") + version() + "\n");
+}
+
+TEST_F(CliUsage, WithoutACommandThereIsHelpAndAnExitCode) {
+  const Ended ended = volta({});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.out, "");
+  EXPECT_TRUE(has(ended.err, "Usage") && has(ended.err, "inspect"));
+}
+
+TEST_F(CliUsage, EveryCommandHasHelpWithExamples) {
+  const std::string all = volta({"--help"}).out;
+  EXPECT_FALSE(has(all, "doctor-steps"));
+  for (const char* command : {"info", "doctor", "inspect", "compare", "convert", "cache"}) {
+    EXPECT_TRUE(has(all, std::string("  ") + command)) << command;
+    const Ended ended = volta({command, "--help"});
+    EXPECT_EQ(ended.code, 0);
+    EXPECT_EQ(ended.err, "");
+    EXPECT_TRUE(has(ended.out, std::string("Usage\n  volta ") + command)) << ended.out;
+    EXPECT_TRUE(has(ended.out, std::string("Examples\n  volta ") + command)) << ended.out;
+    // Examples are to be copied and may be long.
+    const std::string before_examples = ended.out.substr(0, ended.out.find("Examples"));
+    for (const std::string& line : lines_of(before_examples)) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST_F(CliUsage, MistypedCommandsAndOptionsSuggestWhatWasMeant) {
+  EXPECT_EQ(complaint({"inpsect", "x"}, 2),
+            "volta: unknown command 'inpsect'; did you mean 'inspect'?");
+  EXPECT_EQ(complaint({"frobnicate"}, 2),
+            "volta: unknown command 'frobnicate'; volta --help lists them");
+  EXPECT_EQ(complaint({"inspect", "file", "--jsno"}, 2),
+            "volta inspect: unknown option '--jsno'; did you mean '--json'?");
+  EXPECT_EQ(complaint({"inspect", "--stat"}, 2),  // and not that FILE is missing
+            "volta inspect: unknown option '--stat'; did you mean '--stats'?");
+  EXPECT_EQ(complaint({"inspect", "file", "--sort=sise"}, 2),
+            "volta inspect: --sort: 'sise' is not one of name, size; did you mean 'size'?");
+  EXPECT_EQ(complaint({"--verison"}, 2),
+            "volta: unknown option '--verison'; did you mean '--version'?");
+}
+
+TEST_F(CliUsage, OtherMistakes) {
+  EXPECT_EQ(complaint({"inspect"}, 2), "volta inspect: FILE is required; --help says more");
+  EXPECT_EQ(complaint({"inspect", "a", "b"}, 2), "volta inspect: unexpected argument 'b'");
+  EXPECT_EQ(complaint({"inspect", "a", "--sort"}, 2), "volta inspect: --sort needs a value");
+  EXPECT_EQ(complaint({"compare", "a", "b", "--rtol", "much"}, 2),
+            "volta compare: --rtol: 'much' is not a number");
+  EXPECT_EQ(complaint({"compare", "a", "b", "--atol", "-1"}, 2),
+            "volta compare: --atol: -1 is less than 0");
+  EXPECT_EQ(complaint({"compare", "a", "b", "--atol", "nan"}, 2),
+            "volta compare: --atol: 'nan' is not a number");
+  EXPECT_EQ(complaint({"convert", "a", "b.npz", "--rename", "x"}, 2),
+            "volta convert: --rename: 'x' is not of the form OLD=NEW");
+  EXPECT_EQ(complaint({"convert", "a", "b.safetensor"}, 2),
+            "volta convert: b.safetensor: the name must end with .safetensors or .npz, which says "
+            "what to write; did you mean '.safetensors'?");
+  EXPECT_EQ(complaint({"doctor", "--device", "cuba"}, 2),
+            "volta doctor: --device: 'cuba' is not one of cuda, opencl, cuda:N, opencl:N; did you "
+            "mean 'cuda'?");
+  EXPECT_EQ(complaint({"doctor", "--device", "cuda:x"}, 2),
+            "volta doctor: --device: 'cuda:x' does not end with a number from 0 to 255");
+}
+
+TEST_F(CliUsage, AFileMayBeNamedLikeACommand) {
+  save({{"a", ones({2})}}, path("info"));
+  EXPECT_EQ(volta({"inspect", path("info")}).code, 0);
+  std::filesystem::current_path(folder_);
+  EXPECT_EQ(volta({"inspect", "info"}).code, 0);
+  std::filesystem::current_path("/");
+}
+
+TEST_F(CliUsage, ColoursAreForTerminals) {
+  save({{"a", ones({2})}}, path("m"));
+  const std::vector<std::string> inspect = {"inspect", path("m")};
+  EXPECT_FALSE(has(volta(inspect).out, "\x1b"));
+  EXPECT_TRUE(has(volta_on_terminal(inspect, 80).out, "\x1b[1m"));
+  EXPECT_FALSE(
+      has(volta_on_terminal(inspect, 80, {.environment = {{"NO_COLOR", "1"}}}).out, "\x1b"));
+  EXPECT_FALSE(
+      has(volta_on_terminal(inspect, 80, {.environment = {{"TERM", "dumb"}}}).out, "\x1b"));
+}
+
+TEST_F(CliUsage, TwentyColumnsAreEnough) {
+  save({{"transformer.h.0.attn.c_attn.weight", ones({3, 4, 5})}, {"b", zeros({2})}}, path("m"),
+       {.metadata = {{"a rather long key of metadata", "and its value"}}});
+  save({{"transformer.h.0.attn.c_attn.weight", zeros({3, 4, 5})}}, path("n"));
+  const std::vector<std::vector<std::string>> commands = {
+      {"inspect", "m", "--stats"}, {"compare", "m", "n"}, {"info", "--env"}, {"info"}};
+  std::filesystem::current_path(folder_);
+  for (const auto& command : commands) {
+    for (const bool terminal : {false, true}) {
+      const How plain = {.environment = {{"COLUMNS", terminal ? "" : "20"},
+                                         {"NO_COLOR", "1"},
+                                         {"LANG", "C"},
+                                         {"OCL_ICD_VENDORS", "/none"},
+                                         {"VOLTA_CACHE_DIR", "cache"}}};
+      const Ended ended = terminal ? volta_on_terminal(command, 20, plain) : volta(command, plain);
+      EXPECT_LE(ended.code, 1) << ended.err;
+      EXPECT_FALSE(ended.out.empty());
+      for (const std::string& line : lines_of(ended.out)) {
+        // A single word may be longer: a path, a name of a library.
+        const std::size_t first = line.find_first_not_of(' ');
+        if (first != std::string::npos && line.find(' ', first) == std::string::npos) continue;
+        EXPECT_LE(line.size(), 20U) << command[0] << ": " << line;
+      }
+    }
+  }
+  std::filesystem::current_path("/");
+}
+
+TEST_F(CliUsage, WithoutAUtf8LocaleEverythingIsAscii) {
+  save({{"größe", ones({2})}}, path("m"));
+  for (const char* locale : {"C", "", "no_SUCH.locale"}) {
+    const Ended ended =
+        volta({"inspect", path("m")}, {.environment = {{"LANG", locale}, {"COLUMNS", "20"}}});
+    EXPECT_EQ(ended.code, 0);
+    EXPECT_TRUE(std::ranges::all_of(ended.out, [](char c) {
+      return static_cast<unsigned char>(c) < 0x80;
+    })) << ended.out;
+  }
+  EXPECT_TRUE(has(volta({"inspect", path("m")}).out, "größe"));
+  EXPECT_EQ(json_of({"inspect", path("m"), "--json"},
+                    {.environment = {{"LANG", "C"}}})["tensors"][0]["name"],
+            "größe");
+}
+
+TEST_F(CliUsage, ResultsThatCannotBeWrittenAreAFailure) {
+  save({{"a", ones({2})}}, path("m"));
+  const Ended ended = volta({"inspect", path("m")}, {.out_file = "/dev/full"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.err,
+            "volta inspect: cannot write to the standard output: No space left on device\n");
+}
+
+// The command is a program like a user's: nothing of src but its own folder.
+TEST_F(CliUsage, ItsSourcesIncludePublicHeadersOnly) {
+  const std::regex include("#include \"([^\"]+)\"");
+  const std::filesystem::path folder = source_tree() + "/src/cli";
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) {
+      std::smatch match;
+      if (!std::regex_search(line, match, include)) continue;
+      ++seen;
+      const std::string header = match[1];
+      const std::string root =
+          header.starts_with("volta/") ? source_tree() + "/include" : folder.string();
+      EXPECT_TRUE(std::filesystem::exists(root + "/" + header)) << entry.path() << ": " << header;
+      EXPECT_EQ(header.find(".."), std::string::npos);
+    }
+  }
+  EXPECT_GT(seen, 20);
+}
+
+}  // namespace
+}  // namespace volta::cli
