@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -23,6 +24,15 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[64];
+  std::strftime(text, sizeof text, "%d %B %Y, %H:%M UTC", &parts);
+  return text;
 }
 
 struct Judgement {
@@ -160,7 +170,7 @@ report::ReportData trained(Length length) {
   data.command_line = "volta train digits-cnn --epochs " + std::to_string(length.epochs);
   data.device = "cpu (" + device.name() + ")";
   data.version = version();
-  data.date = "16 November 2026, 06:30";
+  data.date = today();
   data.totals.steps = step;
   data.totals.epochs = length.epochs;
   data.totals.seconds = seconds;
@@ -183,10 +193,11 @@ report::ReportData trained(Length length) {
                  {.title = "Device memory", .unit = "B", .series = {memory}, .minor = true}};
   data.images = samples_of(model, test_images, 24, 8);
   data.model = model.summary({1, 1, 28, 28});
-  data.files = {{"config.json", 412, "what this run was asked to do"},
-                {"metrics.jsonl", 61'204, "every number of the curves"},
-                {"best.ckpt", 741'880, "the best on the test set"},
-                {"last.ckpt", 741'880, "the last step, to resume from"}};
+  const auto saved = std::filesystem::temp_directory_path() / "volta_report_example.safetensors";
+  save(model.state_dict(), saved.string());
+  data.files = {
+      {"last.safetensors", std::filesystem::file_size(saved), "the model after the last step"}};
+  std::filesystem::remove(saved);
   data.commands = {{"Resume", "volta train digits-cnn --resume runs/digits-cnn"},
                    {"Evaluate", "volta eval runs/digits-cnn"}};
   return data;

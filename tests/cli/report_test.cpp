@@ -647,7 +647,7 @@ TEST(ReportImages, AreSmallAndJudged) {
   EXPECT_EQ(count(page, "data:image/png"), 60u);
   EXPECT_EQ(count(page, "<figure class=\"wrong\">"), 1u);
   EXPECT_TRUE(contains(page, "✗ dog <small>88%</small></span><small>is cat</small>"));
-  EXPECT_TRUE(contains(page, "60 of 100 images. 1 of 60 wrong"));
+  EXPECT_TRUE(contains(page, "60 of 100 images. A choice of examples: 1 of these 60 is wrong"));
 }
 
 TEST(Report, ALongRunFits) {

@@ -19,8 +19,9 @@
 namespace volta::report {
 namespace {
 
-constexpr int kColors = 8;       // in the page's style
-constexpr int kFewPoints = 60;   // are marked by dots
+constexpr int kColors = 8;      // in the page's style
+constexpr int kFewPoints = 60;  // are marked by dots
+constexpr std::size_t kGapNotes = 3;
 constexpr double kHeight = 240;  // pixels
 constexpr double kMinorHeight = 120;
 constexpr double kAboveSmoothed = 2;   // how far a small chart goes above it
@@ -255,14 +256,17 @@ std::string legend_markup(const Chart& chart, const std::vector<Line>& lines) {
 
 std::string gap_notes(const Chart& chart, const std::vector<Line>& lines) {
   std::string out;
+  std::size_t noted = 0;
   for (const Line& line : lines) {
-    if (line.not_finite == 0) continue;
+    if (line.not_finite == 0 || ++noted > kGapNotes) continue;
     out += fmt::format(
         R"(<p class="note"><i class="mark"></i>{} of {} values of {} {} not finite, the first at {} {}.</p>)",
         grouped(static_cast<std::int64_t>(line.not_finite)),
         grouped(static_cast<std::int64_t>(line.series->y.size())), shortened(line.series->name, 40),
         line.not_finite == 1 ? "is" : "are", shortened(chart.x_label, 40), number(line.first_gap));
   }
+  if (noted > kGapNotes)
+    out += fmt::format(R"(<p class="note">The same in {} more lines.</p>)", noted - kGapNotes);
   return out;
 }
 

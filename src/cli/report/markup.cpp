@@ -124,6 +124,10 @@ std::string grouped(std::int64_t number) {
   return digits;
 }
 
+std::string count_of(std::size_t n, std::string_view what) {
+  return fmt::format("{} {}{}", grouped(static_cast<std::int64_t>(n)), what, n == 1 ? "" : "s");
+}
+
 std::string number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "∞" : "−∞";

@@ -15,7 +15,8 @@ std::string escaped(std::string_view text);
 std::string shortened(std::string_view text, std::size_t most);
 std::size_t length(std::string_view text);  // in characters
 
-std::string grouped(std::int64_t number);  // 12,345
+std::string grouped(std::int64_t number);                    // 12,345
+std::string count_of(std::size_t n, std::string_view what);  // 1 file, 2 files
 // Four digits: 0.01234, 12.34, 12,340, 1.234e-5.
 std::string number(double value);
 // A number with its unit; bytes with a prefix: 12.34%, 1.234 GB, 870 samples/s.

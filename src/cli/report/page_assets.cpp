@@ -77,10 +77,10 @@ figcaption h3 { flex: 1 0 auto; max-width: 100%; }
 .lines path { fill: none; stroke: var(--c); stroke-linecap: round; stroke-linejoin: round; vector-effect: non-scaling-stroke; }
 .lines .line { stroke-width: 2px; }
 .lines .faint { stroke-width: 1px; opacity: .32; }
-.lines .dots { stroke-width: 6px; stroke-dasharray: none; }
 .lines .gaps { stroke: var(--bad); stroke-width: 2px; stroke-linecap: butt; }
 .lines .dashed { stroke-dasharray: 7 5; }
 .lines .dotted { stroke-dasharray: 1 5; }
+.lines .dots { stroke-width: 6px; stroke-dasharray: none; }
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
 .c4 { --c: var(--c4); } .c5 { --c: var(--c5); } .c6 { --c: var(--c6); } .c7 { --c: var(--c7); }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 16px; margin-top: 6px; list-style: none; font-size: 13px; color: var(--soft); }
@@ -250,7 +250,10 @@ const char* const kScript = R"js(
       lines.forEach(function (line) {
         if (line.xs.length === 0) return;
         var row = element("div", line.style.replace("line ", ""));
-        row.append(element("span", "", line.name), element("b", "", shown(line.ys[nearest(line.xs, step)], plot.dataset.unit)));
+        // Of a line with few values, the nearest may be of another step.
+        var at = nearest(line.xs, step), far = Math.abs(line.xs[at] - step) > (high - low) / 200;
+        var name = line.name + (far ? " at " + shown(line.xs[at], "") : "");
+        row.append(element("span", "", name), element("b", "", shown(line.ys[at], plot.dataset.unit)));
         tip.append(row);
       });
       cursor.hidden = tip.hidden = false;
