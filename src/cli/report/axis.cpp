@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -157,8 +160,10 @@ std::vector<std::string> tick_labels(const Axis& axis, std::string_view unit) {
             : fmt::format("{:.{}f}", value, step > 0 ? decimals_of(step / factor) : 0);
     if (prefix == 0 && std::abs(value) >= 1000 && value == std::floor(value))
       text = grouped(static_cast<std::int64_t>(value));
-    labels.push_back(
-        text + (bytes ? std::string(" ") + kPrefixes[prefix] + "B" : kPrefixes[prefix] + sign));
+    if (bytes) text += " ";
+    text += kPrefixes[prefix];
+    text += bytes ? "B" : sign;
+    labels.push_back(std::move(text));
   }
   return labels;
 }

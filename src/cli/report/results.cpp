@@ -177,12 +177,11 @@ std::string images_markup(const std::vector<ImageSample>& images) {
         image.confidence
             ? fmt::format(" <small>{:.0f}%</small>", 100 * std::clamp(*image.confidence, 0.0, 1.0))
             : "";
-    out += "<span>" +
-           (is_wrong            ? "✗ " + predicted
-            : predicted.empty() ? label
-                                : predicted) +
-           confidence + "</span>";
-    if (is_wrong) out += "<small>is " + label + "</small>";
+    out += is_wrong ? "<span>✗ " : "<span>";
+    out += predicted.empty() ? label : predicted;
+    out += confidence;
+    out += "</span>";
+    if (is_wrong) out += fmt::format("<small>is {}</small>", label);
     out += "</figure>\n";
   }
   out += "</div>\n";
