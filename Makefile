@@ -20,14 +20,17 @@ test:
 	ctest --preset release
 
 # The same tests under the sanitizers, without the loadable backends, and built by Clang; more random programs, the
-# whole suite on OpenCL, and every fuzz target for FUZZ_SECONDS.
-test-full: test $(addprefix test-full-,random opencl asan tsan cpu clang fuzz)
+# whole suite on OpenCL, reports in a browser, and every fuzz target for FUZZ_SECONDS.
+test-full: test $(addprefix test-full-,random opencl browser asan tsan cpu clang fuzz)
 
-.PHONY: $(addprefix test-full-,random opencl asan tsan cpu clang fuzz)
+.PHONY: $(addprefix test-full-,random opencl browser asan tsan cpu clang fuzz)
 test-full-random: test
 	ctest --preset release -C Full -R '^random_graphs.*full'
 test-full-opencl: test
 	ctest --preset release -C Full -R '^volta_tests_opencl_full'
+test-full-browser: test
+	@$(SETUP) full
+	ctest --preset release -C Full -R '_in_browser$$'
 $(addprefix test-full-,asan tsan cpu clang): test-full-%:
 	@$(SETUP) full
 	cmake --preset $*

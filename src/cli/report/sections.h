@@ -1,0 +1,16 @@
+// Parts of the page, each "" where there is nothing to tell.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/report/report_data.h"
+
+namespace volta::report {
+
+std::string confusion_markup(const Confusion& confusion);
+std::string images_markup(const std::vector<ImageSample>& images);
+std::string texts_markup(const std::vector<TextSample>& texts);
+std::string details_markup(const ReportData& data);  // model, plan, configuration, files
+
+}  // namespace volta::report
