@@ -56,6 +56,10 @@ std::optional<std::size_t> remembered_way(const TimedThing& thing,
   return static_cast<std::size_t>(found - names.begin());
 }
 
+namespace {
+constexpr int kRounds = 5;
+}
+
 std::optional<std::size_t> fastest_way(
     std::size_t count, const std::function<std::optional<double>(std::size_t)>& seconds,
     double budget) {
@@ -78,18 +82,26 @@ std::optional<std::size_t> fastest_way(
     if (const std::optional<double> took = time(way)) tries.push_back({way, *took});
   }
   if (tries.empty()) return std::nullopt;
-  // What differs by less than such times vary is timed once more, the last first.
+  // What differs by less than such times vary is timed in turns, forwards and backwards, since a
+  // device slows down as it warms; the median of several times counts.
   const auto faster = [](const Try& a, const Try& b) { return a.seconds < b.seconds; };
   const double close = 1.05 * std::min_element(tries.begin(), tries.end(), faster)->seconds;
   std::vector<Try> last;
   std::copy_if(tries.begin(), tries.end(), std::back_inserter(last),
                [&](const Try& one) { return one.seconds <= close; });
-  if (last.size() > 1) {
-    for (auto one = last.rbegin(); one != last.rend() && !is_late(); ++one) {
-      if (const std::optional<double> took = time(one->way)) {
-        one->seconds = std::min(one->seconds, *took);
-      }
+  if (last.size() == 1) return last[0].way;
+  std::vector<std::vector<double>> times(last.size());
+  for (int round = 0; round < kRounds && !is_late(); ++round) {
+    for (std::size_t i = 0; i < last.size() && !is_late(); ++i) {
+      const std::size_t one = round % 2 == 0 ? last.size() - 1 - i : i;
+      if (const std::optional<double> took = time(last[one].way)) times[one].push_back(*took);
     }
+  }
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    times[i].push_back(last[i].seconds);
+    const auto middle = times[i].begin() + static_cast<std::ptrdiff_t>((times[i].size() - 1) / 2);
+    std::nth_element(times[i].begin(), middle, times[i].end());
+    last[i].seconds = *middle;
   }
   return std::min_element(last.begin(), last.end(), faster)->way;
 }
