@@ -110,12 +110,16 @@ void expect_close(const Tensor& actual, const std::string& key, double tolerance
 }
 
 struct Tolerance {
-  double first, last;  // of the first step, after ten
+  double first, last;  // of the first step, of the weights after ten
+  double outputs;      // of later losses and of the logits after ten steps
   // Halves choose other maxima of pools now and then: of weights little can be said, and of what
   // they make of the second step.
   bool weights = true;
 };
-constexpr Tolerance kFull{1e-5, 1e-4}, kHalf{1e-2, 1e-2, false};
+constexpr Tolerance kFull{1e-5, 1e-4, 1e-4}, kHalf{1e-2, 1e-2, 1e-2, false};
+// Twenty convolutions and norms of few values each multiply what the weights are off by: cuDNN's
+// f32 gave 1.5e-4.
+constexpr Tolerance kDeep{1e-5, 1e-4, 2e-4};
 
 using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(std::vector<Tensor>)>;
 
@@ -136,7 +140,7 @@ void check(const std::string& name, nn::Module& model, const Tensor& x, const Te
         expect_close(p.grad(), name + "/grad/" + key, tolerance.first);
       }
     }
-    expect_close(loss, losses(step), step == 0 ? tolerance.first : tolerance.last);
+    expect_close(loss, losses(step), step == 0 ? tolerance.first : tolerance.outputs);
     if (!tolerance.weights) return;
     optimizer->step();
   }
@@ -147,7 +151,7 @@ void check(const std::string& name, nn::Module& model, const Tensor& x, const Te
   }
   model.eval();
   NoGrad no_grad;
-  expect_close(model(x), name + "/eval", tolerance.last);
+  expect_close(model(x), name + "/eval", tolerance.outputs);
 }
 
 struct GPTBlock : nn::Module {
@@ -222,7 +226,7 @@ TEST(GoldenModels, ResNet18) {
       "resnet18", model, numbers("resnet18.x", {8, 3, 64, 64}, DType::f32),
       integers("resnet18.y", {8}, 10),
       [](auto p) { return sgd(std::move(p), {.lr = 1e-4, .momentum = 0.9, .weight_decay = 1e-2}); },
-      kFull);
+      kDeep);
 }
 
 TEST(GoldenModels, LstmLanguageModel) {

@@ -51,7 +51,7 @@ std::vector<double> losses_of(const Device device, int steps) {
   return losses;
 }
 
-// On the CPU the same bits; elsewhere sums are in another order.
+// On the CPU the same bits; elsewhere sums are in another order, which training multiplies.
 TEST(Training, TheSameCurveOnEveryDevice) {
   const int steps = 20;
   const std::vector<double> expected = losses_of(Device::cpu(), steps),
@@ -62,7 +62,8 @@ TEST(Training, TheSameCurveOnEveryDevice) {
     if (test_device() == Device::cpu()) {
       EXPECT_EQ(losses[i], expected[i]) << "step " << i;
     } else {
-      EXPECT_NEAR(losses[i], expected[i], 1e-4 * (1 + static_cast<double>(i))) << "step " << i;
+      EXPECT_NEAR(losses[i], expected[i], 2e-4 * std::pow(1.0 + static_cast<double>(i), 1.5))
+          << "step " << i;
     }
   }
 }
