@@ -638,7 +638,8 @@ Expr Lowering::matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool t
                      k = a.shape()[rank - (transpose_a ? 2 : 1)];
   const std::int64_t n = b.shape()[rank - (transpose_b ? 2 : 1)];
   const std::int64_t batch = rank == 3 ? a.shape()[0] : 1;
-  if (batch * m * n * k <= device_->backend.small_product(device_->index) || is_integral(a.dtype())) {
+  if (batch * m * n * k <= device_->backend.small_product(device_->index) ||
+      is_integral(a.dtype())) {
     return small_matmul(a, b, transpose_a, transpose_b);
   }
   const Shape shape = rank == 3 ? Shape{batch, m, n} : Shape{m, n};
