@@ -6,12 +6,12 @@ LINT_FILES = $(shell find include src tests examples bench -name '*.h' -o -name 
 
 .PHONY: demo test test-full bench lint format install clean
 
-# Trains XOR on the best device present and prints the loss.
+# Trains a network that reads digits, on the best device present, and says where its report is.
 demo:
 	@$(SETUP) demo
 	@cmake --preset demo >/dev/null
-	cmake --build --preset demo --target examples
-	cd build/release && examples/xor
+	cmake --build --preset demo --target volta_cli
+	build/release/bin/volta train digits-cnn --epochs 2
 
 test:
 	@$(SETUP) test

@@ -17,11 +17,13 @@ if(missing)
   return()
 endif()
 
-file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
+file(GLOB cli_sources CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/src/cli/*.cpp ${PROJECT_SOURCE_DIR}/src/cli/train/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
 # Everything but main(), for the program and its tests.
 add_library(volta_cli_parts STATIC ${cli_sources})
-target_link_libraries(volta_cli_parts PUBLIC Volta::volta volta_compile fmt::fmt ${CMAKE_DL_LIBS})
+target_include_directories(volta_cli_parts PRIVATE ${PROJECT_SOURCE_DIR}/src/cli)
+target_link_libraries(volta_cli_parts PUBLIC Volta::volta volta_compile volta_report fmt::fmt ${CMAKE_DL_LIBS})
 # As headers of the system: their warnings are not ours.
 foreach(package CLI11::CLI11 nlohmann_json::nlohmann_json)
   target_include_directories(volta_cli_parts SYSTEM PUBLIC

@@ -76,5 +76,6 @@ void add_convert(CLI::App& app, Context& context);
 void add_doctor(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);
 void add_inspect(CLI::App& app, Context& context);
+void add_train(CLI::App& app, Context& context);
 
 }  // namespace volta::cli

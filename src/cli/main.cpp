@@ -123,12 +123,15 @@ int run(int argc, char** argv) {
                   .err = std::cerr,
                   .err_terminal = Terminal::of(STDERR_FILENO)};
 
-  CLI::App app("Volta, a machine-learning framework: look at models, machines and runs", "volta");
+  CLI::App app("Volta, a machine-learning framework: train models, look at files and machines",
+               "volta");
   app.formatter(std::make_shared<HelpFormatter>(context.terminal));
   app.set_help_flag("-h,--help", "Show help, of a command too: volta inspect --help");
   app.set_version_flag("--version", std::string("volta ") + version(), "Show the version");
   app.require_subcommand(0, 1);
-  app.footer("volta info\nvolta inspect model.safetensors\nvolta doctor --device cuda");
+  app.footer(
+      "volta train\nvolta info\nvolta inspect model.safetensors\nvolta doctor --device cuda");
+  add_train(app, context);
   add_info(app, context);
   add_doctor(app, context);
   add_inspect(app, context);

@@ -65,6 +65,7 @@ int exit_code(pid_t process) {
 
 std::string source_tree() { return VOLTA_SOURCE_TREE; }
 std::string driver_folder() { return VOLTA_DRIVER_FOLDER; }
+std::string program() { return VOLTA_PROGRAM; }
 
 Program::Program() {
   std::string name = (std::filesystem::temp_directory_path() / "volta_cli_XXXXXX").string();

@@ -14,6 +14,7 @@ namespace volta::cli {
 
 std::string source_tree();
 std::string driver_folder();  // of failing_driver.cpp
+std::string program();        // the command itself
 
 struct Ended {
   int code = -1;

@@ -1,0 +1,55 @@
+// Recipes: what `volta train` can train. A recipe is a table of settings and a function that makes
+// a task: a model with its data. How tasks are trained is trainer.cpp's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/report/report_data.h"
+#include "train/settings.h"
+#include "volta/volta.h"
+
+namespace volta::cli {
+
+// What a look at the held-out data gave. The first metric decides which checkpoint is the best.
+struct Evaluation {
+  std::vector<report::Metric> metrics;
+  bool larger_is_better = true;
+  std::optional<report::Confusion> confusion = std::nullopt;
+  std::vector<report::ImageSample> images = {};
+  std::vector<report::TextSample> texts = {};
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual nn::Module& model() = 0;
+  virtual data::DataLoader& loader() = 0;
+  virtual Tensor loss(const data::Batch& batch) = 0;
+  // With `samples`, also what the report shows: mistakes, images, text.
+  virtual Evaluation evaluate(bool samples) = 0;
+  virtual nn::Summary summary() = 0;
+  virtual const char* unit() const { return "images"; }  // of what is counted
+  virtual std::int64_t units(const data::Batch& batch) const { return batch.x.size(0); }
+};
+
+struct Recipe {
+  std::string name;
+  std::string what;
+  std::vector<Setting> settings;  // besides those that every recipe has
+  std::function<std::unique_ptr<Task>(const Settings&, Device)> make;
+
+  Settings all_settings() const;  // the common ones first: data, epochs, steps, batch, lr, ...
+};
+
+const std::vector<Recipe>& recipes();
+const Recipe& find_recipe(const std::string& name);  // throws UsageError, suggesting the nearest
+
+// Those of recipes_images.cpp and recipes_text.cpp.
+std::vector<Recipe> image_recipes();
+std::vector<Recipe> text_recipes();
+
+}  // namespace volta::cli

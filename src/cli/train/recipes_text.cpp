@@ -1,0 +1,192 @@
+// Recipes that go on with text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "command.h"
+#include "train/recipe.h"
+#include "volta/models.h"
+#include "volta/text/tokenizer.h"
+
+namespace volta::cli {
+namespace {
+
+data::CharCorpus corpus_of(const Settings& settings) {
+  const std::string& path = settings.text("data");
+  return path.empty() ? data::CharCorpus::from_text(data::embedded_text())
+                      : data::CharCorpus::from_file(path);
+}
+
+// A model of the next token, on windows of a text whose last tenth is held out.
+template <class Model, class Codec>
+class Language : public Task {
+ public:
+  Language(Model model, Codec codec, const data::Tokens& tokens, const Settings& settings,
+           Device device)
+      : model_(std::move(model)),
+        codec_(std::move(codec)),
+        length_(settings.integer("length")),
+        prompt_(settings.text("prompt")),
+        device_(device),
+        train_(tokens.slice(0, tokens.size() * 9 / 10)),
+        test_(tokens.slice(tokens.size() * 9 / 10, tokens.size())),
+        loader_(checked(train_, length_).windows(length_, std::max<std::int64_t>(1, length_ / 2)),
+                {.batch_size = settings.integer("batch"),
+                 .shuffle = true,
+                 .workers = static_cast<int>(settings.integer("workers")),
+                 .device = device,
+                 .seed = static_cast<std::uint64_t>(settings.integer("seed"))}) {
+    checked(test_, length_);
+    model_.to(device);
+  }
+
+  nn::Module& model() override { return model_; }
+  data::DataLoader& loader() override { return loader_; }
+  Tensor loss(const data::Batch& batch) override {
+    return cross_entropy(model_(batch.x).flatten(0, 1), batch.y.flatten());
+  }
+
+  Evaluation evaluate(bool samples) override {
+    NoGrad no_grad;
+    model_.eval();
+    data::DataLoader checks(test_.windows(length_), {.batch_size = 32, .device = device_});
+    double sum = 0;
+    std::int64_t seen = 0;
+    for (auto [x, y] : checks) {
+      sum +=
+          cross_entropy(model_(x).flatten(0, 1), y.flatten(), {.reduction = Reduction::sum}).item();
+      seen += y.numel();
+    }
+    const double loss = sum / static_cast<double>(seen);
+    Evaluation result;
+    result.larger_is_better = false;
+    result.metrics = {{"validation loss", loss}, {"perplexity", std::exp(loss)}};
+    if (samples) {
+      // Models with positions have as many as a window.
+      const auto begun = static_cast<std::int64_t>(codec_.encode(prompt_).size());
+      const std::string text = generate(model_, codec_,
+                                        {.prompt = prompt_,
+                                         .tokens = std::max<std::int64_t>(1, length_ - begun),
+                                         .temperature = 0.8,
+                                         .seed = 1,
+                                         .context = length_});
+      result.texts = {{prompt_, text.substr(std::min(prompt_.size(), text.size()))}};
+    }
+    model_.train();
+    return result;
+  }
+
+  nn::Summary summary() override { return model_.summary({1, length_}, {.dtype = DType::i64}); }
+  const char* unit() const override { return "tokens"; }
+  std::int64_t units(const data::Batch& batch) const override { return batch.x.numel(); }
+
+ private:
+  static const data::Tokens& checked(const data::Tokens& tokens, std::int64_t length) {
+    if (tokens.size() > length) return tokens;
+    throw UsageError(fmt::format(
+        "the text is too short: a part of {} tokens has no window of {}; set length=... lower, or "
+        "give more text",
+        tokens.size(), length));
+  }
+
+  Model model_;
+  Codec codec_;
+  std::int64_t length_;
+  std::string prompt_;
+  Device device_;
+  data::Tokens train_, test_;
+  data::DataLoader loader_;
+};
+
+models::GPT2Config small_gpt(std::int64_t vocab, const Settings& settings) {
+  models::GPT2Config config;
+  config.vocab_size = vocab;
+  config.n_positions = settings.integer("length");
+  config.n_embd = settings.integer("width");
+  config.n_layer = settings.integer("layers");
+  config.n_head = settings.integer("heads");
+  const double dropout = settings.number("dropout");
+  config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = dropout;
+  return config;
+}
+
+std::vector<Setting> text_settings(std::vector<Setting> more) {
+  using enum Setting::Kind;
+  std::vector<Setting> settings = {
+      {"steps", integer, "2000", "updates; 0: as many as the epochs have", 0},
+      {"batch", integer, "32", "windows of an update", 1},
+      {"evaluate_every", integer, "250", "updates between evaluations; 0: after every epoch", 0},
+      {"length", integer, "128", "tokens of a window", 2},
+      {"prompt", text, "The ", "what the sample in the report begins with"},
+      {"dropout", number, "0.1", "the share of values that are left out in training", 0}};
+  for (Setting& one : more) {
+    const auto same = std::find_if(settings.begin(), settings.end(),
+                                   [&](const Setting& known) { return known.name == one.name; });
+    if (same == settings.end()) {
+      settings.push_back(std::move(one));
+    } else {
+      *same = std::move(one);
+    }
+  }
+  return settings;
+}
+
+}  // namespace
+
+std::vector<Recipe> text_recipes() {
+  using enum Setting::Kind;
+  return {
+      {"char-gpt",
+       "a transformer that writes text character by character: --data names a text file",
+       text_settings({{"width", integer, "192", "of the model", 1},
+                      {"layers", integer, "4", "blocks", 1},
+                      {"heads", integer, "6", "of attention; they divide the width", 1}}),
+       [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
+         const data::CharCorpus corpus = corpus_of(settings);
+         models::GPT2 model(small_gpt(corpus.vocab_size(), settings));
+         return std::make_unique<Language<models::GPT2, data::CharCorpus>>(
+             std::move(model), corpus, corpus.tokens(), settings, device);
+       }},
+      {"char-lstm",
+       "a recurrent network that writes text character by character: --data names a text file",
+       text_settings({{"lr", number, "0.002", "the highest learning rate", 0},
+                      {"width", integer, "256", "of the hidden state", 1},
+                      {"layers", integer, "2", "LSTMs on top of each other", 1}}),
+       [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
+         const data::CharCorpus corpus = corpus_of(settings);
+         models::CharLSTM model(corpus.vocab_size(), {.hidden = settings.integer("width"),
+                                                      .layers = settings.integer("layers"),
+                                                      .dropout = settings.number("dropout")});
+         return std::make_unique<Language<models::CharLSTM, data::CharCorpus>>(
+             std::move(model), corpus, corpus.tokens(), settings, device);
+       }},
+      {"gpt2", "GPT-2 from a folder in Hugging Face's layout, trained on: --data names a text file",
+       text_settings({{"model", text, "", "the folder with config.json, weights and tokenizer"},
+                      {"steps", integer, "200", "updates; 0: as many as the epochs have", 0},
+                      {"batch", integer, "4", "windows of an update", 1},
+                      {"lr", number, "0.00005", "the highest learning rate", 0},
+                      {"evaluate_every", integer, "50", "updates between evaluations", 0}}),
+       [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
+         const std::string& folder = settings.text("model");
+         if (folder.empty())
+           throw UsageError("gpt2 needs --set model=FOLDER, a checkpoint in Hugging Face's layout");
+         auto codec = text::BPETokenizer::from_pretrained(folder);
+         models::GPT2 model = models::GPT2::from_pretrained(folder, {.device = device});
+         const std::string& path = settings.text("data");
+         const data::CharCorpus corpus = path.empty()
+                                             ? data::CharCorpus::from_text(data::embedded_text())
+                                             : data::CharCorpus::from_file(path);
+         std::vector<std::int64_t> bytes(static_cast<std::size_t>(corpus.size()));
+         for (std::int64_t i = 0; i < corpus.size(); ++i)
+           bytes[static_cast<std::size_t>(i)] = corpus.tokens()[i];
+         const std::vector<std::int64_t> ids = codec.encode(corpus.decode(bytes));
+         return std::make_unique<Language<models::GPT2, text::BPETokenizer>>(
+             std::move(model), std::move(codec), data::Tokens::from_values(ids), settings, device);
+       }},
+  };
+}
+
+}  // namespace volta::cli

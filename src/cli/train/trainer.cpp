@@ -1,0 +1,395 @@
+#include "train/trainer.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cli/report/report.h"
+#include "units.h"
+#include "volta/io/checkpoint.h"
+#include "volta/io/summary_writer.h"
+
+namespace volta::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The first Ctrl-C asks, the second ends the process as ever.
+volatile std::sig_atomic_t asked_to_stop = 0;
+class StopRequests {
+ public:
+  StopRequests() {
+    asked_to_stop = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { asked_to_stop = 1; };
+    action.sa_flags = SA_RESETHAND;
+    sigaction(SIGINT, &action, &before_);
+  }
+  StopRequests(const StopRequests&) = delete;
+  StopRequests& operator=(const StopRequests&) = delete;
+  ~StopRequests() { sigaction(SIGINT, &before_, nullptr); }
+  static bool stopped() { return asked_to_stop != 0; }
+
+ private:
+  struct sigaction before_ = {};
+};
+
+constexpr double kMeasureSeconds = 0.25;  // between two looks at the loss
+constexpr double kSaveSeconds = 60;       // between checkpoints, besides those of evaluations
+
+class Trainer {
+ public:
+  Trainer(Context& context, const TrainRun& run)
+      : context_(context), run_(run), settings_(run.settings) {
+    manual_seed(static_cast<std::uint64_t>(settings_.integer("seed")));
+    task_ = run.recipe.make(settings_, run.device);
+    const std::int64_t batches = task_->loader().size();
+    if (batches == 0)
+      throw UsageError("there are fewer examples than a batch has: set batch lower");
+    total_ = settings_.integer("steps");
+    if (total_ == 0) total_ = settings_.integer("epochs") * batches;
+    evaluate_every_ = settings_.integer("evaluate_every");
+    optimizer_ = std::make_unique<optim::AdamW>(
+        task_->model().parameters(),
+        optim::AdamWOptions{.lr = settings_.number("lr"),
+                            .weight_decay = settings_.number("weight_decay")});
+    schedule_ = std::make_unique<optim::CosineLR>(
+        *optimizer_,
+        optim::CosineLROptions{.total_steps = total_,
+                               .warmup_steps = std::min(settings_.integer("warmup"), total_ / 2)});
+    if (run.resume) resume();
+  }
+
+  int run() {
+    say(fmt::format("{} on {} ({}): {} steps, {} {} an epoch, into {}", run_.recipe.name,
+                    to_string(run_.device), run_.device.name(), human_count(as_count(total_)),
+                    human_count(as_count(task_->loader().dataset_size())), "examples",
+                    run_.folder.path().string()));
+    const StopRequests requests;
+    events_ = std::make_unique<SummaryWriter>(run_.folder.path().string());
+    started_ = measured_ = saved_ = Clock::now();
+    try {
+      steps();
+    } catch (const std::exception& error) {
+      write_report({report::State::failed, step_, error.what()});
+      throw;
+    }
+    const bool finished = step_ >= total_;
+    save(run_.folder.last());
+    const std::string page =
+        write_report({finished ? report::State::finished : report::State::interrupted,
+                      finished ? std::nullopt : std::optional(step_)});
+    if (finished) {
+      if (best_)
+        say(fmt::format("best {} {}{} at step {}", best_->name, human_number(best_->value),
+                        best_->unit, human_count(as_count(best_->step.value_or(0)))));
+      if (!page.empty()) say("report: " + page);
+      return kSuccess;
+    }
+    say(fmt::format("stopped at step {}; go on with: volta train --resume {}",
+                    human_count(as_count(step_)), run_.folder.path().string()));
+    return 130;
+  }
+
+ private:
+  static std::uint64_t as_count(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+  void say(const std::string& text) const {
+    if (!context_.quiet) context_.err << printable(text, context_.err_terminal) << '\n';
+  }
+
+  void steps() {
+    const double clip = settings_.number("clip");
+    const std::vector<Tensor> parameters = task_->model().parameters();
+    task_->model().train();
+    ProgressBar bar(run_.recipe.name, total_,
+                    {.terminal = context_.err_terminal.interactive, .enabled = !context_.quiet},
+                    step_);
+    while (step_ < total_ && !StopRequests::stopped()) {
+      for (const data::Batch& batch : task_->loader()) {
+        if (!sample_.x.defined()) sample_ = batch;
+        optimizer_->zero_grad();
+        Tensor loss;
+        {
+          const Autocast amp(settings_.flag("amp") ? DType::bf16 : DType::f32);
+          loss = task_->loss(batch);
+        }
+        loss.backward();
+        if (clip > 0) nn::clip_grad_norm(parameters, clip);
+        optimizer_->step();
+        schedule_->step();
+        ++step_;
+        units_ += task_->units(batch);
+        bar.advance();
+        const bool last = step_ >= total_ || StopRequests::stopped();
+        if (last || step_ == 1 || seconds_since(measured_) > kMeasureSeconds) measure(loss, bar);
+        const bool due = evaluate_every_ > 0 ? step_ % evaluate_every_ == 0
+                                             : task_->loader().position() == task_->loader().size();
+        if (step_ >= total_ || (due && !last)) {
+          evaluate(step_ >= total_);
+        } else if (seconds_since(saved_) > kSaveSeconds) {
+          save(run_.folder.last());
+        }
+        if (last) break;
+      }
+    }
+    bar.finish();
+  }
+
+  void measure(const Tensor& loss, ProgressBar& bar) {
+    const double value = loss.item(), passed = seconds_since(measured_);
+    const double rate = static_cast<double>(units_) / std::max(passed, 1e-9);
+    const data::LoaderStats stats = task_->loader().stats();
+    const double waited = stats.seconds_waited + stats.first_seconds;
+    const double share = std::clamp((waited - waited_) / std::max(passed, 1e-9), 0.0, 1.0);
+    waited_ = waited;
+    const std::uint64_t memory = memory_stats(run_.device).in_use;
+    const double lr = optimizer_->lr();
+    record({{"step", step_},
+            {"loss", json_number(value)},
+            {"lr", lr},
+            {"units_per_second", rate},
+            {"waiting", share},
+            {"memory", memory}},
+           {{"loss/train", value},
+            {"learning rate", lr},
+            {std::string(task_->unit()) + " a second", rate},
+            {"share of time waiting for data", share},
+            {"memory", static_cast<double>(memory)}});
+    bar.set_text(fmt::format("loss {:.4f}  lr {:.2g}  {:.0f} {}/s  data {:.0f}%  {}", value, lr,
+                             rate, task_->unit(), 100 * share, human_bytes(memory)));
+    units_ = 0;
+    measured_ = Clock::now();
+    if (!std::isfinite(value) && !warned_of_nan_) {
+      warned_of_nan_ = true;
+      context_.warn(fmt::format("the loss is {} at step {}: a lower lr may help", value, step_));
+    }
+  }
+
+  // A full disk loses measurements, not the training.
+  void record(const Json& line, const std::map<std::string, double>& scalars) {
+    try {
+      run_.folder.append_metric(line);
+      for (const auto& [tag, value] : scalars) events_->add_scalar(tag, value, step_);
+    } catch (const IoError& error) {
+      if (!std::exchange(warned_of_metrics_, true))
+        context_.warn(fmt::format("measurements are not written: {}", error.what()));
+    }
+  }
+
+  void evaluate(bool samples) {
+    const auto start = Clock::now();
+    evaluation_ = task_->evaluate(samples);
+    Json line = {{"step", step_}};
+    std::map<std::string, double> scalars;
+    for (report::Metric& metric : evaluation_.metrics) {
+      metric.step = step_;
+      line[metric.name] = json_number(metric.value);
+      scalars[metric.name] = metric.value;
+    }
+    record(line, scalars);
+    const report::Metric& first = evaluation_.metrics.front();
+    const bool better = !best_ || (evaluation_.larger_is_better ? first.value > best_->value
+                                                                : first.value < best_->value);
+    if (better) best_ = first;
+    save(run_.folder.last());
+    if (better) save_weights();
+    std::string text;
+    for (const report::Metric& metric : evaluation_.metrics)
+      text += fmt::format("  {} {}{}", metric.name, human_number(metric.value), metric.unit);
+    if (!context_.err_terminal.interactive) say(fmt::format("step {}:{}", step_, text));
+    measured_ += Clock::now() - start;  // is no training
+  }
+
+  void save(const std::string& path) {
+    saved_ = Clock::now();
+    CheckpointValues values{{{"step", static_cast<double>(step_)}}, {{"recipe", run_.recipe.name}}};
+    if (best_) {
+      values.numbers["best"] = best_->value;
+      values.numbers["best_step"] = static_cast<double>(best_->step.value_or(0));
+    }
+    try {
+      save_checkpoint(path,
+                      {.model = task_->model(),
+                       .optimizer = *optimizer_,
+                       .scheduler = *schedule_,
+                       .loader = task_->loader()},
+                      values);
+      warned_of_checkpoint_ = false;
+    } catch (const IoError& error) {
+      if (!std::exchange(warned_of_checkpoint_, true))
+        context_.warn(fmt::format("no checkpoint was written, training goes on: {}", error.what()));
+    }
+  }
+  void save_weights() {
+    try {
+      volta::save(task_->model().state_dict(), run_.folder.best());
+    } catch (const IoError& error) {
+      if (!std::exchange(warned_of_checkpoint_, true))
+        context_.warn(fmt::format("no checkpoint was written, training goes on: {}", error.what()));
+    }
+  }
+
+  void resume() {
+    const CheckpointValues values =
+        load_checkpoint(run_.folder.last(), {.model = task_->model(),
+                                             .optimizer = *optimizer_,
+                                             .scheduler = *schedule_,
+                                             .loader = task_->loader()});
+    const auto number = [&](const char* name) {
+      const auto found = values.numbers.find(name);
+      return found == values.numbers.end() ? 0.0 : found->second;
+    };
+    step_ = static_cast<std::int64_t>(number("step"));
+    if (values.numbers.contains("best")) {
+      best_ = report::Metric{"best so far", number("best"), "",
+                             static_cast<std::int64_t>(number("best_step"))};
+    }
+    run_.folder.drop_metrics_after(step_);
+  }
+
+  // Where it is; empty if it could not be written.
+  std::string write_report(report::Status status) {
+    try {
+      run_.folder.write("report.html", report::render(report_data(std::move(status))));
+    } catch (const std::exception& error) {
+      context_.warn(fmt::format("the report is not written: {}", error.what()));
+      return {};
+    }
+    return run_.folder.file("report.html");
+  }
+
+  report::ReportData report_data(report::Status status) {
+    report::ReportData data;
+    data.recipe = data.title = run_.recipe.name;
+    data.command_line = run_.command_line;
+    data.device = fmt::format("{} ({})", to_string(run_.device), run_.device.name());
+    data.version = version();
+    data.date = fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(std::time(nullptr)));
+    data.status = std::move(status);
+    data.totals.steps = step_;
+    data.totals.epochs = static_cast<double>(step_) / static_cast<double>(task_->loader().size());
+    data.totals.seconds = seconds_since(started_);
+    data.totals.best = best_;
+    for (const Setting& setting : settings_.all())
+      data.config.push_back({setting.name, setting.value});
+    add_charts(data);
+    data.confusion = evaluation_.confusion;
+    data.images = evaluation_.images;
+    data.texts = evaluation_.texts;
+    data.model = task_->summary();
+    if (sample_.x.defined()) data.plan = plan_of_a_step();
+    std::error_code error;
+    for (const char* name : {"last.safetensors", "best.safetensors", "metrics.jsonl"}) {
+      const auto bytes = std::filesystem::file_size(run_.folder.path() / name, error);
+      if (!error) data.files.push_back({name, bytes, ""});
+    }
+    data.commands.push_back({"Go on", "volta train --resume " + run_.folder.path().string()});
+    return data;
+  }
+
+  void add_charts(report::ReportData& data) {
+    std::map<std::string, report::Series> series;
+    const auto add = [&](const std::string& name, double step, double value) {
+      report::Series& one = series[name];
+      one.name = name;
+      one.x.push_back(step);
+      one.y.push_back(value);
+    };
+    for (const Json& line : run_.folder.read_metrics()) {
+      for (const auto& [key, value] : line.items()) {
+        if (key == "step") continue;
+        add(key, line["step"].get<double>(),
+            value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN());
+      }
+    }
+    const auto take = [&](const std::string& key, const std::string& name) {
+      report::Series one = series[key];
+      one.name = name;
+      series.erase(key);
+      return one;
+    };
+    report::Series loss = take("loss", "training");
+    // Over about a tenth of the run, or fifty measurements.
+    const double count = static_cast<double>(loss.y.size());
+    loss.smoothed = report::smooth(loss.y, std::clamp(1 - 10 / std::max(count, 1.0), 0.0, 0.98));
+    std::vector<report::Series> losses = {std::move(loss)};
+    for (const char* name : {"test loss", "validation loss"})
+      if (series.contains(name)) losses.push_back(take(name, name));
+    data.charts.push_back(
+        {.title = "Loss", .series = std::move(losses), .offer_log = true, .from_zero = false});
+    for (const char* name : {"test accuracy", "perplexity"}) {
+      if (!series.contains(name)) continue;
+      data.charts.push_back({.title = name,
+                             .unit = std::string(name) == "test accuracy" ? "%" : "",
+                             .series = {take(name, name)},
+                             .from_zero = false});
+    }
+    report::Series waiting = take("waiting", "waiting");
+    for (double& share : waiting.y) share *= 100;
+    data.charts.push_back({.title = "Learning rate", .series = {take("lr", "lr")}, .minor = true});
+    data.charts.push_back({.title = std::string("Throughput, ") + task_->unit() + " a second",
+                           .series = {take("units_per_second", "throughput")},
+                           .minor = true});
+    data.charts.push_back({.title = "Time spent waiting for data",
+                           .unit = "%",
+                           .series = {std::move(waiting)},
+                           .minor = true});
+    data.charts.push_back({.title = "Memory of the device",
+                           .unit = "B",
+                           .series = {take("memory", "memory")},
+                           .minor = true});
+  }
+
+  // Recorded, never run.
+  Explanation plan_of_a_step() {
+    optimizer_->zero_grad();
+    std::vector<Tensor> results;
+    {
+      const Autocast amp(settings_.flag("amp") ? DType::bf16 : DType::f32);
+      results.push_back(task_->loss(sample_));
+    }
+    results[0].backward();
+    for (const Tensor& parameter : task_->model().parameters())
+      if (parameter.grad().defined()) results.push_back(parameter.grad());
+    Explanation plan = explain(results);
+    optimizer_->zero_grad();
+    return plan;
+  }
+
+  Context& context_;
+  const TrainRun& run_;
+  const Settings& settings_;
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<optim::AdamW> optimizer_;
+  std::unique_ptr<optim::CosineLR> schedule_;
+  std::unique_ptr<SummaryWriter> events_;
+  std::int64_t total_ = 0, step_ = 0, evaluate_every_ = 0;
+  std::int64_t units_ = 0;  // since the last measurement
+  double waited_ = 0;
+  Clock::time_point started_, measured_, saved_;
+  data::Batch sample_;
+  Evaluation evaluation_;
+  std::optional<report::Metric> best_;
+  bool warned_of_nan_ = false, warned_of_metrics_ = false, warned_of_checkpoint_ = false;
+};
+
+}  // namespace
+
+int train(Context& context, const TrainRun& run) { return Trainer(context, run).run(); }
+
+}  // namespace volta::cli

@@ -1,0 +1,24 @@
+// Trains a task: steps, evaluations, checkpoints, what is measured and shown meanwhile.
+#pragma once
+
+#include <string>
+
+#include "command.h"
+#include "train/recipe.h"
+#include "train/run_folder.h"
+
+namespace volta::cli {
+
+struct TrainRun {
+  const Recipe& recipe;
+  Settings settings;
+  Device device;
+  RunFolder folder;
+  std::string command_line;
+  bool resume = false;
+};
+
+// Returns the exit code: a run that Ctrl-C ended is one that can be resumed, and 130.
+int train(Context& context, const TrainRun& run);
+
+}  // namespace volta::cli
