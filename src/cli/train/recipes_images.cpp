@@ -50,7 +50,7 @@ class Classification : public Task {
     double loss = 0;
     std::int64_t right = 0, seen = 0;
     std::vector<report::ImageSample> wrong, good;
-    for (auto [x, y] : checks) {
+    for (const auto& [x, y] : checks) {
       const Tensor logits = network_(x);
       const Tensor summed = cross_entropy(logits, y, {.reduction = Reduction::sum});
       const Tensor shares = logits.softmax(1);

@@ -31,15 +31,14 @@ class Language : public Task {
         length_(settings.integer("length")),
         prompt_(settings.text("prompt")),
         device_(device),
-        train_(tokens.slice(0, tokens.size() * 9 / 10)),
-        test_(tokens.slice(tokens.size() * 9 / 10, tokens.size())),
-        loader_(checked(train_, length_).windows(length_, std::max<std::int64_t>(1, length_ / 2)),
+        train_(checked(tokens.slice(0, tokens.size() * 9 / 10), length_)),
+        test_(checked(tokens.slice(tokens.size() * 9 / 10, tokens.size()), length_)),
+        loader_(train_.windows(length_, std::max<std::int64_t>(1, length_ / 2)),
                 {.batch_size = settings.integer("batch"),
                  .shuffle = true,
                  .workers = static_cast<int>(settings.integer("workers")),
                  .device = device,
                  .seed = static_cast<std::uint64_t>(settings.integer("seed"))}) {
-    checked(test_, length_);
     model_.to(device);
   }
 
@@ -55,7 +54,7 @@ class Language : public Task {
     data::DataLoader checks(test_.windows(length_), {.batch_size = 32, .device = device_});
     double sum = 0;
     std::int64_t seen = 0;
-    for (auto [x, y] : checks) {
+    for (const auto& [x, y] : checks) {
       sum +=
           cross_entropy(model_(x).flatten(0, 1), y.flatten(), {.reduction = Reduction::sum}).item();
       seen += y.numel();
@@ -84,7 +83,7 @@ class Language : public Task {
   std::int64_t units(const data::Batch& batch) const override { return batch.x.numel(); }
 
  private:
-  static const data::Tokens& checked(const data::Tokens& tokens, std::int64_t length) {
+  static data::Tokens checked(data::Tokens tokens, std::int64_t length) {
     if (tokens.size() > length) return tokens;
     throw UsageError(fmt::format(
         "the text is too short: a part of {} tokens has no window of {}; set length=... lower, or "
