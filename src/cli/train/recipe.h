@@ -45,6 +45,9 @@ struct Recipe {
   Settings all_settings() const;  // the common ones first: data, epochs, steps, batch, lr, ...
 };
 
+// Adds settings; one of a name that is there takes its place, with another default.
+void merge(std::vector<Setting>& settings, const std::vector<Setting>& more);
+
 const std::vector<Recipe>& recipes();
 const Recipe& find_recipe(const std::string& name);  // throws UsageError, suggesting the nearest
 

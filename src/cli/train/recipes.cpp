@@ -9,6 +9,18 @@
 
 namespace volta::cli {
 
+void merge(std::vector<Setting>& settings, const std::vector<Setting>& more) {
+  for (const Setting& one : more) {
+    const auto same = std::find_if(settings.begin(), settings.end(),
+                                   [&](const Setting& known) { return known.name == one.name; });
+    if (same == settings.end()) {
+      settings.push_back(one);
+    } else {
+      *same = one;
+    }
+  }
+}
+
 Settings Recipe::all_settings() const {
   using enum Setting::Kind;
   std::vector<Setting> all = {
@@ -25,15 +37,7 @@ Settings Recipe::all_settings() const {
       {"workers", integer, "1", "threads that prepare batches", 0},
       {"evaluate_every", integer, "0", "updates between evaluations; 0: after every epoch", 0},
   };
-  for (const Setting& own : settings) {
-    const auto same = std::find_if(all.begin(), all.end(),
-                                   [&](const Setting& common) { return common.name == own.name; });
-    if (same == all.end()) {
-      all.push_back(own);
-    } else {
-      *same = own;  // another default
-    }
-  }
+  merge(all, settings);
   return Settings(std::move(all));
 }
 

@@ -112,7 +112,7 @@ models::GPT2Config small_gpt(std::int64_t vocab, const Settings& settings) {
   return config;
 }
 
-std::vector<Setting> text_settings(std::vector<Setting> more) {
+std::vector<Setting> text_settings(const std::vector<Setting>& more) {
   using enum Setting::Kind;
   std::vector<Setting> settings = {
       {"steps", integer, "2000", "updates; 0: as many as the epochs have", 0},
@@ -121,15 +121,7 @@ std::vector<Setting> text_settings(std::vector<Setting> more) {
       {"length", integer, "128", "tokens of a window", 2},
       {"prompt", text, "The ", "what the sample in the report begins with"},
       {"dropout", number, "0.1", "the share of values that are left out in training", 0}};
-  for (Setting& one : more) {
-    const auto same = std::find_if(settings.begin(), settings.end(),
-                                   [&](const Setting& known) { return known.name == one.name; });
-    if (same == settings.end()) {
-      settings.push_back(std::move(one));
-    } else {
-      *same = std::move(one);
-    }
-  }
+  merge(settings, more);
   return settings;
 }
 
@@ -174,10 +166,7 @@ std::vector<Recipe> text_recipes() {
            throw UsageError("gpt2 needs --set model=FOLDER, a checkpoint in Hugging Face's layout");
          auto codec = text::BPETokenizer::from_pretrained(folder);
          models::GPT2 model = models::GPT2::from_pretrained(folder, {.device = device});
-         const std::string& path = settings.text("data");
-         const data::CharCorpus corpus = path.empty()
-                                             ? data::CharCorpus::from_text(data::embedded_text())
-                                             : data::CharCorpus::from_file(path);
+         const data::CharCorpus corpus = corpus_of(settings);
          std::vector<std::int64_t> bytes(static_cast<std::size_t>(corpus.size()));
          for (std::int64_t i = 0; i < corpus.size(); ++i)
            bytes[static_cast<std::size_t>(i)] = corpus.tokens()[i];

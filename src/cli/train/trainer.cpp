@@ -222,22 +222,25 @@ class Trainer {
       values.numbers["best"] = best_->value;
       values.numbers["best_step"] = static_cast<double>(best_->step.value_or(0));
     }
-    try {
-      save_checkpoint(path,
-                      {.model = task_->model(),
-                       .optimizer = *optimizer_,
-                       .scheduler = *schedule_,
-                       .loader = task_->loader()},
-                      values);
+    write([&] {
+      save_checkpoint(path, parts(), values);
       warned_of_checkpoint_ = false;
-    } catch (const IoError& error) {
-      if (!std::exchange(warned_of_checkpoint_, true))
-        context_.warn(fmt::format("no checkpoint was written, training goes on: {}", error.what()));
-    }
+    });
   }
   void save_weights() {
+    write([&] { volta::save(task_->model().state_dict(), run_.folder.best()); });
+  }
+  CheckpointParts parts() {
+    return {.model = task_->model(),
+            .optimizer = *optimizer_,
+            .scheduler = *schedule_,
+            .loader = task_->loader()};
+  }
+  // A full disk costs checkpoints, not the training.
+  template <class Save>
+  void write(const Save& save) {
     try {
-      volta::save(task_->model().state_dict(), run_.folder.best());
+      save();
     } catch (const IoError& error) {
       if (!std::exchange(warned_of_checkpoint_, true))
         context_.warn(fmt::format("no checkpoint was written, training goes on: {}", error.what()));
@@ -245,11 +248,7 @@ class Trainer {
   }
 
   void resume() {
-    const CheckpointValues values =
-        load_checkpoint(run_.folder.last(), {.model = task_->model(),
-                                             .optimizer = *optimizer_,
-                                             .scheduler = *schedule_,
-                                             .loader = task_->loader()});
+    const CheckpointValues values = load_checkpoint(run_.folder.last(), parts());
     const auto number = [&](const char* name) {
       const auto found = values.numbers.find(name);
       return found == values.numbers.end() ? 0.0 : found->second;
