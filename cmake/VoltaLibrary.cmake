@@ -1,6 +1,6 @@
 # libvolta: everything but the backends that need a driver.
 set(library_globs)
-foreach(folder core graph plan kernel platform nn optim data io models text backend/cpu)
+foreach(folder core graph plan profile kernel platform nn optim data io models text backend/cpu)
   list(APPEND library_globs ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
 endforeach()
 file(GLOB_RECURSE library_sources CONFIGURE_DEPENDS ${library_globs})

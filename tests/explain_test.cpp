@@ -126,15 +126,16 @@ TEST(Explain, ALaterReaderPreventsAnUpdateInPlace) {
 TEST(Explain, PredictsFromTheDevicesFigures) {
   plan::Account account;
   account.figures = {.bytes_per_second = 1e12, .operations_per_second = 1e13};
-  plan::StepDraft step;
-  step.segments.emplace_back();
-  plan::KernelDraft& kernel = step.segments.front();
-  kernel.bytes_read = 6'000'000;
-  kernel.bytes_written = 2'000'000;
-  kernel.operations = 1'000'000;
-  account.add_step(step, {});
-  kernel.operations = 180'000'000;
-  account.add_step(step, {});
+  plan::PlanSteps steps;
+  const plan::KernelStep kernel{std::make_shared<const kernel::Program>(), {}, "relu"};
+  const auto add = [&](std::uint64_t operations) {
+    steps.steps.emplace_back(kernel);
+    steps.work.push_back(
+        {.bytes_read = 6'000'000, .bytes_written = 2'000'000, .operations = operations});
+  };
+  add(1'000'000);
+  add(180'000'000);
+  account.add_steps(steps);
   const StepInfo &light = account.explanation.steps[0], &heavy = account.explanation.steps[1];
   EXPECT_TRUE(light.memory_bound);
   EXPECT_DOUBLE_EQ(light.seconds, 10e-6);
@@ -144,6 +145,26 @@ TEST(Explain, PredictsFromTheDevicesFigures) {
   EXPECT_DOUBLE_EQ(heavy.peak_share, 0.9);
   EXPECT_NE(text_of(account.explanation).find("; 10.0 us expected, 80% of the device's peak\n"),
             std::string::npos);
+}
+
+// Products of halves and of tf32 numbers have rates of their own.
+TEST(Explain, PredictsProductsByTheirArithmetic) {
+  const DeviceFigures figures{.bytes_per_second = 1e12,
+                              .operations_per_second = 1e13,
+                              .tf32_per_second = 1e14,
+                              .halves_per_second = 2e14};
+  const plan::Work work{.bytes_read = 1'000, .operations = 4'000'000'000};
+  plan::MatmulStep product;
+  const auto least = [&] {
+    const StepInfo info = plan::describe(product, work, figures);
+    EXPECT_FALSE(info.memory_bound);
+    return info.seconds * info.peak_share;
+  };
+  EXPECT_DOUBLE_EQ(least(), 4e-4);
+  product.tf32 = true;
+  EXPECT_DOUBLE_EQ(least(), 4e-5);
+  product.dtype = DType::bf16;
+  EXPECT_DOUBLE_EQ(least(), 2e-5);
 }
 
 }  // namespace

@@ -36,10 +36,27 @@ struct ConvSupport {
   std::uint64_t workspace_bytes = 0;
 };
 
+// How a product's numbers are multiplied.
+enum class Arithmetic : std::uint8_t { Single, Tf32, Half };
+
 // What a device can do at best, from its data sheet or its driver; 0: not known.
 struct DeviceFigures {
   double bytes_per_second = 0;
   double operations_per_second = 0;  // f32
+  double tf32_per_second = 0;        // products of f32 numbers rounded to tf32
+  double halves_per_second = 0;      // products of f16 and bf16 numbers
+
+  double rate(Arithmetic arithmetic) const {
+    switch (arithmetic) {
+      case Arithmetic::Tf32:
+        return tf32_per_second;
+      case Arithmetic::Half:
+        return halves_per_second;
+      case Arithmetic::Single:
+        break;
+    }
+    return operations_per_second;
+  }
 };
 
 // What runs for one plan. Made once; run many times. All compilation, library planning and
@@ -88,6 +105,12 @@ class VOLTA_BACKEND_API Backend {
   virtual DeviceFigures figures(int /*device*/) const { return {}; }
   // Bytes that nobody uses at this moment; nothing where the driver does not tell.
   virtual std::optional<std::uint64_t> free_memory(int /*device*/) { return std::nullopt; }
+  // Tells the profiler (core/profiling.h) what of the device's work it was not told yet; waits for
+  // that work.
+  virtual void flush_profile(int /*device*/) {}
+  // Names what this thread does until the matching end_range, for the vendor's own tools.
+  virtual void begin_range(const char* /*name*/) {}
+  virtual void end_range() {}
   // What the family computes with.
   virtual std::vector<LibraryInfo> libraries() const { return {}; }
 

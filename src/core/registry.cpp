@@ -2,8 +2,10 @@
 #include "core/registry.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -20,6 +22,11 @@ class Family {
 
   const std::vector<DeviceEntry*>& entries() {
     load();
+    return entries_;
+  }
+  // None where the family was not mentioned yet.
+  std::span<DeviceEntry* const> known_entries() const {
+    if (!is_loaded_.load(std::memory_order_acquire)) return {};
     return entries_;
   }
   const std::string& why_absent() {
@@ -42,6 +49,7 @@ class Family {
         entries_.clear();
         why_absent_ = error.what();
       }
+      is_loaded_.store(true, std::memory_order_release);
     });
   }
 
@@ -58,6 +66,7 @@ class Family {
 
   DeviceType type_;
   std::once_flag loaded_;
+  std::atomic<bool> is_loaded_{false};
   std::vector<DeviceEntry*> entries_;
   std::string why_absent_;
 };
@@ -91,6 +100,12 @@ std::string why_unusable(DeviceType type, int index) {
 Backend* backend_of(DeviceType type) {
   const auto& entries = family(type).entries();
   return entries.empty() ? nullptr : &entries.front()->backend;
+}
+
+void for_each_used_device(const std::function<void(DeviceEntry&)>& body) {
+  for (const DeviceType type : {DeviceType::cpu, DeviceType::cuda, DeviceType::opencl}) {
+    for (DeviceEntry* entry : family(type).known_entries()) body(*entry);
+  }
 }
 
 int device_count(DeviceType type) { return static_cast<int>(family(type).entries().size()); }

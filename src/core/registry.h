@@ -2,6 +2,7 @@
 // and what was loaded stays until the process ends: at exit the drivers may be gone before us.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ VOLTA_BACKEND_API Backend* backend_of(DeviceType type);
 
 // The number of devices of a family, loading its backend on first use; 0 when it is absent.
 VOLTA_BACKEND_API int device_count(DeviceType type);
+
+// Every device of the families that were mentioned so far.
+VOLTA_BACKEND_API void for_each_used_device(const std::function<void(DeviceEntry&)>& body);
 
 // "cpu", "cuda" or "opencl".
 VOLTA_BACKEND_API std::string_view family_name(DeviceType type);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/counting.h"
+#include "core/profiling.h"
 #include "core/slab.h"
 #include "graph/apply.h"
 #include "graph/host.h"
@@ -85,6 +86,7 @@ Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device)
   if (size > 0) {
     try {
       const std::lock_guard guard(entry.lock);
+      const profiling::HostSpan span("uploading");
       entry.backend.upload(entry.index, buffer->address, bytes, size);
     } catch (...) {
       release(buffer);

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "core/counting.h"
+#include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/index_checks.h"
 #include "graph/segment.h"
@@ -202,6 +203,7 @@ std::span<const std::byte> observe(Node* node) {
   if (!node->host) {
     throw_known_index_error(*node);
     auto host = host_copy(*node, bytes);
+    const profiling::HostSpan span("waiting for values");
     if (bytes == 0) {
       entry.backend.synchronize(entry.index);  // nothing to wait for, but an index may be wrong
     } else {

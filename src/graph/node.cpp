@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/pool.h"
+#include "core/profiling.h"
 #include "core/registry.h"
 #include "core/slab.h"
 #include "graph/autocast.h"
@@ -21,10 +22,18 @@ void note_live(Segment& segment, Node* node, bool live) {
   segment.batch.live ^= live_word(node->index);
 }
 
+// For the profiler's curve of memory in use.
+void tell_memory(const DeviceEntry& entry) noexcept {
+  if (profiling::session() == 0) return;
+  const MemoryStats stats = entry.pool.stats();
+  profiling::add_memory(entry.device, stats.in_use, stats.reserved);
+}
+
 }  // namespace
 
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes) {
   const Address address = entry.pool.allocate(bytes == 0 ? 1 : bytes);
+  tell_memory(entry);
   Buffer* buffer = Slab<Buffer>::make();
   buffer->entry = &entry;
   buffer->bytes = bytes;
@@ -36,6 +45,7 @@ void release(Buffer* buffer) noexcept {
   if (buffer->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (buffer->pool_owned) {
     buffer->entry->pool.release(buffer->address);
+    tell_memory(*buffer->entry);
   } else if (buffer->deleter) {
     buffer->deleter();
   }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "core/counting.h"
+#include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/apply.h"
 #include "graph/creation.h"
@@ -50,6 +51,7 @@ std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays
   const std::lock_guard guard(entry.lock);
   const auto transfer = [&](Address to, const void* from, std::size_t bytes) {
     if (bytes == 0) return;
+    const profiling::HostSpan span("uploading");
     entry.backend.upload(entry.index, to, from, bytes);
     if (!device.is_gpu()) return;
     count(live_counters().transfers);

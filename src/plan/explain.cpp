@@ -48,13 +48,108 @@ std::string name_of_node(const graph::Node& node) {
   return *node.place.file() == 0 ? name : fmt::format("{} ({})", name, place_text(node.place));
 }
 
-std::string schedule_text(const StepDraft& step) {
-  const kernel::Schedule& schedule = step.segments.front().program.schedule;
+std::string schedule_text(const KernelStep& step) {
+  const kernel::Schedule& schedule = step.program->schedule;
   std::string text = schedule.kind == kernel::ScheduleKind::Map ? "map"
                      : schedule.lanes == 1                      ? "rows, one lane each"
                                                                 : "rows";
   if (step.segments.size() > 1) text += fmt::format(", {} side by side", step.segments.size());
   return text;
+}
+
+// Kind, words and schedule of each kind of step.
+StepInfo named(const KernelStep& step) {
+  // A kernel of movement alone has no operation to name.
+  return {.kind = "kernel",
+          .what = step.label.empty() ? "rearrange" : step.label,
+          .schedule = schedule_text(step)};
+}
+StepInfo named(const MatmulStep& m) {
+  return {.kind = "matmul",
+          .what = fmt::format("{} {} x {}{}{}", m.label, to_string(Shape{m.batch, m.m, m.k}),
+                              to_string(Shape{m.k, m.n}), m.has_bias ? " + bias" : "",
+                              text_of(m.activation)),
+          .schedule = "library"};
+}
+StepInfo named(const SortStep& s) {
+  return {.kind = "sort",
+          .what = fmt::format("{} {}", s.label, to_string(Shape{s.rows, s.length})),
+          .schedule = "rows"};
+}
+StepInfo named(const ConvStep& s) {
+  return {.kind = "convolution",
+          .what = fmt::format("{} {} with {}{}{}", s.label,
+                              to_string(Shape{s.n, s.in[0], s.in[1], s.c_in}),
+                              to_string(Shape{s.c_out, s.kernel[0], s.kernel[1], s.group_in()}),
+                              s.has_bias ? " + bias" : "", text_of(s.activation)),
+          .schedule = "library"};
+}
+StepInfo named(const AttentionStep& a) {
+  return {.kind = "attention",
+          .what = fmt::format("{} {} of {} keys{}", a.label,
+                              to_string(Shape{a.batch, a.heads, a.queries, a.size}), a.keys,
+                              a.causal ? ", causal" : ""),
+          .schedule = "library"};
+}
+
+// Whether a step's operations are products of halves, or of f32 numbers rounded to tf32.
+Arithmetic arithmetic_of(const Step& step) {
+  const auto of = [](DType dtype, bool tf32) {
+    if (dtype == DType::f16 || dtype == DType::bf16) return Arithmetic::Half;
+    return tf32 ? Arithmetic::Tf32 : Arithmetic::Single;
+  };
+  if (const auto* m = std::get_if<MatmulStep>(&step)) return of(m->dtype, m->tf32);
+  if (const auto* c = std::get_if<ConvStep>(&step)) return of(c->dtype, c->tf32);
+  if (const auto* a = std::get_if<AttentionStep>(&step)) return of(a->dtype, false);
+  return Arithmetic::Single;
+}
+
+Work work_of_call(const MatmulStep& m, const StepDraft& step, const std::vector<Value>& values) {
+  Work work;
+  work.operations = static_cast<std::uint64_t>(2 * m.batch * m.m * m.n * m.k);
+  const std::uint64_t size = size_of(m.dtype);
+  // A matrix may be part of what lies in the buffer, and one may serve for all of a batch.
+  const auto read = [&](std::size_t side, std::int64_t elements) {
+    const Value& v = values[static_cast<std::size_t>(step.reads[side])];
+    return size * static_cast<std::uint64_t>(std::min(elements, v.shape.numel()));
+  };
+  work.bytes_read = read(0, m.batch * m.m * m.k) + read(1, m.batch * m.k * m.n);
+  const std::uint64_t result =
+      size_of(m.result_dtype()) * static_cast<std::uint64_t>(m.batch * m.m * m.n);
+  work.bytes_written = m.keeps_input ? 2 * result : result;
+  if (m.reads_other()) work.bytes_read += result;
+  return work;
+}
+Work work_of_call(const SortStep& s, const StepDraft&, const std::vector<Value>&) {
+  const auto keys = static_cast<std::uint64_t>(s.rows * s.length);
+  const auto found = static_cast<std::uint64_t>(s.rows * s.count);
+  return {.bytes_read = keys * size_of(s.dtype),
+          .bytes_written = found * (size_of(s.index_dtype) + (s.has_values ? size_of(s.dtype) : 0)),
+          .operations = keys * static_cast<std::uint64_t>(
+                                   std::bit_width(static_cast<std::uint64_t>(s.length)))};
+}
+Work work_of_call(const ConvStep& s, const StepDraft&, const std::vector<Value>&) {
+  const std::int64_t sizes[] = {s.result_size(), s.input_size(), s.weight_size()};
+  const std::int64_t written = sizes[static_cast<int>(s.kind)];
+  const std::int64_t read = sizes[0] + sizes[1] + sizes[2] - written;
+  return {.bytes_read = size_of(s.dtype) * static_cast<std::uint64_t>(read),
+          .bytes_written = size_of(s.dtype) * static_cast<std::uint64_t>(written),
+          .operations = static_cast<std::uint64_t>(2 * s.work())};
+}
+Work work_of_call(const AttentionStep& a, const StepDraft& step, const std::vector<Value>& values) {
+  const std::int64_t product = a.batch * a.heads * a.queries * a.keys * a.size;
+  const auto bytes = [&](const std::vector<int>& numbers) {
+    std::uint64_t sum = 0;
+    for (const int number : numbers) {
+      const Value& v = values[static_cast<std::size_t>(number)];
+      sum += size_of(v.dtype) * static_cast<std::uint64_t>(v.shape.numel());
+    }
+    return sum;
+  };
+  return {.bytes_read = bytes(step.reads),
+          .bytes_written = bytes(step.writes),
+          .operations =
+              static_cast<std::uint64_t>((a.gradient ? 10 : 4) * product / (a.causal ? 2 : 1))};
 }
 
 std::string holder_text(const graph::Node& node, const SavedFor& saved_for) {
@@ -74,95 +169,42 @@ std::string holder_text(const graph::Node& node, const SavedFor& saved_for) {
 
 }  // namespace
 
-void Account::add_step(const StepDraft& step, const std::vector<Value>& values) {
-  StepInfo info;
-  const bool is_call = step.segments.empty();
-  if (const auto* sort = std::get_if<SortStep>(&step.call); sort != nullptr && is_call) {
-    const SortStep& s = *sort;
-    const auto keys = static_cast<std::uint64_t>(s.rows * s.length);
-    const auto found = static_cast<std::uint64_t>(s.rows * s.count);
-    info.kind = "sort";
-    info.what = fmt::format("{} {}", s.label, to_string(Shape{s.rows, s.length}));
-    info.schedule = "rows";
-    info.operations =
-        keys * static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(s.length)));
-    info.bytes_read = keys * size_of(s.dtype);
-    info.bytes_written = found * (size_of(s.index_dtype) + (s.has_values ? size_of(s.dtype) : 0));
-  } else if (const auto* conv = std::get_if<ConvStep>(&step.call); conv != nullptr && is_call) {
-    const ConvStep& s = *conv;
-    info.kind = "convolution";
-    info.what =
-        fmt::format("{} {} with {}{}{}", s.label, to_string(Shape{s.n, s.in[0], s.in[1], s.c_in}),
-                    to_string(Shape{s.c_out, s.kernel[0], s.kernel[1], s.group_in()}),
-                    s.has_bias ? " + bias" : "", text_of(s.activation));
-    info.schedule = "library";
-    info.operations = static_cast<std::uint64_t>(2 * s.work());
-    const std::int64_t sizes[] = {s.result_size(), s.input_size(), s.weight_size()};
-    const std::int64_t written = sizes[static_cast<int>(s.kind)];
-    info.bytes_written = size_of(s.dtype) * static_cast<std::uint64_t>(written);
-    info.bytes_read =
-        size_of(s.dtype) * static_cast<std::uint64_t>(sizes[0] + sizes[1] + sizes[2] - written);
-  } else if (const auto* attention = std::get_if<AttentionStep>(&step.call);
-             attention != nullptr && is_call) {
-    const AttentionStep& a = *attention;
-    info.kind = "attention";
-    info.what = fmt::format("{} {} of {} keys{}", a.label,
-                            to_string(Shape{a.batch, a.heads, a.queries, a.size}), a.keys,
-                            a.causal ? ", causal" : "");
-    info.schedule = "library";
-    const std::int64_t product = a.batch * a.heads * a.queries * a.keys * a.size;
-    info.operations =
-        static_cast<std::uint64_t>((a.gradient ? 10 : 4) * product / (a.causal ? 2 : 1));
-    for (const int value : step.reads) {
-      const Value& v = values[static_cast<std::size_t>(value)];
-      info.bytes_read += size_of(v.dtype) * static_cast<std::uint64_t>(v.shape.numel());
-    }
-    for (const int value : step.writes) {
-      const Value& v = values[static_cast<std::size_t>(value)];
-      info.bytes_written += size_of(v.dtype) * static_cast<std::uint64_t>(v.shape.numel());
-    }
-  } else if (is_call) {
-    const auto& m = std::get<MatmulStep>(step.call);
-    info.kind = "matmul";
-    info.what =
-        fmt::format("{} {} x {}{}{}", m.label, to_string(Shape{m.batch, m.m, m.k}),
-                    to_string(Shape{m.k, m.n}), m.has_bias ? " + bias" : "", text_of(m.activation));
-    info.schedule = "library";
-    info.operations = static_cast<std::uint64_t>(2 * m.batch * m.m * m.n * m.k);
-    const std::uint64_t size = size_of(m.dtype);
-    // A matrix may be part of what lies in the buffer, and one may serve for all of a batch.
-    const auto read = [&](std::size_t side, std::int64_t elements) {
-      const Value& v = values[static_cast<std::size_t>(step.reads[side])];
-      return size * static_cast<std::uint64_t>(std::min(elements, v.shape.numel()));
-    };
-    info.bytes_read = read(0, m.batch * m.m * m.k) + read(1, m.batch * m.k * m.n);
-    const std::uint64_t result =
-        size_of(m.result_dtype()) * static_cast<std::uint64_t>(m.batch * m.m * m.n);
-    info.bytes_written = m.keeps_input ? 2 * result : result;
-    if (m.reads_other()) info.bytes_read += result;
-  } else {
-    info.kind = "kernel";
-    info.what = step.segments.front().label;
-    info.schedule = schedule_text(step);
-    for (const KernelDraft& kernel : step.segments) {
-      info.bytes_read += kernel.bytes_read;
-      info.bytes_written += kernel.bytes_written;
-      info.operations += kernel.operations;
-    }
+Work work_of(const StepDraft& step, const std::vector<Value>& values) {
+  if (step.segments.empty()) {
+    return std::visit([&](const auto& call) { return work_of_call(call, step, values); },
+                      step.call);
   }
-  const double bytes = static_cast<double>(info.bytes_read + info.bytes_written);
-  const double operations = static_cast<double>(info.operations);
-  const bool known = figures.bytes_per_second > 0 && figures.operations_per_second > 0;
-  const double balance =
-      known ? figures.operations_per_second / figures.bytes_per_second : kBalance;
-  info.memory_bound = operations < balance * bytes;
+  Work work;
+  for (const KernelDraft& kernel : step.segments) {
+    work.bytes_read += kernel.bytes_read;
+    work.bytes_written += kernel.bytes_written;
+    work.operations += kernel.operations;
+  }
+  return work;
+}
+
+StepInfo describe(const Step& step, const Work& work, const DeviceFigures& figures) {
+  StepInfo info = std::visit([](const auto& kind) { return named(kind); }, step);
+  info.bytes_read = work.bytes_read;
+  info.bytes_written = work.bytes_written;
+  info.operations = work.operations;
+  const double bytes = static_cast<double>(work.bytes_read + work.bytes_written);
+  const double operations = static_cast<double>(work.operations);
+  const double rate = figures.rate(arithmetic_of(step));
+  const bool known = figures.bytes_per_second > 0 && rate > 0;
+  info.memory_bound = operations < (known ? rate / figures.bytes_per_second : kBalance) * bytes;
   if (known) {
-    const double least = info.memory_bound ? bytes / figures.bytes_per_second
-                                           : operations / figures.operations_per_second;
+    const double least = info.memory_bound ? bytes / figures.bytes_per_second : operations / rate;
     info.seconds = least + kStartSeconds;
     info.peak_share = least / info.seconds;
   }
-  explanation.steps.push_back(std::move(info));
+  return info;
+}
+
+void Account::add_steps(const PlanSteps& steps) {
+  explanation.arena_bytes = steps.arena_bytes;
+  for (std::size_t i = 0; i < steps.steps.size(); ++i)
+    explanation.steps.push_back(describe(steps.steps[i], steps.work[i], figures));
 }
 
 void Account::add_results(const graph::Batch& batch, const Plan& plan,

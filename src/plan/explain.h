@@ -16,13 +16,18 @@ namespace volta::plan {
 // Nodes whose values tapes keep, with the gradients they are kept for.
 using SavedFor = std::unordered_map<const graph::Node*, std::vector<std::string>>;
 
+Work work_of(const StepDraft& step, const std::vector<Value>& values);
+// A step in words, with what it takes at least on a device of these figures.
+VOLTA_BACKEND_API StepInfo describe(const Step& step, const Work& work,
+                                    const DeviceFigures& figures);
+
 // What build_plan tells while it plans.
 struct VOLTA_BACKEND_API Account {
   Explanation explanation;
   DeviceFigures figures;
   SavedFor saved_for;
 
-  void add_step(const StepDraft& step, const std::vector<Value>& values);
+  void add_steps(const PlanSteps& steps);
   // `outputs`: the value of each output of the plan.
   void add_results(const graph::Batch& batch, const Plan& plan, const std::vector<int>& outputs,
                    const std::vector<StepDraft>& steps, const Donation& donation);

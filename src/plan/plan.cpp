@@ -284,12 +284,9 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
       return BufferRef{BufferRef::Kind::Output, static_cast<std::uint32_t>(output_number[v]), 0};
     return BufferRef{BufferRef::Kind::Temp, 0, static_cast<std::uint64_t>(offset[v])};
   };
-  if (account != nullptr) {
-    for (const StepDraft& step : steps) account->add_step(step, values);
-    account->add_results(batch, *plan, output_values, steps, donation);
-    account->explanation.arena_bytes = plan->steps.arena_bytes;
-  }
+  if (account != nullptr) account->add_results(batch, *plan, output_values, steps, donation);
   for (StepDraft& step : steps) {
+    plan->steps.work.push_back(work_of(step, values));
     if (step.segments.empty()) {
       std::vector<BufferRef> reads, writes;
       for (const int value : step.reads) reads.push_back(buffer(value));
@@ -324,6 +321,7 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
   }
   plan->steps.arg_words = static_cast<std::uint32_t>(plan->arg_map.size());
   plan->kept.resize(plan->steps.output_bytes.size());
+  if (account != nullptr) account->add_steps(plan->steps);
   return plan;
 }
 

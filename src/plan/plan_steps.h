@@ -166,9 +166,16 @@ struct AttentionStep {
 
 using Step = std::variant<KernelStep, MatmulStep, SortStep, ConvStep, AttentionStep>;
 
+// What a step amounts to, by the sizes alone.
+struct Work {
+  std::uint64_t bytes_read = 0, bytes_written = 0;
+  std::uint64_t operations = 0;
+};
+
 struct PlanSteps {
   std::uint32_t id = 0;  // unique in the process
   std::vector<Step> steps;
+  std::vector<Work> work;  // of each step
   std::vector<std::uint64_t> leaf_bytes;
   std::vector<std::uint64_t> output_bytes;
   std::uint64_t arena_bytes = 0;

@@ -10,6 +10,7 @@
 
 #include "backend/pool.h"
 #include "core/counting.h"
+#include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/index_checks.h"
 #include "plan/explain.h"
@@ -152,6 +153,17 @@ struct Overwritten {
   std::exception_ptr error;
 };
 
+// What a plan's steps are, for the profiler.
+void tell_plan(const DeviceEntry& entry, const Plan& plan) {
+  const PlanSteps& steps = plan.steps;
+  if (profiling::knows_plan(steps.id)) return;
+  const DeviceFigures figures = entry.backend.figures(entry.index);
+  std::vector<StepInfo> infos;
+  for (std::size_t i = 0; i < steps.steps.size(); ++i)
+    infos.push_back(describe(steps.steps[i], steps.work[i], figures));
+  profiling::add_plan(steps.id, std::move(infos));
+}
+
 // Memory first, then the launches: if memory runs out nothing has happened. `alone`: other nodes of
 // the batch stay pending, and need the recipes of those computed now.
 void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
@@ -185,6 +197,7 @@ void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
       plan.checks->sites = batch.sites;
       run = plan.checks->begin_run();
     }
+    if (profiling::session() != 0) tell_plan(state.entry, plan);
     try {
       plan.executable->run(state.leaves, state.outputs,
                            state.arena ? state.arena->address : Address{}, state.args);
@@ -246,9 +259,15 @@ Plan& find_or_build(DeviceState& state, Batch& batch) {
     state.plans.splice(state.plans.begin(), state.plans, found->second);
     return *found->second->plan;
   }
-  auto plan = build_plan(batch, state.donatable, !state.entry.device.is_cpu(), state.groupings);
+  auto plan = [&] {
+    const profiling::HostSpan span("planning");
+    return build_plan(batch, state.donatable, !state.entry.device.is_cpu(), state.groupings);
+  }();
   count(live_counters().plans_built);
-  prepare(state, *plan, batch);
+  {
+    const profiling::HostSpan span("compiling");
+    prepare(state, *plan, batch);
+  }
   state.plans.push_front({key, std::move(plan)});
   state.by_key[key] = state.plans.begin();
   if (state.plans.size() > kMaxPlans) {
@@ -352,6 +371,7 @@ void submit_segment(Segment& segment) { submit_segment(segment, nullptr); }
 
 void submit_segment(Segment& segment, Node* observed) {
   DeviceEntry& entry = *segment.entry;
+  const profiling::HostSpan span(entry.device.is_cpu() ? "running" : "submitting");
   const std::lock_guard device_guard(entry.lock);
   DeviceState& state = state_of(entry);
   if (!state.aside.empty()) drop_aside(state);

@@ -16,6 +16,7 @@
 #include "backend/cpu/sort.h"
 #include "backend/matmul_program.h"
 #include "core/counting.h"
+#include "core/profiling.h"
 #include "core/thread_owned.h"
 #include "platform/parallel.h"
 
@@ -72,8 +73,9 @@ struct Addresses {
 
 class CpuExecutable final : public Executable {
  public:
-  CpuExecutable(const plan::PlanSteps& steps, ProgramSource& source) {
-    for (const plan::Step& step : steps.steps) {
+  CpuExecutable(const plan::PlanSteps& steps, ProgramSource& source) : plan_(steps.id) {
+    for (std::size_t number = 0; number < steps.steps.size(); ++number) {
+      const plan::Step& step = steps.steps[number];
       if (const auto* kernel = std::get_if<plan::KernelStep>(&step)) {
         add(*kernel, source);
       } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
@@ -87,6 +89,7 @@ class CpuExecutable final : public Executable {
         steps_.emplace_back(std::get<plan::SortStep>(step));
         ++launches_;
       }
+      numbers_.resize(steps_.size(), static_cast<std::uint32_t>(number));
     }
   }
 
@@ -95,6 +98,7 @@ class CpuExecutable final : public Executable {
     const Addresses addresses{leaves, outputs, arena};
     std::vector<void*>& slots = ThreadOwned<SlotTable>::get().slots;
     if (slots.size() < most_slots_) slots.resize(most_slots_);
+    StepTimes times(*this);
     for (const auto& step : steps_) {
       if (const auto* kernel = std::get_if<KernelLaunch>(&step)) {
         for (std::size_t n = 0; n < kernel->buffers.size(); ++n)
@@ -109,7 +113,9 @@ class CpuExecutable final : public Executable {
         sort_rows(sort, addresses(sort.keys), addresses(sort.indices),
                   sort.has_values ? addresses(sort.values) : nullptr);
       }
+      times.step_ended();
     }
+    times.tell();
     if (launches_ > 0) count(live_counters().launches, launches_);
     if (library_calls_ > 0) count(live_counters().library_calls, library_calls_);
   }
@@ -120,6 +126,35 @@ class CpuExecutable final : public Executable {
   }
 
  private:
+  // When the steps of a run began and ended, where a profiler wants to know.
+  class StepTimes {
+   public:
+    explicit StepTimes(const CpuExecutable& executable) {
+      if (profiling::session() == 0) return;
+      executable_ = &executable;
+      ends_.reserve(executable.steps_.size() + 1);
+      step_ended();
+    }
+    void step_ended() {
+      if (executable_ != nullptr) ends_.push_back(profiling::now());
+    }
+    void tell() const {
+      if (executable_ == nullptr) return;
+      std::vector<profiling::Span> spans(ends_.size() - 1);
+      for (std::size_t i = 0; i < spans.size(); ++i) {
+        spans[i] = {.plan = executable_->plan_,
+                    .step = executable_->numbers_[i],
+                    .begin = ends_[i],
+                    .end = ends_[i + 1]};
+      }
+      profiling::add(Device::cpu(), spans);
+    }
+
+   private:
+    const CpuExecutable* executable_ = nullptr;
+    std::vector<profiling::Time> ends_;
+  };
+
   void add(const plan::KernelStep& step, ProgramSource& source) {
     KernelLaunch launch;
     const std::shared_ptr<const BlockProgram> program = source.compiled(*step.program);
@@ -196,7 +231,9 @@ class CpuExecutable final : public Executable {
     }
   }
 
+  const std::uint32_t plan_;
   kernel::ErrorRecord error_;
+  std::vector<std::uint32_t> numbers_;  // of each of the steps in the plan
   std::vector<std::variant<KernelLaunch, MatmulLaunch, ConvLaunch, plan::SortStep>> steps_;
   std::size_t most_slots_ = 0;
   std::uint64_t launches_ = 0, library_calls_ = 0;

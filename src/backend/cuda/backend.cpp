@@ -2,6 +2,7 @@
 #include "backend/backend.h"
 
 #include <fmt/format.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <array>
 #include <bit>
@@ -23,6 +24,28 @@ namespace {
 
 CUdeviceptr pointer(const Address& address) {
   return reinterpret_cast<std::uintptr_t>(address.base) + address.offset;
+}
+
+// Of tensor cores, a clock and multiprocessor, dense: by the data sheets of data-centre devices. 0:
+// not known.
+double half_operations(int compute_capability) {
+  switch (compute_capability) {
+    case 70:
+    case 75:
+      return 1024;
+    case 80:
+      return 2048;
+    case 86:
+    case 89:
+      return 1024;
+    case 90:
+      return 4096;
+    case 100:
+    case 103:
+      return 8192;
+    default:
+      return 0;
+  }
 }
 
 class CudaBackend final : public Backend {
@@ -60,10 +83,17 @@ class CudaBackend final : public Backend {
     constexpr double kHertz = 1e3;           // clocks are in kHz
     constexpr double kTransfers = 2;         // a clock: double data rate
     constexpr double kOperations = 2 * 128;  // a clock and multiprocessor: multiply and add
-    return {kTransfers * kHertz * attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) *
-                attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8,
-            kOperations * kHertz * attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE) *
-                attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)};
+    const double clocks = kHertz * attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE) *
+                          attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    const double halves = half_operations(
+        10 * static_cast<int>(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
+        static_cast<int>(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)));
+    return {.bytes_per_second = kTransfers * kHertz *
+                                attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) *
+                                attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8,
+            .operations_per_second = kOperations * clocks,
+            .tf32_per_second = halves / 2 * clocks,
+            .halves_per_second = halves * clocks};
   }
 
   std::optional<std::uint64_t> free_memory(int device) override {
@@ -146,6 +176,19 @@ class CudaBackend final : public Backend {
     const std::shared_ptr<Device>& opened = devices_.at(static_cast<std::size_t>(device));
     return opened == nullptr ? 0 : opened->modules().count();
   }
+
+  void flush_profile(int device) override {
+    const std::shared_ptr<Device> opened = [&] {
+      const std::lock_guard lock(mutex_);
+      return devices_.at(static_cast<std::size_t>(device));
+    }();
+    if (opened == nullptr) return;
+    opened->context().ensure_alive();
+    const ContextScope scope(opened->context());
+    opened->timeline().flush();
+  }
+  void begin_range(const char* name) override { nvtxRangePushA(name); }
+  void end_range() override { nvtxRangePop(); }
 
   void synchronize(int device) override { this->device(device)->synchronize(); }
 

@@ -2,6 +2,7 @@
 #include "backend/cuda/device.h"
 
 #include <cstring>
+#include <utility>
 
 namespace volta::cuda {
 
@@ -11,7 +12,8 @@ Device::Device(const Libraries& libraries, int index)
       modules_(context_),
       matmuls_(context_),
       cudnn_(context_),
-      staging_(context_) {}
+      staging_(context_),
+      timeline_(context_, index) {}
 
 CUdeviceptr Device::allocate(std::size_t bytes) {
   context_.ensure_alive();
@@ -25,13 +27,22 @@ void Device::release(CUdeviceptr memory) {
   context_.check(context_.driver().cuMemFree(memory), "freeing memory");
 }
 
+template <class Enqueue>
+void Device::timed_copy(profiling::Span::Kind kind, std::size_t bytes, const Enqueue& enqueue) {
+  if (timeline_.session() == 0) return enqueue();
+  Mark begin = timeline_.begin(context_.stream());
+  enqueue();
+  timeline_.end(std::move(begin), {.kind = kind, .bytes = bytes}, context_.stream());
+}
+
 void Device::upload(CUdeviceptr destination, const void* source, std::size_t bytes) {
   context_.ensure_alive();
   if (bytes == 0) return;
   const ContextScope scope(context_);
   // Before, should the upload fail halfway; after, should another thread's run come between.
   forget_scalars(destination, bytes);
-  staging_.upload(destination, source, bytes);
+  timed_copy(profiling::Span::Kind::Upload, bytes,
+             [&] { staging_.upload(destination, source, bytes); });
   forget_scalars(destination, bytes);
 }
 
@@ -45,7 +56,8 @@ void Device::download(void* destination, CUdeviceptr source, std::size_t bytes) 
   if (bytes == 0) return;
   const ContextScope scope(context_);
   if (bytes <= kMaxScalarBytes && read_mirror(destination, source, bytes)) return;
-  staging_.download(destination, source, bytes);
+  timed_copy(profiling::Span::Kind::Download, bytes,
+             [&] { staging_.download(destination, source, bytes); });
 }
 
 // Takes a scalar from its mirror, if it has one. Either way the output counts as observed from now
@@ -75,8 +87,11 @@ void Device::copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes
   const ContextScope scope(context_);
   const std::lock_guard lock(submission_);
   scalars_.written(destination, bytes);
-  context_.check(context_.driver().cuMemcpyDtoDAsync(destination, source, bytes, context_.stream()),
-                 "copying on the device");
+  timed_copy(profiling::Span::Kind::Copy, bytes, [&] {
+    context_.check(
+        context_.driver().cuMemcpyDtoDAsync(destination, source, bytes, context_.stream()),
+        "copying on the device");
+  });
 }
 
 void Device::synchronize() {

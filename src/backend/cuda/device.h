@@ -11,6 +11,7 @@
 #include "backend/cuda/modules.h"
 #include "backend/cuda/scalars.h"
 #include "backend/cuda/staging.h"
+#include "backend/cuda/timeline.h"
 
 namespace volta::cuda {
 
@@ -31,6 +32,7 @@ class Device {
   MatmulLibrary& matmuls() { return matmuls_; }
   CudnnLibrary& cudnn() { return cudnn_; }
   Staging& staging() { return staging_; }
+  Timeline& timeline() { return timeline_; }
   ScalarTable& scalars() { return scalars_; }  // under submission()
   CUstream capture_stream() const { return capture_stream_.get(); }
   // Held while a run is enqueued, so that runs follow each other whole.
@@ -38,6 +40,9 @@ class Device {
 
  private:
   void forget_scalars(CUdeviceptr address, std::size_t bytes);
+  // Enqueues a copy, timed where a profiler records.
+  template <class Enqueue>
+  void timed_copy(profiling::Span::Kind kind, std::size_t bytes, const Enqueue& enqueue);
   bool read_mirror(void* destination, CUdeviceptr source, std::size_t bytes);
 
   const Context context_;  // first: the others use it to their end
@@ -46,6 +51,7 @@ class Device {
   MatmulLibrary matmuls_;
   CudnnLibrary cudnn_;
   Staging staging_;
+  Timeline timeline_;
   std::mutex submission_;
   ScalarTable scalars_;
 };

@@ -36,6 +36,8 @@ namespace volta::cuda {
   X(cuEventCreate)                     \
   X(cuEventDestroy)                    \
   X(cuEventRecord)                     \
+  X(cuEventRecordWithFlags)            \
+  X(cuEventQuery)                      \
   X(cuEventSynchronize)                \
   X(cuEventElapsedTime)                \
   X(cuMemGetInfo)                      \

@@ -40,6 +40,7 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
       output_bytes_(steps.output_bytes),
       arena_bytes_(steps.arena_bytes),
       bytes_(bytes_of(steps)),
+      plan_(steps.id),
       steps_(context_, device_->modules(), device_->matmuls(), device_->cudnn(), steps),
       group_runs_(bytes_ <= kSmallBytes ? kSmallGroup : 1),
       finished_{Event(context_), Event(context_)},
@@ -63,12 +64,18 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
     scalars_[i] = std::make_shared<ScalarOutput>();
     device_->modules().own_function(mirror_kernel());  // ready for a capture
   }
+  device_->timeline().add(this);
 }
 
 CudaExecutable::~CudaExecutable() {
+  device_->timeline().remove(this);
   const ContextScope scope(context_, std::nothrow);
   // The group under way has no event yet.
   context_.driver().cuStreamSynchronize(context_.stream());
+  try {
+    tell_replays();
+  } catch (...) {  // a profile without them
+  }
 }
 
 void CudaExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
@@ -195,7 +202,16 @@ void CudaExecutable::run_eagerly() {
   }
   note_writes(nullptr);
   const LaunchPlace here = place(eager_tables_, context_.stream());
-  for (std::size_t step = 0; step < steps_.size(); ++step) steps_.issue(step, buffers, here);
+  Timeline& timeline = device_->timeline();
+  if (timeline.session() == 0) {
+    for (std::size_t step = 0; step < steps_.size(); ++step) steps_.issue(step, buffers, here);
+  } else {
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      Mark begin = timeline.begin(here.stream);
+      steps_.issue(step, buffers, here);
+      timeline.end(std::move(begin), {.plan = plan_, .step = steps_.numbers()[step]}, here.stream);
+    }
+  }
   count(live_counters().launches, steps_.launches());
   count(live_counters().library_calls, steps_.library_calls());
 }
@@ -235,27 +251,35 @@ CudaExecutable::Variant CudaExecutable::record() {
     steps_.fill_tables(buffers, rows);
     upload_tables(variant.tables, rows);
   }
-  std::vector<std::vector<std::size_t>> mirrors_after(steps_.size());
   for (std::size_t i = 0; i < scalars_.size(); ++i) {
     if (scalars_[i] == nullptr || !scalars_[i]->observed || !steps_.last_writer(i)) continue;
     if (scalars_[i]->mirror == nullptr) {
       scalars_[i]->mirror =
           std::make_unique<Mirror>(context_, device_->modules().own_function(mirror_kernel()));
     }
-    mirrors_after[mirror_point(i)].push_back(i);
     variant.mirrored.push_back(i);
   }
+  variant.graph = capture_steps(variant, {});
+  return variant;
+}
+
+Graph CudaExecutable::capture_steps(const Variant& variant, std::span<const Mark> marks) {
+  const std::vector<std::uint64_t> addresses = slotted();
+  const Bound buffers = bound(addresses);
+  std::vector<std::vector<std::size_t>> mirrors_after(steps_.size());
+  for (const std::size_t i : variant.mirrored) mirrors_after[mirror_point(i)].push_back(i);
   const CUstream stream = device_->capture_stream();
   const LaunchPlace here = place(variant.tables, stream);
-  variant.graph = Graph(context_, stream, [&] {
+  return Graph(context_, stream, [&] {
+    if (!marks.empty()) marks.front().record_in_replays(stream);
     for (std::size_t step = 0; step < steps_.size(); ++step) {
       steps_.issue(step, buffers, here);
       for (const std::size_t i : mirrors_after[step]) {
         scalars_[i]->mirror->enqueue(buffers.outputs[i], output_bytes_[i], stream);
       }
+      if (!marks.empty()) marks[step + 1].record_in_replays(stream);
     }
   });
-  return variant;
 }
 
 std::size_t CudaExecutable::mirror_point(std::size_t output) const {
@@ -266,11 +290,51 @@ std::size_t CudaExecutable::mirror_point(std::size_t output) const {
   return donated ? steps_.size() - 1 : *steps_.last_writer(output);
 }
 
-void CudaExecutable::replay(const Variant& variant) {
-  copy_in();
-  variant.graph.launch();
+void CudaExecutable::launch_timed(Variant& variant, std::uint64_t session) {
+  TimedGraph& timed = variant.timed[variant.next_timed++ % variant.timed.size()];
+  tell(timed);
+  if (timed.marks.empty()) {
+    try {
+      std::vector<Mark> marks;
+      while (marks.size() <= steps_.size()) marks.emplace_back(context_);
+      timed.graph = capture_steps(variant, marks);
+      timed.marks = std::move(marks);
+    } catch (const std::exception& error) {
+      if (context_.lost()) throw;
+      log(LogLevel::debug,
+          fmt::format("{}: a replay is not timed: {}", context_.name(), error.what()));
+      return variant.graph.launch();
+    }
+  }
+  timed.graph.launch();
+  timed.session = session;
+}
+
+void CudaExecutable::tell(TimedGraph& timed) {
+  if (timed.session == 0) return;
+  const std::uint64_t session = std::exchange(timed.session, 0);
+  timed.marks.back().wait();
+  device_->timeline().tell_steps(session, plan_, timed.marks, steps_.numbers());
+}
+
+void CudaExecutable::tell_replays() {
+  const std::lock_guard lock(mutex_);
+  for (Variant& variant : variants_) {
+    // The oldest first.
+    for (std::size_t i = 0; i < variant.timed.size(); ++i)
+      tell(variant.timed[(variant.next_timed + i) % variant.timed.size()]);
+  }
+}
+
+void CudaExecutable::replay(Variant& variant) {
+  copy_slots(true);
+  if (const std::uint64_t session = device_->timeline().session(); session != 0) {
+    launch_timed(variant, session);
+  } else {
+    variant.graph.launch();
+  }
   note_writes(&variant);
-  copy_out();
+  copy_slots(false);
   count(live_counters().graph_launches);
   count(live_counters().launches, variant.launches);
   count(live_counters().library_calls, variant.library_calls);
@@ -284,26 +348,32 @@ std::vector<std::uint64_t> CudaExecutable::slotted() const {
   return addresses;
 }
 
-void CudaExecutable::copy_in() const {
+void CudaExecutable::copy_slots(bool in) {
   if (!slots_) return;
-  for (std::size_t i = 0; i < leaf_bytes_.size(); ++i) {
-    if (!table_.is_volatile(i)) continue;
-    context_.check(
-        context_.driver().cuMemcpyDtoDAsync(slots_.address() + table_.slot(i), addresses_[i],
-                                            leaf_bytes_[i], context_.stream()),
-        "copying an input into its slot");
+  const auto copy_all = [&]() -> std::uint64_t {
+    std::uint64_t bytes = 0;
+    const std::size_t first = in ? 0 : leaf_bytes_.size();
+    const std::vector<std::uint64_t>& sizes = in ? leaf_bytes_ : output_bytes_;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (!table_.is_volatile(first + i)) continue;
+      const CUdeviceptr slot = slots_.address() + table_.slot(first + i);
+      const CUdeviceptr outside = addresses_[first + i];
+      context_.check(context_.driver().cuMemcpyDtoDAsync(in ? slot : outside, in ? outside : slot,
+                                                         sizes[i], context_.stream()),
+                     in ? "copying an input into its slot" : "copying an output from its slot");
+      bytes += sizes[i];
+    }
+    return bytes;
+  };
+  Timeline& timeline = device_->timeline();
+  if (timeline.session() == 0) {
+    copy_all();
+    return;
   }
-}
-
-void CudaExecutable::copy_out() const {
-  if (!slots_) return;
-  for (std::size_t i = 0; i < output_bytes_.size(); ++i) {
-    const std::size_t index = output_index(i);
-    if (!table_.is_volatile(index)) continue;
-    context_.check(context_.driver().cuMemcpyDtoDAsync(addresses_[index],
-                                                       slots_.address() + table_.slot(index),
-                                                       output_bytes_[i], context_.stream()),
-                   "copying an output from its slot");
+  Mark begin = timeline.begin(context_.stream());
+  if (const std::uint64_t bytes = copy_all(); bytes > 0) {
+    timeline.end(std::move(begin), {.kind = profiling::Span::Kind::Copy, .bytes = bytes},
+                 context_.stream());
   }
 }
 

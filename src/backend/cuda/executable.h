@@ -29,14 +29,25 @@ class CudaExecutable final : public Executable {
   void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
            std::span<const std::uint64_t> args) override;
   std::optional<kernel::ErrorRecord> take_error() override;
+  // Tells the profiler when the steps of replays ran that it was not told of; waits for them.
+  void tell_replays();
 
  private:
+  // The same graph with marks before, between and after its steps.
+  struct TimedGraph {
+    Graph graph;
+    std::vector<Mark> marks;
+    std::uint64_t session = 0;  // of the replay that was not told yet; 0: none
+  };
   // A captured form of the plan.
   struct Variant {
     DeviceMemory tables;
     Graph graph;
     std::vector<std::size_t> mirrored;  // outputs
     std::uint64_t launches = 0, library_calls = 0;
+    // A replay may be told when the next but one has begun: made while a profiler records.
+    std::array<TimedGraph, 3> timed;
+    std::size_t next_timed = 0;
   };
 
   void set_addresses(std::span<const Address> leaves, std::span<const Address> outputs,
@@ -59,13 +70,17 @@ class CudaExecutable final : public Executable {
   // False when the plan cannot be replayed after all.
   bool capture(std::size_t index);
   Variant record();
-  void replay(const Variant& variant);
+  // What the variant launches, captured; with `marks` one before and one after each step.
+  Graph capture_steps(const Variant& variant, std::span<const Mark> marks);
+  void replay(Variant& variant);
+  void launch_timed(Variant& variant, std::uint64_t session);
+  void tell(TimedGraph& timed);
   // The step after which an output has its value, given this run's addresses.
   std::size_t mirror_point(std::size_t output) const;
   // The addresses with fixed slots in place of volatile ones.
   std::vector<std::uint64_t> slotted() const;
-  void copy_in() const;
-  void copy_out() const;
+  // Inputs into their slots, or outputs out of theirs.
+  void copy_slots(bool in);
   // Tells the device's table which memory this run writes. `variant` is null for an eager run.
   void note_writes(const Variant* variant);
   void upload_tables(const DeviceMemory& tables, const std::vector<std::uint64_t>& rows) const;
@@ -75,6 +90,7 @@ class CudaExecutable final : public Executable {
   const std::vector<std::uint64_t> leaf_bytes_, output_bytes_;
   const std::uint64_t arena_bytes_;
   const std::uint64_t bytes_;  // all of these
+  const std::uint32_t plan_;   // its number
   PreparedSteps steps_;
 
   std::mutex mutex_;

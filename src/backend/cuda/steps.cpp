@@ -63,6 +63,7 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
   const auto writes = [&](const plan::BufferRef& buffer) {
     if (buffer.kind == plan::BufferRef::Kind::Output) last_writers_[buffer.index] = steps_.size();
   };
+  std::uint32_t number = 0;
   for (const plan::Step& step : steps.steps) {
     if (const auto* kernel_step = std::get_if<plan::KernelStep>(&step)) {
       const kernel::Program& program = *kernel_step->program;
@@ -103,6 +104,7 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
         sources.push_back(std::move(part.source));
       }
     }
+    numbers_.resize(steps_.size(), number++);
   }
   const std::vector<Modules::Loaded> loaded = modules_.load(sources);
   auto module = loaded.begin();

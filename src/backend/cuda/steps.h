@@ -57,6 +57,8 @@ class PreparedSteps {
   void fill_tables(const Bound& bound, std::vector<std::uint64_t>& words) const;
 
   std::size_t size() const { return steps_.size(); }
+  // The step of the plan that each is for: a sort is several.
+  std::span<const std::uint32_t> numbers() const { return numbers_; }
   void issue(std::size_t step, const Bound& bound, const LaunchPlace& place) const;
 
   // What issuing every step amounts to.
@@ -112,6 +114,7 @@ class PreparedSteps {
   MatmulLibrary& matmuls_;
   CudnnLibrary& cudnn_;
   std::vector<std::variant<Launch, ProductStep, ConvCall, AttentionCallStep>> steps_;
+  std::vector<std::uint32_t> numbers_;
   std::vector<std::optional<std::size_t>> last_writers_;
   std::size_t table_words_ = 0;
   bool checks_indices_ = false;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend/opencl/gemm_parameters.h"
+#include "core/registry.h"
 #include "volta/error.h"
 
 namespace volta::opencl {
@@ -33,7 +34,8 @@ bool finished(cl_event event) {
 
 }  // namespace
 
-DeviceContext::DeviceContext(const DeviceInfo& info) : info_(info) {
+DeviceContext::DeviceContext(const DeviceInfo& info, int index)
+    : info_(info), timeline_(DeviceAccess::make(DeviceType::opencl, index)) {
   const cl_context_properties properties[] = {
       CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(info_.platform), 0};
   cl_int status = CL_SUCCESS;
@@ -48,6 +50,20 @@ DeviceContext::DeviceContext(const DeviceInfo& info) : info_(info) {
 DeviceContext::~DeviceContext() {
   // Copies may still read the host blocks.
   clFinish(queue_.get());
+  if (timed_queue_) clFinish(timed_queue_.get());
+}
+
+void DeviceContext::change_queue() {
+  const std::uint64_t session = profiling::session();
+  const std::lock_guard lock(queue_mutex_);
+  check(clFinish(queue()), "clFinish");
+  if (session != 0 && !timed_queue_) {
+    cl_int status = CL_SUCCESS;
+    timed_queue_ = QueueHandle(
+        clCreateCommandQueue(context_.get(), info_.id, CL_QUEUE_PROFILING_ENABLE, &status));
+    check(status, "clCreateCommandQueue");
+  }
+  timeline_.set_session(session);
 }
 
 BufferHandle DeviceContext::try_allocate(std::size_t bytes) {
@@ -56,7 +72,8 @@ BufferHandle DeviceContext::try_allocate(std::size_t bytes) {
   if (status == CL_SUCCESS) {
     // Some drivers allocate when a buffer is first used: use it, so that exhaustion shows here.
     const cl_uchar zero = 0;
-    status = clEnqueueFillBuffer(queue_.get(), buffer.get(), &zero, 1, 0, 1, 0, nullptr, nullptr);
+    const std::lock_guard lock(queue_mutex_);
+    status = clEnqueueFillBuffer(queue(), buffer.get(), &zero, 1, 0, 1, 0, nullptr, nullptr);
   }
   if (out_of_memory(status)) return {};
   check(status, "clCreateBuffer");
@@ -94,7 +111,7 @@ void DeviceContext::write(cl_mem destination, std::size_t offset, const void* so
   if (bytes == 0) return;
   if (bytes > kBlockLimit) {
     check(clEnqueueWriteBuffer(queue(), destination, CL_TRUE, offset, bytes, source, 0, nullptr,
-                               nullptr),
+                               timeline_.next_event()),
           "clEnqueueWriteBuffer");
     return;
   }
@@ -106,6 +123,10 @@ void DeviceContext::write(cl_mem destination, std::size_t offset, const void* so
                              nullptr, &event),
         "clEnqueueWriteBuffer");
   block.event = EventHandle(event);
+  if (cl_event* timed = timeline_.next_event()) {
+    check(clRetainEvent(event), "clRetainEvent");
+    *timed = event;
+  }
   in_flight_bytes_ += bytes;
   in_flight_.push_back(std::move(block));
 }

@@ -12,18 +12,27 @@
 #include "backend/opencl/compiler.h"
 #include "backend/opencl/device_info.h"
 #include "backend/opencl/handles.h"
+#include "backend/opencl/timeline.h"
 
 namespace volta::opencl {
 
 class DeviceContext {
  public:
-  explicit DeviceContext(const DeviceInfo& info);
+  DeviceContext(const DeviceInfo& info, int index);
   ~DeviceContext();
   DeviceContext(const DeviceContext&) = delete;
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   const DeviceInfo& info() const { return info_; }
-  cl_command_queue queue() const { return queue_.get(); }
+  cl_command_queue queue() const {
+    return (timeline_.is_recording() ? timed_queue_ : queue_).get();
+  }
+  // Before work is enqueued: goes over to the queue that takes times where a profiler records, and
+  // back where none does.
+  void follow_profiler() {
+    if (profiling::session() != timeline_.session()) change_queue();
+  }
+  Timeline& timeline() { return timeline_; }
   Compiler& compiler() { return *compiler_; }
 
   // A buffer the device really has; empty when it has no more memory.
@@ -50,10 +59,13 @@ class DeviceContext {
     EventHandle event;
   };
   HostBlock take_block(std::size_t bytes);
+  void change_queue();
 
   const DeviceInfo info_;
   ContextHandle context_;
-  QueueHandle queue_;
+  QueueHandle queue_, timed_queue_;
+  std::mutex queue_mutex_;  // while a queue is used outside the device's lock, or changes
+  Timeline timeline_;
   std::optional<Compiler> compiler_;
   BufferHandle scratch_;
   std::size_t scratch_bytes_ = 0;

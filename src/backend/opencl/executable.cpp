@@ -21,7 +21,7 @@ namespace volta::opencl {
 
 OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
                                    const plan::PlanSteps& steps)
-    : device_(std::move(device)) {
+    : device_(std::move(device)), plan_(steps.id) {
   if (steps.arg_words > 0) {
     args_ =
         device_->allocate(steps.arg_words * sizeof(std::uint64_t), "the argument block of a plan");
@@ -64,6 +64,7 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
     } else {
       std::visit([this](const auto& kind) { add(kind); }, next.step);
     }
+    numbers_.resize(launches_.size(), static_cast<std::uint32_t>(&next - prepared.data()));
   }
 }
 
@@ -98,6 +99,8 @@ void OpenClExecutable::add(const plan::AttentionStep& step) {
 
 void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
                            Address arena, std::span<const std::uint64_t> args) {
+  device_->follow_profiler();
+  device_->timeline().set_span({.kind = profiling::Span::Kind::Upload});  // tables, arguments
   const std::uint64_t releases = device_->releases();
   const RunBuffers buffers{leaves, outputs, arena, releases != releases_};
   for (const auto& launch : launches_) launch->bind(buffers);
@@ -108,7 +111,10 @@ void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Addr
     written_args_.assign(args.begin(), args.end());
   }
   error_used_ = static_cast<bool>(error_);
-  for (const auto& launch : launches_) launch->enqueue();
+  for (std::size_t i = 0; i < launches_.size(); ++i) {
+    device_->timeline().set_span({.plan = plan_, .step = numbers_[i]});
+    launches_[i]->enqueue();
+  }
   check(clFlush(device_->queue()), "clFlush");
 }
 

@@ -31,10 +31,12 @@ class OpenClExecutable final : public Executable {
   void write_error(const kernel::ErrorRecord& record);
 
   std::shared_ptr<DeviceContext> device_;
+  const std::uint32_t plan_;  // its number
   BufferHandle args_, error_;
   bool error_used_ = false;  // since it was read last
   std::vector<std::uint64_t> written_args_;
   std::vector<std::unique_ptr<Launch>> launches_;
+  std::vector<std::uint32_t> numbers_;  // the step of each
   std::uint64_t releases_ = 0;
 };
 

@@ -72,7 +72,7 @@ void GemmKernelsLaunch::enqueue() {
       if (!stage.buffers[slot])
         bind_buffer(stage.kernel.get(), slot, {device_.scratch(), 0}, true, stage.bound[slot]);
     }
-    enqueue_blocks(device_.queue(), stage.kernel.get(), stage.blocks, stage.threads);
+    enqueue_blocks(device_, stage.kernel.get(), stage.blocks, stage.threads);
   }
 }
 

@@ -151,7 +151,7 @@ void HorizontalLaunch::update(Part& part, Content content, bool rebind) {
 void HorizontalLaunch::enqueue() {
   for (KernelLaunch* launch : alone_) launch->enqueue();
   for (std::size_t i = 0; i < used_parts_; ++i) {
-    enqueue_blocks(device_.queue(), parts_[i].kernel.get(), parts_[i].content.blocks, threads_);
+    enqueue_blocks(device_, parts_[i].kernel.get(), parts_[i].content.blocks, threads_);
   }
 }
 

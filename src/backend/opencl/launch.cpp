@@ -43,10 +43,11 @@ Address RunBuffers::at(const plan::BufferRef& ref) const {
   return {arena.base, arena.offset + ref.offset};
 }
 
-void enqueue_blocks(cl_command_queue queue, cl_kernel kernel, std::size_t blocks,
+void enqueue_blocks(DeviceContext& device, cl_kernel kernel, std::size_t blocks,
                     std::size_t threads) {
   const std::size_t global = blocks * threads;
-  check(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &threads, 0, nullptr, nullptr),
+  check(clEnqueueNDRangeKernel(device.queue(), kernel, 1, nullptr, &global, &threads, 0, nullptr,
+                               device.timeline().next_event()),
         "clEnqueueNDRangeKernel");
   count(live_counters().launches);
 }
@@ -85,6 +86,6 @@ void KernelLaunch::bind(const RunBuffers& buffers) {
     bind_buffer(kernel_.get(), slot, buffers.at(refs_[slot]), buffers.rebind, bound_[slot]);
 }
 
-void KernelLaunch::enqueue() { enqueue_blocks(device_.queue(), kernel_.get(), blocks_, threads_); }
+void KernelLaunch::enqueue() { enqueue_blocks(device_, kernel_.get(), blocks_, threads_); }
 
 }  // namespace volta::opencl

@@ -53,7 +53,7 @@ void bind_buffer(cl_kernel kernel, std::size_t slot, Address address, bool rebin
                  std::optional<Address>& bound);
 
 // Enqueues and counts a one-dimensional launch.
-void enqueue_blocks(cl_command_queue queue, cl_kernel kernel, std::size_t blocks,
+void enqueue_blocks(DeviceContext& device, cl_kernel kernel, std::size_t blocks,
                     std::size_t threads);
 
 // A kernel program with one binding, or a kernel of the sort.

@@ -40,31 +40,31 @@ Operand operand(Address address, std::int64_t offset, DType dtype) {
 
 template <class T>
 void multiply(cl_command_queue queue, const plan::MatmulStep& s, Operand a, Operand b, Operand c,
-              cl_mem scratch) {
+              cl_mem scratch, cl_event* event) {
   const auto size = [](std::int64_t value) { return static_cast<std::size_t>(value); };
   constexpr auto kLayout = clblast::Layout::kRowMajor;
   if (s.batch == 1) {
     check_blas(clblast::Gemm<T>(kLayout, transpose(s.transpose_a), transpose(s.transpose_b),
                                 size(s.m), size(s.n), size(s.k), T{1}, a.memory, a.offset,
                                 size(s.lda), b.memory, b.offset, size(s.ldb), T{0}, c.memory,
-                                c.offset, size(s.ldc), &queue, nullptr, scratch),
+                                c.offset, size(s.ldc), &queue, event, scratch),
                s);
   } else {
     check_blas(clblast::GemmStridedBatched<T>(
                    kLayout, transpose(s.transpose_a), transpose(s.transpose_b), size(s.m),
                    size(s.n), size(s.k), T{1}, a.memory, a.offset, size(s.lda), size(s.stride_a),
                    b.memory, b.offset, size(s.ldb), size(s.stride_b), T{0}, c.memory, c.offset,
-                   size(s.ldc), size(s.stride_c), size(s.batch), &queue, nullptr),
+                   size(s.ldc), size(s.stride_c), size(s.batch), &queue, event),
                s);
   }
 }
 
 void multiply(cl_command_queue queue, const plan::MatmulStep& step, Operand a, Operand b, Operand c,
-              cl_mem scratch) {
+              cl_mem scratch, cl_event* event) {
   if (step.dtype == DType::f64) {
-    multiply<double>(queue, step, a, b, c, scratch);
+    multiply<double>(queue, step, a, b, c, scratch, event);
   } else {
-    multiply<float>(queue, step, a, b, c, scratch);
+    multiply<float>(queue, step, a, b, c, scratch, event);
   }
 }
 
@@ -111,7 +111,8 @@ MatmulLaunch::MatmulLaunch(DeviceContext& device, const plan::MatmulStep& step)
   cl_mem memory = buffer.get();
   const std::array<double, 6> zeros{};
   device_.write(memory, 0, zeros.data(), sizeof(zeros));
-  multiply(device_.queue(), smallest_like(step), {memory, 0}, {memory, 2}, {memory, 4}, nullptr);
+  multiply(device_.queue(), smallest_like(step), {memory, 0}, {memory, 2}, {memory, 4}, nullptr,
+           nullptr);
 }
 
 void MatmulLaunch::bind(const RunBuffers& buffers) {
@@ -132,8 +133,8 @@ void MatmulLaunch::bind(const RunBuffers& buffers) {
 
 void MatmulLaunch::enqueue() {
   multiply(device_.queue(), step_, operand(a_, step_.offset_a, step_.dtype),
-           operand(b_, step_.offset_b, step_.dtype), operand(c_, 0, step_.dtype),
-           device_.scratch());
+           operand(b_, step_.offset_b, step_.dtype), operand(c_, 0, step_.dtype), device_.scratch(),
+           device_.timeline().next_event());  // of the last of its kernels
   count(live_counters().library_calls);
 }
 

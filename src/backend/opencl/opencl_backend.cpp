@@ -56,13 +56,15 @@ class OpenClBackend final : public Backend {
   }
 
   void upload(int device, Address destination, const void* source, std::size_t bytes) override {
-    open(device)->write(memory_of(destination), destination.offset, source, bytes);
+    timed(device, profiling::Span::Kind::Upload, bytes)
+        ->write(memory_of(destination), destination.offset, source, bytes);
   }
 
   void download(int device, void* destination, Address source, std::size_t bytes) override {
     if (bytes == 0) return;
-    check(clEnqueueReadBuffer(open(device)->queue(), memory_of(source), CL_TRUE, source.offset,
-                              bytes, destination, 0, nullptr, nullptr),
+    const auto opened = timed(device, profiling::Span::Kind::Download, bytes);
+    check(clEnqueueReadBuffer(opened->queue(), memory_of(source), CL_TRUE, source.offset, bytes,
+                              destination, 0, nullptr, opened->timeline().next_event()),
           "clEnqueueReadBuffer");
   }
 
@@ -80,13 +82,28 @@ class OpenClBackend final : public Backend {
 
   void synchronize(int device) override { check(clFinish(open(device)->queue()), "clFinish"); }
 
+  void flush_profile(int device) override {
+    const auto opened = [&] {
+      const std::lock_guard lock(mutex_);
+      return opened_.at(static_cast<std::size_t>(device));
+    }();
+    if (opened) opened->timeline().tell(true);
+  }
+
  private:
   const DeviceInfo& info(int device) const { return devices_.at(static_cast<std::size_t>(device)); }
 
   std::shared_ptr<DeviceContext> open(int device) {
     const std::lock_guard lock(mutex_);
     auto& opened = opened_.at(static_cast<std::size_t>(device));
-    if (!opened) opened = std::make_shared<DeviceContext>(info(device));
+    if (!opened) opened = std::make_shared<DeviceContext>(info(device), device);
+    return opened;
+  }
+  // The device, ready for a copy.
+  std::shared_ptr<DeviceContext> timed(int device, profiling::Span::Kind kind, std::size_t bytes) {
+    auto opened = open(device);
+    opened->follow_profiler();
+    opened->timeline().set_span({.kind = kind, .bytes = bytes});
     return opened;
   }
 
@@ -97,10 +114,10 @@ class OpenClBackend final : public Backend {
 
 void OpenClBackend::copy(int device, Address destination, Address source, std::size_t bytes) {
   if (bytes == 0 || destination == source) return;
-  const auto opened = open(device);
+  const auto opened = timed(device, profiling::Span::Kind::Copy, bytes);
   const auto enqueue = [&](cl_mem from, std::size_t from_offset, cl_mem to, std::size_t to_offset) {
     check(clEnqueueCopyBuffer(opened->queue(), from, to, from_offset, to_offset, bytes, 0, nullptr,
-                              nullptr),
+                              opened->timeline().next_event()),
           "clEnqueueCopyBuffer");
   };
   const bool overlaps = destination.base == source.base &&
