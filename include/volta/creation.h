@@ -24,17 +24,17 @@ VOLTA_API Tensor tensor(std::initializer_list<double> values, const Shape& shape
 
 namespace detail {
 VOLTA_API Tensor from_values(const char* op, const void* values, std::size_t count, DType dtype,
-                             const Shape& shape, const TensorOptions& options);
+                             const Shape& shape, const TensorOptions& options, Place place);
 }  // namespace detail
 
 // A copy of the values; the dtype is T's unless options say otherwise.
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape,
-                   const TensorOptions& options = {}, Place = Place::here()) {
+                   const TensorOptions& options = {}, Place place = Place::here()) {
   static_assert(!std::is_same_v<T, bool>,
                 "use std::vector<std::uint8_t> with {.dtype = DType::boolean}");
   return detail::from_values("from_vector", values.data(), values.size(), dtype_of<T>::value, shape,
-                             options);
+                             options, place);
 }
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const TensorOptions& options = {},

@@ -121,12 +121,13 @@ class VOLTA_API Tensor {
   Tensor contiguous() const { return *this; }
 
   // ---- Looking at values: computes everything this thread still holds on the device.
-  double item() const;  // of a one-element tensor
+  double item(Place place = Place::here()) const;  // of a one-element tensor
+  // Throws if T cannot hold the value exactly (floats may round to float).
   template <class T>
-  T item() const;  // throws if T cannot hold the value exactly (floats may round to float)
-  template <class T>
-  std::vector<T> to_vector() const;  // T must hold every value of the dtype
-  const Tensor& eval() const;        // computes without copying to the host
+  T item(Place place = Place::here()) const;
+  template <class T>  // T must hold every value of the dtype
+  std::vector<T> to_vector(Place place = Place::here()) const;
+  const Tensor& eval() const;  // computes without copying to the host
   // The values of a CPU tensor where they are, row by row, without a copy: valid, and unchanged,
   // while this tensor lives and is not changed in place. T is the dtype's type exactly, or
   // std::byte: the bytes of any dtype. Only to be read: other tensors may have their values there.
@@ -361,8 +362,8 @@ class VOLTA_API Tensor {
   explicit Tensor(graph::Variable* variable) noexcept : variable_(variable) {}
   static void drop(graph::Variable* variable) noexcept;
   HookHandle add_hook(std::function<Tensor(const Tensor&)> hook) const;
-  void item_into(DType dtype, void* value) const;
-  void values_into(DType dtype, void* values) const;
+  void item_into(DType dtype, void* value, Place place) const;
+  void values_into(DType dtype, void* values, Place place) const;
   void require_host_memory(std::size_t element_bytes) const;
   const void* values_of(std::optional<DType> dtype) const;
 
@@ -409,21 +410,21 @@ VOLTA_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 VOLTA_API void assign(Tensor& variable, const Tensor& value);
 
 template <class T>
-T Tensor::item() const {
+T Tensor::item(Place place) const {
   T value;
-  item_into(dtype_of<T>::value, &value);
+  item_into(dtype_of<T>::value, &value, place);
   return value;
 }
 
 template <class T>
-std::vector<T> Tensor::to_vector() const {
+std::vector<T> Tensor::to_vector(Place place) const {
   if constexpr (std::is_same_v<T, bool>) {
-    const std::vector<std::uint8_t> bytes = to_vector<std::uint8_t>();
+    const std::vector<std::uint8_t> bytes = to_vector<std::uint8_t>(place);
     return std::vector<bool>(bytes.begin(), bytes.end());
   } else {
     require_host_memory(sizeof(T));
     std::vector<T> values(static_cast<std::size_t>(numel()));
-    values_into(dtype_of<T>::value, values.data());
+    values_into(dtype_of<T>::value, values.data(), place);
     return values;
   }
 }

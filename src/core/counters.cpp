@@ -84,6 +84,7 @@ void set_memory_limit(Device device, std::uint64_t bytes) {
 void empty_cache(Device device) {
   DeviceEntry& entry = device_entry(device);
   const std::lock_guard lock(entry.lock);  // frees device memory: not in the middle of a submission
+  if (entry.trim != nullptr) entry.trim(entry);
   entry.pool.empty_cache();
 }
 

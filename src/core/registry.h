@@ -23,6 +23,7 @@ struct DeviceEntry {
   Pool& pool;
   std::recursive_mutex& lock;  // held while work is submitted, copied or waited for
   void* plans = nullptr;       // the runner's state for the device, under the lock
+  void (*trim)(DeviceEntry&) = nullptr;  // gives back what the runner keeps and does not need now
 };
 
 // The entry of a device, loading its backend on first use; throws DeviceError saying why it is

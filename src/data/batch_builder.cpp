@@ -154,6 +154,7 @@ Batch BatchBuilder::build(const BatchPlace& place) const {
     if (options_.transform) batch = transformed(batch, place);
     for (Tensor* field : {&batch.x, &batch.y}) {
       if (!field->defined()) continue;
+      const TransferReason reason("data loader");
       *field = field->to(options_.device);
       field->eval();
     }

@@ -13,6 +13,7 @@
 #include "graph/observer.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
+#include "graph/transfers.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -163,6 +164,7 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
   log_once(fmt::format("mixed devices at {}:{}", place.file(), place.line()), LogLevel::warning,
            fmt::format("{}: operands on {} and {}: moved to {} ({}:{})", op, to_string(first),
                        to_string(second), to_string(target), place.file(), place.line()));
+  const TransferReason reason("mixed devices", place, op);
   for (Tensor& t : operands) {
     if (t.defined() && t.device() != target) t = t.to(target, place);
   }

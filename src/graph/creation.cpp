@@ -9,12 +9,13 @@
 
 #include <fmt/format.h>
 
-#include "core/counting.h"
 #include "core/profiling.h"
 #include "core/slab.h"
 #include "graph/apply.h"
+#include "graph/holders.h"
 #include "graph/host.h"
 #include "graph/segment.h"
+#include "graph/transfers.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -75,6 +76,7 @@ Tensor finish(Tensor tensor, bool requires_grad) {
 Tensor in_buffer(Buffer* buffer, const Shape& shape, DType dtype) {
   Node* node = new_node(OpId::constant, shape, dtype, buffer->entry);
   node->buffer = buffer;
+  note_holding(buffer, *node);
   node->state.store(NodeState::Computed, std::memory_order_release);
   return TensorAccess::from_node(node);
 }
@@ -87,14 +89,11 @@ Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device)
     try {
       const std::lock_guard guard(entry.lock);
       const profiling::HostSpan span("uploading");
+      const Transfer transfer(Transfer::Direction::ToDevice, device, size);
       entry.backend.upload(entry.index, buffer->address, bytes, size);
     } catch (...) {
       release(buffer);
       throw;
-    }
-    if (device.is_gpu()) {
-      count(live_counters().transfers);
-      count(live_counters().bytes_to_device, size);
     }
   }
   return in_buffer(buffer, shape, dtype);
@@ -210,13 +209,14 @@ Tensor sequence(Scalar start, Scalar stop, Scalar step, const TensorOptions& opt
 namespace detail {
 
 Tensor from_values(const char* op, const void* values, std::size_t count, DType dtype,
-                   const Shape& shape, const TensorOptions& options) {
+                   const Shape& shape, const TensorOptions& options, Place place) {
   if (static_cast<std::int64_t>(count) != shape.numel()) {
     throw ShapeError(fmt::format("{}: {} values do not fill {} ({} elements)", op, count,
                                  to_string(shape), shape.numel()));
   }
   const graph::Making made = graph::making(op, shape, options, dtype);
   const Device device = made.entry.device;
+  const TransferReason reason(op, place);
   if (made.dtype == dtype)
     return graph::finish(graph::upload(values, shape, dtype, device), options.requires_grad);
   std::vector<std::byte> converted(count * size_of(made.dtype));
@@ -231,7 +231,8 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape,
               const TensorOptions& options, Place) {
   TensorOptions made = options;
   made.dtype = options.dtype.value_or(DType::f32);
-  return detail::from_values("tensor", values.begin(), values.size(), DType::f64, shape, made);
+  return detail::from_values("tensor", values.begin(), values.size(), DType::f64, shape, made,
+                             place);
 }
 Tensor tensor(std::initializer_list<double> values, const TensorOptions& options, Place place) {
   return tensor(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);

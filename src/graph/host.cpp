@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
-#include "core/counting.h"
 #include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/index_checks.h"
 #include "graph/segment.h"
+#include "graph/transfers.h"
 #include "platform/memory.h"
 #include "volta/error.h"
 
@@ -207,9 +207,8 @@ std::span<const std::byte> observe(Node* node) {
     if (bytes == 0) {
       entry.backend.synchronize(entry.index);  // nothing to wait for, but an index may be wrong
     } else {
+      const Transfer transfer(Transfer::Direction::ToHost, entry.device, bytes);
       entry.backend.download(entry.index, host->bytes.data(), node->buffer->address, bytes);
-      count(live_counters().transfers);
-      count(live_counters().bytes_to_host, bytes);
     }
     verify_indices(*node);
     node->host = std::move(host);

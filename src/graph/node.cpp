@@ -2,6 +2,7 @@
 #include "graph/node.h"
 
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "backend/pool.h"
@@ -9,8 +10,10 @@
 #include "core/registry.h"
 #include "core/slab.h"
 #include "graph/autocast.h"
+#include "graph/holders.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
+#include "volta/error.h"
 
 namespace volta::graph {
 namespace {
@@ -29,21 +32,40 @@ void tell_memory(const DeviceEntry& entry) noexcept {
   profiling::add_memory(entry.device, stats.in_use, stats.reserved);
 }
 
+// Memory of the pool; where there is none, after what plans keep was given back. Then OutOfMemory
+// tells who holds it.
+Address allocate(DeviceEntry& entry, std::size_t bytes) {
+  const auto from_pool = [&](bool last) -> std::optional<Address> {
+    try {
+      return entry.pool.allocate(bytes);
+    } catch (const OutOfMemory& error) {
+      if (last) throw OutOfMemory(error.what() + holders_table(entry));
+      return std::nullopt;
+    }
+  };
+  const bool can_trim = entry.trim != nullptr;
+  if (const auto address = from_pool(!can_trim)) return *address;
+  entry.trim(entry);
+  return *from_pool(true);
+}
+
 }  // namespace
 
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes) {
-  const Address address = entry.pool.allocate(bytes == 0 ? 1 : bytes);
+  const Address address = allocate(entry, bytes == 0 ? 1 : bytes);
   tell_memory(entry);
   Buffer* buffer = Slab<Buffer>::make();
   buffer->entry = &entry;
   buffer->bytes = bytes;
   buffer->address = address;
+  if (bytes >= kListedBytes) list_buffer(buffer);
   return buffer;
 }
 
 void release(Buffer* buffer) noexcept {
   if (buffer->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (buffer->pool_owned) {
+    if (buffer->bytes >= kListedBytes) unlist_buffer(buffer);
     buffer->entry->pool.release(buffer->address);
     tell_memory(*buffer->entry);
   } else if (buffer->deleter) {

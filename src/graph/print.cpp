@@ -7,6 +7,7 @@
 
 #include "graph/apply.h"
 #include "graph/host.h"
+#include "graph/transfers.h"
 #include "volta/tensor.h"
 
 namespace volta {
@@ -75,6 +76,7 @@ struct Printer {
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   if (!tensor.defined()) return out << "tensor(undefined)";
+  const TransferReason reason("printing", {});
   const auto bytes = graph::observe(graph::node_of(tensor));
   Printer printer{bytes.data(), tensor.dtype(), tensor.shape(), tensor.numel() > kWhole};
   printer.choose_form();

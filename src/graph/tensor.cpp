@@ -17,6 +17,7 @@
 #include "graph/index_checks.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
+#include "graph/transfers.h"
 #include "plan/runner.h"
 #include "platform/memory.h"
 #include "volta/autograd.h"
@@ -104,11 +105,12 @@ Device Tensor::device() const {
   return node_of(*this)->entry->device;
 }
 
-void Tensor::item_into(DType dtype, void* value) const {
+void Tensor::item_into(DType dtype, void* value, Place place) const {
   graph::require_defined("item", *this, "this");
   if (numel() != 1) {
     throw ShapeError(fmt::format("item: expected one element, got {}", to_string(shape())));
   }
+  const TransferReason reason("item", place);
   const auto bytes = graph::observe(node_of(*this));
   graph::convert(bytes.data(), this->dtype(), value, dtype, 1);
   const auto require_same = [&](auto before, auto after) {
@@ -124,15 +126,16 @@ void Tensor::item_into(DType dtype, void* value) const {
   }
 }
 
-double Tensor::item() const { return item<double>(); }
+double Tensor::item(Place place) const { return item<double>(place); }
 
-void Tensor::values_into(DType dtype, void* values) const {
+void Tensor::values_into(DType dtype, void* values, Place place) const {
   graph::require_defined("to_vector", *this, "this");
   const bool bytes_of_bool = this->dtype() == DType::boolean && dtype == DType::u8;
   if (this->dtype() != dtype && !bytes_of_bool && promote(this->dtype(), dtype) != dtype) {
     throw DTypeError(fmt::format("to_vector: {} values do not all fit {}; convert with to()",
                                  name_of(this->dtype()), name_of(dtype)));
   }
+  const TransferReason reason("to_vector", place);
   const auto bytes = graph::observe(node_of(*this));
   graph::convert(bytes.data(), this->dtype(), values, dtype, static_cast<std::size_t>(numel()));
 }
@@ -251,6 +254,7 @@ Tensor Tensor::to(Device device, Place place) const {
   graph::require_defined("to", *this, "this");
   if (device == this->device()) return *this;
   graph::require_supported("to", dtype(), device);
+  const TransferReason reason("to", place);
   return graph::copy_to_device(*this, device, place);
 }
 

@@ -5,13 +5,13 @@
 #include <memory>
 #include <mutex>
 
-#include "core/counting.h"
 #include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/apply.h"
 #include "graph/creation.h"
 #include "graph/node.h"
 #include "graph/segment.h"
+#include "graph/transfers.h"
 
 namespace volta::graph {
 namespace {
@@ -48,14 +48,13 @@ std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays
     tensors.push_back(in_buffer(buffer, array.shape, array.dtype));
   }
 
+  const TransferReason reason(op, {});
   const std::lock_guard guard(entry.lock);
   const auto transfer = [&](Address to, const void* from, std::size_t bytes) {
     if (bytes == 0) return;
     const profiling::HostSpan span("uploading");
+    const Transfer counted(Transfer::Direction::ToDevice, device, bytes);
     entry.backend.upload(entry.index, to, from, bytes);
-    if (!device.is_gpu()) return;
-    count(live_counters().transfers);
-    count(live_counters().bytes_to_device, bytes);
   };
   Scratch scratch;
   for (std::size_t first = 0; first < arrays.size();) {

@@ -98,6 +98,7 @@ void write_file(const std::string& path, std::span<const Saved> tensors,
   io::SafetensorsWriter file("save", path, infos, metadata);
   for (const std::size_t position : file.order()) {
     // Kept on the host for the moment of writing only.
+    const TransferReason reason("save");
     const Tensor host = tensors[position].tensor.to(Device::cpu());
     file.write(host.span<std::byte>());
   }

@@ -221,10 +221,11 @@ void convert_all(const Leaves& leaves, Convert&& convert) {
 
 }  // namespace
 
-void Module::to(Device device) {
+void Module::to(Device device, Place place) {
+  const TransferReason reason("Module::to", place);
   auto leaves = State::unique(state_->all_leaves());
   std::erase_if(leaves, [&](const auto& leaf) { return leaf.tensor->device() == device; });
-  convert_all(leaves, [&](const Tensor& value) { return value.to(device); });
+  convert_all(leaves, [&](const Tensor& value) { return value.to(device, place); });
 }
 
 void Module::to(DType dtype) {

@@ -12,11 +12,13 @@
 #include "core/counting.h"
 #include "core/profiling.h"
 #include "core/registry.h"
+#include "graph/holders.h"
 #include "graph/index_checks.h"
 #include "plan/explain.h"
 #include "plan/index_results.h"
 #include "plan/plan.h"
 #include "plan/structure.h"
+#include "volta/error.h"
 
 namespace volta::plan {
 
@@ -57,6 +59,7 @@ struct DeviceState {
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
   GroupingCache groupings;
   Buffer* arena = nullptr;
+  bool running = false;  // a plan is being given its memory
   std::vector<std::unique_ptr<Batch>> spare;
   std::vector<Segment*> aside, free_aside;  // with batches whose sweep failed, and for the next
   // Reused between runs: a steady-state step allocates nothing.
@@ -66,9 +69,20 @@ struct DeviceState {
   std::vector<bool> donatable;
 };
 
+// The arena is as large as the largest plan so far wanted it; who needs memory more may have it.
+void trim(DeviceEntry& entry) {
+  const std::lock_guard guard(entry.lock);
+  auto& state = *static_cast<DeviceState*>(entry.plans);
+  if (state.arena != nullptr && !state.running)
+    graph::release(std::exchange(state.arena, nullptr));
+}
+
 // The entry is locked, and lives as long as the process.
 DeviceState& state_of(DeviceEntry& entry) {
-  if (entry.plans == nullptr) entry.plans = new DeviceState(entry);
+  if (entry.plans == nullptr) {
+    entry.plans = new DeviceState(entry);
+    entry.trim = &trim;
+  }
   return *static_cast<DeviceState*>(entry.plans);
 }
 
@@ -102,6 +116,7 @@ void ensure_arena(DeviceState& state, std::uint64_t bytes) {
   // The old one first: both at once would be the peak.
   if (state.arena != nullptr) graph::release(std::exchange(state.arena, nullptr));
   state.arena = graph::allocate_buffer(state.entry, bytes);
+  graph::note_holding(state.arena, "temporaries of a plan");
 }
 
 // Memory of an output. Small ones are kept by the plan, two each (a state that moves between two
@@ -164,10 +179,17 @@ void tell_plan(const DeviceEntry& entry, const Plan& plan) {
   profiling::add_plan(steps.id, std::move(infos));
 }
 
+struct Running {
+  explicit Running(DeviceState& the_state) : state(the_state) { state.running = true; }
+  ~Running() { state.running = false; }
+  DeviceState& state;
+};
+
 // Memory first, then the launches: if memory runs out nothing has happened. `alone`: other nodes of
 // the batch stay pending, and need the recipes of those computed now.
-void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
+void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
   ensure_arena(state, plan.steps.arena_bytes);
+  const Running running(state);
   state.leaves.clear();
   for (const graph::Leaf& leaf : batch.leaves) state.leaves.push_back(leaf.node->buffer->address);
   state.outputs.clear();
@@ -218,6 +240,7 @@ void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
     if (result.kind == Result::Kind::Output) {
       node->buffer = state.buffers[result.number];
       node->buffer->refs.fetch_add(1, std::memory_order_relaxed);
+      graph::note_holding(node->buffer, *node);
     } else {
       node->buffer = *shared++;
     }
@@ -230,6 +253,18 @@ void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
   for (Buffer* buffer : state.buffers) graph::release(buffer);
   count(live_counters().submits);
   ++state.runs;
+}
+
+// Where memory runs out although the arena is larger than this plan wants it, the arena is made anew.
+void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
+  if (state.arena != nullptr && state.arena->bytes > plan.steps.arena_bytes) {
+    try {
+      return execute_once(state, plan, batch, alone);
+    } catch (const OutOfMemory&) {
+      graph::release(std::exchange(state.arena, nullptr));
+    }
+  }
+  execute_once(state, plan, batch, alone);
 }
 
 void mark_failed(Node& node, const std::exception_ptr& error) {

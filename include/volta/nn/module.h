@@ -126,7 +126,7 @@ class VOLTA_API Module {
   bool is_training() const;
 
   // Moves or converts in place, gradients included: other handles, such as an optimizer's, follow.
-  void to(Device device);
+  void to(Device device, Place place = Place::here());
   void to(DType dtype);  // floating parameters and buffers only
   void to(Device device, DType dtype);
   // Where everything is; throws DeviceError naming the strays. The CPU if there is nothing.

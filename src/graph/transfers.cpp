@@ -1,0 +1,151 @@
+// The table of transfers.
+#include "graph/transfers.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <ostream>
+#include <string_view>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "core/counting.h"
+#include "graph/recording_state.h"
+
+namespace volta {
+namespace {
+
+thread_local const TransferReason* current_reason = nullptr;
+
+// Direction, device, reason, operation, file, line.
+using Key = std::tuple<bool, DeviceType, int, std::string_view, std::string_view, std::string_view,
+                       std::uint32_t>;
+struct Sum {
+  std::uint64_t count = 0, bytes = 0;
+  profiling::Time time = 0;
+};
+struct Table {
+  std::mutex mutex;
+  std::map<Key, std::pair<Device, Sum>> sums;
+};
+Table& table() {
+  static auto* const table = new Table;  // usable until the process ends
+  return *table;
+}
+
+std::string_view file_name(std::string_view path) {
+  return path.substr(path.find_last_of("/\\") + 1);
+}
+
+std::string amount(std::uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit < 4) value /= 1024, ++unit;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+}  // namespace
+
+TransferReason::TransferReason(const char* reason, Place place, const char* op)
+    : reason_(reason),
+      op_(op),
+      place_(graph::told_place(place)),
+      outermost_(current_reason == nullptr) {
+  if (outermost_) current_reason = this;
+}
+
+TransferReason::~TransferReason() {
+  if (outermost_) current_reason = nullptr;
+}
+
+Transfer::Transfer(Direction direction, Device device, std::uint64_t bytes)
+    : direction_(direction),
+      device_(device),
+      bytes_(bytes),
+      exceptions_(std::uncaught_exceptions()),
+      begin_(profiling::now()) {}
+
+Transfer::~Transfer() {
+  if (!device_.is_gpu() || bytes_ == 0 || std::uncaught_exceptions() > exceptions_) return;
+  const profiling::Time time = profiling::now() - begin_;
+  const bool to_device = direction_ == Direction::ToDevice;
+  count(live_counters().transfers);
+  count(to_device ? live_counters().bytes_to_device : live_counters().bytes_to_host, bytes_);
+  Key key{to_device, device_.type(), device_.index(), "other", "", "", 0};
+  if (const TransferReason* why = current_reason; why != nullptr) {
+    std::get<3>(key) = why->reason_;
+    std::get<4>(key) = why->op_;
+    if (!graph::is_own(why->place_)) {  // a line of the library says nothing to users
+      std::get<5>(key) = why->place_.file();
+      std::get<6>(key) = why->place_.line();
+    }
+  }
+  try {
+    const std::lock_guard guard(table().mutex);
+    Sum& sum = table().sums.try_emplace(key, device_, Sum{}).first->second.second;
+    ++sum.count;
+    sum.bytes += bytes_;
+    sum.time += time;
+  } catch (...) {  // a report without it
+  }
+}
+
+std::uint64_t TransferReport::bytes_to_device() const {
+  std::uint64_t bytes = 0;
+  for (const TransferRow& row : rows) bytes += row.to_device ? row.bytes : 0;
+  return bytes;
+}
+
+std::uint64_t TransferReport::bytes_to_host() const {
+  std::uint64_t bytes = 0;
+  for (const TransferRow& row : rows) bytes += row.to_device ? 0 : row.bytes;
+  return bytes;
+}
+
+TransferReport transfer_report() {
+  TransferReport report;
+  {
+    const std::lock_guard guard(table().mutex);
+    for (const auto& [key, entry] : table().sums) {
+      const auto& [to_device, type, index, reason, op, file, line] = key;
+      const auto& [device, sum] = entry;
+      report.rows.push_back(
+          {.device = device,
+           .to_device = to_device,
+           .reason = op.empty() ? std::string(reason) : fmt::format("{} in {}", reason, op),
+           .place = file.empty() ? "" : fmt::format("{}:{}", file_name(file), line),
+           .count = sum.count,
+           .bytes = sum.bytes,
+           .seconds = 1e-9 * static_cast<double>(sum.time)});
+    }
+  }
+  std::stable_sort(report.rows.begin(), report.rows.end(),
+                   [](const TransferRow& a, const TransferRow& b) { return a.bytes > b.bytes; });
+  return report;
+}
+
+void reset_transfers() {
+  const std::lock_guard guard(table().mutex);
+  table().sums.clear();
+}
+
+std::ostream& operator<<(std::ostream& out, const TransferReport& report) {
+  if (report.rows.empty()) return out << "nothing was moved between the host and a device\n";
+  out << fmt::format("{} to devices, {} to the host\n", amount(report.bytes_to_device()),
+                     amount(report.bytes_to_host()));
+  std::size_t widest = 0;
+  for (const TransferRow& row : report.rows) widest = std::max(widest, row.reason.size());
+  for (const TransferRow& row : report.rows) {
+    const std::string device = to_string(row.device);
+    out << fmt::format("  {:>10} {:>8}x {:>10.3f} ms  {:<18}  {:<{}}  {}\n", amount(row.bytes),
+                       row.count, 1e3 * row.seconds,
+                       row.to_device ? "host to " + device : device + " to host", row.reason,
+                       widest, row.place);
+  }
+  return out;
+}
+
+}  // namespace volta
