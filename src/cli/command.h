@@ -80,6 +80,7 @@ void add_explain(CLI::App& app, Context& context);
 void add_generate(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);
 void add_inspect(CLI::App& app, Context& context);
+void add_profile(CLI::App& app, Context& context);
 void add_train(CLI::App& app, Context& context);
 
 }  // namespace volta::cli

@@ -136,6 +136,7 @@ int run(int argc, char** argv) {
   add_eval(app, context);
   add_generate(app, context);
   add_explain(app, context);
+  add_profile(app, context);
   add_bench(app, context);
   add_info(app, context);
   add_doctor(app, context);
