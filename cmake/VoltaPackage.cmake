@@ -7,7 +7,7 @@ set(VOLTA_PACKAGE_MAINTAINER "The Volta authors <volta@volta.invalid>" CACHE STR
     "Whom the Debian packages name as their maintainer")
 
 string(TOLOWER ${CMAKE_SYSTEM_NAME} system)
-set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_GENERATOR TGZ)
 set(CPACK_PACKAGE_NAME volta)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_FILE_NAME volta-${PROJECT_VERSION}-${system}-${CMAKE_SYSTEM_PROCESSOR})
@@ -30,10 +30,14 @@ set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${VOLTA_PACKAGE_MAINTAINER}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
 
-# Needs dpkg-dev and file; without them the packages name only each other.
+find_program(VOLTA_DPKG dpkg)
 find_program(VOLTA_SHLIBDEPS dpkg-shlibdeps)
 find_program(VOLTA_FILE file)
-mark_as_advanced(VOLTA_SHLIBDEPS VOLTA_FILE)
+mark_as_advanced(VOLTA_DPKG VOLTA_SHLIBDEPS VOLTA_FILE)
+if(VOLTA_DPKG)
+  list(APPEND CPACK_GENERATOR DEB)
+endif()
+# From dpkg-dev; without these two the packages name only each other.
 if(VOLTA_SHLIBDEPS AND VOLTA_FILE)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})  # libvolta of this build
@@ -41,7 +45,8 @@ endif()
 # What packages of programs that link libvolta depend on. CPack's own would warn of backends, which have no SONAME.
 set(abi ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 file(CONFIGURE OUTPUT shlibs CONTENT "libvolta @abi@ @volta_runtime_package@ (>= @PROJECT_VERSION@)\n" @ONLY)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/shlibs)
+file(CONFIGURE OUTPUT triggers CONTENT "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/shlibs ${PROJECT_BINARY_DIR}/triggers)
 
 # The package of a component: its section, a line of description, more of it; DEPENDS other components.
 function(volta_package component section summary)
