@@ -113,4 +113,3 @@ for component in $VOLTA_COMPONENTS; do removed+=("$(package_of "$component")"); 
 packager --purge "${removed[@]}"
 left=$(find "$scratch" -mindepth 1 -path "$scratch/var" -prune -o -print)
 [[ -z $left ]] || fail "removed packages left this behind: $left"
-ls -s --block-size=K "$work/packages" | grep -E 'deb$|gz$'
