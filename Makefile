@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 SETUP := scripts/setup.sh
 LINT_FILES = $(shell find include src tests examples bench -name '*.h' -o -name '*.cpp')
 
-.PHONY: demo test test-full bench lint format install clean
+.PHONY: demo test test-full bench lint format install package clean
 
 # Trains a network that reads digits, on the best device present, and says where its report is.
 demo:
@@ -20,10 +20,11 @@ test:
 	ctest --preset release
 
 # The same tests under the sanitizers, without the loadable backends, and built by Clang; more random programs, the
-# whole suite on OpenCL, reports in a browser, and every fuzz target for FUZZ_SECONDS.
-test-full: test $(addprefix test-full-,random opencl browser asan tsan cpu clang fuzz)
+# whole suite on OpenCL, reports in a browser, Volta built inside another project, and every fuzz target for
+# FUZZ_SECONDS.
+test-full: test $(addprefix test-full-,random opencl browser downstream asan tsan cpu clang fuzz)
 
-.PHONY: $(addprefix test-full-,random opencl browser asan tsan cpu clang fuzz)
+.PHONY: $(addprefix test-full-,random opencl browser downstream asan tsan cpu clang fuzz)
 test-full-random: test
 	ctest --preset release -C Full -R '^random_graphs.*full'
 test-full-opencl: test
@@ -31,6 +32,8 @@ test-full-opencl: test
 test-full-browser: test
 	@$(SETUP) full
 	ctest --preset release -C Full -R '_in_browser$$'
+test-full-downstream: test
+	ctest --preset release -C Full -R '^install_fetch_content$$'
 $(addprefix test-full-,asan tsan cpu clang): test-full-%:
 	@$(SETUP) full
 	cmake --preset $*
@@ -67,8 +70,18 @@ format:
 install:
 	@$(SETUP) demo
 	cmake --preset demo
-	cmake --build --preset demo
+	cmake --build --preset demo --target volta_installed
 	cmake --install build/release --prefix $(PREFIX)
+
+# A relocatable archive and Debian packages, in build/packages.
+package:
+	@$(SETUP) package
+	cmake --preset demo
+	cmake --build --preset demo --target volta_installed
+	rm -rf build/packages
+	cpack --config build/release/CPackConfig.cmake -B build/packages
+	@rm -rf build/packages/_CPack_Packages
+	@du -h --apparent-size build/packages/*
 
 clean:
 	rm -rf build

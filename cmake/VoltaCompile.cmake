@@ -1,6 +1,6 @@
 # How every target of this tree is compiled: standard, warnings, visibility, sanitizers, ccache, and
 # where outputs go. Nothing here reaches users of the installed library.
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
@@ -10,7 +10,9 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+endif()
 
 # Backends are looked for beside libvolta, in the build tree as in an installation.
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
@@ -23,6 +25,8 @@ endif()
 
 add_library(volta_compile INTERFACE)
 target_compile_options(volta_compile INTERFACE -Wall -Wextra -Wpedantic)
+# Inside a project that has chosen no build type, this is still no library to run without optimisation.
+target_compile_options(volta_compile INTERFACE $<$<CONFIG:>:-O3> $<$<CONFIG:>:-DNDEBUG>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 takes "literal" + std::string for overlapping copies (its bug 105651).
   target_compile_options(volta_compile INTERFACE -Wno-restrict)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a part of the project needs. Silent and offline when they are there.
-#   setup.sh demo|test|bench|lint|full|pictures
+#   setup.sh demo|test|bench|lint|full|package|pictures
 set -euo pipefail
 
 demo=(
@@ -13,6 +13,7 @@ test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)
 bench=(libbenchmark-dev)
 lint=(clang-format-19 clang-tidy-19 libomp-19-dev)
 full=(clang-19 chromium)
+package=(dpkg-dev file) # to find out which packages the libraries come from
 pictures=(chromium fonts-inter optipng pngquant)
 
 case ${1-} in
@@ -21,9 +22,10 @@ test) wanted=("${demo[@]}" "${test[@]}") ;;
 bench) wanted=("${demo[@]}" "${bench[@]}") ;;
 lint) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}") ;; # clang-tidy reads what the tests include
 full) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}" "${full[@]}") ;;
+package) wanted=("${demo[@]}" "${package[@]}") ;;
 pictures) wanted=("${demo[@]}" "${test[@]}" "${pictures[@]}") ;;
 *)
-  echo "usage: $0 demo|test|bench|lint|full|pictures" >&2
+  echo "usage: $0 demo|test|bench|lint|full|package|pictures" >&2
   exit 2
   ;;
 esac

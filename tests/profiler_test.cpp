@@ -14,6 +14,7 @@
 #include "core/profiling.h"
 #include "io/json.h"
 #include "platform/files.h"
+#include "profile/recorder.h"
 #include "test_device.h"
 #include "volta/volta.h"
 
@@ -241,6 +242,36 @@ TEST(Profiler, KeepsNoMoreThanAsked) {
   EXPECT_TRUE(profile.memory.empty());
   EXPECT_LE(profile.events.size(), 40u + 60u);  // a run's steps are told together
   EXPECT_NE(profile.table().find("more than were kept"), std::string::npos);
+}
+
+// Of three runs of two steps one had its steps timed, which took 20 each: 100 of 150, 50 of 150.
+TEST(Profiler, RunsAreSplitAsTheirSamplesSay) {
+  using profiling::Span;
+  const Device device = Device::cpu();
+  const std::vector<profiling::DeviceEvent> spans = {
+      {device, 0, {.kind = Span::Kind::Sample, .plan = 7, .step = 0, .begin = 0, .end = 120}},
+      {device, 0, {.kind = Span::Kind::Sample, .plan = 7, .step = 1, .begin = 120, .end = 190}},
+      {device, 0, {.kind = Span::Kind::Run, .plan = 7, .begin = 200, .end = 350}},
+      {device, 0, {.kind = Span::Kind::Upload, .bytes = 4, .begin = 350, .end = 360}},
+      {device, 0, {.kind = Span::Kind::Run, .plan = 7, .begin = 400, .end = 550}},
+      {device, 0, {.kind = Span::Kind::Run, .plan = 8, .begin = 600, .end = 650}}};
+  const auto split = profiling::split_runs(spans);
+  ASSERT_EQ(split.size(), 8u);
+  const auto expect = [&](std::size_t i, Span::Kind kind, std::uint32_t step, std::int64_t begin,
+                          std::int64_t end) {
+    EXPECT_EQ(split[i].span.kind, kind) << i;
+    EXPECT_EQ(split[i].span.step, step) << i;
+    EXPECT_NEAR(static_cast<double>(split[i].span.begin), static_cast<double>(begin), 1) << i;
+    EXPECT_NEAR(static_cast<double>(split[i].span.end), static_cast<double>(end), 1) << i;
+  };
+  expect(0, Span::Kind::Step, 0, 0, 100);
+  expect(1, Span::Kind::Step, 1, 100, 150);
+  expect(2, Span::Kind::Step, 0, 200, 300);
+  expect(3, Span::Kind::Step, 1, 300, 350);
+  expect(4, Span::Kind::Upload, 0, 350, 360);
+  expect(5, Span::Kind::Step, 0, 400, 500);
+  expect(6, Span::Kind::Step, 1, 500, 550);
+  expect(7, Span::Kind::Run, 0, 600, 650);
 }
 
 // The values are the same with a profiler, and training goes on after it.

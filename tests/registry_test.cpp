@@ -42,10 +42,12 @@ class BackendLoading : public testing::Test {
 
 TEST_F(BackendLoading, MissingLibraryIsNotBuilt) {
   EXPECT_EQ(reason(DeviceType::opencl),
-            "the OpenCL backend is not built (libvolta_opencl.so not found beside libvolta or in "
+            "the OpenCL backend is not built or not installed (libvolta_opencl.so not found beside "
+            "libvolta or in "
             "VOLTA_BACKEND_PATH)");
   EXPECT_EQ(reason(DeviceType::cuda),
-            "the CUDA backend is not built (libvolta_cuda.so not found beside libvolta or in "
+            "the CUDA backend is not built or not installed (libvolta_cuda.so not found beside "
+            "libvolta or in "
             "VOLTA_BACKEND_PATH)");
 }
 

@@ -77,8 +77,9 @@ struct ProfilerOptions {
 };
 
 // Records everything that all threads do on all devices. One at a time: a second one throws
-// ArgumentError. CUDA graphs are replayed as they are, with marks between their steps; OpenCL
-// devices work through a queue that takes times.
+// ArgumentError. CUDA graphs are replayed as they are and timed as a whole; one replay in 32 has
+// marks between its steps, and by what these say the others are split. OpenCL devices work through
+// a queue that takes times.
 class VOLTA_API Profiler {
  public:
   explicit Profiler(ProfilerOptions options = {});

@@ -14,7 +14,7 @@ namespace volta {
 
 // How libvolta was built.
 struct BuildInfo {
-  std::string version;               // "0.1.0"
+  std::string version;               // "major.minor.patch"
   std::string stamp;                 // what a backend library must share to be loaded
   std::string compiler;              // "GCC 12.2.0"
   std::string type;                  // "Release"

@@ -5,6 +5,6 @@
 
 namespace volta {
 
-VOLTA_API const char* version();  // "0.1.0"
+VOLTA_API const char* version();  // "major.minor.patch"
 
 }  // namespace volta

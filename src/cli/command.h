@@ -70,12 +70,17 @@ CLI::Validator at_least(double least);  // a finite number
 // A number for JSON, which has no infinities: "inf", "-inf" or "nan" for those.
 Json json_number(double value);
 
+void add_bench(CLI::App& app, Context& context);
 void add_cache(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
 void add_convert(CLI::App& app, Context& context);
 void add_doctor(CLI::App& app, Context& context);
+void add_eval(CLI::App& app, Context& context);
+void add_explain(CLI::App& app, Context& context);
+void add_generate(CLI::App& app, Context& context);
 void add_info(CLI::App& app, Context& context);
 void add_inspect(CLI::App& app, Context& context);
+void add_profile(CLI::App& app, Context& context);
 void add_train(CLI::App& app, Context& context);
 
 }  // namespace volta::cli

@@ -108,7 +108,7 @@ int run_action(Context& context) {
 int flushed(const Context& context, int code) {
   errno = 0;
   context.out.flush();
-  if (context.out) return code;
+  if (context.out || errno == EPIPE) return code;  // who read the results has enough of them
   return complain(context,
                   fmt::format("cannot write to the standard output: {}",
                               std::strerror(errno == 0 ? EIO : errno)),
@@ -130,8 +130,14 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("volta ") + version(), "Show the version");
   app.require_subcommand(0, 1);
   app.footer(
-      "volta train\nvolta info\nvolta inspect model.safetensors\nvolta doctor --device cuda");
+      "volta train\nvolta eval runs/digits-cnn-20261116-091500\nvolta explain mlp\n"
+      "volta inspect model.safetensors\nvolta doctor --device cuda");
   add_train(app, context);
+  add_eval(app, context);
+  add_generate(app, context);
+  add_explain(app, context);
+  add_profile(app, context);
+  add_bench(app, context);
   add_info(app, context);
   add_doctor(app, context);
   add_inspect(app, context);

@@ -15,6 +15,8 @@
 #include <cwchar>
 #include <optional>
 
+#include "utf8.h"
+
 namespace volta::cli {
 namespace {
 
@@ -39,33 +41,6 @@ std::optional<int> columns_of(int descriptor) {
   struct winsize size{};
   if (::ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
   return size.ws_col;
-}
-
-// A character of UTF-8; 0 bytes where the text does not begin with one.
-struct Character {
-  std::size_t bytes = 0;
-  char32_t code = 0;
-};
-Character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {1, lead};
-  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
-  char32_t code = lead & (0x7fU >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (code < kLeast[bytes] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return {};
-  return {bytes, code};
-}
-
-// Control characters, and those that change the direction of text or cannot be seen.
-bool is_hidden(char32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200b && code <= 0x200f) ||
-         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
 }
 
 int width_of(char32_t code) {

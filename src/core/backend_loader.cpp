@@ -74,10 +74,10 @@ Backend* load_backend(DeviceType type, std::span<const fs::path> folders, std::s
     if (Backend* backend = create_from(folder / file, &reason)) return backend;
     if (first_reason.empty()) first_reason = reason;
   }
-  *why = !first_reason.empty()
-             ? first_reason
-             : std::string("the ") + family_label(type) + " backend is not built (" + file +
-                   " not found beside libvolta or in VOLTA_BACKEND_PATH)";
+  *why = !first_reason.empty() ? first_reason
+                               : std::string("the ") + family_label(type) +
+                                     " backend is not built or not installed (" + file +
+                                     " not found beside libvolta or in VOLTA_BACKEND_PATH)";
   return nullptr;
 }
 

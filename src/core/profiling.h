@@ -24,7 +24,10 @@ inline Time now() {
 
 // Work of a device.
 struct Span {
-  enum class Kind : std::uint8_t { Step, Upload, Download, Copy };
+  // Run: all steps of a plan, one after the other, whose times apart are not known. Sample: a step
+  // of another run of that plan, slowed down by what took its time. The profile splits runs as
+  // their samples say.
+  enum class Kind : std::uint8_t { Step, Upload, Download, Copy, Run, Sample };
   Kind kind = Kind::Step;
   std::uint32_t plan = 0, step = 0;  // PlanSteps::id, and the place in it
   std::uint64_t bytes = 0;           // of copies

@@ -18,6 +18,8 @@ double seconds(Time nanoseconds) { return 1e-9 * static_cast<double>(nanoseconds
 const char* kind_of(Span::Kind kind) {
   switch (kind) {
     case Span::Kind::Step:
+    case Span::Kind::Run:
+    case Span::Kind::Sample:
       return "kernel";
     case Span::Kind::Upload:
       return "upload";
@@ -103,7 +105,7 @@ Profile make_profile(const Recording& recording) {
   profile.dropped = recording.dropped;
   Rows rows;
   std::map<ProfileRow*, double> least;  // what a row takes at its device's peak
-  for (const DeviceEvent& recorded : recording.spans) {
+  for (const DeviceEvent& recorded : split_runs(recording.spans)) {
     const Span& span = recorded.span;
     ProfileEvent event{.kind = kind_of(span.kind),
                        .what = words_of(span.kind),
@@ -113,8 +115,9 @@ Profile make_profile(const Recording& recording) {
                        .seconds = seconds(span.end - span.begin),
                        .bytes = span.bytes};
     const StepInfo* step = nullptr;
+    if (span.kind == Span::Kind::Run) event.what = "all steps of a plan";
     if (span.kind == Span::Kind::Step) {
-      event.what = "unknown";
+      event.what = "not known";
       if (const auto plan = recording.plans.find(span.plan);
           plan != recording.plans.end() && span.step < plan->second.size())
         step = &plan->second[span.step];

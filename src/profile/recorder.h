@@ -54,6 +54,10 @@ void begin_recording(ProfilerOptions options);
 Recording end_recording();
 void add_host(std::uint64_t session, std::string what, bool is_range, Time begin, Time end);
 
+// Runs split into steps, as their samples say; samples as if nothing had slowed them down. The
+// others stay as they are.
+VOLTA_BACKEND_API std::vector<DeviceEvent> split_runs(std::vector<DeviceEvent> spans);
+
 // A recording as what users see.
 Profile make_profile(const Recording& recording);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -48,6 +49,7 @@ std::vector<std::string> environment_of(const How& how) {
     const rlimit limit{how.largest_file, how.largest_file};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
+  if (how.ignore_sigpipe) ::signal(SIGPIPE, SIG_IGN);
   constexpr uid_t kNobody = 65534;
   if (how.as_nobody && ::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0))
     ::_exit(126);
@@ -79,14 +81,45 @@ std::string Program::put(const std::string& name, const std::string& bytes) cons
   return path(name);
 }
 
+// A file with what is to be read.
+std::string Program::input_of(const How& how) const {
+  return how.input.empty() ? "/dev/null" : put(".in", how.input);
+}
+
+Ended Program::volta_during(const std::vector<std::string>& arguments,
+                            const std::function<void(pid_t, int)>& during, const How& how) const {
+  const std::string err = path(".err");
+  int ends[2] = {-1, -1};
+  if (::pipe(ends) != 0) {
+    ADD_FAILURE() << "no pipe can be made";
+    return {};
+  }
+  const pid_t process = ::fork();
+  if (process == 0) {
+    const int in = ::open(input_of(how).c_str(), O_RDONLY);
+    const int e = ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    ::dup2(in, STDIN_FILENO);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::dup2(e, STDERR_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    become_volta(arguments, how);
+  }
+  ::close(ends[1]);
+  during(process, ends[0]);
+  Ended ended{.code = exit_code(process), .out = {}, .err = content(err)};
+  std::filesystem::remove(err);
+  return ended;
+}
+
 Ended Program::volta(const std::vector<std::string>& arguments, const How& how) const {
   const std::string out = how.out_file.empty() ? path(".out") : how.out_file, err = path(".err");
   const pid_t process = ::fork();
   if (process == 0) {
-    const int nothing = ::open("/dev/null", O_RDONLY);
+    const int in = ::open(input_of(how).c_str(), O_RDONLY);
     const int o = ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
     const int e = ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    ::dup2(nothing, STDIN_FILENO);
+    ::dup2(in, STDIN_FILENO);
     ::dup2(o, STDOUT_FILENO);
     ::dup2(e, STDERR_FILENO);
     become_volta(arguments, how);

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +28,8 @@ struct How {
   std::string out_file = {};                            // instead of a file that is read back
   std::uint64_t largest_file = 0;                       // in bytes; 0: no limit
   bool as_nobody = false;                               // where that is possible
+  std::string input = {};                               // of its standard input
+  bool ignore_sigpipe = false;                          // as some parents have it
 };
 
 // A folder of its own for each test, and the command run in it.
@@ -38,6 +42,10 @@ class Program : public testing::Test {
   std::string put(const std::string& name, const std::string& bytes) const;
 
   Ended volta(const std::vector<std::string>& arguments, const How& how = {}) const;
+  // With its standard output a pipe, which `during` may read from and close; must close.
+  Ended volta_during(const std::vector<std::string>& arguments,
+                     const std::function<void(pid_t process, int out)>& during,
+                     const How& how = {}) const;
   // With its standard output a terminal so wide; `out` has what was shown.
   Ended volta_on_terminal(const std::vector<std::string>& arguments, int columns,
                           const How& how = {}) const;
@@ -49,6 +57,9 @@ class Program : public testing::Test {
                         const How& how = {}) const;
 
   std::filesystem::path folder_;
+
+ private:
+  std::string input_of(const How& how) const;
 };
 
 std::vector<std::string> lines_of(const std::string& text);

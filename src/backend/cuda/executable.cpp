@@ -23,6 +23,8 @@ constexpr std::uint64_t kSmallBytes = std::uint64_t{64} << 20;
 // A launch costs about as much time as copying this many bytes into or out of a slot.
 constexpr std::uint64_t kBytesPerLaunch = std::uint64_t{4} << 20;
 constexpr std::uint64_t kSmallGroup = 4;
+// While a profiler records, one replay in so many has marks between its steps.
+constexpr std::uint64_t kReplaysPerSample = 32;
 
 std::uint64_t bytes_of(const plan::PlanSteps& steps) {
   std::uint64_t bytes = steps.arena_bytes;
@@ -291,39 +293,50 @@ std::size_t CudaExecutable::mirror_point(std::size_t output) const {
 }
 
 void CudaExecutable::launch_timed(Variant& variant, std::uint64_t session) {
-  TimedGraph& timed = variant.timed[variant.next_timed++ % variant.timed.size()];
-  tell(timed);
-  if (timed.marks.empty()) {
-    try {
-      std::vector<Mark> marks;
-      while (marks.size() <= steps_.size()) marks.emplace_back(context_);
-      timed.graph = capture_steps(variant, marks);
-      timed.marks = std::move(marks);
-    } catch (const std::exception& error) {
-      if (context_.lost()) throw;
-      log(LogLevel::debug,
-          fmt::format("{}: a replay is not timed: {}", context_.name(), error.what()));
-      return variant.graph.launch();
-    }
+  TimedGraph& timed = variant.timed;
+  if (timed.session != session) {
+    timed.session = session;
+    timed.replays = 0;
+    timed.untold = false;
   }
+  if (timed.replays++ % kReplaysPerSample != 0 || !prepare_sample(variant)) {
+    Timeline& timeline = device_->timeline();
+    Mark begin = timeline.begin(context_.stream());
+    variant.graph.launch();
+    timeline.end(std::move(begin), {.kind = profiling::Span::Kind::Run, .plan = plan_},
+                 context_.stream());
+    return;
+  }
+  tell(timed);
   timed.graph.launch();
-  timed.session = session;
+  timed.untold = true;
+}
+
+bool CudaExecutable::prepare_sample(Variant& variant) {
+  if (!variant.timed.marks.empty()) return true;
+  try {
+    std::vector<Mark> marks;
+    while (marks.size() <= steps_.size()) marks.emplace_back(context_);
+    variant.timed.graph = capture_steps(variant, marks);
+    variant.timed.marks = std::move(marks);
+    return true;
+  } catch (const std::exception& error) {
+    if (context_.lost()) throw;
+    log(LogLevel::debug,
+        fmt::format("{}: the steps of a replay are not timed: {}", context_.name(), error.what()));
+    return false;
+  }
 }
 
 void CudaExecutable::tell(TimedGraph& timed) {
-  if (timed.session == 0) return;
-  const std::uint64_t session = std::exchange(timed.session, 0);
+  if (!std::exchange(timed.untold, false)) return;
   timed.marks.back().wait();
-  device_->timeline().tell_steps(session, plan_, timed.marks, steps_.numbers());
+  device_->timeline().tell_sample(timed.session, plan_, timed.marks, steps_.numbers());
 }
 
 void CudaExecutable::tell_replays() {
   const std::lock_guard lock(mutex_);
-  for (Variant& variant : variants_) {
-    // The oldest first.
-    for (std::size_t i = 0; i < variant.timed.size(); ++i)
-      tell(variant.timed[(variant.next_timed + i) % variant.timed.size()]);
-  }
+  for (Variant& variant : variants_) tell(variant.timed);
 }
 
 void CudaExecutable::replay(Variant& variant) {

@@ -33,11 +33,14 @@ class CudaExecutable final : public Executable {
   void tell_replays();
 
  private:
-  // The same graph with marks before, between and after its steps.
+  // The same graph with marks before, between and after its steps. Each takes the device two to
+  // three microseconds, so only some replays are by this one.
   struct TimedGraph {
     Graph graph;
     std::vector<Mark> marks;
-    std::uint64_t session = 0;  // of the replay that was not told yet; 0: none
+    std::uint64_t session = 0;  // the recording under way
+    std::uint64_t replays = 0;  // in it
+    bool untold = false;        // a replay by this graph
   };
   // A captured form of the plan.
   struct Variant {
@@ -45,9 +48,7 @@ class CudaExecutable final : public Executable {
     Graph graph;
     std::vector<std::size_t> mirrored;  // outputs
     std::uint64_t launches = 0, library_calls = 0;
-    // A replay may be told when the next but one has begun: made while a profiler records.
-    std::array<TimedGraph, 3> timed;
-    std::size_t next_timed = 0;
+    TimedGraph timed;  // made while a profiler records
   };
 
   void set_addresses(std::span<const Address> leaves, std::span<const Address> outputs,
@@ -74,6 +75,8 @@ class CudaExecutable final : public Executable {
   Graph capture_steps(const Variant& variant, std::span<const Mark> marks);
   void replay(Variant& variant);
   void launch_timed(Variant& variant, std::uint64_t session);
+  // Captures the graph with marks, unless it is there; false where that fails.
+  bool prepare_sample(Variant& variant);
   void tell(TimedGraph& timed);
   // The step after which an output has its value, given this run's addresses.
   std::size_t mirror_point(std::size_t output) const;

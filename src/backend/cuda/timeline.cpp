@@ -128,8 +128,8 @@ void Timeline::drain(bool wait) {
     profiling::add(DeviceAccess::make(DeviceType::cuda, device_), spans);
 }
 
-void Timeline::tell_steps(std::uint64_t session, std::uint32_t plan, std::span<const Mark> marks,
-                          std::span<const std::uint32_t> numbers) {
+void Timeline::tell_sample(std::uint64_t session, std::uint32_t plan, std::span<const Mark> marks,
+                           std::span<const std::uint32_t> numbers) {
   const std::lock_guard lock(mutex_);
   if (session != session_ || session != profiling::session()) return;
   std::vector<profiling::Span> spans;
@@ -137,7 +137,11 @@ void Timeline::tell_steps(std::uint64_t session, std::uint32_t plan, std::span<c
   for (std::size_t step = 0; step + 1 < marks.size(); ++step) {
     const auto length =
         static_cast<profiling::Time>(marks[step + 1].nanoseconds_since(marks[step]));
-    spans.push_back({.plan = plan, .step = numbers[step], .begin = begin, .end = begin + length});
+    spans.push_back({.kind = profiling::Span::Kind::Sample,
+                     .plan = plan,
+                     .step = numbers[step],
+                     .begin = begin,
+                     .end = begin + length});
     begin += length;
   }
   profiling::add(DeviceAccess::make(DeviceType::cuda, device_), spans);

@@ -9,10 +9,17 @@
 #include <vector>
 
 #include "cli/report/report_data.h"
+#include "command.h"
+#include "text_model.h"
 #include "train/settings.h"
 #include "volta/volta.h"
 
 namespace volta::cli {
+
+struct EvaluateOptions {
+  bool samples = false;    // also what the report shows: mistakes, images, text
+  std::int64_t batch = 0;  // examples at a time; 0: the task's own choice
+};
 
 // What a look at the held-out data gave. The first metric decides which checkpoint is the best.
 struct Evaluation {
@@ -29,11 +36,12 @@ class Task {
   virtual nn::Module& model() = 0;
   virtual data::DataLoader& loader() = 0;
   virtual Tensor loss(const data::Batch& batch) = 0;
-  // With `samples`, also what the report shows: mistakes, images, text.
-  virtual Evaluation evaluate(bool samples) = 0;
+  virtual Evaluation evaluate(const EvaluateOptions& options) = 0;
   virtual nn::Summary summary() = 0;
   virtual const char* unit() const { return "images"; }  // of what is counted
   virtual std::int64_t units(const data::Batch& batch) const { return batch.x.size(0); }
+  // What the run's configuration keeps besides the settings: all that Recipe::text needs.
+  virtual Json details() const { return Json::object(); }
 };
 
 struct Recipe {
@@ -41,6 +49,9 @@ struct Recipe {
   std::string what;
   std::vector<Setting> settings;  // besides those that every recipe has
   std::function<std::unique_ptr<Task>(const Settings&, Device)> make;
+  // Of recipes that make text: the model without the data, its weights yet to be loaded. Takes the
+  // run's configuration.
+  std::function<TextModel(const Settings&, const Json& config, Device)> text = {};
 
   Settings all_settings() const;  // the common ones first: data, epochs, steps, batch, lr, ...
 };

@@ -41,12 +41,13 @@ class Classification : public Task {
     return cross_entropy(network_(batch.x), batch.y);
   }
 
-  Evaluation evaluate(bool samples) override {
+  Evaluation evaluate(const EvaluateOptions& options) override {
     const std::size_t classes = images_.labels.size();
     report::Confusion confusion{images_.labels, std::vector<std::uint64_t>(classes * classes)};
     NoGrad no_grad;
     network_.eval();
-    data::DataLoader checks(images_.test, {.batch_size = 250, .device = device_});
+    data::DataLoader checks(images_.test, {.batch_size = options.batch > 0 ? options.batch : 250,
+                                           .device = device_});
     double loss = 0;
     std::int64_t right = 0, seen = 0;
     std::vector<report::ImageSample> wrong, good;
@@ -63,7 +64,7 @@ class Classification : public Task {
                            static_cast<std::size_t>(guesses[i])];
         right += actual[i] == guesses[i] ? 1 : 0;
         std::vector<report::ImageSample>& kept = actual[i] == guesses[i] ? good : wrong;
-        if (samples && kept.size() < (actual[i] == guesses[i] ? 12u : 24u))
+        if (options.samples && kept.size() < (actual[i] == guesses[i] ? 12u : 24u))
           kept.push_back(sample(seen + static_cast<std::int64_t>(i), actual[i], guesses[i],
                                 static_cast<double>(confidence[i])));
       }
@@ -76,8 +77,8 @@ class Classification : public Task {
          100.0 * static_cast<double>(right) / static_cast<double>(std::max<std::int64_t>(seen, 1)),
          "%"},
         {"test loss", loss / static_cast<double>(std::max<std::int64_t>(seen, 1))}};
-    if (samples) {
-      result.confusion = std::move(confusion);
+    result.confusion = std::move(confusion);
+    if (options.samples) {
       result.images = std::move(wrong);
       std::move(good.begin(), good.end(), std::back_inserter(result.images));
     }

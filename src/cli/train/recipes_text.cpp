@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "train/recipe.h"
+#include "utf8.h"
 #include "volta/models.h"
 #include "volta/text/tokenizer.h"
 
@@ -20,6 +21,28 @@ data::CharCorpus corpus_of(const Settings& settings) {
                       : data::CharCorpus::from_file(path);
 }
 
+// The alphabet alone, as a run's configuration has it, is a corpus to encode with.
+data::CharCorpus alphabet_of(const Settings& settings, const Json& config) {
+  const auto found = config.find("alphabet");
+  if (found == config.end() || !found->is_string()) return corpus_of(settings);
+  return data::CharCorpus::from_text(characters_as_bytes(found->get<std::string>()));
+}
+
+// What of the prompt can be encoded, and is shorter than a window; never nothing.
+template <class Codec>
+std::string usable_prompt(const Codec& codec, std::string prompt, std::int64_t length) {
+  if constexpr (requires { codec.characters(); }) {
+    const std::string& known = codec.characters();
+    std::erase_if(prompt, [&](char c) { return known.find(c) == std::string::npos; });
+    if (prompt.empty()) prompt = known.substr(0, 1);
+  } else if (prompt.empty()) {
+    prompt = "\n";
+  }
+  while (prompt.size() > 1 && static_cast<std::int64_t>(codec.encode(prompt).size()) >= length)
+    prompt.resize(prompt.size() / 2);
+  return prompt;
+}
+
 // A model of the next token, on windows of a text whose last tenth is held out.
 template <class Model, class Codec>
 class Language : public Task {
@@ -29,7 +52,7 @@ class Language : public Task {
       : model_(std::move(model)),
         codec_(std::move(codec)),
         length_(settings.integer("length")),
-        prompt_(settings.text("prompt")),
+        prompt_(usable_prompt(codec_, settings.text("prompt"), length_)),
         device_(device),
         train_(checked(tokens.slice(0, tokens.size() * 9 / 10), length_)),
         test_(checked(tokens.slice(tokens.size() * 9 / 10, tokens.size()), length_)),
@@ -48,10 +71,12 @@ class Language : public Task {
     return cross_entropy(model_(batch.x).flatten(0, 1), batch.y.flatten());
   }
 
-  Evaluation evaluate(bool samples) override {
+  Evaluation evaluate(const EvaluateOptions& options) override {
     NoGrad no_grad;
     model_.eval();
-    data::DataLoader checks(test_.windows(length_), {.batch_size = 32, .device = device_});
+    data::DataLoader checks(
+        test_.windows(length_),
+        {.batch_size = options.batch > 0 ? options.batch : 32, .device = device_});
     double sum = 0;
     std::int64_t seen = 0;
     for (const auto& [x, y] : checks) {
@@ -63,7 +88,7 @@ class Language : public Task {
     Evaluation result;
     result.larger_is_better = false;
     result.metrics = {{"validation loss", loss}, {"perplexity", std::exp(loss)}};
-    if (samples) {
+    if (options.samples) {
       // Models with positions have as many as a window.
       const auto begun = static_cast<std::int64_t>(codec_.encode(prompt_).size());
       const std::string text = generate(model_, codec_,
@@ -81,6 +106,13 @@ class Language : public Task {
   nn::Summary summary() override { return model_.summary({1, length_}, {.dtype = DType::i64}); }
   const char* unit() const override { return "tokens"; }
   std::int64_t units(const data::Batch& batch) const override { return batch.x.numel(); }
+  Json details() const override {
+    if constexpr (requires { codec_.characters(); }) {
+      return {{"alphabet", bytes_as_characters(codec_.characters())}};
+    } else {
+      return Json::object();
+    }
+  }
 
  private:
   static data::Tokens checked(data::Tokens tokens, std::int64_t length) {
@@ -100,7 +132,7 @@ class Language : public Task {
   data::DataLoader loader_;
 };
 
-models::GPT2Config small_gpt(std::int64_t vocab, const Settings& settings) {
+models::GPT2 char_gpt(std::int64_t vocab, const Settings& settings) {
   models::GPT2Config config;
   config.vocab_size = vocab;
   config.n_positions = settings.integer("length");
@@ -109,7 +141,20 @@ models::GPT2Config small_gpt(std::int64_t vocab, const Settings& settings) {
   config.n_head = settings.integer("heads");
   const double dropout = settings.number("dropout");
   config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = dropout;
-  return config;
+  return models::GPT2(config);
+}
+
+models::CharLSTM char_lstm(std::int64_t vocab, const Settings& settings) {
+  return models::CharLSTM(vocab, {.hidden = settings.integer("width"),
+                                  .layers = settings.integer("layers"),
+                                  .dropout = settings.number("dropout")});
+}
+
+const std::string& pretrained_folder(const Settings& settings) {
+  const std::string& folder = settings.text("model");
+  if (folder.empty())
+    throw UsageError("gpt2 needs --set model=FOLDER, a checkpoint in Hugging Face's layout");
+  return folder;
 }
 
 std::vector<Setting> text_settings(const std::vector<Setting>& more) {
@@ -137,9 +182,14 @@ std::vector<Recipe> text_recipes() {
                       {"heads", integer, "6", "of attention; they divide the width", 1}}),
        [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
          const data::CharCorpus corpus = corpus_of(settings);
-         models::GPT2 model(small_gpt(corpus.vocab_size(), settings));
          return std::make_unique<Language<models::GPT2, data::CharCorpus>>(
-             std::move(model), corpus, corpus.tokens(), settings, device);
+             char_gpt(corpus.vocab_size(), settings), corpus, corpus.tokens(), settings, device);
+       },
+       [](const Settings& settings, const Json& config, Device device) -> TextModel {
+         const data::CharCorpus alphabet = alphabet_of(settings, config);
+         models::GPT2 model = char_gpt(alphabet.vocab_size(), settings);
+         model.to(device);
+         return {make_codec(alphabet), make_decoder(std::move(model))};
        }},
       {"char-lstm",
        "a recurrent network that writes text character by character: --data names a text file",
@@ -148,11 +198,14 @@ std::vector<Recipe> text_recipes() {
                       {"layers", integer, "2", "LSTMs on top of each other", 1}}),
        [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
          const data::CharCorpus corpus = corpus_of(settings);
-         models::CharLSTM model(corpus.vocab_size(), {.hidden = settings.integer("width"),
-                                                      .layers = settings.integer("layers"),
-                                                      .dropout = settings.number("dropout")});
          return std::make_unique<Language<models::CharLSTM, data::CharCorpus>>(
-             std::move(model), corpus, corpus.tokens(), settings, device);
+             char_lstm(corpus.vocab_size(), settings), corpus, corpus.tokens(), settings, device);
+       },
+       [](const Settings& settings, const Json& config, Device device) -> TextModel {
+         const data::CharCorpus alphabet = alphabet_of(settings, config);
+         models::CharLSTM model = char_lstm(alphabet.vocab_size(), settings);
+         model.to(device);
+         return {make_codec(alphabet), make_decoder(std::move(model))};
        }},
       {"gpt2", "GPT-2 from a folder in Hugging Face's layout, trained on: --data names a text file",
        text_settings({{"model", text, "", "the folder with config.json, weights and tokenizer"},
@@ -161,9 +214,7 @@ std::vector<Recipe> text_recipes() {
                       {"lr", number, "0.00005", "the highest learning rate", 0},
                       {"evaluate_every", integer, "50", "updates between evaluations", 0}}),
        [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
-         const std::string& folder = settings.text("model");
-         if (folder.empty())
-           throw UsageError("gpt2 needs --set model=FOLDER, a checkpoint in Hugging Face's layout");
+         const std::string& folder = pretrained_folder(settings);
          auto codec = text::BPETokenizer::from_pretrained(folder);
          models::GPT2 model = models::GPT2::from_pretrained(folder, {.device = device});
          const data::CharCorpus corpus = corpus_of(settings);
@@ -173,6 +224,12 @@ std::vector<Recipe> text_recipes() {
          const std::vector<std::int64_t> ids = codec.encode(corpus.decode(bytes));
          return std::make_unique<Language<models::GPT2, text::BPETokenizer>>(
              std::move(model), std::move(codec), data::Tokens::from_values(ids), settings, device);
+       },
+       [](const Settings& settings, const Json& /*config*/, Device device) -> TextModel {
+         const std::string& folder = pretrained_folder(settings);
+         auto codec = text::BPETokenizer::from_pretrained(folder);
+         models::GPT2 model(models::read_gpt2_config(folder + "/config.json"), {.device = device});
+         return {make_codec(std::move(codec)), make_decoder(std::move(model))};
        }},
   };
 }

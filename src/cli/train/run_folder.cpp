@@ -48,16 +48,27 @@ RunFolder RunFolder::create(const fs::path& path, bool force) {
     for (const fs::directory_entry& entry : fs::directory_iterator(path, error))
       if (is_ours(entry.path())) fs::remove(entry.path(), error);
   }
-  errno = 0;
+  RunFolder folder(path);
+  for (fs::path part = path; !part.empty() && !fs::exists(part, error); part = part.parent_path())
+    folder.made_.push_back(part);
   fs::create_directories(path, error);
   if (error)
     throw IoError(fmt::format("{}: cannot make the folder: {}", path.string(), error.message()));
-  return RunFolder(path);
+  return folder;
+}
+
+void RunFolder::remove_if_unused() const {
+  std::error_code error;
+  for (const fs::path& part : made_)
+    if (!fs::remove(part, error)) return;  // there is something in it
 }
 
 RunFolder RunFolder::open(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path / "config.json", error)) {
+    const fs::path usual = fs::path("runs") / path;
+    if (!path.has_parent_path() && fs::exists(usual / "config.json", error))
+      return RunFolder(usual);
     throw UsageError(
         fmt::format("{} is no folder of a run: there is no config.json in it", path.string()));
   }

@@ -22,7 +22,7 @@ class RunFolder {
   // Makes it. Throws UsageError where something is there already, unless `force`: then the files of
   // a run in it are removed, and no others.
   static RunFolder create(const std::filesystem::path& path, bool force);
-  // One that a run made. Throws UsageError where it is none.
+  // One that a run made; a name without folders may be one in runs/. Throws UsageError where it is none.
   static RunFolder open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -39,12 +39,16 @@ class RunFolder {
   void drop_metrics_after(std::int64_t step) const;
   void append_metric(const Json& metric) const;  // throws IoError
 
+  // Removes the folders that create() made, as far as there is nothing in them.
+  void remove_if_unused() const;
+
   // The whole text or, where that fails, the file as it was. Throws IoError.
   void write(const std::string& name, const std::string& text) const;
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
   std::filesystem::path path_;
+  std::vector<std::filesystem::path> made_;  // the innermost first
 };
 
 }  // namespace volta::cli

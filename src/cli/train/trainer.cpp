@@ -6,17 +6,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "cli/report/report.h"
+#include "stop_requests.h"
+#include "train/run_config.h"
 #include "units.h"
 #include "volta/io/checkpoint.h"
 #include "volta/io/summary_writer.h"
@@ -29,26 +31,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The first Ctrl-C asks, the second ends the process as ever.
-volatile std::sig_atomic_t asked_to_stop = 0;
-class StopRequests {
- public:
-  StopRequests() {
-    asked_to_stop = 0;
-    struct sigaction action = {};
-    action.sa_handler = [](int) { asked_to_stop = 1; };
-    action.sa_flags = SA_RESETHAND;
-    sigaction(SIGINT, &action, &before_);
-  }
-  StopRequests(const StopRequests&) = delete;
-  StopRequests& operator=(const StopRequests&) = delete;
-  ~StopRequests() { sigaction(SIGINT, &before_, nullptr); }
-  static bool stopped() { return asked_to_stop != 0; }
-
- private:
-  struct sigaction before_ = {};
-};
-
 constexpr double kMeasureSeconds = 0.25;  // between two looks at the loss
 constexpr double kSaveSeconds = 60;       // between checkpoints, besides those of evaluations
 
@@ -59,8 +41,15 @@ class Trainer {
     manual_seed(static_cast<std::uint64_t>(settings_.integer("seed")));
     task_ = run.recipe.make(settings_, run.device);
     const std::int64_t batches = task_->loader().size();
+    const std::int64_t batch = settings_.integer("batch"), all = task_->loader().dataset_size();
     if (batches == 0)
-      throw UsageError("there are fewer examples than a batch has: set batch lower");
+      throw ArgumentError("the data set has no examples to train with: give it more data");
+    if (batch > all) {
+      context_.warn(
+          fmt::format("a batch of {} is more than the {} examples that there are: an update has {}",
+                      human_count(as_count(batch)), human_count(as_count(all)),
+                      human_count(as_count(all))));
+    }
     total_ = settings_.integer("steps");
     if (total_ == 0) total_ = settings_.integer("epochs") * batches;
     evaluate_every_ = settings_.integer("evaluate_every");
@@ -73,6 +62,10 @@ class Trainer {
         optim::CosineLROptions{.total_steps = total_,
                                .warmup_steps = std::min(settings_.integer("warmup"), total_ / 2)});
     if (run.resume) resume();
+    // Only now is it known that the run can begin.
+    Json config = run.config;
+    config.update(task_->details());
+    run.folder.write_config(config);
   }
 
   int run() {
@@ -99,17 +92,42 @@ class Trainer {
         say(fmt::format("best {} {}{} at step {}", best_->name, human_number(best_->value),
                         best_->unit, human_count(as_count(best_->step.value_or(0)))));
       if (!page.empty()) say("report: " + page);
-      return kSuccess;
+    } else {
+      say(fmt::format("stopped at step {}; go on with: volta train --resume {}",
+                      human_count(as_count(step_)), run_.folder.path().string()));
     }
-    say(fmt::format("stopped at step {}; go on with: volta train --resume {}",
-                    human_count(as_count(step_)), run_.folder.path().string()));
-    return 130;
+    if (context_.json) print_json(finished);
+    return finished ? kSuccess : kStopped;
   }
 
  private:
   static std::uint64_t as_count(std::int64_t value) { return static_cast<std::uint64_t>(value); }
   void say(const std::string& text) const {
-    if (!context_.quiet) context_.err << printable(text, context_.err_terminal) << '\n';
+    if (context_.quiet) return;
+    const Terminal& terminal = context_.err_terminal;
+    const std::string shown = printable(text, terminal);
+    context_.err << (terminal.wraps ? wrapped(shown, terminal.columns, 2) : shown) << '\n';
+  }
+  double seconds() const { return seconds_before_ + seconds_since(started_); }
+
+  void print_json(bool finished) const {
+    Json document = {{"folder", run_.folder.path().string()},
+                     {"recipe", run_.recipe.name},
+                     {"device", to_string(run_.device)},
+                     {"state", finished ? "finished" : "interrupted"},
+                     {"steps", step_},
+                     {"seconds", seconds()},
+                     {"best", nullptr}};
+    if (best_) {
+      document["best"] = {{"name", best_->name},
+                          {"value", json_number(best_->value)},
+                          {"step", best_->step.value_or(0)}};
+    }
+    Json metrics = Json::object();
+    for (const report::Metric& metric : evaluation_.metrics)
+      metrics[metric.name] = json_number(metric.value);
+    document["metrics"] = std::move(metrics);
+    context_.print(document);
   }
 
   void steps() {
@@ -133,10 +151,11 @@ class Trainer {
         optimizer_->step();
         schedule_->step();
         ++step_;
+        losses_.push_back(loss);
         units_ += task_->units(batch);
         bar.advance();
         const bool last = step_ >= total_ || StopRequests::stopped();
-        if (last || step_ == 1 || seconds_since(measured_) > kMeasureSeconds) measure(loss, bar);
+        if (last || step_ == 1 || seconds_since(measured_) > kMeasureSeconds) measure(bar);
         const bool due = evaluate_every_ > 0 ? step_ % evaluate_every_ == 0
                                              : task_->loader().position() == task_->loader().size();
         if (step_ >= total_ || (due && !last)) {
@@ -150,8 +169,8 @@ class Trainer {
     bar.finish();
   }
 
-  void measure(const Tensor& loss, ProgressBar& bar) {
-    const double value = loss.item(), passed = seconds_since(measured_);
+  void measure(ProgressBar& bar) {
+    const double value = losses_.back().item(), passed = seconds_since(measured_);
     const double rate = static_cast<double>(units_) / std::max(passed, 1e-9);
     const data::LoaderStats stats = task_->loader().stats();
     const double waited = stats.seconds_waited + stats.first_seconds;
@@ -174,10 +193,26 @@ class Trainer {
                              rate, task_->unit(), 100 * share, human_bytes(memory)));
     units_ = 0;
     measured_ = Clock::now();
-    if (!std::isfinite(value) && !warned_of_nan_) {
-      warned_of_nan_ = true;
-      context_.warn(fmt::format("the loss is {} at step {}: a lower lr may help", value, step_));
+    if (!std::isfinite(value) && !std::exchange(warned_of_nan_, true)) warn_of_nan();
+    losses_.erase(losses_.begin(), losses_.end() - 1);
+  }
+
+  // The first of the losses since the last measurement that is none.
+  void warn_of_nan() const {
+    std::int64_t step = step_ - static_cast<std::int64_t>(losses_.size()) + 1;
+    double value = 0;
+    for (const Tensor& loss : losses_) {
+      value = loss.item();
+      if (!std::isfinite(value)) break;
+      ++step;
     }
+    const double lr = settings_.number("lr");
+    std::string advice = fmt::format("try --lr {:g} or a longer warmup", lr / 10);
+    if (settings_.number("clip") == 0) advice += ", and --set clip=1";
+    if (settings_.flag("amp")) advice += ", and without --amp";
+    context_.warn(
+        fmt::format("the loss is {} at step {}: checkpoints from before are kept; {}",
+                    std::isnan(value) ? "nan" : "infinite", human_count(as_count(step)), advice));
   }
 
   // A full disk loses measurements, not the training.
@@ -193,7 +228,7 @@ class Trainer {
 
   void evaluate(bool samples) {
     const auto start = Clock::now();
-    evaluation_ = task_->evaluate(samples);
+    evaluation_ = task_->evaluate({.samples = samples});
     Json line = {{"step", step_}};
     std::map<std::string, double> scalars;
     for (report::Metric& metric : evaluation_.metrics) {
@@ -203,8 +238,13 @@ class Trainer {
     }
     record(line, scalars);
     const report::Metric& first = evaluation_.metrics.front();
-    const bool better = !best_ || (evaluation_.larger_is_better ? first.value > best_->value
-                                                                : first.value < best_->value);
+    // A network of NaNs guesses some classes right.
+    const bool sound = std::ranges::all_of(evaluation_.metrics, [](const report::Metric& metric) {
+      return std::isfinite(metric.value);
+    });
+    const bool better =
+        sound && (!best_ || (evaluation_.larger_is_better ? first.value > best_->value
+                                                          : first.value < best_->value));
     if (better) best_ = first;
     save(run_.folder.last());
     if (better) save_weights();
@@ -217,8 +257,13 @@ class Trainer {
 
   void save(const std::string& path) {
     saved_ = Clock::now();
-    CheckpointValues values{{{"step", static_cast<double>(step_)}}, {{"recipe", run_.recipe.name}}};
+    // Weights that an infinite loss has spoilt do not take the place of good ones.
+    if (!losses_.empty() && !std::isfinite(losses_.back().item())) return;
+    CheckpointValues values{{{"step", static_cast<double>(step_)}, {"seconds", seconds()}},
+                            {{"recipe", run_.recipe.name}}};
     if (best_) {
+      values.texts["best_name"] = best_->name;
+      values.texts["best_unit"] = best_->unit;
       values.numbers["best"] = best_->value;
       values.numbers["best_step"] = static_cast<double>(best_->step.value_or(0));
     }
@@ -228,7 +273,11 @@ class Trainer {
     });
   }
   void save_weights() {
-    write([&] { volta::save(task_->model().state_dict(), run_.folder.best()); });
+    write([&] {
+      volta::save(
+          task_->model().state_dict(), run_.folder.best(),
+          {.metadata = {{"recipe", run_.recipe.name}, {"step", std::to_string(step_)}}});
+    });
   }
   CheckpointParts parts() {
     return {.model = task_->model(),
@@ -248,17 +297,47 @@ class Trainer {
   }
 
   void resume() {
-    const CheckpointValues values = load_checkpoint(run_.folder.last(), parts());
+    const CheckpointValues values = checkpoint();
     const auto number = [&](const char* name) {
       const auto found = values.numbers.find(name);
       return found == values.numbers.end() ? 0.0 : found->second;
     };
     step_ = static_cast<std::int64_t>(number("step"));
+    seconds_before_ = number("seconds");
+    const auto text = [&](const char* name) {
+      const auto found = values.texts.find(name);
+      return found == values.texts.end() ? std::string() : found->second;
+    };
     if (values.numbers.contains("best")) {
-      best_ = report::Metric{"best so far", number("best"), "",
+      best_ = report::Metric{text("best_name"), number("best"), text("best_unit"),
                              static_cast<std::int64_t>(number("best_step"))};
     }
     run_.folder.drop_metrics_after(step_);
+  }
+
+  // The last one, or one sentence with the first of what does not fit: there may be hundreds.
+  CheckpointValues checkpoint() {
+    const std::string file = checkpoint_file(run_.folder, "last");
+    try {
+      return load_checkpoint(file, parts());
+    } catch (const ArgumentError& error) {
+      std::istringstream lines(error.what());
+      std::string line, differences;
+      int left_out = 0;
+      std::getline(lines, line);  // says that it does not fit
+      while (std::getline(lines, line)) {
+        line.erase(0, line.find_first_not_of(' '));
+        if (line.ends_with(':') || line.empty()) continue;
+        if (differences.size() < 200) {
+          differences += (differences.empty() ? "" : ", ") + line;
+        } else {
+          ++left_out;
+        }
+      }
+      if (left_out > 0) differences += fmt::format(", and {} more", left_out);
+      throw ArgumentError(fmt::format(
+          "{} is the checkpoint of another model or of other settings: {}", file, differences));
+    }
   }
 
   // Where it is; empty if it could not be written.
@@ -282,7 +361,7 @@ class Trainer {
     data.status = std::move(status);
     data.totals.steps = step_;
     data.totals.epochs = static_cast<double>(step_) / static_cast<double>(task_->loader().size());
-    data.totals.seconds = seconds_since(started_);
+    data.totals.seconds = seconds();
     data.totals.best = best_;
     for (const Setting& setting : settings_.all())
       data.config.push_back({setting.name, setting.value});
@@ -379,6 +458,8 @@ class Trainer {
   std::unique_ptr<SummaryWriter> events_;
   std::int64_t total_ = 0, step_ = 0, evaluate_every_ = 0;
   std::int64_t units_ = 0;  // since the last measurement
+  std::vector<Tensor> losses_;  // since then, its own the first
+  double seconds_before_ = 0;   // of a run that goes on
   double waited_ = 0;
   Clock::time_point started_, measured_, saved_;
   data::Batch sample_;

@@ -15,6 +15,7 @@ struct TrainRun {
   Device device;
   RunFolder folder;
   std::string command_line;
+  Json config;  // written into the folder when the run begins
   bool resume = false;
 };
 

@@ -1,0 +1,296 @@
+// volta bench: how fast this machine is through Volta, in a few numbers per device.
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench_cases.h"
+#include "command.h"
+#include "glob.h"
+#include "table.h"
+#include "units.h"
+#include "volta/data/progress.h"
+#include "volta/error.h"
+#include "volta/execution.h"
+#include "volta/version.h"
+
+namespace volta::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> devices, only;
+  bool quick = false;
+  std::string compare;
+  std::optional<double> fail_below;
+};
+
+struct Result {
+  std::string name, what, unit;
+  bool lower_is_better = false;
+  double value = 0, low = 0, high = 0;  // the median and the quartiles
+  int runs = 0;
+  std::optional<double> before = {};
+
+  // How many times as fast as before.
+  std::optional<double> ratio() const {
+    if (!before || *before <= 0 || value <= 0) return std::nullopt;
+    return lower_is_better ? *before / value : value / *before;
+  }
+};
+
+struct DeviceResults {
+  Device device;
+  std::vector<Result> results;
+};
+
+constexpr double kQuickSeconds = 0.2, kSeconds = 0.8;  // of a case, besides its warming up
+
+std::vector<Device> chosen_devices(const Options& options) {
+  if (options.devices.empty()) return devices();
+  std::vector<Device> chosen;
+  for (const std::string& name : options.devices) chosen.push_back(Device::parse(name));
+  return chosen;
+}
+
+std::vector<BenchCase> chosen_cases(const Options& options, Device device) {
+  std::vector<BenchCase> cases = bench_cases(device);
+  if (options.only.empty()) return cases;
+  std::erase_if(cases, [&](const BenchCase& one) {
+    for (const std::string& glob : options.only)
+      if (glob_matches(glob, one.name)) return false;
+    return true;
+  });
+  return cases;
+}
+
+Result measured(const BenchCase& one, Device device, const Options& options) {
+  const BenchStep step = one.make();
+  const Timing time = time_step(step.run, device, options.quick ? kQuickSeconds : kSeconds);
+  Result result{.name = one.name, .what = one.what, .unit = step.unit, .runs = time.blocks};
+  result.lower_is_better = step.work == 0;
+  const auto value = [&](double seconds) {
+    return result.lower_is_better ? seconds : step.work / seconds;
+  };
+  result.value = value(time.median);
+  result.low = value(result.lower_is_better ? time.low : time.high);
+  result.high = value(result.lower_is_better ? time.high : time.low);
+  return result;
+}
+
+DeviceResults measured(const Context& context, const Options& options, Device device) {
+  DeviceResults all{device, {}};
+  const std::vector<BenchCase> cases = chosen_cases(options, device);
+  ProgressBar bar("bench " + to_string(device), static_cast<std::int64_t>(cases.size()),
+                  {.terminal = context.err_terminal.interactive,
+                   .enabled = !context.quiet && context.err_terminal.interactive});
+  for (const BenchCase& one : cases) {
+    bar.set_text(one.name);
+    try {
+      all.results.push_back(measured(one, device, options));
+    } catch (const Error& error) {  // too little memory, a library that fails: the others go on
+      context.warn(fmt::format("{} on {}: {}", one.name, to_string(device), error.what()));
+    }
+    bar.advance();
+  }
+  bar.finish();
+  return all;
+}
+
+// ---- Earlier results.
+
+Json read_results(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw IoError(fmt::format("{}: cannot be read", path));
+  Json json = Json::parse(file, nullptr, false);
+  if (!json.is_object() || !json.contains("devices") || !json["devices"].is_array())
+    throw IoError(fmt::format("{} is no result of volta bench --json", path));
+  return json;
+}
+
+std::optional<double> found(const Json& earlier, Device device, const Result& result) {
+  for (const Json& one : earlier["devices"]) {
+    if (!one.is_object() || one.value("device", "") != to_string(device)) continue;
+    const auto results = one.find("results");
+    if (results == one.end() || !results->is_array()) continue;
+    for (const Json& entry : *results) {
+      if (!entry.is_object() || entry.value("name", "") != result.name) continue;
+      const auto value = entry.find("value");
+      // Of another size, a number says nothing.
+      if (value != entry.end() && value->is_number() && entry.value("what", "") == result.what)
+        return value->get<double>();
+    }
+  }
+  return std::nullopt;
+}
+
+std::string hardware_of(const Json& earlier, Device device) {
+  for (const Json& one : earlier["devices"])
+    if (one.is_object() && one.value("device", "") == to_string(device))
+      return one.value("name", "");
+  return {};
+}
+
+void compare(const Context& context, const Json& earlier, const std::string& path,
+             std::vector<DeviceResults>& all) {
+  bool any = false;
+  for (DeviceResults& one : all) {
+    const std::string before = hardware_of(earlier, one.device);
+    if (!before.empty() && before != one.device.name()) {
+      context.warn(fmt::format("{} was {}, now it is {}", to_string(one.device), before,
+                               one.device.name()));
+    }
+    for (Result& result : one.results) {
+      result.before = found(earlier, one.device, result);
+      any = any || result.before.has_value();
+    }
+  }
+  if (!any)
+    throw ArgumentError(fmt::format("{} has none of the results that were measured now", path));
+}
+
+// Exit code 1, and a line that names what is slower.
+int judged(const Context& context, const Options& options, const std::vector<DeviceResults>& all) {
+  if (!options.fail_below) return kSuccess;
+  std::string slower;
+  for (const DeviceResults& one : all) {
+    for (const Result& result : one.results) {
+      const std::optional<double> ratio = result.ratio();
+      if (!ratio || *ratio >= *options.fail_below) continue;
+      slower += fmt::format("{}{} on {} ({:.2f})", slower.empty() ? "" : ", ", result.name,
+                            to_string(one.device), *ratio);
+    }
+  }
+  if (slower.empty()) return kSuccess;
+  context.err << printable(fmt::format("volta bench: slower than {:g} of before: {}",
+                                       *options.fail_below, slower),
+                           context.err_terminal)
+              << '\n';
+  return kFailure;
+}
+
+// ---- Showing.
+
+// "12.3 GB/s", "3.4 us".
+std::string shown(const Result& result, double value) {
+  if (!result.lower_is_better) return human_rate(value, result.unit.c_str());
+  return value < 1e-3 ? fmt::format("{:.3g} us", 1e6 * value)
+                      : fmt::format("{:.3g} ms", 1e3 * value);
+}
+
+Json json_of(const std::vector<DeviceResults>& all) {
+  Json list = Json::array();
+  for (const DeviceResults& one : all) {
+    Json results = Json::array();
+    for (const Result& result : one.results) {
+      Json entry = {{"name", result.name},
+                    {"what", result.what},
+                    {"value", result.value},
+                    {"unit", result.lower_is_better ? "s" : result.unit + "/s"},
+                    {"better", result.lower_is_better ? "lower" : "higher"},
+                    {"low", result.low},
+                    {"high", result.high},
+                    {"runs", result.runs}};
+      if (const std::optional<double> ratio = result.ratio()) {
+        entry["before"] = *result.before;
+        entry["ratio"] = *ratio;
+      }
+      results.push_back(std::move(entry));
+    }
+    list.push_back({{"device", to_string(one.device)},
+                    {"name", one.device.name()},
+                    {"results", std::move(results)}});
+  }
+  return {{"version", version()}, {"threads", num_threads()}, {"devices", std::move(list)}};
+}
+
+void print_text(const Context& context, const DeviceResults& all, bool compared) {
+  context.out << context.terminal.bold(wrapped(
+                     printable(fmt::format("{}: {}", to_string(all.device), all.device.name()),
+                               context.terminal),
+                     context.terminal.columns, 2))
+              << '\n';
+  std::vector<Column> columns = {{.title = "case", .importance = 5, .shortens = true},
+                                 {.title = "speed", .align = Align::right, .importance = 4},
+                                 {.title = "spread", .align = Align::right, .importance = 2},
+                                 {.title = "of", .importance = 1, .shortens = true}};
+  if (compared)
+    columns.insert(columns.begin() + 2, {.title = "ratio", .align = Align::right, .importance = 3});
+  Table table(columns);
+  for (const Result& result : all.results) {
+    std::vector<std::string> cells = {
+        result.name, shown(result, result.value),
+        fmt::format("{:.0f}%", 100 * (result.high - result.low) / result.value), result.what};
+    if (compared) {
+      const std::optional<double> ratio = result.ratio();
+      cells.insert(cells.begin() + 2, ratio ? fmt::format("{:.2f}", *ratio) : "-");
+    }
+    table.add(std::move(cells));
+  }
+  table.print(context.out, context.terminal, 2);
+}
+
+int run(const Context& context, const Options& options) {
+  if (options.fail_below && options.compare.empty())
+    throw UsageError("--fail-below needs --compare FILE: what to compare with");
+  // Before minutes are spent.
+  std::optional<Json> earlier;
+  if (!options.compare.empty()) earlier = read_results(options.compare);
+  const std::vector<Device> where = chosen_devices(options);
+  std::size_t cases = 0;
+  for (const Device device : where) cases += chosen_cases(options, device).size();
+  if (cases == 0) {
+    std::vector<std::string> names;
+    for (const BenchCase& one : bench_cases(where.front())) names.push_back(one.name);
+    throw UsageError(fmt::format("--only {} matches no case; there are {}",
+                                 fmt::join(options.only, ", "), fmt::join(names, ", ")));
+  }
+  std::vector<DeviceResults> all;
+  bool any = false;
+  for (const Device device : where) {
+    all.push_back(measured(context, options, device));
+    any = any || !all.back().results.empty();
+  }
+  if (!any) throw BackendError("nothing could be measured");
+  if (earlier) compare(context, *earlier, options.compare, all);
+  if (context.json) {
+    context.print(json_of(all));
+  } else {
+    for (const DeviceResults& one : all) print_text(context, one, earlier.has_value());
+  }
+  return judged(context, options, all);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = add_command(
+      app, "bench", "Measure this machine: bandwidth, products, launches, training steps",
+      "volta bench                                  # every device, about 20 s each\n"
+      "volta bench --device cuda --only 'matmul*'\n"
+      "volta bench --json > before.json\n"
+      "volta bench --compare before.json --fail-below 0.9");
+  command->add_option("--device", options->devices, "Only this one; repeatable; default all")
+      ->allow_extra_args(false);
+  command->add_option("--only", options->only, "Only cases whose name matches; repeatable")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command->add_flag("--quick", options->quick, "A quarter of the time, with more spread");
+  command->add_option("--compare", options->compare, "Show ratios to an earlier --json result")
+      ->type_name("FILE");
+  command
+      ->add_option("--fail-below", options->fail_below,
+                   "Exit with 1 where a ratio is below: 0.9 for a tenth slower")
+      ->check(at_least(0));
+  add_json(*command, context);
+  add_quiet(*command, context);
+  on_run(*command, context, [&context, options] { return run(context, *options); });
+}
+
+}  // namespace volta::cli

@@ -1,0 +1,271 @@
+// volta generate: text from a language model, as it is made.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "command.h"
+#include "stop_requests.h"
+#include "text_model.h"
+#include "text_stream.h"
+#include "train/recipe.h"
+#include "train/run_config.h"
+#include "train/run_folder.h"
+#include "units.h"
+#include "volta/autograd.h"
+#include "volta/creation.h"
+#include "volta/error.h"
+#include "volta/text/generate.h"
+
+namespace volta::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string folder, checkpoint = "best", device = "best", dtype = "f32";
+  std::optional<std::string> prompt;
+  std::vector<std::string> stops;
+  std::optional<std::uint64_t> seed;
+  std::int64_t tokens = 200, top_k = 0;
+  double temperature = 0.8, top_p = 1;
+};
+
+struct Loaded {
+  TextModel model;
+  std::string prompt;  // where none was given
+};
+
+// A run's config.json has a recipe, Hugging Face's has none.
+bool is_run(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::exists(fs::path(folder) / "config.json", ignored)) {
+    const bool model = fs::exists(fs::path(folder) / "model.safetensors", ignored);
+    return !model;  // RunFolder finds it in runs/, or says what is wrong
+  }
+  std::ifstream file(fs::path(folder) / "config.json");
+  const Json json = Json::parse(file, nullptr, false);
+  return json.is_object() && json.contains("recipe");
+}
+
+Loaded loaded(const Options& options, Device device) {
+  if (is_run(options.folder)) {
+    const RunFolder folder = RunFolder::open(options.folder);
+    const RunConfig config = read_run(folder);
+    if (!config.recipe.text) {
+      throw ArgumentError(fmt::format("{} is a run of {}, which makes no text: volta eval looks "
+                                      "at it",
+                                      folder.path().string(), config.recipe.name));
+    }
+    const std::string file = checkpoint_file(folder, options.checkpoint);
+    TextModel model = config.recipe.text(config.settings, config.json, device);
+    load_weights(model.decoder->model(), file, config.recipe.name);
+    return {std::move(model), config.settings.text("prompt")};
+  }
+  if (options.checkpoint != "best")
+    throw UsageError("--checkpoint is for runs: this folder has one file of weights");
+  auto codec = text::BPETokenizer::from_pretrained(options.folder);
+  auto model = models::GPT2::from_pretrained(options.folder, {.device = device});
+  return {{make_codec(std::move(codec)), make_decoder(std::move(model))}, ""};
+}
+
+std::string prompt_of(const Options& options, const std::string& otherwise) {
+  if (!options.prompt) return otherwise;
+  if (*options.prompt != "-") return *options.prompt;
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  if (text.ends_with('\n')) text.pop_back();  // of echo, or of the file's last line
+  return text;
+}
+
+struct Result {
+  std::size_t prompt_tokens = 0, tokens = 0;
+  double first_seconds = 0, seconds = 0;
+  const char* ended = "length";
+
+  // Of the tokens after the first, which waits for the prompt and for compilers.
+  double tokens_per_second() const {
+    return tokens < 2 ? 0 : static_cast<double>(tokens - 1) / (seconds - first_seconds);
+  }
+};
+
+class Writing {
+ public:
+  Writing(TextModel& model, const Options& options, Device device, std::uint64_t seed)
+      : model_(model),
+        options_(options),
+        device_(device),
+        sampling_({.temperature = options.temperature,
+                   .top_k = options.top_k,
+                   .top_p = options.top_p,
+                   .generator = Generator(seed)}) {}
+
+  Result write(const Context& context, const std::string& prompt, TextStream& stream) {
+    ids_ = model_.codec->encode(prompt);
+    stream.show(prompt);
+    Result result{.prompt_tokens = ids_.size()};
+    if (ids_.empty()) ids_.push_back(model_.codec->start());
+    const NoGrad no_grad;
+    const std::optional<std::int64_t> end = model_.codec->end();
+    const auto start = Clock::now();
+    const auto passed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+    const auto given = static_cast<std::int64_t>(ids_.size());
+    model_.decoder->forget(given + options_.tokens);
+    if (const std::int64_t room = model_.decoder->room(); given > room) {
+      context.warn(fmt::format("the prompt has {} tokens, of which the model sees the last {}",
+                               human_count(ids_.size()),
+                               human_count(static_cast<std::uint64_t>(half(room)))));
+    }
+    Tensor next;
+    while (static_cast<std::int64_t>(result.tokens) < options_.tokens) {
+      if (StopRequests::stopped()) {
+        result.ended = "interrupted";
+        break;
+      }
+      next = text::sample_tokens(logits_after(next), sampling_);
+      const auto token = next.item<std::int64_t>();
+      if (result.tokens == 0) result.first_seconds = passed();
+      if (end && token == *end) {
+        result.ended = "end of text";
+        break;
+      }
+      ++result.tokens;
+      ids_.push_back(token);
+      if (!stream.add(model_.codec->decode(token))) {
+        result.ended = "stop";
+        break;
+      }
+      if (stream.failed()) break;
+    }
+    result.seconds = passed();
+    return result;
+  }
+
+ private:
+  static std::int64_t half(std::int64_t room) { return std::max<std::int64_t>(1, room / 2); }
+
+  Tensor ids_tensor(std::size_t last) const {
+    const std::vector<std::int64_t> some(ids_.end() - static_cast<std::ptrdiff_t>(last),
+                                         ids_.end());
+    return from_vector(some, {1, static_cast<std::int64_t>(last)}, {.device = device_});
+  }
+
+  // Where the model's positions are used up, it goes on from the later half of them.
+  Tensor logits_after(const Tensor& next) {
+    Decoder& decoder = *model_.decoder;
+    std::size_t fresh = next.defined() ? 1 : ids_.size();
+    if (static_cast<std::int64_t>(fresh) > decoder.room()) {
+      decoder.forget(static_cast<std::int64_t>(ids_.size()));
+      fresh = static_cast<std::size_t>(half(decoder.room()));
+    } else if (next.defined()) {
+      return decoder.feed(next.unsqueeze(1));
+    }
+    return decoder.feed(ids_tensor(fresh));
+  }
+
+  TextModel& model_;
+  const Options& options_;
+  Device device_;
+  text::SampleOptions sampling_;
+  std::vector<std::int64_t> ids_;
+};
+
+DType dtype_of(const std::string& name) {
+  if (name == "bf16") return DType::bf16;
+  return name == "f16" ? DType::f16 : DType::f32;
+}
+
+int run(const Context& context, const Options& options) {
+  if (!(options.top_p > 0 && options.top_p <= 1))
+    throw UsageError(fmt::format("--top-p must be above 0 and at most 1, got {}", options.top_p));
+  const std::uint64_t seed = options.seed ? *options.seed : std::random_device()();
+  const Device device = Device::parse(options.device);
+  Loaded what = loaded(options, device);
+  what.model.decoder->model().to(dtype_of(options.dtype));
+  const std::string prompt = prompt_of(options, what.prompt);
+
+  const StopRequests requests;
+  TextStream stream(context.json ? nullptr : &context.out, context.terminal, options.stops);
+  const Result result = Writing(what.model, options, device, seed).write(context, prompt, stream);
+  stream.finish();
+  if (stream.unread()) {  // as of head, which has what it wants
+    context.out.clear();
+    return kSuccess;
+  }
+  const bool stopped = std::string_view(result.ended) == "interrupted";
+  if (context.json) {
+    context.print({{"model", options.folder},
+                   {"device", to_string(device)},
+                   {"seed", seed},
+                   {"prompt", prompt},
+                   {"text", stream.text()},
+                   {"ended", result.ended},
+                   {"prompt_tokens", result.prompt_tokens},
+                   {"tokens", result.tokens},
+                   {"seconds", result.seconds},
+                   {"first_token_seconds", result.first_seconds},
+                   {"tokens_per_second", result.tokens_per_second()}});
+  } else if (!context.quiet) {
+    std::string line = fmt::format("{} in {:.2f} s", plural(result.tokens, "token"), result.seconds);
+    if (result.tokens > 1) line += fmt::format(", {:.1f} a second", result.tokens_per_second());
+    line += fmt::format(", on {}; seed {}", to_string(device), seed);
+    context.err << line << '\n';
+  }
+  return stopped ? kStopped : kSuccess;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = add_command(
+      app, "generate", "Write text with a trained language model, token by token",
+      "volta generate runs/char-gpt-20261116-091500 --prompt 'The '\n"
+      "volta generate gpt2/ --prompt 'Once upon a time' --tokens 100 --top-k 40 --seed 1\n"
+      "echo 'Dear Sir,' | volta generate gpt2/ --prompt - --temperature 0 --stop 'Yours'");
+  command
+      ->add_option("FOLDER", options->folder,
+                   "The folder of a char-gpt, char-lstm or gpt2 run, its name in runs/, or a folder "
+                   "with a GPT-2 in Hugging Face's layout")
+      ->required();
+  command->add_option("--prompt", options->prompt,
+                      "What the text begins with; - reads it from the standard input");
+  command->add_option("--tokens", options->tokens, "At most so many; default 200")
+      ->check(at_least(1));
+  command
+      ->add_option("--temperature", options->temperature,
+                   "Below 1 likelier, above more surprising; 0 always the likeliest; default 0.8")
+      ->check(at_least(0));
+  command->add_option("--top-k", options->top_k, "Only of so many likeliest tokens; 0: of all")
+      ->check(at_least(0));
+  command->add_option("--top-p", options->top_p,
+                      "Only of the likeliest tokens that have this share together; default 1");
+  command->add_option("--seed", options->seed, "The same gives the same text; default another");
+  command->add_option("--stop", options->stops, "End before this text; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--checkpoint", options->checkpoint,
+                      "Of a run: best, last, or a file; default best");
+  command->add_option("--device", options->device, "cpu, cuda:0, opencl:0, best");
+  command->add_option("--dtype", options->dtype, "What the model computes in; default f32")
+      ->check(one_of({"f32", "bf16", "f16"}));
+  add_json(*command, context);
+  add_quiet(*command, context);
+  on_run(*command, context, [&context, options] { return run(context, *options); });
+}
+
+}  // namespace volta::cli

@@ -1,0 +1,273 @@
+// volta profile: what the time of a recipe's training goes into: kernels and library calls with
+// their share of the device's peak, copies, the host; and a trace to look at.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "command.h"
+#include "table.h"
+#include "train/recipe.h"
+#include "train/setting_options.h"
+#include "units.h"
+#include "volta/autocast.h"
+#include "volta/error.h"
+#include "volta/nn/clip_grad.h"
+#include "volta/optim.h"
+#include "volta/profiler.h"
+#include "volta/random.h"
+
+namespace volta::cli {
+namespace {
+
+struct Options {
+  std::string recipe = "digits-cnn", device = "best", trace;
+  std::int64_t steps = 50, warmup = 5, top = 15;
+  bool force = false;
+  SettingOptions settings;
+};
+
+struct Profiled {
+  Profile profile;
+  double seconds = 0;  // of the same steps without a profiler
+  std::int64_t units = 0;
+  const char* unit = "";
+};
+
+using Clock = std::chrono::steady_clock;
+
+// Trains as `volta train` does, first without a profiler, then with one.
+class Run {
+ public:
+  Run(const Recipe& recipe, const Settings& settings, Device device)
+      : settings_(settings), device_(device) {
+    manual_seed(static_cast<std::uint64_t>(settings.integer("seed")));
+    task_ = recipe.make(settings, device);
+    if (task_->loader().size() == 0)
+      throw ArgumentError("the data set has no examples to train with: give it more data");
+    task_->model().train();
+    parameters_ = task_->model().parameters();
+    optimizer_ = std::make_unique<optim::AdamW>(
+        parameters_, optim::AdamWOptions{.lr = settings.number("lr"),
+                                         .weight_decay = settings.number("weight_decay")});
+  }
+
+  Profiled profile(std::int64_t warmup, std::int64_t steps) {
+    Profiled result;
+    result.unit = task_->unit();
+    train(warmup);
+    const auto start = Clock::now();
+    result.units = train(steps);
+    result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    Profiler profiler;
+    train(steps);
+    result.profile = profiler.stop();
+    return result;
+  }
+
+ private:
+  // So many steps, to their end; the number of units in them.
+  std::int64_t train(std::int64_t steps) {
+    std::int64_t units = 0;
+    while (steps > 0) {
+      for (const data::Batch& batch : task_->loader()) {
+        step(batch);
+        units += task_->units(batch);
+        if (--steps == 0) break;
+      }
+    }
+    synchronize(device_);
+    return units;
+  }
+
+  void step(const data::Batch& batch) {
+    const ProfileRange range("step");
+    optimizer_->zero_grad();
+    Tensor loss;
+    {
+      const Autocast amp(settings_.flag("amp") ? DType::bf16 : DType::f32);
+      loss = task_->loss(batch);
+    }
+    loss.backward();
+    if (const double clip = settings_.number("clip"); clip > 0)
+      nn::clip_grad_norm(parameters_, clip);
+    optimizer_->step();
+  }
+
+  const Settings& settings_;
+  const Device device_;
+  std::unique_ptr<Task> task_;
+  std::vector<Tensor> parameters_;
+  std::unique_ptr<optim::AdamW> optimizer_;
+};
+
+bool is_device_work(const ProfileRow& row) { return row.kind != "host" && row.kind != "range"; }
+
+double per_second(std::uint64_t amount, double seconds) {
+  return seconds > 0 ? static_cast<double>(amount) / seconds : 0;
+}
+
+std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
+
+Json json_of(const Profiled& all, std::int64_t steps, Device device) {
+  Json rows = Json::array();
+  for (const ProfileRow& row : all.profile.rows) {
+    rows.push_back({{"kind", row.kind},
+                    {"what", row.what},
+                    {"device", is_device_work(row) ? Json(to_string(row.device)) : Json()},
+                    {"calls", row.calls},
+                    {"seconds", row.seconds},
+                    {"share", row.share},
+                    {"bytes", row.bytes},
+                    {"operations", row.operations},
+                    {"bound_by", row.memory_bound ? "memory" : "arithmetic"},
+                    {"peak_share", row.peak_share}});
+  }
+  std::uint64_t peak = 0;
+  for (const ProfileMemory& sample : all.profile.memory) {
+    if (sample.device == device) peak = std::max(peak, sample.in_use);
+  }
+  return {{"steps", steps},
+          {"seconds_per_step", all.seconds / static_cast<double>(steps)},
+          {"profiled_seconds_per_step", all.profile.seconds / static_cast<double>(steps)},
+          {"busy_seconds_per_step", all.profile.busy_seconds(device) / static_cast<double>(steps)},
+          {"peak_memory", peak},
+          {"rows", std::move(rows)}};
+}
+
+void print_totals(const Context& context, const Profiled& all, std::int64_t steps, Device device) {
+  const auto count = static_cast<double>(steps);
+  const double step = all.profile.seconds / count, busy = all.profile.busy_seconds(device) / count;
+  Table table({{.title = "", .importance = 1, .shortens = true},
+               {.title = "", .align = Align::right, .importance = 2}});
+  table.add({"a step", milliseconds(all.seconds / count)});
+  table.add({fmt::format("{} a second", all.unit),
+             human_count(static_cast<std::uint64_t>(
+                 per_second(static_cast<std::uint64_t>(all.units), all.seconds)))});
+  table.add({"with the profiler", milliseconds(step)});
+  table.add({fmt::format("{} at work", to_string(device)),
+             fmt::format("{} ({:.0f}%)", milliseconds(busy), step > 0 ? 100 * busy / step : 0)});
+  table.print(context.out, context.terminal);
+}
+
+void print_rows(const Context& context, const Profiled& all, const Options& options) {
+  Table table({{.title = "time", .align = Align::right, .importance = 6},
+               {.title = "share", .align = Align::right, .importance = 5},
+               {.title = "calls", .align = Align::right, .importance = 2},
+               {.title = "memory", .align = Align::right, .importance = 1},
+               {.title = "arithmetic", .align = Align::right, .importance = 1},
+               {.title = "peak", .align = Align::right, .importance = 3},
+               {.title = "kind", .importance = 4},
+               {.title = "what", .importance = 7, .shortens = true}});
+  const auto steps = static_cast<double>(options.steps);
+  std::int64_t shown = 0;
+  std::uint64_t others = 0;
+  double rest = 0, rest_share = 0;
+  for (const ProfileRow& row : all.profile.rows) {
+    if (!is_device_work(row)) continue;
+    if (shown++ >= options.top) {
+      ++others;
+      rest += row.seconds;
+      rest_share += row.share;
+      continue;
+    }
+    table.add({milliseconds(row.seconds / steps), fmt::format("{:.1f}%", 100 * row.share),
+               fmt::format("{:.4g}", static_cast<double>(row.calls) / steps),
+               human_rate(per_second(row.bytes, row.seconds), "B"),
+               human_rate(per_second(row.operations, row.seconds), "op"),
+               row.peak_share > 0
+                   ? fmt::format("{:.0f}% {}", 100 * row.peak_share, row.memory_bound ? "m" : "a")
+                   : "",
+               row.kind, row.what});
+  }
+  if (others > 0) {
+    table.add({milliseconds(rest / steps), fmt::format("{:.1f}%", 100 * rest_share), "", "", "", "",
+               "", plural(others, "other")});
+  }
+  context.out << '\n';
+  table.print(context.out, context.terminal);
+}
+
+void print_host(const Context& context, const Profiled& all, std::int64_t steps) {
+  Table table({{.title = "program", .importance = 2, .shortens = true},
+               {.title = "a step", .align = Align::right, .importance = 3},
+               {.title = "share", .align = Align::right, .importance = 1}});
+  for (const ProfileRow& row : all.profile.rows) {
+    if (row.kind != "host") continue;
+    table.add({row.what, milliseconds(row.seconds / static_cast<double>(steps)),
+               fmt::format("{:.1f}%", 100 * row.share)});
+  }
+  if (table.empty()) return;
+  context.out << '\n';
+  table.print(context.out, context.terminal);
+}
+
+int run(const Context& context, const Options& options) {
+  const Recipe& recipe = find_recipe(options.recipe);
+  Settings settings = recipe.all_settings();
+  options.settings.apply(settings);
+  const Device device = Device::parse(options.device);
+  if (!options.trace.empty() && !options.force && std::filesystem::exists(options.trace))
+    throw UsageError(fmt::format("{} exists; --force replaces it", options.trace));
+  Run training(recipe, settings, device);
+  const Profiled all = training.profile(options.warmup, options.steps);
+  if (!options.trace.empty()) all.profile.save_trace(options.trace);
+  if (context.json) {
+    Json document = {{"recipe", recipe.name}, {"device", to_string(device)}};
+    document.update(json_of(all, options.steps, device));
+    if (!options.trace.empty()) document["trace"] = options.trace;
+    context.print(document);
+    return kSuccess;
+  }
+  context.out << wrapped(printable(fmt::format("{}: {} on {} ({})", recipe.name,
+                                               plural(static_cast<std::uint64_t>(options.steps),
+                                                      "training step"),
+                                               to_string(device), device.name()),
+                                   context.terminal),
+                         context.terminal.columns, 2)
+              << '\n';
+  print_totals(context, all, options.steps, device);
+  print_rows(context, all, options);
+  print_host(context, all, options.steps);
+  if (!options.trace.empty() && !context.quiet) {
+    context.err << printable(fmt::format("trace: {} (open it in ui.perfetto.dev or "
+                                         "chrome://tracing)",
+                                         options.trace),
+                             context.err_terminal)
+                << '\n';
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, Context& context) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      add_command(app, "profile", "Show what the time of a recipe's training goes into",
+                  "volta profile digits-cnn\n"
+                  "volta profile char-gpt --device cuda --amp --trace trace.json\n"
+                  "volta profile mlp --steps 200 --json | jq '.rows[0]'");
+  command->add_option("RECIPE", options->recipe, "As of volta train --list; default digits-cnn");
+  command->add_option("--device", options->device, "cpu, cuda:0, opencl:0, best");
+  command->add_option("--steps", options->steps, "To profile; as many before them without")
+      ->check(at_least(1));
+  command->add_option("--warmup", options->warmup, "Steps before, in which plans are made")
+      ->check(at_least(0));
+  command->add_option("--top", options->top, "Rows to show")->check(at_least(1));
+  command->add_option("--trace", options->trace,
+                      "Write every event to a file in Chrome's trace format");
+  command->add_flag("--force", options->force, "Replace the trace");
+  options->settings.add_to(*command, {"data", "batch", "amp", "seed"});
+  add_json(*command, context);
+  add_quiet(*command, context);
+  on_run(*command, context, [&context, options] { return run(context, *options); });
+}
+
+}  // namespace volta::cli

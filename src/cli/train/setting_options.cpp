@@ -1,0 +1,50 @@
+#include "train/setting_options.h"
+
+#include <algorithm>
+
+namespace volta::cli {
+
+void SettingOptions::add_to(CLI::App& command, const std::vector<std::string_view>& names) {
+  const auto wanted = [&](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const auto add = [&](const char* name, std::optional<std::string>& value, const char* what) {
+    if (wanted(name)) command.add_option(std::string("--") + name, value, what);
+  };
+  add("data", data_, "A folder or file; else what Volta has built in");
+  add("epochs", epochs_, "Passes over the data");
+  add("steps", steps_, "Updates, instead of epochs");
+  add("batch", batch_, "Examples of an update");
+  add("lr", lr_, "The highest learning rate");
+  if (wanted("amp")) command.add_flag("--amp", amp_, "Products and convolutions in bf16");
+  add("seed", seed_, "Of weights, order and dropout");
+  command.add_option("--set", set_, "name=value; volta train --list names them; repeatable")
+      ->allow_extra_args(false);
+}
+
+std::vector<std::pair<std::string, std::optional<std::string>>> SettingOptions::given() const {
+  std::vector<std::pair<std::string, std::optional<std::string>>> words;
+  for (const auto& [name, value] : {std::pair{"data", &data_},
+                                    {"epochs", &epochs_},
+                                    {"steps", &steps_},
+                                    {"batch", &batch_},
+                                    {"lr", &lr_},
+                                    {"seed", &seed_}}) {
+    if (*value) words.emplace_back(name, *value);
+  }
+  if (amp_) words.emplace_back("amp", std::nullopt);
+  for (const std::string& one : set_) words.emplace_back("set", one);
+  return words;
+}
+
+void SettingOptions::apply(Settings& settings) const {
+  for (const auto& [name, value] : given()) {
+    if (name == "set") {
+      settings.set(*value);
+    } else {
+      settings.set(name, value.value_or("true"));
+    }
+  }
+}
+
+}  // namespace volta::cli
