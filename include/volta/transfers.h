@@ -45,6 +45,7 @@ class VOLTA_API TransferReason {
   ~TransferReason();
   TransferReason(const TransferReason&) = delete;
   TransferReason& operator=(const TransferReason&) = delete;
+  Place place() const { return place_; }
 
  private:
   friend class Transfer;

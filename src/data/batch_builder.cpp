@@ -15,6 +15,7 @@
 #include "volta/error.h"
 #include "volta/generator.h"
 #include "volta/random.h"
+#include "volta/transfers.h"
 
 namespace volta::data {
 namespace {

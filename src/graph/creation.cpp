@@ -76,6 +76,7 @@ Tensor finish(Tensor tensor, bool requires_grad) {
 Tensor in_buffer(Buffer* buffer, const Shape& shape, DType dtype) {
   Node* node = new_node(OpId::constant, shape, dtype, buffer->entry);
   node->buffer = buffer;
+  node->place = transfer_place();
   note_holding(buffer, *node);
   node->state.store(NodeState::Computed, std::memory_order_release);
   return TensorAccess::from_node(node);
@@ -228,7 +229,7 @@ Tensor from_values(const char* op, const void* values, std::size_t count, DType 
 }  // namespace detail
 
 Tensor tensor(std::initializer_list<double> values, const Shape& shape,
-              const TensorOptions& options, Place) {
+              const TensorOptions& options, Place place) {
   TensorOptions made = options;
   made.dtype = options.dtype.value_or(DType::f32);
   return detail::from_values("tensor", values.begin(), values.size(), DType::f64, shape, made,

@@ -72,13 +72,16 @@ void note_holding(Buffer* buffer, const Node& node) noexcept {
   const std::lock_guard guard(list().mutex);
   const auto found = list().buffers.find(buffer);
   if (found == list().buffers.end()) return;
-  found->second = {op_info(node.op).name, true, node.place, node.shape, node.dtype};
+  const char* what = node.op == OpId::constant ? "of the host's values" : op_info(node.op).name;
+  found->second = {what, true, node.place, node.shape, node.dtype};
 }
 
 void note_holding(Buffer* buffer, const char* what) noexcept {
   const std::lock_guard guard(list().mutex);
   const auto found = list().buffers.find(buffer);
-  if (found != list().buffers.end()) found->second = {.what = what};
+  if (found == list().buffers.end()) return;
+  found->second = Holding();
+  found->second.what = what;
 }
 
 std::string holders_table(const DeviceEntry& entry) {

@@ -28,4 +28,7 @@ class VOLTA_BACKEND_API Transfer {
   const profiling::Time begin_;
 };
 
+// Where the transfer under way in this thread comes from; nowhere without one.
+Place transfer_place();
+
 }  // namespace volta

@@ -23,6 +23,7 @@
 #include "volta/error.h"
 #include "volta/io.h"
 #include "volta/safetensors.h"
+#include "volta/transfers.h"
 
 namespace volta {
 namespace io {

@@ -10,6 +10,7 @@
 #include "nn/module_state.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
+#include "volta/transfers.h"
 
 namespace volta::nn {
 
