@@ -26,6 +26,8 @@ constexpr std::uint64_t kSmallLimit = kMiB;  // requests below come from small c
 constexpr std::uint64_t kSmallChunk = 2 * kMiB;
 constexpr std::uint64_t kLargeChunk = 16 * kMiB;  // the least for a large one
 constexpr std::uint64_t kLargeGranule = 2 * kMiB;
+// Reserved, over the most that was ever in use, before whole free chunks are given back.
+constexpr double kSpare = 1.05;
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t granule) {
   return (bytes + granule - 1) / granule * granule;
@@ -89,6 +91,7 @@ struct Pool::State {
 
   std::mutex mutex;  // guards all below
   MemoryStats stats;
+  std::uint64_t most_in_use = 0;  // ever; the peak of the statistics can be reset
   std::uint64_t next_serial = 0;
   FreeBlocks free_small, free_large;
   std::unordered_map<Address, Block*, AddressHash> live;
@@ -122,6 +125,11 @@ struct Pool::State {
     const std::uint64_t preferred =
         small ? kSmallChunk : std::max(round_up(bytes, kLargeGranule), kLargeChunk);
     if (Block* block = find(bytes, small)) return block;
+    // What is cached and does not fit must not pile up: sizes that differ a little each time would
+    // take the device's memory many times over.
+    if (static_cast<double>(stats.reserved + preferred) >
+        kSpare * static_cast<double>(most_in_use + preferred))
+      release_free_chunks();
     if (Block* block = add_chunk(preferred, small)) return block;
     release_free_chunks();
     if (Block* block = add_chunk(preferred, small)) return block;
@@ -151,6 +159,7 @@ struct Pool::State {
     }
     stats.in_use += bytes;
     stats.peak = std::max(stats.peak, stats.in_use);
+    most_in_use = std::max(most_in_use, stats.in_use);
   }
 
   // Joins `right` to the block before it and forgets it.
