@@ -12,7 +12,7 @@ demo=(
 test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)
 bench=(libbenchmark-dev)
 lint=(clang-format-19 clang-tidy-19 libomp-19-dev)
-full=(clang-19 chromium)
+full=(clang-19 libclang-rt-19-dev chromium)
 package=(dpkg-dev file) # to find out which packages the libraries come from
 pictures=(chromium fonts-inter optipng pngquant)
 
