@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs the examples of a page and compares what they print with the page.
+#   run.sh <page> <expected> <program, or program:LINE> ...
+# A program with a line is one of the page's own; the other has its fragments, and says which it runs.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+page=$1 expected=$2
+shift 2
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/run" && cd "$folder/run" || exit 1 # what they save
+status=0
+for entry; do
+  program=${entry%:*}
+  if [[ $entry == *:* ]]; then echo "@@ ${entry##*:}"; else program=$entry; fi >>"$folder/output"
+  "$program" >>"$folder/output" 2>"$folder/errors"
+  code=$?
+  if [[ $code -ne 0 ]]; then
+    echo "$page${entry##"$program"}: exit $code" >&2
+    cat "$folder/errors" >&2
+    tail -20 "$folder/output" >&2
+    status=1
+  fi
+done
+awk -v page="$page" -f "$here/compare.awk" "$expected" actual=1 "$folder/output" || status=1
+exit $status
