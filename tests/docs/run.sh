@@ -1,4 +1,6 @@
-#!/usr/bin/env bash
+mkdir "$folder/run" && cd "$folder/run" || exit 1 # what they save
+ln -s "$here/../../examples" examples # some read a file as if in the root of the repository
+ln -s "$here/../../examples" examples # in the root of the repository there are some files#!/usr/bin/env bash
 # Runs the examples of a page and compares what they print with the page.
 #   run.sh <page> <expected> <program, or program:LINE> ...
 # A program with a line is one of the page's own; the other has its fragments, and says which it runs.
@@ -10,6 +12,7 @@ shift 2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/run" && cd "$folder/run" || exit 1 # what they save
+ln -s "$here/../../examples" examples # some read a file as if in the root of the repository
 status=0
 for entry; do
   program=${entry%:*}
