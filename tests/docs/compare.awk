@@ -1,5 +1,5 @@
 # Compares what the examples of a page printed with what the page says.
-#   awk -v page=docs/devices.md -f compare.awk expected actual=1 output
+#   awk -v page=docs/devices.md -v onednn=1 -f compare.awk expected actual=1 output
 # Both files have "@@ LINE" before what belongs to the example of that line. Words must be equal; numbers may differ by
 # 2 percent, or by two in their last digit: processors round differently. A line "…" stands for any number of lines.
 # Places in the page are compared as places in the file that the example's comment names (`as step.cpp`).
@@ -61,7 +61,7 @@ function matches(e, i, a, j,    k) {
 
 /^@@ / {
   current = $2
-  if (!actual) { lines[++count] = current; alias[current] = $3; wanted[current] = 0 }
+  if (!actual) { lines[++count] = current; alias[current] = $3; needs[current] = $4; wanted[current] = 0 }
   else { ran[current] = 1 }
   next
 }
@@ -75,13 +75,14 @@ END {
     if (alias[e] != "-")
       for (j = 1; j <= got[e]; ++j) {
         line = have[e, j]
-        while (match(line, /docs\/[a-z_\/]+\.md:[0-9]+/)) {
+        while (match(line, /(docs\/)?[a-z_]+\.md:[0-9]+/)) {
           place = substr(line, RSTART, RLENGTH)
           split(place, parts, ":")
           line = substr(line, 1, RSTART - 1) alias[e] ":" (parts[2] - e) substr(line, RSTART + RLENGTH)
         }
         have[e, j] = line
       }
+    if (needs[e] == "onednn" && !onednn) continue
     deepest = 0
     if (matches(e, 1, e, 1)) continue
     complain(e, "prints something else than the page says, first at line " bad_i " of the output")

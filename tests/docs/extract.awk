@@ -8,7 +8,8 @@
 #   <!-- example: not run -->           compiled only
 #   <!-- example: as step.cpp -->       what places in its output call the file
 #   <!-- example: not compiled: why --> neither
-# and <!-- output --> before a ```text block says that it is what the block before prints: see compare.awk.
+# and <!-- output --> before a ```text block says that it is what the block before prints: see compare.awk. Where that
+# depends on the library for products, <!-- output: with oneDNN -->.
 # Prints "fragments" and "program NUMBER LINE" for what was written.
 
 function fail(what) {
@@ -116,9 +117,9 @@ in_cpp {
 in_block { next }
 
 /^<!-- example: .* -->$/ { directive(substr($0, 15, length($0) - 18)); next }
-/^<!-- output -->$/ {
+/^<!-- output(: with oneDNN)? -->$/ {
   if (!shown) fail("no example before it that is run")
-  wants_output = 1
+  wants_output = /oneDNN/ ? "onednn" : "always"
   next
 }
 /^<!-- *(example|output)/ { fail("not a comment that extract.awk knows: " $0) }
@@ -135,7 +136,7 @@ in_block { next }
     if (pending) fail("the comment of line " pending " has no ```cpp block")
     if (wants_output) {
       if ($0 != "```text") fail("the output of an example is a ```text block")
-      printf "@@ %d %s\n", shown, shown_alias >expected
+      printf "@@ %d %s %s\n", shown, shown_alias, wants_output >expected
       in_output = 1
       wants_output = 0
     }
