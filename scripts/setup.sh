@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a part of the project needs. Silent and offline when they are there.
-#   setup.sh demo|test|bench|lint|full|pictures
+#   setup.sh demo|test|bench|lint|full|pictures|docs
 set -euo pipefail
 
 demo=(
@@ -10,6 +10,7 @@ demo=(
   libjpeg-dev libpng-dev zlib1g-dev
 )
 test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)
+docs=(mkdocs python3-pygments)
 bench=(libbenchmark-dev)
 lint=(clang-format-19 clang-tidy-19 libomp-19-dev)
 full=(clang-19 chromium)
@@ -17,13 +18,14 @@ pictures=(chromium fonts-inter optipng pngquant)
 
 case ${1-} in
 demo) wanted=("${demo[@]}") ;;
-test) wanted=("${demo[@]}" "${test[@]}") ;;
+test) wanted=("${demo[@]}" "${test[@]}" "${docs[@]}") ;;
 bench) wanted=("${demo[@]}" "${bench[@]}") ;;
 lint) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}") ;; # clang-tidy reads what the tests include
 full) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}" "${full[@]}") ;;
 pictures) wanted=("${demo[@]}" "${test[@]}" "${pictures[@]}") ;;
+docs) wanted=("${docs[@]}") ;;
 *)
-  echo "usage: $0 demo|test|bench|lint|full|pictures" >&2
+  echo "usage: $0 demo|test|bench|lint|full|pictures|docs" >&2
   exit 2
   ;;
 esac
