@@ -42,7 +42,13 @@ if command -v dpkg-query >/dev/null; then
 else
   missing=("${wanted[@]}")
 fi
-if [[ ${#missing[@]} -eq 0 ]]; then exec "$(dirname "$0")/cudnn_frontend.sh"; fi
+frontend() { # headers that the CUDA backend is built with; no page needs them
+  if [[ $1 != docs ]]; then "$(dirname "$0")/cudnn_frontend.sh"; fi
+}
+if [[ ${#missing[@]} -eq 0 ]]; then
+  frontend "$1"
+  exit
+fi
 
 install=(apt-get install -y --no-install-recommends "${missing[@]}")
 
@@ -76,4 +82,4 @@ known() {
 echo "setup: installing ${missing[*]}"
 known "${missing[@]}" || privileged apt-get update -q || give_up 'apt-get update failed'
 privileged "${install[@]}" -q || { privileged apt-get update -q && privileged "${install[@]}" -q; } || give_up 'apt-get install failed'
-"$(dirname "$0")/cudnn_frontend.sh"
+frontend "$1"
