@@ -1,4 +1,5 @@
-// What the fragments of the pages are compiled with: the library, variables that they may ask for by
+// What the fragments of the pages are compiled with: the library, variables that they may ask for
+// by
 // `<!-- example: with ... -->`, and the loop that runs them.
 #pragma once
 

@@ -21,4 +21,9 @@ if grep -rnoE '(<script[^>]+src|<link[^>]+stylesheet[^>]+href|<img[^>]+src)="(ht
   echo 'the site loads something from elsewhere' >&2
   failed=1
 fi
+# What Python's Markdown reads otherwise than GitHub's: lists and tables as text.
+if grep -rnE '^(<p>)?(- |\| )' --include='*.html' "$site" | head -5 | grep .; then
+  echo 'the site shows a list or a table as text; a blank line before it helps' >&2
+  failed=1
+fi
 exit $failed
