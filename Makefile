@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 SETUP := scripts/setup.sh
 LINT_FILES = $(shell find include src tests examples bench -name '*.h' -o -name '*.cpp')
 
-.PHONY: demo test test-full bench lint format install package clean
+.PHONY: demo test test-full bench docs lint format install package clean
 
 # Trains a network that reads digits, on the best device present, and says where its report is.
 demo:
@@ -54,6 +54,12 @@ bench:
 	  case $$program in *_sources|*_search) continue;; esac; \
 	  echo "== $$program"; $$program; \
 	done
+
+# The pages of docs/ as a site that can be opened as files. Their code and links are checked by the tests.
+docs:
+	@$(SETUP) docs
+	mkdocs build --quiet --strict --clean
+	@echo build/docs/index.html
 
 lint:
 	@$(SETUP) lint

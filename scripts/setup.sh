@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a part of the project needs. Silent and offline when they are there.
-#   setup.sh demo|test|bench|lint|full|package|pictures
+#   setup.sh demo|test|bench|lint|full|package|pictures|docs
 set -euo pipefail
 
 demo=(
@@ -10,6 +10,7 @@ demo=(
   libjpeg-dev libpng-dev zlib1g-dev
 )
 test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)
+docs=(mkdocs python3-pygments)
 bench=(libbenchmark-dev)
 lint=(clang-format-19 clang-tidy-19 libomp-19-dev)
 full=(clang-19 libclang-rt-19-dev chromium)
@@ -18,14 +19,15 @@ pictures=(chromium fonts-inter optipng pngquant)
 
 case ${1-} in
 demo) wanted=("${demo[@]}") ;;
-test) wanted=("${demo[@]}" "${test[@]}") ;;
+test) wanted=("${demo[@]}" "${test[@]}" "${docs[@]}") ;;
 bench) wanted=("${demo[@]}" "${bench[@]}") ;;
 lint) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}") ;; # clang-tidy reads what the tests include
 full) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}" "${full[@]}") ;;
 package) wanted=("${demo[@]}" "${package[@]}") ;;
 pictures) wanted=("${demo[@]}" "${test[@]}" "${pictures[@]}") ;;
+docs) wanted=("${docs[@]}") ;;
 *)
-  echo "usage: $0 demo|test|bench|lint|full|package|pictures" >&2
+  echo "usage: $0 demo|test|bench|lint|full|package|pictures|docs" >&2
   exit 2
   ;;
 esac
@@ -42,7 +44,13 @@ if command -v dpkg-query >/dev/null; then
 else
   missing=("${wanted[@]}")
 fi
-if [[ ${#missing[@]} -eq 0 ]]; then exec "$(dirname "$0")/cudnn_frontend.sh"; fi
+frontend() { # headers that the CUDA backend is built with; no page needs them
+  if [[ $1 != docs ]]; then "$(dirname "$0")/cudnn_frontend.sh"; fi
+}
+if [[ ${#missing[@]} -eq 0 ]]; then
+  frontend "$1"
+  exit
+fi
 
 install=(apt-get install -y --no-install-recommends "${missing[@]}")
 
@@ -76,4 +84,4 @@ known() {
 echo "setup: installing ${missing[*]}"
 known "${missing[@]}" || privileged apt-get update -q || give_up 'apt-get update failed'
 privileged "${install[@]}" -q || { privileged apt-get update -q && privileged "${install[@]}" -q; } || give_up 'apt-get install failed'
-"$(dirname "$0")/cudnn_frontend.sh"
+frontend "$1"
