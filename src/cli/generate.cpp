@@ -85,8 +85,15 @@ Loaded loaded(const Options& options, Device device) {
   return {{make_codec(std::move(codec)), make_decoder(std::move(model))}, ""};
 }
 
-std::string prompt_of(const Options& options, const std::string& otherwise) {
-  if (!options.prompt) return otherwise;
+std::string prompt_of(const Options& options, const Loaded& what) {
+  if (!options.prompt) {
+    try {
+      what.model.codec->encode(what.prompt);
+      return what.prompt;
+    } catch (const ArgumentError&) {  // the recipe's own, for another text
+      return {};
+    }
+  }
   if (*options.prompt != "-") return *options.prompt;
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   if (text.ends_with('\n')) text.pop_back();  // of echo, or of the file's last line
@@ -197,7 +204,7 @@ int run(const Context& context, const Options& options) {
   const Device device = Device::parse(options.device);
   Loaded what = loaded(options, device);
   what.model.decoder->model().to(dtype_of(options.dtype));
-  const std::string prompt = prompt_of(options, what.prompt);
+  const std::string prompt = prompt_of(options, what);
 
   const StopRequests requests;
   TextStream stream(context.json ? nullptr : &context.out, context.terminal, options.stops);

@@ -304,6 +304,11 @@ class Trainer {
     };
     step_ = static_cast<std::int64_t>(number("step"));
     seconds_before_ = number("seconds");
+    // The checkpoint's numbers are those of its settings, which may have been changed since.
+    optim::ParamGroup& group = optimizer_->groups()[0];
+    group.set("weight_decay", settings_.number("weight_decay"));
+    group.set_initial_lr(settings_.number("lr"));
+    for (std::int64_t i = 0; i < std::min(step_, total_); ++i) schedule_->step();
     const auto text = [&](const char* name) {
       const auto found = values.texts.find(name);
       return found == values.texts.end() ? std::string() : found->second;
@@ -319,7 +324,9 @@ class Trainer {
   CheckpointValues checkpoint() {
     const std::string file = checkpoint_file(run_.folder, "last");
     try {
-      return load_checkpoint(file, parts());
+      CheckpointParts loaded = parts();
+      loaded.scheduler = {};  // is where its steps have brought it
+      return load_checkpoint(file, loaded);
     } catch (const ArgumentError& error) {
       std::istringstream lines(error.what());
       std::string line, differences;
