@@ -142,8 +142,8 @@ void compare(const Context& context, const Json& earlier, const std::string& pat
   for (DeviceResults& one : all) {
     const std::string before = hardware_of(earlier, one.device);
     if (!before.empty() && before != one.device.name()) {
-      context.warn(fmt::format("{} was {}, now it is {}", to_string(one.device), before,
-                               one.device.name()));
+      context.warn(
+          fmt::format("{} was {}, now it is {}", to_string(one.device), before, one.device.name()));
     }
     for (Result& result : one.results) {
       result.before = found(earlier, one.device, result);

@@ -82,12 +82,12 @@ TEST_F(CliBench, ATableOfEveryCase) {
 TEST_F(CliBench, Comparisons) {
   const auto now = json_of(quick({"--only", "launch", "--json"}));
   // It was a hundred times as slow before: a ratio of about 100, and lower is better.
-  const Ended faster = volta(quick({"--only", "launch", "--json", "--compare", earlier(now, 0.01),
-                                    "--fail-below", "0.9"}));
+  const Ended faster = volta(quick(
+      {"--only", "launch", "--json", "--compare", earlier(now, 0.01), "--fail-below", "0.9"}));
   EXPECT_EQ(faster.code, 0) << faster.err;
   EXPECT_GT(nlohmann::json::parse(faster.out)["devices"][0]["results"][0]["ratio"], 2);
-  const Ended slower = volta(
-      quick({"--only", "launch", "--compare", earlier(now, 100), "--fail-below", "0.9"}));
+  const Ended slower =
+      volta(quick({"--only", "launch", "--compare", earlier(now, 100), "--fail-below", "0.9"}));
   EXPECT_EQ(slower.code, 1);
   EXPECT_TRUE(has(slower.err, "volta bench: slower than 0.9 of before: launch on cpu (0.0"))
       << slower.err;

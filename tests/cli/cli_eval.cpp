@@ -21,9 +21,8 @@ TEST_F(CliEval, TheNumbersOfTheTraining) {
   ASSERT_EQ(volta(small("run", {"--quiet"})).code, 0);
   const auto all = evaluations("run", "test accuracy");
   ASSERT_EQ(all.size(), 4U);
-  const auto best = *std::ranges::max_element(all, {}, [](const nlohmann::json& line) {
-    return line["test accuracy"].get<double>();
-  });
+  const auto best = *std::ranges::max_element(
+      all, {}, [](const nlohmann::json& line) { return line["test accuracy"].get<double>(); });
   const auto found = json_of({"eval", path("run"), "--device", "cpu", "--json"});
   EXPECT_EQ(found["recipe"], "mlp");
   EXPECT_EQ(found["step"], best["step"]);
@@ -36,14 +35,13 @@ TEST_F(CliEval, TheNumbersOfTheTraining) {
   EXPECT_EQ(last["metrics"]["test accuracy"], all.back()["test accuracy"]);
   EXPECT_EQ(last["metrics"]["test loss"], all.back()["test loss"]);
 
-  const auto plain = json_of({"eval", "--recipe", "mlp", "--checkpoint",
-                              path("run/best.safetensors"), "--set", "width=16", "--set",
-                              "count=960", "--device", "cpu", "--json"});
+  const auto plain =
+      json_of({"eval", "--recipe", "mlp", "--checkpoint", path("run/best.safetensors"), "--set",
+               "width=16", "--set", "count=960", "--device", "cpu", "--json"});
   EXPECT_EQ(plain["metrics"], found["metrics"]);
 
   // Of 160 images, whatever their batches.
-  const auto sevens =
-      json_of({"eval", path("run"), "--batch", "7", "--device", "cpu", "--json"});
+  const auto sevens = json_of({"eval", path("run"), "--batch", "7", "--device", "cpu", "--json"});
   EXPECT_EQ(sevens["metrics"]["test accuracy"], found["metrics"]["test accuracy"]);
   EXPECT_EQ(sevens["confusion"], found["confusion"]);
 }

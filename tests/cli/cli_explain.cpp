@@ -12,9 +12,9 @@ namespace {
 class CliExplain : public Runs {
  protected:
   nlohmann::json explain(std::vector<std::string> more) const {
-    std::vector<std::string> words = {"explain", "mlp",       "--device",  "cpu",   "--json",
-                                      "--set",   "count=120", "--set",     "width=16",
-                                      "--set",   "workers=0"};
+    std::vector<std::string> words = {"explain",  "mlp",   "--device",  "cpu",
+                                      "--json",   "--set", "count=120", "--set",
+                                      "width=16", "--set", "workers=0"};
     words.insert(words.end(), more.begin(), more.end());
     return json_of(words);
   }
@@ -61,8 +61,8 @@ TEST_F(CliExplain, Inference) {
 }
 
 TEST_F(CliExplain, Text) {
-  const std::vector<std::string> words = {"explain", "mlp",   "--device", "cpu",       "--results",
-                                          "--set",   "count=120"};
+  const std::vector<std::string> words = {"explain",   "mlp",   "--device", "cpu",
+                                          "--results", "--set", "count=120"};
   const Ended wide = volta(words);
   EXPECT_EQ(wide.code, 0) << wide.err;
   for (const char* word : {"library calls", "intermediates", "peak memory", "adam", "recorded at"})

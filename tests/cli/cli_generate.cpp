@@ -131,14 +131,13 @@ class CliGenerate : public Runs {
     config.n_layer = config.n_head = 2;
     manual_seed(3);
     save(models::GPT2(config).state_dict(), (folder / "model.safetensors").string());
-    put(name + "/config.json",
-        nlohmann::json{{"model_type", "gpt2"},
-                       {"vocab_size", config.vocab_size},
-                       {"n_positions", 32},
-                       {"n_embd", 16},
-                       {"n_layer", 2},
-                       {"n_head", 2}}
-            .dump());
+    put(name + "/config.json", nlohmann::json{{"model_type", "gpt2"},
+                                              {"vocab_size", config.vocab_size},
+                                              {"n_positions", 32},
+                                              {"n_embd", 16},
+                                              {"n_layer", 2},
+                                              {"n_head", 2}}
+                                   .dump());
     return folder.string();
   }
 };
@@ -180,8 +179,8 @@ TEST_F(CliGenerate, ItIsTheLibrarysText) {
 
 TEST_F(CliGenerate, OneDocument) {
   ASSERT_EQ(volta(text_run("char-gpt", "run", {"--quiet"})).code, 0);
-  const auto all = json_of(
-      words("run", {"--json", "--prompt", "O ", "--tokens", "10", "--seed", "4"}));
+  const auto all =
+      json_of(words("run", {"--json", "--prompt", "O ", "--tokens", "10", "--seed", "4"}));
   EXPECT_EQ(all["prompt"], "O ");
   EXPECT_EQ(all["prompt_tokens"], 2);
   EXPECT_EQ(all["tokens"], 10);
@@ -202,8 +201,8 @@ TEST_F(CliGenerate, Prompts) {
   // What it learned from, and then lost: the run has the alphabet.
   std::string corpus;
   for (int i = 0; i < 60; ++i) corpus += "grüße an alle, ";
-  ASSERT_EQ(
-      volta(text_run("char-lstm", "run", {"--quiet", "--data", put("text", corpus)})).code, 0);
+  ASSERT_EQ(volta(text_run("char-lstm", "run", {"--quiet", "--data", put("text", corpus)})).code,
+            0);
   fs::remove(path("text"));
   const std::string piped =
       volta(words("run", {"--prompt", "-", "--tokens", "5", "--seed", "1", "--quiet"}),
@@ -235,12 +234,11 @@ TEST_F(CliGenerate, HuggingFacesLayout) {
   pretrained("gpt2");
   for (const char* seed : {"1", "2", "3"}) {
     // Tokens of any bytes; twice as many as there are positions.
-    const auto all = json_of(words(
-        "gpt2", {"--json", "--prompt", "Hello", "--tokens", "64", "--seed", seed,
-                 "--temperature", "2"}));
+    const auto all = json_of(words("gpt2", {"--json", "--prompt", "Hello", "--tokens", "64",
+                                            "--seed", seed, "--temperature", "2"}));
     EXPECT_TRUE(all["ended"] == "end of text" || all["tokens"] == 64) << all;
-    const std::string shown = text("gpt2", {"--prompt", "Hello", "--tokens", "64", "--seed", seed,
-                                            "--temperature", "2"});
+    const std::string shown =
+        text("gpt2", {"--prompt", "Hello", "--tokens", "64", "--seed", seed, "--temperature", "2"});
     EXPECT_TRUE(is_utf8(shown)) << shown;
     EXPECT_TRUE(shown.starts_with("Hello" + all["text"].get<std::string>())) << shown;
   }
@@ -281,7 +279,8 @@ TEST_F(CliGenerate, CtrlCEndsTheLine) {
         ::close(out);
       });
   EXPECT_EQ(ended.code, 130);
-  EXPECT_TRUE(shown.ends_with('\n')) << shown.substr(shown.size() - std::min<std::size_t>(20, shown.size()));
+  EXPECT_TRUE(shown.ends_with('\n'))
+      << shown.substr(shown.size() - std::min<std::size_t>(20, shown.size()));
   EXPECT_TRUE(has(ended.err, " in ")) << ended.err;
 }
 
@@ -289,19 +288,18 @@ TEST_F(CliGenerate, CtrlCEndsTheLine) {
 TEST_F(CliGenerate, NobodyReadsOn) {
   ASSERT_EQ(volta(text_run("char-gpt", "run", {"--quiet"})).code, 0);
   for (const bool ignored : {false, true}) {
-    const Ended ended = volta_during(
-        words("run", {"--tokens", "100000000"}),
-        [](pid_t /*process*/, int out) {
-          std::array<char, 100> bytes{};
-          EXPECT_GT(::read(out, bytes.data(), bytes.size()), 0);
-          ::close(out);
-        },
-        {.ignore_sigpipe = ignored});
+    const Ended ended = volta_during(words("run", {"--tokens", "100000000"}),
+                                     [](pid_t /*process*/, int out) {
+                                       std::array<char, 100> bytes{};
+                                       EXPECT_GT(::read(out, bytes.data(), bytes.size()), 0);
+                                       ::close(out);
+                                     },
+                                     {.ignore_sigpipe = ignored});
     EXPECT_EQ(ended.code, ignored ? 0 : 1000 + SIGPIPE);
     EXPECT_EQ(ended.err, "");
   }
-  const Ended full = volta(words("run", {"--tokens", "100000000", "--quiet"}),
-                           {.out_file = "/dev/full"});
+  const Ended full =
+      volta(words("run", {"--tokens", "100000000", "--quiet"}), {.out_file = "/dev/full"});
   EXPECT_EQ(full.code, 1);
   EXPECT_EQ(lines_of(full.err).size(), 1U) << full.err;
   EXPECT_TRUE(has(full.err, "cannot write to the standard output")) << full.err;

@@ -191,8 +191,7 @@ TEST_F(CliTrain, OneDocument) {
   EXPECT_EQ(all["folder"], path("run"));
   EXPECT_EQ(all["steps"], 120);
   EXPECT_EQ(all["best"]["name"], "test accuracy");
-  EXPECT_EQ(all["metrics"]["test loss"],
-            evaluations("run", "test accuracy").back()["test loss"]);
+  EXPECT_EQ(all["metrics"]["test loss"], evaluations("run", "test accuracy").back()["test loss"]);
 }
 
 TEST_F(CliTrain, WhatDoesNotFitTheCheckpoint) {
@@ -204,7 +203,8 @@ TEST_F(CliTrain, WhatDoesNotFitTheCheckpoint) {
     return words;
   };
   const std::string other = complaint(with({"--set", "width=300"}), 1);
-  EXPECT_TRUE(has(other, "last.safetensors is the checkpoint of another model or of other settings"))
+  EXPECT_TRUE(
+      has(other, "last.safetensors is the checkpoint of another model or of other settings"))
       << other;
   EXPECT_TRUE(has(other, "fc1.weight")) << other;
   EXPECT_LT(other.size(), 700U) << other;
@@ -225,8 +225,7 @@ TEST_F(CliTrain, NumbersThatMeanNothing) {
   EXPECT_TRUE(has(complaint(small("x", {"--seed", "1.5"}), 2), "seed must be a whole number"));
   EXPECT_TRUE(has(complaint(small("x", {"--lr", "1"}), 2), "--lr is given more than once"));
   for (const char* device : {"cuda:7", "gpuu"}) {
-    const std::vector<std::string> words = {"train",  "mlp",   "--device",
-                                            device,   "--out", path("x")};
+    const std::vector<std::string> words = {"train", "mlp", "--device", device, "--out", path("x")};
     EXPECT_TRUE(has(complaint(words, 1), device));
   }
   EXPECT_FALSE(fs::exists(path("x")));
@@ -235,7 +234,8 @@ TEST_F(CliTrain, NumbersThatMeanNothing) {
   EXPECT_EQ(metrics("zero").back()["step"], 30);
   const Ended large = volta(small("large", {"--set", "batch=5000", "--set", "epochs=2"}));
   EXPECT_EQ(large.code, 0) << large.err;
-  EXPECT_TRUE(has(large.err, "warning: a batch of 5,000 is more than the 960 examples")) << large.err;
+  EXPECT_TRUE(has(large.err, "warning: a batch of 5,000 is more than the 960 examples"))
+      << large.err;
   ASSERT_FALSE(metrics("large").empty());
   EXPECT_EQ(metrics("large").back()["step"], 2);
 }
@@ -268,7 +268,8 @@ TEST_F(CliTrain, ALossThatIsNone) {
 TEST_F(CliTrain, FoldersThatCannotBeWritten) {
   fs::create_directories(path("closed"));
   fs::permissions(path("closed"), fs::perms(0555));
-  EXPECT_TRUE(has(complaint(small("closed/run"), 1, {.as_nobody = true}), "cannot make the folder"));
+  EXPECT_TRUE(
+      has(complaint(small("closed/run"), 1, {.as_nobody = true}), "cannot make the folder"));
   EXPECT_TRUE(has(complaint(small("closed"), 1, {.as_nobody = true}), "config.json"));
   put("file", "");
   EXPECT_TRUE(has(complaint(small("file"), 2), "is there already and no folder"));
@@ -291,9 +292,8 @@ TEST_F(CliTrain, Terminals) {
   EXPECT_EQ(narrow.code, 0) << narrow.out;
   // The bar draws its line again; what is written for good is wrapped.
   for (const std::string& line : lines_of(narrow.out)) {
-    const std::string shown = line.substr(line.rfind("\x1b[K") == std::string::npos
-                                              ? 0
-                                              : line.rfind("\x1b[K") + 3);
+    const std::string shown =
+        line.substr(line.rfind("\x1b[K") == std::string::npos ? 0 : line.rfind("\x1b[K") + 3);
     const std::size_t first = shown.find_first_not_of(' ');
     if (first != std::string::npos && shown.find(' ', first) == std::string::npos) continue;
     EXPECT_LE(shown.size(), 20U) << shown;

@@ -39,10 +39,10 @@ class CliTrainData : public Runs {
   }
   std::vector<std::string> resnet(const std::string& data, const std::string& out,
                                   const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {"train",   "resnet18-cifar", "--data", data,
-                                      "--set",   "width=4",        "--set",  "workers=0",
-                                      "--batch", "8",              "--steps", "6",
-                                      "--out",   path(out),        "--device", "cpu"};
+    std::vector<std::string> words = {
+        "train", "resnet18-cifar", "--data",   data, "--set",   "width=4",
+        "--set", "workers=0",      "--batch",  "8",  "--steps", "6",
+        "--out", path(out),        "--device", "cpu"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -67,10 +67,10 @@ class CliTrainData : public Runs {
   }
   std::vector<std::string> gpt2(const std::string& data, const std::string& model,
                                 const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {"train",   "gpt2", "--data",   data,  "--set",
-                                      "model=" + model,  "--set",    "length=12",
-                                      "--steps", "6",    "--batch",  "2",   "--set",
-                                      "lr=0.01", "--out", path("gpt2 run"), "--device", "cpu"};
+    std::vector<std::string> words = {"train",          "gpt2",     "--data",    data,      "--set",
+                                      "model=" + model, "--set",    "length=12", "--steps", "6",
+                                      "--batch",        "2",        "--set",     "lr=0.01", "--out",
+                                      path("gpt2 run"), "--device", "cpu"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -91,8 +91,8 @@ TEST_F(CliTrainData, Cifar) {
   EXPECT_EQ(all[0]["step"], 5);
   EXPECT_EQ(all[1]["step"], 6);
   EXPECT_TRUE(has(read("run/report.html"), "airplane"));
-  const auto again = json_of({"eval", path("run"), "--device", "cpu", "--checkpoint", "last",
-                              "--json"});
+  const auto again =
+      json_of({"eval", path("run"), "--device", "cpu", "--checkpoint", "last", "--json"});
   EXPECT_EQ(again["metrics"]["test loss"], all[1]["test loss"]);
   EXPECT_EQ(again["classes"][3]["label"], "cat");
   EXPECT_EQ(again["classes"][3]["examples"], 2);
@@ -119,8 +119,7 @@ TEST_F(CliTrainData, WhatIsWrongWithPictures) {
 
 TEST_F(CliTrainData, Gpt2) {
   const std::string model = pretrained("model");
-  const Ended ended = volta(gpt2(put("text", sentences(60)), model,
-                                 {"--set", "evaluate_every=3"}));
+  const Ended ended = volta(gpt2(put("text", sentences(60)), model, {"--set", "evaluate_every=3"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
   const auto all = evaluations("gpt2 run", "validation loss");
   ASSERT_EQ(all.size(), 2U);
@@ -144,9 +143,9 @@ TEST_F(CliTrainData, WhatIsWrongWithTexts) {
   EXPECT_TRUE(has(complaint(gpt2(text, model), 1), "vocab.json"));
   fs::permissions(text, fs::perms(0));
   fs::permissions(folder_, fs::perms(0777));
-  EXPECT_TRUE(has(complaint({"train", "char-gpt", "--data", text, "--out", path("x")}, 1,
-                            {.as_nobody = true}),
-                  "Permission denied"));
+  EXPECT_TRUE(has(
+      complaint({"train", "char-gpt", "--data", text, "--out", path("x")}, 1, {.as_nobody = true}),
+      "Permission denied"));
   EXPECT_FALSE(fs::exists(path("gpt2 run")));
   EXPECT_FALSE(fs::exists(path("x")));
 }

@@ -45,10 +45,9 @@ class Trainer {
     if (batches == 0)
       throw ArgumentError("the data set has no examples to train with: give it more data");
     if (batch > all) {
-      context_.warn(
-          fmt::format("a batch of {} is more than the {} examples that there are: an update has {}",
-                      human_count(as_count(batch)), human_count(as_count(all)),
-                      human_count(as_count(all))));
+      context_.warn(fmt::format(
+          "a batch of {} is more than the {} examples that there are: an update has {}",
+          human_count(as_count(batch)), human_count(as_count(all)), human_count(as_count(all))));
     }
     total_ = settings_.integer("steps");
     if (total_ == 0) total_ = settings_.integer("epochs") * batches;
@@ -210,9 +209,9 @@ class Trainer {
     std::string advice = fmt::format("try --lr {:g} or a longer warmup", lr / 10);
     if (settings_.number("clip") == 0) advice += ", and --set clip=1";
     if (settings_.flag("amp")) advice += ", and without --amp";
-    context_.warn(
-        fmt::format("the loss is {} at step {}: checkpoints from before are kept; {}",
-                    std::isnan(value) ? "nan" : "infinite", human_count(as_count(step)), advice));
+    context_.warn(fmt::format("the loss is {} at step {}: checkpoints from before are kept; {}",
+                              std::isnan(value) ? "nan" : "infinite", human_count(as_count(step)),
+                              advice));
   }
 
   // A full disk loses measurements, not the training.
@@ -274,9 +273,8 @@ class Trainer {
   }
   void save_weights() {
     write([&] {
-      volta::save(
-          task_->model().state_dict(), run_.folder.best(),
-          {.metadata = {{"recipe", run_.recipe.name}, {"step", std::to_string(step_)}}});
+      volta::save(task_->model().state_dict(), run_.folder.best(),
+                  {.metadata = {{"recipe", run_.recipe.name}, {"step", std::to_string(step_)}}});
     });
   }
   CheckpointParts parts() {
@@ -383,7 +381,10 @@ class Trainer {
       const auto bytes = std::filesystem::file_size(run_.folder.path() / name, error);
       if (!error) data.files.push_back({name, bytes, ""});
     }
-    data.commands.push_back({"Go on", "volta train --resume " + run_.folder.path().string()});
+    const std::string folder = run_.folder.path().string();
+    data.commands.push_back({"Go on", "volta train --resume " + folder});
+    data.commands.push_back({"Evaluate", "volta eval " + folder});
+    if (run_.recipe.text) data.commands.push_back({"Write text", "volta generate " + folder});
     return data;
   }
 
@@ -464,7 +465,7 @@ class Trainer {
   std::unique_ptr<optim::CosineLR> schedule_;
   std::unique_ptr<SummaryWriter> events_;
   std::int64_t total_ = 0, step_ = 0, evaluate_every_ = 0;
-  std::int64_t units_ = 0;  // since the last measurement
+  std::int64_t units_ = 0;      // since the last measurement
   std::vector<Tensor> losses_;  // since then, its own the first
   double seconds_before_ = 0;   // of a run that goes on
   double waited_ = 0;
