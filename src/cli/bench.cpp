@@ -142,8 +142,8 @@ void compare(const Context& context, const Json& earlier, const std::string& pat
   for (DeviceResults& one : all) {
     const std::string before = hardware_of(earlier, one.device);
     if (!before.empty() && before != one.device.name()) {
-      context.warn(fmt::format("{} was {}, now it is {}", to_string(one.device), before,
-                               one.device.name()));
+      context.warn(
+          fmt::format("{} was {}, now it is {}", to_string(one.device), before, one.device.name()));
     }
     for (Result& result : one.results) {
       result.before = found(earlier, one.device, result);
@@ -176,9 +176,12 @@ int judged(const Context& context, const Options& options, const std::vector<Dev
 
 // ---- Showing.
 
-// "12.3 GB/s", "3.4 us".
-std::string shown(const Result& result, double value) {
-  if (!result.lower_is_better) return human_rate(value, result.unit.c_str());
+// "12.3 GB/s", "3.4 us"; where there is little room, "12.3 G/s".
+std::string shown(const Result& result, const Terminal& terminal) {
+  constexpr int kNarrow = 40;
+  const bool brief = terminal.wraps && terminal.columns < kNarrow;
+  const double value = result.value;
+  if (!result.lower_is_better) return human_rate(value, brief ? "" : result.unit.c_str());
   return value < 1e-3 ? fmt::format("{:.3g} us", 1e6 * value)
                       : fmt::format("{:.3g} ms", 1e3 * value);
 }
@@ -224,7 +227,7 @@ void print_text(const Context& context, const DeviceResults& all, bool compared)
   Table table(columns);
   for (const Result& result : all.results) {
     std::vector<std::string> cells = {
-        result.name, shown(result, result.value),
+        result.name, shown(result, context.terminal),
         fmt::format("{:.0f}%", 100 * (result.high - result.low) / result.value), result.what};
     if (compared) {
       const std::optional<double> ratio = result.ratio();

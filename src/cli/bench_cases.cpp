@@ -54,15 +54,14 @@ BenchCase product(Device device, DType dtype, std::int64_t n) {
 
 BenchCase convolution(Device device, std::int64_t batch) {
   constexpr std::int64_t kChannels = 64, kSize = 28, kKernel = 3;
-  return {"conv2d", fmt::format("{} images [{}, {}, {}], 3 x 3", batch, kChannels, kSize, kSize),
-          [=] {
-            const Tensor x = randn({batch, kChannels, kSize, kSize}, {.device = device}).eval();
-            const Tensor w =
-                randn({kChannels, kChannels, kKernel, kKernel}, {.device = device}).eval();
-            const auto outputs = static_cast<double>(x.numel());
-            return BenchStep{[=] { conv2d(x, w, {}, {.padding = 1}).eval(); },
-                             2 * outputs * kChannels * kKernel * kKernel, "FLOP"};
-          }};
+  return {
+      "conv2d", fmt::format("{} images [{}, {}, {}], 3 x 3", batch, kChannels, kSize, kSize), [=] {
+        const Tensor x = randn({batch, kChannels, kSize, kSize}, {.device = device}).eval();
+        const Tensor w = randn({kChannels, kChannels, kKernel, kKernel}, {.device = device}).eval();
+        const auto outputs = static_cast<double>(x.numel());
+        return BenchStep{[=] { conv2d(x, w, {}, {.padding = 1}).eval(); },
+                         2 * outputs * kChannels * kKernel * kKernel, "FLOP"};
+      }};
 }
 
 BenchCase transfer(bool up, Device device, std::int64_t n) {
@@ -159,8 +158,8 @@ Timing time_step(const std::function<void()>& step, Device device, double second
     if (i > 0 && settled) break;
   }
   const double block_seconds = seconds / kBlocks;
-  const auto block = std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(block_seconds / std::max(one, 1e-9)));
+  const auto block =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(block_seconds / std::max(one, 1e-9)));
   std::vector<double> times;
   const auto start = Clock::now();
   while (static_cast<int>(times.size()) < kFewestBlocks || seconds_since(start) < seconds) {

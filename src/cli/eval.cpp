@@ -44,8 +44,7 @@ Chosen chosen(const Options& options) {
   if (options.recipe.empty()) {
     const RunFolder folder = RunFolder::open(options.run);
     RunConfig config = read_run(folder);
-    return {config.recipe, std::move(config.settings),
-            checkpoint_file(folder, options.checkpoint)};
+    return {config.recipe, std::move(config.settings), checkpoint_file(folder, options.checkpoint)};
   }
   const Recipe& recipe = find_recipe(options.recipe);
   if (options.checkpoint == "best" || options.checkpoint == "last")
@@ -148,12 +147,9 @@ int run(const Context& context, const Options& options) {
   Json metrics = Json::object();
   for (const report::Metric& metric : evaluation.metrics)
     metrics[metric.name] = json_number(metric.value);
-  Json document = {{"recipe", what.recipe.name},
-                   {"checkpoint", what.checkpoint},
-                   {"step", step ? Json(*step) : Json()},
-                   {"device", to_string(device)},
-                   {"seconds", passed.count()},
-                   {"metrics", std::move(metrics)}};
+  Json document = {{"recipe", what.recipe.name},          {"checkpoint", what.checkpoint},
+                   {"step", step ? Json(*step) : Json()}, {"device", to_string(device)},
+                   {"seconds", passed.count()},           {"metrics", std::move(metrics)}};
   if (evaluation.confusion) document.update(json_of(*evaluation.confusion));
   context.print(document);
   return kSuccess;

@@ -165,8 +165,7 @@ void print_steps(const Context& context, const Explanation& plan) {
                                  {.title = "schedule", .importance = 1},
                                  {.title = "bytes", .align = Align::right, .importance = 4},
                                  {.title = "arithmetic", .align = Align::right, .importance = 2}};
-  if (timed)
-    columns.push_back({.title = "predicted", .align = Align::right, .importance = 3});
+  if (timed) columns.push_back({.title = "predicted", .align = Align::right, .importance = 3});
   Table table(columns);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const StepInfo& step = plan.steps[i];

@@ -69,9 +69,10 @@ Loaded loaded(const Options& options, Device device) {
     const RunFolder folder = RunFolder::open(options.folder);
     const RunConfig config = read_run(folder);
     if (!config.recipe.text) {
-      throw ArgumentError(fmt::format("{} is a run of {}, which makes no text: volta eval looks "
-                                      "at it",
-                                      folder.path().string(), config.recipe.name));
+      throw ArgumentError(
+          fmt::format("{} is a run of {}, which makes no text: volta eval looks "
+                      "at it",
+                      folder.path().string(), config.recipe.name));
     }
     const std::string file = checkpoint_file(folder, options.checkpoint);
     TextModel model = config.recipe.text(config.settings, config.json, device);
@@ -85,8 +86,15 @@ Loaded loaded(const Options& options, Device device) {
   return {{make_codec(std::move(codec)), make_decoder(std::move(model))}, ""};
 }
 
-std::string prompt_of(const Options& options, const std::string& otherwise) {
-  if (!options.prompt) return otherwise;
+std::string prompt_of(const Options& options, const Loaded& what) {
+  if (!options.prompt) {
+    try {
+      what.model.codec->encode(what.prompt);
+      return what.prompt;
+    } catch (const ArgumentError&) {  // the recipe's own, for another text
+      return {};
+    }
+  }
   if (*options.prompt != "-") return *options.prompt;
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   if (text.ends_with('\n')) text.pop_back();  // of echo, or of the file's last line
@@ -95,12 +103,13 @@ std::string prompt_of(const Options& options, const std::string& otherwise) {
 
 struct Result {
   std::size_t prompt_tokens = 0, tokens = 0;
-  double first_seconds = 0, seconds = 0;
+  double first_seconds = 0, second_seconds = 0, seconds = 0;  // until then, since the start
   const char* ended = "length";
 
-  // Of the tokens after the first, which waits for the prompt and for compilers.
-  double tokens_per_second() const {
-    return tokens < 2 ? 0 : static_cast<double>(tokens - 1) / (seconds - first_seconds);
+  // Of the tokens after the second: the first waits for the prompt, and both for compilers.
+  std::optional<double> tokens_per_second() const {
+    if (tokens < 3) return std::nullopt;
+    return static_cast<double>(tokens - 2) / (seconds - second_seconds);
   }
 };
 
@@ -140,6 +149,7 @@ class Writing {
       next = text::sample_tokens(logits_after(next), sampling_);
       const auto token = next.item<std::int64_t>();
       if (result.tokens == 0) result.first_seconds = passed();
+      if (result.tokens == 1) result.second_seconds = passed();
       if (end && token == *end) {
         result.ended = "end of text";
         break;
@@ -197,7 +207,7 @@ int run(const Context& context, const Options& options) {
   const Device device = Device::parse(options.device);
   Loaded what = loaded(options, device);
   what.model.decoder->model().to(dtype_of(options.dtype));
-  const std::string prompt = prompt_of(options, what.prompt);
+  const std::string prompt = prompt_of(options, what);
 
   const StopRequests requests;
   TextStream stream(context.json ? nullptr : &context.out, context.terminal, options.stops);
@@ -208,6 +218,7 @@ int run(const Context& context, const Options& options) {
     return kSuccess;
   }
   const bool stopped = std::string_view(result.ended) == "interrupted";
+  const std::optional<double> rate = result.tokens_per_second();
   if (context.json) {
     context.print({{"model", options.folder},
                    {"device", to_string(device)},
@@ -219,10 +230,11 @@ int run(const Context& context, const Options& options) {
                    {"tokens", result.tokens},
                    {"seconds", result.seconds},
                    {"first_token_seconds", result.first_seconds},
-                   {"tokens_per_second", result.tokens_per_second()}});
+                   {"tokens_per_second", rate ? Json(*rate) : Json()}});
   } else if (!context.quiet) {
-    std::string line = fmt::format("{} in {:.2f} s", plural(result.tokens, "token"), result.seconds);
-    if (result.tokens > 1) line += fmt::format(", {:.1f} a second", result.tokens_per_second());
+    std::string line =
+        fmt::format("{} in {:.2f} s", plural(result.tokens, "token"), result.seconds);
+    if (rate) line += fmt::format(", {:.1f} a second", *rate);
     line += fmt::format(", on {}; seed {}", to_string(device), seed);
     context.err << line << '\n';
   }
@@ -239,9 +251,10 @@ void add_generate(CLI::App& app, Context& context) {
       "volta generate gpt2/ --prompt 'Once upon a time' --tokens 100 --top-k 40 --seed 1\n"
       "echo 'Dear Sir,' | volta generate gpt2/ --prompt - --temperature 0 --stop 'Yours'");
   command
-      ->add_option("FOLDER", options->folder,
-                   "The folder of a char-gpt, char-lstm or gpt2 run, its name in runs/, or a folder "
-                   "with a GPT-2 in Hugging Face's layout")
+      ->add_option(
+          "FOLDER", options->folder,
+          "The folder of a char-gpt, char-lstm or gpt2 run, its name in runs/, or a folder "
+          "with a GPT-2 in Hugging Face's layout")
       ->required();
   command->add_option("--prompt", options->prompt,
                       "What the text begins with; - reads it from the standard input");

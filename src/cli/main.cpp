@@ -73,8 +73,11 @@ std::string about(const CLI::ParseError& error, const CLI::App& app, const CLI::
   // An unknown option says more than the argument that is missing because of it.
   if (std::string extras = about_extras(app, chosen); !extras.empty()) return extras;
   std::string message = error.what();
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
-    return message.substr(0, message.find(':')) + " needs a value";
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const bool many = message.find("At Most") != std::string::npos;
+    return message.substr(0, message.find(':')) +
+           (many ? " is given more than once" : " needs a value");
+  }
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
     return message + "; --help says more";
   return message;

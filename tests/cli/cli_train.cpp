@@ -7,13 +7,13 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cli_program.h"
+#include "cli_runs.h"
+#include "volta/safetensors.h"
 #include "volta/volta.h"
 
 namespace volta::cli {
@@ -21,30 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class CliTrain : public Program {
- protected:
-  // A run of a second.
-  std::vector<std::string> small(const std::string& out,
-                                 const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words = {"train", "mlp",     "--device", "cpu",   "--lr",
-                                      "0.01",  "--batch", "32",       "--out", path(out)};
-    for (const char* setting : {"count=960", "width=16", "workers=0", "warmup=10"})
-      words.insert(words.end(), {"--set", setting});
-    words.insert(words.end(), {"--set", "epochs=4"});
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  std::string read(const std::string& name) const {
-    std::ifstream in(path(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  std::vector<nlohmann::json> metrics(const std::string& run) const {
-    std::vector<nlohmann::json> all;
-    for (const std::string& line : lines_of(read(run + "/metrics.jsonl")))
-      if (!line.empty()) all.push_back(nlohmann::json::parse(line));
-    return all;
-  }
-};
+class CliTrain : public Runs {};
 
 TEST_F(CliTrain, ARunHasItsFolder) {
   const Ended ended = volta(small("run"));
@@ -169,6 +146,158 @@ TEST_F(CliTrain, Text) {
                 2)
           .find("too short"),
       std::string::npos);
+}
+
+// A run in two parts tells of both: its time, and the best evaluation wherever it was.
+TEST_F(CliTrain, AResumedRunIsOneRun) {
+  ASSERT_EQ(volta(small("run", {"--quiet"})).code, 0);
+  const auto before = SafetensorsFile(path("run/last.safetensors")).metadata();
+  EXPECT_EQ(before.at("text.best_name"), "test accuracy");
+  EXPECT_EQ(before.at("text.best_unit"), "%");
+  const double seconds = std::stod(before.at("number.seconds"));
+  EXPECT_GT(seconds, 0);
+  // So large a learning rate makes everything worse.
+  const auto resumed = json_of({"train", "--resume", path("run"), "--device", "cpu", "--quiet",
+                                "--set", "epochs=6", "--lr", "10", "--json"});
+  EXPECT_EQ(resumed["state"], "finished");
+  EXPECT_EQ(resumed["steps"], 180);
+  EXPECT_GT(resumed["seconds"], seconds);
+  const auto all = evaluations("run", "test accuracy");
+  ASSERT_EQ(all.size(), 6U);
+  double best = 0;
+  std::int64_t step = 0;
+  for (const auto& line : all) {
+    if (line["test accuracy"].get<double>() > best) {
+      best = line["test accuracy"];
+      step = line["step"];
+    }
+  }
+  EXPECT_LE(step, 120);
+  EXPECT_EQ(resumed["best"]["name"], "test accuracy");
+  EXPECT_EQ(resumed["best"]["value"], best);
+  EXPECT_EQ(resumed["best"]["step"], step);
+  EXPECT_EQ(resumed["metrics"]["test accuracy"], all.back()["test accuracy"]);
+  const auto after = SafetensorsFile(path("run/last.safetensors")).metadata();
+  EXPECT_GT(std::stod(after.at("number.seconds")), seconds);
+  // The report says so, and the configuration has what the run went on with.
+  const std::string page = read("run/report.html");
+  EXPECT_TRUE(has(page, "test accuracy")) << page.substr(0, 2000);
+  EXPECT_FALSE(has(page, "best so far"));
+  EXPECT_EQ(nlohmann::json::parse(read("run/config.json"))["settings"]["epochs"], "6");
+}
+
+TEST_F(CliTrain, OneDocument) {
+  const auto all = json_of(small("run", {"--quiet", "--json"}));
+  EXPECT_EQ(all["folder"], path("run"));
+  EXPECT_EQ(all["steps"], 120);
+  EXPECT_EQ(all["best"]["name"], "test accuracy");
+  EXPECT_EQ(all["metrics"]["test loss"], evaluations("run", "test accuracy").back()["test loss"]);
+}
+
+TEST_F(CliTrain, WhatDoesNotFitTheCheckpoint) {
+  ASSERT_EQ(volta(small("run", {"--quiet", "--set", "epochs=1"})).code, 0);
+  const std::vector<std::string> resume = {"train", "--resume", path("run"), "--device", "cpu"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = resume;
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const std::string other = complaint(with({"--set", "width=300"}), 1);
+  EXPECT_TRUE(
+      has(other, "last.safetensors is the checkpoint of another model or of other settings"))
+      << other;
+  EXPECT_TRUE(has(other, "fc1.weight")) << other;
+  EXPECT_LT(other.size(), 700U) << other;
+  EXPECT_TRUE(has(complaint(with({"--batch", "16"}), 1), "batches of 32, not 16"));
+  EXPECT_TRUE(has(complaint({"train", "mlp", "--resume", path("run")}, 2), "leave the recipe out"));
+  EXPECT_TRUE(has(complaint(with({"--out", path("x")}), 2), "leave --out out"));
+  fs::remove(path("run/last.safetensors"));
+  EXPECT_TRUE(has(complaint(resume, 1), "has no last.safetensors"));
+  put("run/last.safetensors", "garbage");
+  EXPECT_TRUE(has(complaint(resume, 1), "last.safetensors"));
+  put("run/config.json", "{\"recipe\": \"mlp\", \"settings\": {\"width\": 3}}");
+  EXPECT_TRUE(has(complaint(resume, 2), "is no configuration of a run"));
+}
+
+TEST_F(CliTrain, NumbersThatMeanNothing) {
+  EXPECT_TRUE(has(complaint(small("x", {"--steps", "-1"}), 2), "steps must be a whole number"));
+  EXPECT_TRUE(has(complaint(small("x", {"--set", "lr=nan"}), 2), "lr must be a number"));
+  EXPECT_TRUE(has(complaint(small("x", {"--seed", "1.5"}), 2), "seed must be a whole number"));
+  EXPECT_TRUE(has(complaint(small("x", {"--lr", "1"}), 2), "--lr is given more than once"));
+  for (const char* device : {"cuda:7", "gpuu"}) {
+    const std::vector<std::string> words = {"train", "mlp", "--device", device, "--out", path("x")};
+    EXPECT_TRUE(has(complaint(words, 1), device));
+  }
+  EXPECT_FALSE(fs::exists(path("x")));
+  // No steps: as many as the epochs have.
+  EXPECT_EQ(volta(small("zero", {"--steps", "0", "--set", "epochs=1", "--quiet"})).code, 0);
+  EXPECT_EQ(metrics("zero").back()["step"], 30);
+  const Ended large = volta(small("large", {"--set", "batch=5000", "--set", "epochs=2"}));
+  EXPECT_EQ(large.code, 0) << large.err;
+  EXPECT_TRUE(has(large.err, "warning: a batch of 5,000 is more than the 960 examples"))
+      << large.err;
+  ASSERT_FALSE(metrics("large").empty());
+  EXPECT_EQ(metrics("large").back()["step"], 2);
+}
+
+// A loss of infinity or NaN: said once, with the step; what was good before stays.
+TEST_F(CliTrain, ALossThatIsNone) {
+  ASSERT_EQ(volta(small("run", {"--quiet", "--set", "epochs=2"})).code, 0);
+  const std::string best = read("run/best.safetensors"), last = read("run/last.safetensors");
+  const Ended ended = volta({"train", "--resume", path("run"), "--device", "cpu", "--lr", "1e30",
+                             "--set", "clip=0", "--set", "epochs=4"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  std::vector<std::string> warnings;
+  for (const std::string& line : lines_of(ended.err))
+    if (has(line, "warning")) warnings.push_back(line);
+  ASSERT_EQ(warnings.size(), 1U) << ended.err;
+  // The first step multiplies the weights by about 1e30; the loss after it is none.
+  EXPECT_TRUE(has(warnings[0], " at step 62: checkpoints from before are kept; try --lr 1e+29"))
+      << warnings[0];
+  EXPECT_TRUE(has(warnings[0], "--set clip=1")) << warnings[0];
+  EXPECT_EQ(read("run/best.safetensors"), best);
+  EXPECT_EQ(read("run/last.safetensors"), last);
+  // And so the run can go on from there.
+  EXPECT_EQ(volta({"train", "--resume", path("run"), "--device", "cpu", "--lr", "0.001", "--set",
+                   "epochs=3", "--quiet"})
+                .code,
+            0);
+  EXPECT_EQ(metrics("run").back()["step"], 90);
+}
+
+TEST_F(CliTrain, FoldersThatCannotBeWritten) {
+  fs::create_directories(path("closed"));
+  fs::permissions(path("closed"), fs::perms(0555));
+  EXPECT_TRUE(
+      has(complaint(small("closed/run"), 1, {.as_nobody = true}), "cannot make the folder"));
+  EXPECT_TRUE(has(complaint(small("closed"), 1, {.as_nobody = true}), "config.json"));
+  put("file", "");
+  EXPECT_TRUE(has(complaint(small("file"), 2), "is there already and no folder"));
+  EXPECT_TRUE(has(complaint(small("file/run"), 1), "cannot make the folder"));
+  // A disk that is full from the start.
+  EXPECT_TRUE(has(complaint(small("run"), 1, {.largest_file = 400}), "config.json"));
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+// A narrow terminal, none at all, and character sets.
+TEST_F(CliTrain, Terminals) {
+  for (const char* locale : {"C", "", "no_SUCH.locale"}) {
+    const Ended ended = volta(small(std::string("run") + locale, {"--set", "epochs=1"}),
+                              {.environment = {{"LANG", locale}, {"LC_ALL", locale}}});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_FALSE(has(ended.err, "\x1b")) << ended.err;
+    for (const char c : ended.err) EXPECT_LT(static_cast<unsigned char>(c), 0x80) << ended.err;
+  }
+  const Ended narrow = volta_on_terminal(small("narrow", {"--set", "epochs=1"}), 20);
+  EXPECT_EQ(narrow.code, 0) << narrow.out;
+  // The bar draws its line again; what is written for good is wrapped.
+  for (const std::string& line : lines_of(narrow.out)) {
+    const std::string shown =
+        line.substr(line.rfind("\x1b[K") == std::string::npos ? 0 : line.rfind("\x1b[K") + 3);
+    const std::size_t first = shown.find_first_not_of(' ');
+    if (first != std::string::npos && shown.find(' ', first) == std::string::npos) continue;
+    EXPECT_LE(shown.size(), 20U) << shown;
+  }
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ TEST_F(CliUsage, WithoutACommandThereIsHelpAndAnExitCode) {
 TEST_F(CliUsage, EveryCommandHasHelpWithExamples) {
   const std::string all = volta({"--help"}).out;
   EXPECT_FALSE(has(all, "doctor-steps"));
-  for (const char* command : {"info", "doctor", "inspect", "compare", "convert", "cache"}) {
+  for (const char* command : {"train", "eval", "generate", "explain", "bench", "info", "doctor",
+                              "inspect", "compare", "convert", "cache"}) {
     EXPECT_TRUE(has(all, std::string("  ") + command)) << command;
     const Ended ended = volta({command, "--help"});
     EXPECT_EQ(ended.code, 0);

@@ -46,8 +46,8 @@ class Classification : public Task {
     report::Confusion confusion{images_.labels, std::vector<std::uint64_t>(classes * classes)};
     NoGrad no_grad;
     network_.eval();
-    data::DataLoader checks(images_.test, {.batch_size = options.batch > 0 ? options.batch : 250,
-                                           .device = device_});
+    data::DataLoader checks(
+        images_.test, {.batch_size = options.batch > 0 ? options.batch : 250, .device = device_});
     double loss = 0;
     std::int64_t right = 0, seen = 0;
     std::vector<report::ImageSample> wrong, good;

@@ -217,6 +217,12 @@ std::vector<Recipe> text_recipes() {
          const std::string& folder = pretrained_folder(settings);
          auto codec = text::BPETokenizer::from_pretrained(folder);
          models::GPT2 model = models::GPT2::from_pretrained(folder, {.device = device});
+         if (model.config().n_positions < settings.integer("length")) {
+           throw UsageError(
+               fmt::format("windows of {} tokens are longer than the {} positions of "
+                           "{}: set length lower",
+                           settings.integer("length"), model.config().n_positions, folder));
+         }
          const data::CharCorpus corpus = corpus_of(settings);
          std::vector<std::int64_t> bytes(static_cast<std::size_t>(corpus.size()));
          for (std::int64_t i = 0; i < corpus.size(); ++i)

@@ -68,9 +68,9 @@ std::string checkpoint_file(const RunFolder& folder, const std::string& name) {
   std::string file = name == "best" ? folder.best() : folder.last();
   std::error_code error;
   if (!fs::exists(file, error)) {
-    throw IoError(fmt::format(
-        "{} has no {}: the run was stopped before it was written, or the disk was full",
-        folder.path().string(), fs::path(file).filename().string()));
+    throw IoError(
+        fmt::format("{} has no {}: the run was stopped before it was written, or the disk was full",
+                    folder.path().string(), fs::path(file).filename().string()));
   }
   return file;
 }

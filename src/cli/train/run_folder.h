@@ -22,7 +22,8 @@ class RunFolder {
   // Makes it. Throws UsageError where something is there already, unless `force`: then the files of
   // a run in it are removed, and no others.
   static RunFolder create(const std::filesystem::path& path, bool force);
-  // One that a run made; a name without folders may be one in runs/. Throws UsageError where it is none.
+  // One that a run made; a name without folders may be one in runs/. Throws UsageError where it is
+  // none.
   static RunFolder open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }

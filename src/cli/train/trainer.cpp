@@ -45,10 +45,9 @@ class Trainer {
     if (batches == 0)
       throw ArgumentError("the data set has no examples to train with: give it more data");
     if (batch > all) {
-      context_.warn(
-          fmt::format("a batch of {} is more than the {} examples that there are: an update has {}",
-                      human_count(as_count(batch)), human_count(as_count(all)),
-                      human_count(as_count(all))));
+      context_.warn(fmt::format(
+          "a batch of {} is more than the {} examples that there are: an update has {}",
+          human_count(as_count(batch)), human_count(as_count(all)), human_count(as_count(all))));
     }
     total_ = settings_.integer("steps");
     if (total_ == 0) total_ = settings_.integer("epochs") * batches;
@@ -210,9 +209,9 @@ class Trainer {
     std::string advice = fmt::format("try --lr {:g} or a longer warmup", lr / 10);
     if (settings_.number("clip") == 0) advice += ", and --set clip=1";
     if (settings_.flag("amp")) advice += ", and without --amp";
-    context_.warn(
-        fmt::format("the loss is {} at step {}: checkpoints from before are kept; {}",
-                    std::isnan(value) ? "nan" : "infinite", human_count(as_count(step)), advice));
+    context_.warn(fmt::format("the loss is {} at step {}: checkpoints from before are kept; {}",
+                              std::isnan(value) ? "nan" : "infinite", human_count(as_count(step)),
+                              advice));
   }
 
   // A full disk loses measurements, not the training.
@@ -274,9 +273,8 @@ class Trainer {
   }
   void save_weights() {
     write([&] {
-      volta::save(
-          task_->model().state_dict(), run_.folder.best(),
-          {.metadata = {{"recipe", run_.recipe.name}, {"step", std::to_string(step_)}}});
+      volta::save(task_->model().state_dict(), run_.folder.best(),
+                  {.metadata = {{"recipe", run_.recipe.name}, {"step", std::to_string(step_)}}});
     });
   }
   CheckpointParts parts() {
@@ -304,6 +302,11 @@ class Trainer {
     };
     step_ = static_cast<std::int64_t>(number("step"));
     seconds_before_ = number("seconds");
+    // The checkpoint's numbers are those of its settings, which may have been changed since.
+    optim::ParamGroup& group = optimizer_->groups()[0];
+    group.set("weight_decay", settings_.number("weight_decay"));
+    group.set_initial_lr(settings_.number("lr"));
+    for (std::int64_t i = 0; i < std::min(step_, total_); ++i) schedule_->step();
     const auto text = [&](const char* name) {
       const auto found = values.texts.find(name);
       return found == values.texts.end() ? std::string() : found->second;
@@ -319,7 +322,9 @@ class Trainer {
   CheckpointValues checkpoint() {
     const std::string file = checkpoint_file(run_.folder, "last");
     try {
-      return load_checkpoint(file, parts());
+      CheckpointParts loaded = parts();
+      loaded.scheduler = {};  // is where its steps have brought it
+      return load_checkpoint(file, loaded);
     } catch (const ArgumentError& error) {
       std::istringstream lines(error.what());
       std::string line, differences;
@@ -376,7 +381,10 @@ class Trainer {
       const auto bytes = std::filesystem::file_size(run_.folder.path() / name, error);
       if (!error) data.files.push_back({name, bytes, ""});
     }
-    data.commands.push_back({"Go on", "volta train --resume " + run_.folder.path().string()});
+    const std::string folder = run_.folder.path().string();
+    data.commands.push_back({"Go on", "volta train --resume " + folder});
+    data.commands.push_back({"Evaluate", "volta eval " + folder});
+    if (run_.recipe.text) data.commands.push_back({"Write text", "volta generate " + folder});
     return data;
   }
 
@@ -457,7 +465,7 @@ class Trainer {
   std::unique_ptr<optim::CosineLR> schedule_;
   std::unique_ptr<SummaryWriter> events_;
   std::int64_t total_ = 0, step_ = 0, evaluate_every_ = 0;
-  std::int64_t units_ = 0;  // since the last measurement
+  std::int64_t units_ = 0;      // since the last measurement
   std::vector<Tensor> losses_;  // since then, its own the first
   double seconds_before_ = 0;   // of a run that goes on
   double waited_ = 0;

@@ -25,8 +25,7 @@ std::vector<Tensor> TrainingStep::record(const data::Batch& batch) {
     loss = task_.loss(batch);
   }
   loss.backward();
-  if (const double clip = settings_.number("clip"); clip > 0)
-    nn::clip_grad_norm(parameters_, clip);
+  if (const double clip = settings_.number("clip"); clip > 0) nn::clip_grad_norm(parameters_, clip);
   adam_step(parameters_, first_, second_, steps_,
             {.lr = settings_.number("lr"),
              .weight_decay = settings_.number("weight_decay"),
