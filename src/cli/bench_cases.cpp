@@ -169,10 +169,8 @@ Timing time_step(const std::function<void()>& step, Device device, double second
     times.push_back(seconds_since(begin) / static_cast<double>(block));
   }
   std::ranges::sort(times);
-  const auto at = [&](double share) {
-    return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1) + 0.5)];
-  };
-  return {at(0.5), at(0.25), at(0.75), static_cast<int>(times.size())};
+  const auto quartile = [&](std::size_t which) { return times[(times.size() - 1) * which / 4]; };
+  return {quartile(2), quartile(1), quartile(3), static_cast<int>(times.size())};
 }
 
 }  // namespace volta::cli
