@@ -70,8 +70,8 @@ BenchCase transfer(bool up, Device device, std::int64_t n) {
             const Device from = up ? Device::cpu() : device, to = up ? device : Device::cpu();
             const Tensor random = rand({n}, {.device = from}).eval();
             const Tensor x = up ? random.pin_memory() : random;
-            // A clone is a value that has not been looked at: those keep their copy on the host.
-            return BenchStep{[=] { x.clone().to(to).eval(); }, bytes, "B"};
+            // A value that has been looked at keeps its copy on the host; its clone has none.
+            return BenchStep{[=] { (up ? x : x.clone()).to(to).eval(); }, bytes, "B"};
           }};
 }
 
