@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes the pictures of the documents anew: docs/pictures/report.png, of a report of a run made here.
+# Makes the pictures of the documents anew: docs/pictures/report.png, of a report of a run made here, and
+# docs/pictures/train.png, of what the terminal shows meanwhile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh pictures
 cmake --preset release >/dev/null
-cmake --build --preset release --target volta_tests
+cmake --build --preset release --target volta_tests volta_cli
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -27,3 +28,21 @@ mkdir -p docs/pictures
 VOLTA_REPORT_EXAMPLE=$folder OMP_WAIT_POLICY=passive VOLTA_TEST_NVRTC=0 \
   build/release/bin/volta_tests --gtest_brief=1 --gtest_filter='ReportExample.*'
 photograph "$folder/example.html" docs/pictures/report.png 1200 1570
+
+# What a terminal of 100 columns shows of a run that Ctrl-C ends: of lines written over, the last state.
+VOLTA_DEVICE=cpu TERM=xterm-256color timeout -s INT 40 script -qec \
+  "stty cols 100 rows 30; cd $folder; $PWD/build/release/bin/volta train digits-cnn --epochs 3 --seed 1 --out run" \
+  "$folder/typescript" >/dev/null || true
+{
+  cat <<'PAGE'
+<!doctype html><meta charset="utf-8"><style>
+body { margin: 0; background: #14161a; color: #d8dde6; font: 15px/1.45 "DejaVu Sans Mono", monospace; padding: 18px 22px; }
+.prompt { color: #7fb4ff; } pre { margin: 0; font: inherit; white-space: pre; }
+</style><pre><span class="prompt">$</span> volta train digits-cnn --epochs 3
+PAGE
+  sed -e '1d' -e '$d' "$folder/typescript" | tr -d '\000' |
+    sed -e 's/\r*$//' -e 's/.*\r\(..*\)/\1/' -e 's/\x1b\[[0-9;?]*[A-Za-z]//g' -e 's/\^C//' \
+      -e 's/&/\&amp;/g' -e 's/</\&lt;/g' -e "s|$folder/||g"
+  echo '</pre>'
+} >"$folder/train.html"
+photograph "$folder/train.html" docs/pictures/train.png 960 300

@@ -49,7 +49,7 @@ TEST(DebugModes, EagerEvaluatesAtTheCall) {
   in_child({{"VOLTA_EAGER", "1"}}, [&] {
     const Tensor x = rand({4, 4}) + 1;
     EXPECT_FALSE(x.is_pending());
-    EXPECT_FALSE(x.sort(1).values.is_pending());
+    EXPECT_FALSE(sort(x, 1).values.is_pending());
     const std::vector<double> eager = train(Device::cpu(), 3);
     for (std::size_t i = 0; i < lazy.size(); ++i) EXPECT_NEAR(eager[i], lazy[i], 1e-4);
   });
@@ -64,7 +64,7 @@ TEST(DebugModes, ACheckedTrainingIsTheSame) {
     const std::vector<double> checked = train(Device::opencl(0), 3);
     for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(checked[i], cpu[i], 1e-4);
     const Tensor x = rand({40, 30}).to(Device::opencl(0));
-    const auto sorted = x.sort(1);
+    const Sorted sorted = sort(x, 1);
     EXPECT_GE((sorted.values.mean() + x.matmul(x.t()).tanh().sum()).item(), 0);
   });
 }
