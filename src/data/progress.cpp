@@ -1,4 +1,4 @@
-// Writing progress: rate and time left from the time since the start.
+// Writing progress: the rate of late, and the time left by it; at the end the rate of the whole.
 #include "volta/data/progress.h"
 
 #include <algorithm>
@@ -13,7 +13,9 @@
 namespace volta {
 namespace {
 
-constexpr int kBarColumns = 24;
+constexpr int kBarColumns = 24, kLeastBarColumns = 6;
+// How long it takes a new rate to count for more than the one before.
+constexpr double kRateSeconds = 3;
 
 std::string duration_text(double seconds) {
   // Years of waiting are told as such, whatever the rate.
@@ -31,12 +33,19 @@ std::string rate_text(double rate) {
   return "-/s";
 }
 
-// At most so many characters; the continuation bytes of UTF-8 take no column.
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+// The continuation bytes of UTF-8 take no column.
+int width_of(const std::string& text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(),
+                                        [](char byte) { return !continues_character(byte); }));
+}
+
+// At most so many characters.
 std::string cut(const std::string& text, int columns) {
   int seen = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool continues = (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
-    if (!continues && seen++ == columns) return text.substr(0, i);
+    if (!continues_character(text[i]) && seen++ == columns) return text.substr(0, i);
   }
   return text;
 }
@@ -48,50 +57,71 @@ struct ProgressBar::State {
 
   State(std::string what, std::optional<std::int64_t> all, const ProgressOptions& with,
         std::int64_t behind)
-      : label(std::move(what)), total(all), options(with), start_count(behind), count(behind) {
+      : label(std::move(what)),
+        total(all),
+        options(with),
+        start_count(behind),
+        count(behind),
+        rated_count(behind) {
     out = options.out != nullptr ? options.out : &std::cerr;
     terminal = options.terminal.value_or(options.out == nullptr && platform::stderr_is_terminal());
   }
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-  std::string line(double now) const {
-    const double rate = now > 0 ? static_cast<double>(count - start_count) / now : 0;
-    std::string text = label.empty() ? "" : label + "  ";
+  bool is_over() const { return finished || (total && count >= *total); }
+
+  // Slow first steps must not count for ever.
+  void update_rate(double now) {
+    const double passed = now - rated_at;
+    if (is_over() || passed <= 0) {
+      rate = now > 0 ? static_cast<double>(count - start_count) / now : 0;
+      return;
+    }
+    const double lately = static_cast<double>(count - rated_count) / passed;
+    const double weight = rated_at > 0 ? 1 - std::exp(-passed / kRateSeconds) : 1;
+    rate += weight * (lately - rate);
+    rated_at = now;
+    rated_count = count;
+  }
+
+  // A bar takes what the words leave of so many columns.
+  std::string line(double now, int columns) const {
+    const std::string head = label.empty() ? "" : label + "  ";
+    std::string text;
+    double part = 1;
     if (total) {
-      const double part =
-          *total > 0
-              ? std::clamp(static_cast<double>(count) / static_cast<double>(*total), 0.0, 1.0)
-              : 1;
-      if (terminal) {
-        const auto full = static_cast<std::size_t>(part * kBarColumns);
-        text +=
-            fmt::format("[{}{}] ", std::string(full, '='), std::string(kBarColumns - full, ' '));
-      }
-      text += fmt::format("{:3.0f}%  {}/{}", 100 * part, count, *total);
+      if (*total > 0)
+        part = std::clamp(static_cast<double>(count) / static_cast<double>(*total), 0.0, 1.0);
+      text = fmt::format("{:3.0f}%  {}/{}", 100 * part, count, *total);
     } else {
-      text += fmt::format("{}", count);
+      text = fmt::format("{}", count);
     }
     text += "  " + rate_text(rate);
-    const bool over = finished || (total && count >= *total);
-    if (over) {
+    if (is_over()) {
       text += "  in " + duration_text(now);
     } else if (total && rate > 0) {
       text += "  " + duration_text(static_cast<double>(*total - count) / rate) + " left";
     }
     if (!tail.empty()) text += "  " + tail;
-    return text;
+    const int left = columns - width_of(head) - width_of(text) - 3;  // "[] "
+    if (!terminal || !total || left < kLeastBarColumns) return head + text;
+    const auto bar = static_cast<std::size_t>(std::min(left, kBarColumns));
+    const auto full = static_cast<std::size_t>(part * static_cast<double>(bar));
+    return head + fmt::format("[{}{}] ", std::string(full, '='), std::string(bar - full, ' ')) +
+           text;
   }
 
   // Written now; a bar is drawn over the one before.
   void write() {
     const double now = seconds();
     written_at = now;
+    update_rate(now);
     if (!terminal) {
-      *out << line(now) << '\n';
+      *out << line(now, 0) << '\n';
     } else {
       const int columns = platform::terminal_columns() - 1;
-      *out << "\r\x1b[K" << cut(line(now), columns);
+      *out << "\r\x1b[K" << cut(line(now, columns), columns);
       if (finished) *out << '\n';
     }
     out->flush();
@@ -110,6 +140,8 @@ struct ProgressBar::State {
   std::int64_t start_count, count;
   Clock::time_point start = Clock::now();
   double written_at = 0;
+  double rate = 0, rated_at = 0;
+  std::int64_t rated_count;
   bool finished = false;
 };
 

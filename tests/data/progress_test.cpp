@@ -60,6 +60,27 @@ TEST(Progress, ABarOnATerminal) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
+// A terminal of 80 columns: words come first.
+TEST(Progress, ABarTakesWhatTheWordsLeave) {
+  const auto shown = [](std::size_t words) {
+    std::ostringstream out;
+    volta::ProgressBar bar("x", 10, {.out = &out, .terminal = true, .terminal_seconds = 0});
+    bar.set_text(std::string(words, 'w'));
+    bar.advance(10);
+    const std::string text = out.str();
+    return text.substr(text.rfind('\r'));
+  };
+  const auto width = [](const std::string& line) {
+    return static_cast<int>(std::count(line.begin(), line.end(), '='));
+  };
+  EXPECT_EQ(width(shown(4)), 24);
+  const int narrow = width(shown(36));
+  EXPECT_GE(narrow, 6);
+  EXPECT_LT(narrow, 24);
+  EXPECT_EQ(width(shown(50)), 0);
+  EXPECT_NE(shown(50).find(std::string(45, 'w')), std::string::npos);
+}
+
 TEST(Progress, UnknownLengthsAndSilence) {
   std::ostringstream out;
   {
