@@ -2,109 +2,29 @@
 // kernel caches that cannot be used, kernels that do not compile. Each case is a process of its
 // own, because devices are probed once: the test starts its own program again with another
 // environment.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "child.h"
 #include "core/backend_loader.h"
 #include "core/build_stamp.h"
 #include "core/registry.h"
 #include "platform/library.h"
 #include "volta/volta.h"
 
-extern char** environ;
-
 namespace volta {
 namespace {
 
 namespace fs = std::filesystem;
-using Environment = std::map<std::string, std::string>;
-
-std::string test_name() {
-  const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-  return std::string(info->test_suite_name()) + "." + info->name();
-}
-
-// A fresh folder, removed at the end.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "volta_absence_XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::permissions(path_, fs::perms::owner_all, ignored);
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
-  std::string operator/(const char* name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
-
-bool is_child() { return std::getenv("VOLTA_TEST_CHILD") != nullptr; }
-
-// Runs `body` in a child with the environment changed; its expectations count as this test's.
-template <class Body>
-void in_child(const Environment& changes, Body body) {
-  if (is_child()) {
-    body();
-    return;
-  }
-  const std::string filter = "--gtest_filter=" + test_name();
-  Environment variables;
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string text = *each;
-    variables[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
-  }
-  // The child is one whole test on the CPU, whatever this process is.
-  for (const char* name : {"VOLTA_TEST_DEVICE", "VOLTA_TEST_NVRTC", "VOLTA_LOG", "VOLTA_FALLBACK",
-                           "GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX", "GTEST_SHARD_STATUS_FILE"}) {
-    variables.erase(name);
-  }
-  variables["VOLTA_TEST_CHILD"] = test_name();
-  for (const auto& [name, value] : changes) variables[name] = value;
-  std::vector<std::string> entries;
-  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
-  std::vector<char*> environment;
-  for (std::string& entry : entries) environment.push_back(entry.data());
-  environment.push_back(nullptr);
-  std::string program = "/proc/self/exe", argument = filter, brief = "--gtest_brief=1";
-  char* arguments[] = {program.data(), argument.data(), brief.data(), nullptr};
-
-  const Folder folder;
-  const std::string output = folder / "output";
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_CREAT | O_WRONLY, 0600);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child = 0;
-  const int failure =
-      posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, environment.data());
-  posix_spawn_file_actions_destroy(&actions);
-  ASSERT_EQ(failure, 0);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  std::ifstream file(output);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child says:\n" << text;
-}
+using namespace testing_child;  // NOLINT: the test is about processes
 
 // No OpenCL vendor (and none that a loader finds elsewhere), no CUDA device.
 const Environment kNothing{{"OCL_ICD_VENDORS", "/nonexistent-vendors"},

@@ -70,8 +70,8 @@ BenchCase transfer(bool up, Device device, std::int64_t n) {
             const Device from = up ? Device::cpu() : device, to = up ? device : Device::cpu();
             const Tensor random = rand({n}, {.device = from}).eval();
             const Tensor x = up ? random.pin_memory() : random;
-            // A clone is a value that has not been looked at: those keep their copy on the host.
-            return BenchStep{[=] { x.clone().to(to).eval(); }, bytes, "B"};
+            // A value that has been looked at keeps its copy on the host; its clone has none.
+            return BenchStep{[=] { (up ? x : x.clone()).to(to).eval(); }, bytes, "B"};
           }};
 }
 
@@ -169,10 +169,8 @@ Timing time_step(const std::function<void()>& step, Device device, double second
     times.push_back(seconds_since(begin) / static_cast<double>(block));
   }
   std::ranges::sort(times);
-  const auto at = [&](double share) {
-    return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1) + 0.5)];
-  };
-  return {at(0.5), at(0.25), at(0.75), static_cast<int>(times.size())};
+  const auto quartile = [&](std::size_t which) { return times[(times.size() - 1) * which / 4]; };
+  return {quartile(2), quartile(1), quartile(3), static_cast<int>(times.size())};
 }
 
 }  // namespace volta::cli

@@ -14,6 +14,7 @@
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "graph/transfers.h"
+#include "platform/env.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -170,6 +171,11 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
   }
 }
 
+namespace {
+// VOLTA_EAGER=1: every operation is evaluated at its call, where a debugger and an error find it.
+const bool eager = platform::environment("VOLTA_EAGER").value_or("0") != "0";
+}  // namespace
+
 Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
              const Shape& shape, DType dtype, Place from) {
   const Place place = told_place(from);
@@ -185,6 +191,8 @@ Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int
   Tensor result = TensorAccess::make(std::move(node), std::move(tape));
   if (RecordingObserver* observer = recording_state.observer) [[unlikely]]
     observer->recorded(op, inputs, result, place);
+  if (eager) [[unlikely]]
+    result.eval();
   return result;
 }
 
@@ -225,6 +233,8 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
   }
   if (RecordingObserver* observer = recording_state.observer) [[unlikely]]
     observer->recorded(op, views.span(), results[0], place);
+  if (eager) [[unlikely]]
+    results[0].eval();
   return results;
 }
 

@@ -2,10 +2,17 @@
 #include "kernel/observer.h"
 
 #include <atomic>
+#include <exception>
+#include <filesystem>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+
+#include "core/log_once.h"
+#include "platform/env.h"
+#include "platform/files.h"
 
 namespace volta::kernel {
 namespace {
@@ -33,6 +40,35 @@ Kernels& kernels() {
   return instance;
 }
 
+// VOLTA_DUMP_KERNELS=FOLDER: every program and every source once, each in a file.
+class Dump {
+ public:
+  static Dump& instance() {
+    static Dump& dump = *new Dump;
+    return dump;
+  }
+  bool active() const { return folder_.has_value(); }
+
+  void write(const std::string& name, const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (!written_.insert(name).second) return;
+    try {
+      std::filesystem::create_directories(*folder_);
+      platform::AtomicFile file((std::filesystem::path(*folder_) / name).string());
+      file.write(text);
+      file.commit();
+    } catch (const std::exception& error) {
+      log_once("kernel dump", LogLevel::warning,
+               std::string("VOLTA_DUMP_KERNELS: ") + error.what());
+    }
+  }
+
+ private:
+  const std::optional<std::string> folder_ = platform::environment("VOLTA_DUMP_KERNELS");
+  std::mutex mutex_;
+  std::set<std::string> written_;
+};
+
 }  // namespace
 
 void set_program_observer(ProgramObserver observer) {
@@ -43,6 +79,8 @@ void set_program_observer(ProgramObserver observer) {
 }
 
 void report_program(const Program& program) {
+  if (Dump::instance().active()) [[unlikely]]
+    Dump::instance().write(emit(program, Dialect::OpenCL).name + ".program", to_text(program));
   if (!programs().active.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(programs().mutex);
   if (programs().observer && programs().seen.insert(to_text(program)).second)
@@ -55,7 +93,10 @@ void set_kernel_observer(KernelObserver observer) {
   kernels().observer = std::move(observer);
 }
 
-void report_kernel(const std::string& backend, const std::string& source) {
+void report_kernel(const std::string& backend, const KernelSource& kernel) {
+  const std::string& source = kernel.text;
+  if (Dump::instance().active()) [[unlikely]]
+    Dump::instance().write(kernel.name + (backend == "cuda" ? ".cu" : ".cl"), source);
   if (!kernels().active.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(kernels().mutex);
   if (kernels().observer) kernels().observer(backend, source);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "kernel/emit.h"
 #include "kernel/program.h"
 
 namespace volta::kernel {
@@ -26,6 +27,6 @@ using KernelObserver = std::function<void(const std::string& backend, const std:
 VOLTA_BACKEND_API void set_kernel_observer(KernelObserver observer);
 
 // Backends report what they compile or load.
-VOLTA_BACKEND_API void report_kernel(const std::string& backend, const std::string& source);
+VOLTA_BACKEND_API void report_kernel(const std::string& backend, const KernelSource& kernel);
 
 }  // namespace volta::kernel

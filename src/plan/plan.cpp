@@ -9,6 +9,7 @@
 
 #include "backend/sort_launches.h"
 #include "kernel/observer.h"
+#include "plan/check.h"
 #include "plan/explain.h"
 #include "plan/index_map.h"
 #include "plan/steps_builder.h"
@@ -212,6 +213,8 @@ std::map<int, int> predecessors(const graph::Batch& batch, const Lowering& lower
 }
 
 }  // namespace
+
+Plan::Plan() = default;
 
 Plan::~Plan() {
   for (const auto& pair : kept) {

@@ -14,6 +14,7 @@
 #include "core/registry.h"
 #include "graph/holders.h"
 #include "graph/index_checks.h"
+#include "plan/check.h"
 #include "plan/explain.h"
 #include "plan/index_results.h"
 #include "plan/plan.h"
@@ -73,8 +74,7 @@ struct DeviceState {
 void trim(DeviceEntry& entry) {
   const std::lock_guard guard(entry.lock);
   auto& state = *static_cast<DeviceState*>(entry.plans);
-  if (state.arena != nullptr && !state.running)
-    graph::release(std::exchange(state.arena, nullptr));
+  if (state.arena != nullptr && !state.running) graph::release(std::exchange(state.arena, nullptr));
 }
 
 // The entry is locked, and lives as long as the process.
@@ -221,8 +221,14 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
     }
     if (profiling::session() != 0) tell_plan(state.entry, plan);
     try {
-      plan.executable->run(state.leaves, state.outputs,
-                           state.arena ? state.arena->address : Address{}, state.args);
+      const Address arena = state.arena ? state.arena->address : Address{};
+      if (checks_steps() && !state.entry.device.is_cpu()) [[unlikely]] {
+        if (!plan.checked_steps)
+          plan.checked_steps = std::make_unique<CheckedSteps>(state.entry, plan.steps);
+        plan.checked_steps->run(state.leaves, state.outputs, arena, state.args);
+      } else {
+        plan.executable->run(state.leaves, state.outputs, arena, state.args);
+      }
     } catch (...) {
       if (overwrites(plan)) throw Overwritten{std::current_exception()};
       throw;
@@ -255,7 +261,8 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
   ++state.runs;
 }
 
-// Where memory runs out although the arena is larger than this plan wants it, the arena is made anew.
+// Where memory runs out although the arena is larger than this plan wants it, the arena is made
+// anew.
 void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
   if (state.arena != nullptr && state.arena->bytes > plan.steps.arena_bytes) {
     try {

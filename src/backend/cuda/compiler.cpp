@@ -107,7 +107,7 @@ std::string Compiler::key(const kernel::KernelSource& source) const {
 }
 
 Compiler::Binary Compiler::binary(const kernel::KernelSource& source) const {
-  kernel::report_kernel("cuda", source.text);
+  kernel::report_kernel("cuda", source);
   Binary binary;
   binary.cached = kernel::KernelCache::instance().load(key(source), binary.bytes);
   return binary.cached ? binary : compiled(source);

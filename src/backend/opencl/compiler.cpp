@@ -123,7 +123,7 @@ Kernel Compiler::kernel(const kernel::KernelSource& source, const std::string& l
 }
 
 Compiler::Program Compiler::build(const kernel::KernelSource& source, const std::string& label) {
-  kernel::report_kernel("opencl", source.text);
+  kernel::report_kernel("opencl", source);
   auto& cache = kernel::KernelCache::instance();
   const std::string key =
       kernel::KernelCache::key(source.text, options_, device_.name,
