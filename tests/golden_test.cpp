@@ -63,7 +63,8 @@ Tensor upload(const SafetensorsFile& file, const TensorEntry& entry, bool requir
                              entry.shape,
                              {.dtype = entry.dtype,
                               .device = test_device(),
-                              .requires_grad = requires_grad && is_floating(entry.dtype)});
+                              .requires_grad = requires_grad && is_floating(entry.dtype)},
+                             Place::here());
 }
 
 void read_notes(const SafetensorsFile& file, Case& read) {

@@ -134,7 +134,7 @@ class OpenClDevice {
   }
 
   cl_kernel build(const kernel::KernelSource& source) {
-    kernel::report_kernel("opencl", source.text);
+    kernel::report_kernel("opencl", source);
     cl_program& program = programs_[source.name];
     if (program == nullptr) {
       const char* text = source.text.c_str();

@@ -146,7 +146,7 @@ class OpenClRunner {
   }
 
   Handle build(const kernel::KernelSource& source) {
-    kernel::report_kernel("opencl", source.text);
+    kernel::report_kernel("opencl", source);
     const char* text = source.text.c_str();
     cl_int status = OpenClApi::kSuccess;
     Handle program = api_.create_program(context_, 1, &text, nullptr, &status);
