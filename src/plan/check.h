@@ -16,7 +16,7 @@ namespace volta::plan {
 bool checks_steps();
 
 // The steps of a plan, one by one, on a device and on the CPU.
-class CheckedSteps {
+class VOLTA_BACKEND_API CheckedSteps {
  public:
   CheckedSteps(DeviceEntry& entry, const PlanSteps& steps);
   ~CheckedSteps();
