@@ -106,8 +106,8 @@ TEST_F(Transfers, OfModulesLoadersAndFiles) {
 // After the first step nothing moves but the batch and the loss that is looked at.
 TEST_F(Transfers, AStepMovesTheBatchAlone) {
   const Device device = test_device();
-  nn::Sequential model({nn::Linear(8, 16), nn::BatchNorm1d(16), nn::ReLU(), nn::Dropout(0.1),
-                        nn::Linear(16, 4)});
+  nn::Sequential model(
+      {nn::Linear(8, 16), nn::BatchNorm1d(16), nn::ReLU(), nn::Dropout(0.1), nn::Linear(16, 4)});
   model.to(device);
   optim::AdamW optimizer(model.parameters(), {.lr = 1e-2});
   optim::CosineLR schedule(optimizer, {.total_steps = 10});

@@ -21,8 +21,8 @@ struct DeviceEntry {
   Backend& backend;
   int index;  // of the device within its backend
   Pool& pool;
-  std::recursive_mutex& lock;  // held while work is submitted, copied or waited for
-  void* plans = nullptr;       // the runner's state for the device, under the lock
+  std::recursive_mutex& lock;            // held while work is submitted, copied or waited for
+  void* plans = nullptr;                 // the runner's state for the device, under the lock
   void (*trim)(DeviceEntry&) = nullptr;  // gives back what the runner keeps and does not need now
 };
 

@@ -100,9 +100,8 @@ std::string holders_table(const DeviceEntry& entry) {
   }
   if (sums.empty()) return "";
   std::vector<std::pair<std::string, Sum>> holders(sums.begin(), sums.end());
-  std::stable_sort(holders.begin(), holders.end(), [](const auto& a, const auto& b) {
-    return a.second.bytes > b.second.bytes;
-  });
+  std::stable_sort(holders.begin(), holders.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
   std::string text = "\nheld by:";
   Sum rest;
   for (std::size_t i = 0; i < holders.size(); ++i) {

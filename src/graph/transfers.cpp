@@ -61,9 +61,7 @@ TransferReason::~TransferReason() {
   if (outermost_) current_reason = nullptr;
 }
 
-Place transfer_place() {
-  return current_reason == nullptr ? Place() : current_reason->place();
-}
+Place transfer_place() { return current_reason == nullptr ? Place() : current_reason->place(); }
 
 Transfer::Transfer(Direction direction, Device device, std::uint64_t bytes)
     : direction_(direction),

@@ -17,8 +17,8 @@ class CliProfile : public Program {
  protected:
   // A run of a few small steps.
   static std::vector<std::string> small(std::vector<std::string> more = {}) {
-    std::vector<std::string> all = {"profile", "mlp", "--device", "cpu", "--steps", "4", "--warmup",
-                                    "2",       "--set", "count=256", "--batch", "16"};
+    std::vector<std::string> all = {"profile",  "mlp", "--device", "cpu",       "--steps", "4",
+                                    "--warmup", "2",   "--set",    "count=256", "--batch", "16"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
