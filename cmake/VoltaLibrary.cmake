@@ -52,6 +52,11 @@ if(VOLTA_OPENMP)
   target_compile_definitions(volta PRIVATE VOLTA_HAS_OPENMP)
 endif()
 
+if(VOLTA_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # GCC follows every variable of the vector code twice before it gives up.
+  file(GLOB simd_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/simd_*.cpp)
+  set_property(SOURCE ${simd_sources} APPEND PROPERTY COMPILE_OPTIONS -g1 -fno-var-tracking-assignments)
+endif()
 # The fuzz targets read files; sanitizing the vector code would take a compiler ten minutes a file.
 if(VOLTA_FUZZ)
   file(GLOB simd_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/simd_*.cpp)

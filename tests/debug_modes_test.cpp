@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -77,7 +78,7 @@ TEST(DebugModes, ACheckedTrainingIsTheSame) {
 // A device that computes as the CPU does, but for one element.
 class WrongBackend : public Backend {
  public:
-  bool wrong = false;
+  float wrong = 0;  // added to the element
 
   int device_count() const override { return 1; }
   std::string device_name(int) const override { return "wrong"; }
@@ -101,11 +102,11 @@ class WrongBackend : public Backend {
       void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
                std::span<const std::uint64_t> args) override {
         right->run(leaves, outputs, arena, args);
-        if (*wrong) static_cast<float*>(outputs[0].pointer())[5] += 0.01f;
+        static_cast<float*>(outputs[0].pointer())[5] += *wrong;
       }
       std::optional<kernel::ErrorRecord> take_error() override { return std::nullopt; }
       std::unique_ptr<Executable> right;
-      const bool* wrong = nullptr;
+      const float* wrong = nullptr;
     };
     auto executable = std::make_unique<Wrong>();
     executable->right = cpu_.prepare(0, steps);
@@ -138,14 +139,18 @@ TEST(DebugModes, CheckingNamesTheStepThatDiffers) {
   plan::CheckedSteps checked(entry, steps);
   checked.run(leaves, outputs, {}, {});
   EXPECT_EQ(c, std::vector<float>(12, 6.0f));
-  backend.wrong = true;
-  std::string message;
-  try {
-    checked.run(leaves, outputs, {}, {});
-  } catch (const BackendError& error) {
-    message = error.what();
-  }
-  EXPECT_EQ(message,
+  const auto message = [&](float added) -> std::string {
+    backend.wrong = added;
+    try {
+      checked.run(leaves, outputs, {}, {});
+    } catch (const BackendError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(1e-5f), "");  // rounding
+  EXPECT_NE(message(std::numeric_limits<float>::infinity()).find("is inf"), std::string::npos);
+  EXPECT_EQ(message(0.01f),
             "VOLTA_CHECK=cpu: step 1 of 1, matmul \"linear [1, 3, 2] x [2, 4]\", differs on cpu: "
             "element 5 of 12 f32 is 6.01000023, on the CPU 6");
 }

@@ -241,6 +241,11 @@ TEST(Profiler, KeepsNoMoreThanAsked) {
   EXPECT_GT(profile.dropped, 0u);
   EXPECT_TRUE(profile.memory.empty());
   EXPECT_LE(profile.events.size(), 40u + 60u);  // a run's steps are told together
+  Training again;
+  again.step().item();
+  Profiler all({.memory = false});
+  for (int i = 0; i < 30; ++i) again.step().item();
+  EXPECT_EQ(all.stop().events.size(), profile.events.size() + profile.dropped);
   EXPECT_NE(profile.table().find("more than were kept"), std::string::npos);
 }
 

@@ -108,7 +108,9 @@ class VOLTA_BACKEND_API Backend {
   // Tells the profiler (core/profiling.h) what of the device's work it was not told yet; waits for
   // that work.
   virtual void flush_profile(int /*device*/) {}
-  // Names what this thread does until the matching end_range, for the vendor's own tools.
+  // Whether one of the vendor's own tools watches this process; then begin_range names what the
+  // thread does until the matching end_range.
+  virtual bool shows_ranges() const { return false; }
   virtual void begin_range(const char* /*name*/) {}
   virtual void end_range() {}
   // What the family computes with.

@@ -2,7 +2,9 @@
 #include "graph/node.h"
 
 #include <mutex>
+#include <new>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "backend/pool.h"
@@ -32,6 +34,15 @@ void tell_memory(const DeviceEntry& entry) noexcept {
   profiling::add_memory(entry.device, stats.in_use, stats.reserved);
 }
 
+// Without, where there is no memory for the table either.
+std::string table_of_holders(const DeviceEntry& entry) {
+  try {
+    return holders_table(entry);
+  } catch (const std::bad_alloc&) {
+    return "";
+  }
+}
+
 // Memory of the pool; where there is none, after what plans keep was given back. Then OutOfMemory
 // tells who holds it.
 Address allocate(DeviceEntry& entry, std::size_t bytes) {
@@ -39,7 +50,7 @@ Address allocate(DeviceEntry& entry, std::size_t bytes) {
     try {
       return entry.pool.allocate(bytes);
     } catch (const OutOfMemory& error) {
-      if (last) throw OutOfMemory(error.what() + holders_table(entry));
+      if (last) throw OutOfMemory(error.what() + table_of_holders(entry));
       return std::nullopt;
     }
   };

@@ -100,8 +100,25 @@ std::string read_file(const std::string& path) {
   return content;
 }
 
+namespace {
+// What a new file takes the place of: the file itself where `path` is a link to one. Throws where
+// that is a device, a pipe or a folder, which a rename would put out of the world.
+std::string file_to_replace(std::string path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (int links = 0; links < 40 && fs::is_symlink(path, ignored); ++links) {
+    const fs::path target = fs::read_symlink(path, ignored);
+    path = (target.is_absolute() ? target : fs::path(path).parent_path() / target).string();
+  }
+  const fs::file_status status = fs::status(path, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw IoError(path + ": not a regular file, which a new one could replace");
+  return path;
+}
+}  // namespace
+
 AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), temporary_(temporary_name(path_)) {
+    : path_(file_to_replace(std::move(path))), temporary_(temporary_name(path_)) {
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ >= 0) return;
   const int error = errno;

@@ -9,7 +9,8 @@
 namespace volta::profiling {
 namespace detail {
 std::atomic<std::uint64_t> session{0};
-}
+std::atomic<bool> records_memory{true};
+}  // namespace detail
 namespace {
 
 struct State {
@@ -23,14 +24,15 @@ State& state() {
   return *state;
 }
 
-// Calls body(recording) if this is the recording under way and has room.
+// Calls body(recording), which adds so many events, if this is the recording under way and has
+// room.
 template <class Body>
-void with_recording(std::uint64_t number, const Body& body) {
+void with_recording(std::uint64_t number, std::size_t events, const Body& body) {
   State& s = state();
   const std::lock_guard guard(s.mutex);
   if (number == 0 || number != session()) return;
   if (s.recording.is_full()) {
-    ++s.recording.dropped;
+    s.recording.dropped += events;
     return;
   }
   body(s.recording);
@@ -44,6 +46,7 @@ void begin_recording(ProfilerOptions options) {
   if (session() != 0) throw ArgumentError("Profiler: another one is recording; stop it first");
   s.recording = {};
   s.recording.options = options;
+  detail::records_memory.store(options.memory, std::memory_order_relaxed);
   s.recording.begin = now();
   detail::session.store(++s.last_session, std::memory_order_release);
 }
@@ -61,7 +64,7 @@ Recording end_recording() {
 }
 
 void add(Device device, std::span<const Span> spans) {
-  with_recording(session(), [&](Recording& recording) {
+  with_recording(session(), spans.size(), [&](Recording& recording) {
     const int thread = device.is_cpu() ? recording.thread_number() : 0;
     for (const Span& span : spans) recording.spans.push_back({device, thread, span});
   });
@@ -73,22 +76,23 @@ bool knows_plan(std::uint32_t plan) {
 }
 
 void add_plan(std::uint32_t plan, std::vector<StepInfo> steps) {
-  with_recording(session(), [&](Recording& recording) {
+  with_recording(session(), 0, [&](Recording& recording) {
     recording.plans.try_emplace(plan, std::move(steps));
   });
 }
 
 void add_memory(Device device, std::uint64_t in_use, std::uint64_t reserved) noexcept {
   try {
-    with_recording(session(), [&](Recording& recording) {
-      if (recording.options.memory) recording.memory.push_back({device, now(), in_use, reserved});
+    if (!detail::records_memory.load(std::memory_order_relaxed)) return;
+    with_recording(session(), 1, [&](Recording& recording) {
+      recording.memory.push_back({device, now(), in_use, reserved});
     });
   } catch (...) {  // a curve without it
   }
 }
 
 void add_host(std::uint64_t number, std::string what, bool is_range, Time begin, Time end) {
-  with_recording(number, [&](Recording& recording) {
+  with_recording(number, 1, [&](Recording& recording) {
     recording.host.push_back({std::move(what), is_range, recording.thread_number(), begin, end});
   });
 }
@@ -118,30 +122,40 @@ Profiler::~Profiler() {
 Profile Profiler::stop() {
   if (!recording_) throw ArgumentError("Profiler::stop: it was stopped before");
   recording_ = false;
-  return profiling::make_profile(profiling::end_recording());
+  try {
+    return profiling::make_profile(profiling::end_recording());
+  } catch (...) {  // a lost device: the next profiler is free to record
+    profiling::detail::session.store(0, std::memory_order_release);
+    throw;
+  }
 }
 
 struct OpenRange {
   std::string name;
   std::uint64_t session = 0;
   profiling::Time begin = 0;
-  std::vector<Backend*> told;
+  Backend* tool = nullptr;
 };
 
-ProfileRange::ProfileRange(std::string_view name) : open_(std::make_unique<OpenRange>()) {
-  open_->name = name;
-  open_->session = profiling::session();
+ProfileRange::ProfileRange(std::string_view name) {
+  const std::uint64_t session = profiling::session();
+  Backend* tool = nullptr;  // whose vendor's tools are watching
   for_each_used_device([&](DeviceEntry& entry) {
-    if (entry.index != 0) return;
-    entry.backend.begin_range(open_->name.c_str());
-    open_->told.push_back(&entry.backend);
+    if (entry.index == 0 && entry.backend.shows_ranges()) tool = &entry.backend;
   });
+  if (session == 0 && tool == nullptr) return;
+  open_ = std::make_unique<OpenRange>();
+  open_->name = name;
+  open_->session = session;
+  open_->tool = tool;
+  if (tool != nullptr) tool->begin_range(open_->name.c_str());
   open_->begin = profiling::now();
 }
 
 ProfileRange::~ProfileRange() {
+  if (open_ == nullptr) return;
   const profiling::Time end = profiling::now();
-  for (Backend* backend : open_->told) backend->end_range();
+  if (open_->tool != nullptr) open_->tool->end_range();
   if (open_->session == 0) return;
   try {
     profiling::add_host(open_->session, std::move(open_->name), true, open_->begin, end);

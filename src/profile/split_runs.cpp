@@ -106,11 +106,8 @@ std::vector<DeviceEvent> split_runs(std::vector<DeviceEvent> spans) {
     if (span.kind == Span::Kind::Sample) {
       const std::size_t end = sample_end(spans, i);
       const Seen& plan = seen[key_of(spans[i])];
-      if (plan.steps.size() == end - i) {
-        add_run(spans[i], plan.runs > 0
-                              ? plan.mean_run()
-                              : static_cast<double>(spans[end - 1].span.end - span.begin));
-      }
+      const auto measured = static_cast<double>(spans[end - 1].span.end - span.begin);
+      add_run(spans[i], plan.runs > 0 ? plan.mean_run() : measured);
       i = end;
       continue;
     }

@@ -1,6 +1,7 @@
 // Loading and saving state dicts: mapped memory, shards, atomic replacement, other devices.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -392,6 +393,30 @@ TEST_F(Files, AKilledSaveLeavesAWholeFile) {
 TEST_F(Files, AKilledSaveLeavesAWholeSetOfShards) {
   expect_whole_after_kills(path("model.safetensors"), folder_.string(),
                            {.max_shard_bytes = 600'000});
+}
+
+// Links stay links, and what is no file stays what it is.
+TEST_F(Files, OnlyFilesAreReplaced) {
+  save({{"a", ones({4})}}, path("m"));
+  fs::create_symlink("m", path("link"));
+  save({{"a", zeros({4})}}, path("link"));
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(load(path("m")).at("a").sum().item(), 0);
+  fs::create_symlink("new", path("dangling"));
+  save({{"a", ones({4})}}, path("dangling"));
+  EXPECT_TRUE(fs::is_symlink(path("dangling")));
+  EXPECT_EQ(load(path("new")).at("a").sum().item(), 4);
+  fs::create_directory(path("folder"));
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  for (const char* name : {"folder", "pipe"}) {
+    try {
+      save({{"a", ones({4})}}, path(name));
+      FAIL() << name;
+    } catch (const IoError& error) {
+      EXPECT_NE(std::string(error.what()).find("not a regular file"), std::string::npos);
+    }
+  }
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
 }
 
 // The old file to the last byte, when the process dies before the new one is complete.

@@ -16,6 +16,7 @@
 #include "backend/cuda/driver.h"
 #include "backend/cuda/executable.h"
 #include "core/build_stamp.h"
+#include "platform/env.h"
 #include "volta/error.h"
 #include "volta/export.h"
 
@@ -186,6 +187,11 @@ class CudaBackend final : public Backend {
     opened->context().ensure_alive();
     const ContextScope scope(opened->context());
     opened->timeline().flush();
+  }
+  // How NVIDIA's tools are told to NVTX.
+  bool shows_ranges() const override {
+    static const bool watched = platform::environment("NVTX_INJECTION64_PATH").has_value();
+    return watched;
   }
   void begin_range(const char* name) override { nvtxRangePushA(name); }
   void end_range() override { nvtxRangePop(); }

@@ -12,6 +12,8 @@ namespace {
 
 // What is told later than this many others is told in between.
 constexpr std::size_t kMostPending = 2048;
+// Times between events are in milliseconds, as floats: from a base that is near they are exact.
+constexpr profiling::Time kBaseNanoseconds = 2'000'000'000;
 
 }  // namespace
 
@@ -74,7 +76,7 @@ std::uint64_t Timeline::session() {
   context_.synchronize();
   base_.record(context_.stream());
   base_.wait();
-  base_time_ = profiling::now();
+  base_time_ = based_at_ = profiling::now();
   session_ = current;
   return current;
 }
@@ -98,6 +100,12 @@ void Timeline::end(Mark begin, profiling::Span span, CUstream stream) {
   Mark mark = take_mark();
   mark.record(stream);
   pending_.push_back({std::move(begin), std::move(mark), span});
+  if (profiling::now() - based_at_ > kBaseNanoseconds) {
+    Mark base = take_mark();
+    base.record(context_.stream());
+    pending_.push_back({Mark(), std::move(base), {}, true});
+    based_at_ = profiling::now();
+  }
   if (pending_.size() > kMostPending) drain(false);
 }
 
@@ -113,6 +121,12 @@ void Timeline::drain(bool wait) {
       oldest.end.wait();
     } else if (!oldest.end.has_passed()) {
       break;
+    }
+    if (oldest.is_base) {
+      base_time_ = time_of(oldest.end);
+      base_ = std::move(oldest.end);
+      pending_.pop_front();
+      continue;
     }
     profiling::Span span = oldest.span;
     span.begin = time_of(oldest.begin);

@@ -63,6 +63,7 @@ class Timeline {
   struct Pending {
     Mark begin, end;
     profiling::Span span;
+    bool is_base = false;  // `end` is what later times are taken from
   };
   Mark take_mark();
   profiling::Time time_of(const Mark& mark) const;
@@ -75,7 +76,8 @@ class Timeline {
   std::uint64_t session_ = 0;
   Mark base_;
   profiling::Time base_time_ = 0;
-  std::deque<Pending> pending_;  // in the order of the device's work
+  profiling::Time based_at_ = 0;  // when the last base was recorded, by the host's clock
+  std::deque<Pending> pending_;   // in the order of the device's work
   std::vector<Mark> spare_;
   std::mutex executables_mutex_;
   std::vector<CudaExecutable*> executables_;
