@@ -105,6 +105,7 @@ TEST_F(CliTrainEnds, EpochsOrSteps) {
   EXPECT_TRUE(has(complaint(run("both", {"--epochs", "2", "--steps", "3"}), 2), "give one"));
   EXPECT_TRUE(has(complaint(run("both", {"--set", "epochs=2", "--steps", "3"}), 2), "give one"));
   EXPECT_FALSE(fs::exists(path("both")));
+  EXPECT_TRUE(has(complaint(run("many", {"--epochs", "9223372036854775807"}), 2), "counted"));
 }
 
 TEST_F(CliTrainEnds, AFinishedRunStaysAsItIs) {
@@ -267,6 +268,16 @@ TEST_F(CliTrainEnds, AFullDiskWhenARunGoesOn) {
   EXPECT_TRUE(has(ended.err, "warning: the run goes on, but what it goes on with is not written"))
       << ended.err;
   EXPECT_TRUE(has(ended.err, "step 60:")) << ended.err;
+  // Nothing longer than what is said can be written.
+  const Ended full = volta(resume("run", {"--set", "epochs=3"}), {.largest_file = 4000});
+  EXPECT_EQ(full.code, 1) << full.err;
+  EXPECT_TRUE(has(full.err, "step 90:")) << full.err;
+  EXPECT_TRUE(has(lines_of(full.err).back(), "what was learned until step 90 is not saved"))
+      << full.err;
+  // That nothing may be written is known before.
+  fs::permissions(path("run"), fs::perms(0555));
+  EXPECT_TRUE(has(complaint(resume("run", {"--set", "epochs=3"}), 1, {.as_nobody = true}),
+                  "Permission denied"));
 }
 
 TEST_F(CliTrainEnds, CommandsToCopy) {
@@ -274,13 +285,17 @@ TEST_F(CliTrainEnds, CommandsToCopy) {
   EXPECT_EQ(ended.code, 130) << ended.err;
   const std::string name = folder_.string() + "/a run'\\''s'";
   EXPECT_TRUE(has(ended.err, "go on with: volta train --resume '" + name)) << ended.err;
+  const auto in_page = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 5)
+      text.replace(at, 1, "&#39;");
+    return text;
+  };
   const std::string page = read("a run's/report.html");
-  for (const char* command : {"train --resume", "eval"}) {
-    std::string shown = "volta " + std::string(command) + " '" + name;
-    for (std::size_t at = 0; (at = shown.find('\'', at)) != std::string::npos; at += 5)
-      shown.replace(at, 1, "&#39;");
-    EXPECT_TRUE(has(page, shown)) << shown;
-  }
+  EXPECT_TRUE(has(page, in_page("volta train --resume '" + name)));
+  EXPECT_FALSE(has(page, "volta eval"));  // there was no evaluation
+  ASSERT_EQ(volta(small("it's", {"--quiet", "--set", "epochs=1"})).code, 0);
+  EXPECT_TRUE(
+      has(read("it's/report.html"), in_page("volta eval '" + folder_.string() + "/it'\\''s'")));
 }
 
 TEST_F(CliTrainEnds, EvaluationsOnATerminal) {
@@ -288,8 +303,7 @@ TEST_F(CliTrainEnds, EvaluationsOnATerminal) {
   EXPECT_EQ(ended.code, 0) << ended.out;
   for (const char* step : {"30", "60", "90"})
     EXPECT_TRUE(has(ended.out, "\x1b[Kstep " + std::string(step) + ": test accuracy")) << ended.out;
-  for (const auto& line : metrics("run"))
-    EXPECT_GT(line.value("lr", 1.0), 0) << line;
+  for (const auto& line : metrics("run")) EXPECT_GT(line.value("lr", 1.0), 0) << line;
 }
 
 TEST_F(CliTrainEnds, SignalsThatAskToStop) {

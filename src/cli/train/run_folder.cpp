@@ -1,6 +1,7 @@
 #include "train/run_folder.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -92,6 +93,10 @@ void RunFolder::remove_run() const {
     fs::remove(file, error);
     fail_if(error, file, "cannot remove it");
   }
+}
+
+void RunFolder::check_writable() const {
+  if (::access(path_.c_str(), W_OK | X_OK) != 0) fail(path_.string(), "write into it");
 }
 
 RunFolder RunFolder::open(const fs::path& path) {

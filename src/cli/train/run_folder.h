@@ -34,6 +34,7 @@ class RunFolder {
   // Makes the folder, removes the files of a run in it, and no others, and writes the
   // configuration. Throws IoError; a folder that was made is then gone again.
   void begin(const Json& config) const;
+  void check_writable() const;                  // throws IoError where permissions forbid it
   void write_config(const Json& config) const;  // throws IoError
   Json read_config() const;                     // an object; throws IoError naming the file
 

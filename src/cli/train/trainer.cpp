@@ -54,7 +54,14 @@ class Trainer {
           human_count(as_count(batch)), human_count(as_count(all)), human_count(as_count(all))));
     }
     total_ = settings_.integer("steps");
-    if (total_ == 0) total_ = settings_.integer("epochs") * batches;
+    if (total_ == 0) {
+      const std::int64_t epochs = settings_.integer("epochs");
+      if (epochs > std::numeric_limits<std::int64_t>::max() / batches) {
+        throw UsageError(fmt::format("{} epochs of {} batches are more steps than can be counted",
+                                     epochs, batches));
+      }
+      total_ = epochs * batches;
+    }
     evaluate_every_ = settings_.integer("evaluate_every");
     optimizer_ = std::make_unique<optim::AdamW>(
         task_->model().parameters(),
@@ -83,7 +90,7 @@ class Trainer {
                     run_.folder.path().string()));
     if (run_.resumed_from && *run_.resumed_from != to_string(run_.device))
       say(fmt::format("until now it ran on {}", *run_.resumed_from));
-    events_ = std::make_unique<SummaryWriter>(run_.folder.path().string());
+    open_events();
     started_ = measured_ = saved_ = Clock::now();
     try {
       steps();
@@ -102,8 +109,8 @@ class Trainer {
     if (spoilt()) throw NanError(problem);
     if (!problem.empty()) throw IoError(problem);
     if (!finished) {
-      say(fmt::format("stopped at step {}; go on with: volta train --resume {}",
-                      human_count(as_count(step_)), shell_word(run_.folder.path().string())));
+      say(fmt::format("stopped at step {}; go on with:", human_count(as_count(step_))),
+          "volta train --resume " + shell_word(run_.folder.path().string()));
       return StopRequests::exit_code();
     }
     if (best_)
@@ -115,12 +122,16 @@ class Trainer {
 
  private:
   static std::uint64_t as_count(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-  void say(const std::string& text) const {
+  // A command to copy is not broken into lines: it has one of its own.
+  void say(const std::string& text, const std::string& command = {}) const {
     if (context_.quiet) return;
     const Terminal& terminal = context_.err_terminal;
     const std::string shown = printable(text, terminal);
     leave_bar();
-    context_.err << (terminal.wraps ? wrapped(shown, terminal.columns, 2) : shown) << '\n';
+    context_.err << (terminal.wraps ? wrapped(shown, terminal.columns, 2) : shown);
+    if (!command.empty())
+      context_.err << (terminal.wraps ? "\n" : " ") << printable(command, terminal);
+    context_.err << '\n';
   }
   void warn(const std::string& text) const {
     if (!context_.quiet) leave_bar();
@@ -272,10 +283,18 @@ class Trainer {
     return text;
   }
 
+  void open_events() {
+    try {
+      events_ = std::make_unique<SummaryWriter>(run_.folder.path().string());
+    } catch (const IoError& error) {
+      warn(fmt::format("there will be nothing for TensorBoard: {}", error.what()));
+    }
+  }
   // A full disk loses measurements, not the training.
   void record(const Json& line, const std::map<std::string, double>& scalars) {
     try {
       run_.folder.append_metric(line);
+      if (!events_) return;
       for (const auto& [tag, value] : scalars) events_->add_scalar(tag, value, step_);
     } catch (const IoError& error) {
       if (!std::exchange(warned_of_metrics_, true))
@@ -399,6 +418,7 @@ class Trainer {
 
   // What the folder has to have before the first step. Where the disk is full it stays as it was.
   void go_on(const Json& config) {
+    run_.folder.check_writable();
     RunFolder::Metrics metrics = run_.folder.read_metrics();
     const auto count = metrics.lines.size();
     // Those after the checkpoint are taken again.
@@ -484,7 +504,8 @@ class Trainer {
       if (!error) data.files.push_back({name, bytes, ""});
     }
     const std::string folder = shell_word(run_.folder.path().string());
-    data.commands.push_back({"Go on", "volta train --resume " + folder});
+    if (saved_step_) data.commands.push_back({"Go on", "volta train --resume " + folder});
+    if (!std::filesystem::exists(run_.folder.best(), error)) return data;
     data.commands.push_back({"Evaluate", "volta eval " + folder});
     if (run_.recipe.text) data.commands.push_back({"Write text", "volta generate " + folder});
     return data;
