@@ -122,7 +122,7 @@ TEST_F(CliTrain, NothingIsOverwritten) {
 TEST_F(CliTrain, AFullDisk) {
   const Ended ended = volta(small("run", {"--json"}), {.largest_file = 60'000});
   EXPECT_EQ(ended.code, 1) << ended.err;
-  const auto told = nlohmann::json::parse(ended.out);
+  auto told = nlohmann::json::parse(ended.out);
   EXPECT_EQ(told["state"], "not saved");
   EXPECT_EQ(told["saved"], false);
   EXPECT_TRUE(told["saved_step"].is_null());
@@ -258,7 +258,7 @@ TEST_F(CliTrain, ALossThatIsNone) {
   const Ended ended = volta({"train", "--resume", path("run"), "--device", "cpu", "--lr", "1e30",
                              "--set", "clip=0", "--set", "epochs=4", "--json"});
   EXPECT_EQ(ended.code, 1) << ended.err;
-  const auto told = nlohmann::json::parse(ended.out);
+  auto told = nlohmann::json::parse(ended.out);
   EXPECT_EQ(told["state"], "diverged");
   EXPECT_EQ(told["saved"], false);
   EXPECT_EQ(told["saved_step"], 60);
