@@ -23,7 +23,8 @@ namespace volta::cli {
 namespace {
 
 struct Options {
-  std::string run, recipe, device = "best", checkpoint = "best";
+  std::string run, recipe, checkpoint = "best";
+  std::optional<std::string> device;
   std::int64_t batch = 0;
   SettingOptions settings;
 };
@@ -32,6 +33,8 @@ struct Chosen {
   const Recipe& recipe;
   Settings settings;
   std::string checkpoint;  // a file
+  Device device;
+  Json config;  // of the run
 };
 
 Chosen chosen(const Options& options) {
@@ -44,12 +47,15 @@ Chosen chosen(const Options& options) {
   if (options.recipe.empty()) {
     const RunFolder folder = RunFolder::open(options.run);
     RunConfig config = read_run(folder);
-    return {config.recipe, std::move(config.settings), checkpoint_file(folder, options.checkpoint)};
+    const Device device = device_of(config, options.device);
+    return {config.recipe, std::move(config.settings), checkpoint_file(folder, options.checkpoint),
+            device, std::move(config.json)};
   }
   const Recipe& recipe = find_recipe(options.recipe);
   if (options.checkpoint == "best" || options.checkpoint == "last")
     throw UsageError("with --recipe, --checkpoint must name a file of weights");
-  return {recipe, recipe.all_settings(), options.checkpoint};
+  return {recipe, recipe.all_settings(), options.checkpoint,
+          Device::parse(options.device.value_or("best")), Json::object()};
 }
 
 // What a class is taken for, and how often rightly.
@@ -124,10 +130,10 @@ void print_text(const Context& context, const Evaluation& evaluation) {
 int run(const Context& context, const Options& options) {
   Chosen what = chosen(options);
   options.settings.apply(what.settings);
-  const Device device = Device::parse(options.device);
+  const Device device = what.device;
   // Weights are drawn before they are loaded; nothing else is random here.
   manual_seed(static_cast<std::uint64_t>(what.settings.integer("seed")));
-  const std::unique_ptr<Task> task = what.recipe.make(what.settings, device);
+  const std::unique_ptr<Task> task = what.recipe.make(what.settings, device, what.config);
   const std::optional<std::int64_t> step =
       load_weights(task->model(), what.checkpoint, what.recipe.name);
   const auto start = std::chrono::steady_clock::now();
@@ -167,7 +173,8 @@ void add_eval(CLI::App& app, Context& context) {
   command->add_option("RUN", options->run, "The folder of a run, or its name in runs/");
   command->add_option("--recipe", options->recipe, "Without a run: what the weights are of");
   command->add_option("--checkpoint", options->checkpoint, "best, last, or a file; default best");
-  command->add_option("--device", options->device, "cpu, cuda:0, opencl:0, best");
+  command->add_option("--device", options->device,
+                      "cpu, cuda:0, opencl:0, best; default: the run's");
   command->add_option("--batch", options->batch, "Examples at a time; default as in training")
       ->check(at_least(1));
   options->settings.add_to(*command, {"data"});

@@ -1,22 +1,26 @@
 // Ctrl-C while something long is under way: the first one asks, the second ends the process as
-// ever.
+// ever. Other signals can be taken for it.
 #pragma once
 
 #include <csignal>
+#include <initializer_list>
+#include <utility>
+#include <vector>
 
 namespace volta::cli {
 
-// As long as the object lives.
+// As long as the object lives. A signal that the process was started to ignore stays ignored.
 class StopRequests {
  public:
-  StopRequests();
+  explicit StopRequests(std::initializer_list<int> signals = {SIGINT});
   StopRequests(const StopRequests&) = delete;
   StopRequests& operator=(const StopRequests&) = delete;
   ~StopRequests();
   static bool stopped();
+  static int exit_code();  // 130 after Ctrl-C, 143 after SIGTERM, as shells have it
 
  private:
-  struct sigaction before_ = {};
+  std::vector<std::pair<int, struct sigaction>> before_;
 };
 
 inline constexpr int kStopped = 130;  // the exit code after Ctrl-C

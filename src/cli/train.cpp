@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <ctime>
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command.h"
@@ -13,6 +14,7 @@
 #include "train/run_config.h"
 #include "train/run_folder.h"
 #include "train/setting_options.h"
+#include "train/shell_word.h"
 #include "train/trainer.h"
 #include "volta/version.h"
 
@@ -22,33 +24,22 @@ namespace {
 struct Options {
   std::string recipe = "digits-cnn";
   bool recipe_given = false;
-  std::string device = "best", out, resume;
+  std::optional<std::string> device, out, resume;
   bool force = false, list = false;
   SettingOptions settings;
 };
 
-std::string quoted(const std::string& word) {
-  const bool plain =
-      word.find_first_not_of(
-          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+") ==
-      std::string::npos;
-  if (plain && !word.empty()) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
 std::string command_line(const Options& options) {
   std::string line = "volta train";
   const auto add = [&](const std::string& name, const std::string& value) {
-    line += " " + name + " " + quoted(value);
+    line += " " + name + " " + shell_word(value);
   };
-  if (!options.resume.empty()) {
-    add("--resume", options.resume);
+  if (options.resume) {
+    add("--resume", *options.resume);
   } else {
     line += " " + options.recipe;
   }
-  if (options.device != "best") add("--device", options.device);
+  if (options.device) add("--device", *options.device);
   for (const auto& [name, value] : options.settings.given()) {
     if (value) {
       add("--" + name, *value);
@@ -56,7 +47,7 @@ std::string command_line(const Options& options) {
       line += " --" + name;
     }
   }
-  if (!options.out.empty()) add("--out", options.out);
+  if (options.out) add("--out", *options.out);
   return line;
 }
 
@@ -96,44 +87,46 @@ Json json_of(const Settings& settings) {
 int resume(Context& context, const Options& options) {
   if (options.recipe_given)
     throw UsageError("--resume names the run, which has its recipe: leave the recipe out");
-  if (!options.out.empty()) throw UsageError("--resume goes on in its own folder: leave --out out");
-  const RunFolder folder = RunFolder::open(options.resume);
+  if (options.out) throw UsageError("--resume goes on in its own folder: leave --out out");
+  const RunFolder folder = RunFolder::open(*options.resume);
   RunConfig config = read_run(folder);
   options.settings.apply(config.settings);
+  const Device device = device_of(config, options.device);
+  const std::string before = config.json.value("device", to_string(device));
   config.json["settings"] = json_of(config.settings);
+  config.json["device"] = to_string(device);
   return train(context, {.recipe = config.recipe,
                          .settings = config.settings,
-                         .device = Device::parse(options.device),
+                         .device = device,
                          .folder = folder,
                          .command_line = command_line(options),
                          .config = config.json,
-                         .resume = true});
+                         .resumed_from = before});
 }
 
 int run(Context& context, const Options& options) {
   if (options.list) return list_recipes(context);
-  if (!options.resume.empty()) return resume(context, options);
+  for (const auto& [name, folder] :
+       {std::pair{"--resume", &options.resume}, {"--out", &options.out}})
+    if (*folder && (*folder)->empty())
+      throw UsageError(fmt::format("{} needs a folder, got ''", name));
+  if (options.resume) return resume(context, options);
   const Recipe& recipe = find_recipe(options.recipe);
   Settings settings = recipe.all_settings();
   options.settings.apply(settings);
-  const Device device = Device::parse(options.device);
-  const RunFolder folder = RunFolder::create(
-      options.out.empty() ? default_folder(recipe.name) : options.out, options.force);
-  try {
-    return train(context, {.recipe = recipe,
-                           .settings = settings,
-                           .device = device,
-                           .folder = folder,
-                           .command_line = command_line(options),
-                           .config = {{"recipe", recipe.name},
-                                      {"settings", json_of(settings)},
-                                      {"device", to_string(device)},
-                                      {"version", version()},
-                                      {"command", command_line(options)}}});
-  } catch (...) {
-    folder.remove_if_unused();
-    throw;
-  }
+  const Device device = Device::parse(options.device.value_or("best"));
+  const RunFolder folder =
+      RunFolder::create(options.out.value_or(default_folder(recipe.name)), options.force);
+  return train(context, {.recipe = recipe,
+                         .settings = settings,
+                         .device = device,
+                         .folder = folder,
+                         .command_line = command_line(options),
+                         .config = {{"recipe", recipe.name},
+                                    {"settings", json_of(settings)},
+                                    {"device", to_string(device)},
+                                    {"version", version()},
+                                    {"command", command_line(options)}}});
 }
 
 }  // namespace
@@ -149,7 +142,8 @@ void add_train(CLI::App& app, Context& context) {
                   "volta train --list                          # recipes and their settings");
   CLI::Option* recipe =
       command->add_option("recipe", options->recipe, "What to train; default digits-cnn");
-  command->add_option("--device", options->device, "cpu, cuda:0, opencl:0, best");
+  command->add_option("--device", options->device,
+                      "cpu, cuda:0, opencl:0, best; with --resume the run's");
   options->settings.add_to(*command, {"data", "epochs", "steps", "batch", "lr", "amp", "seed"});
   command->add_option("--out", options->out, "The run's folder; default runs/RECIPE-DATE");
   command->add_option("--resume", options->resume, "Go on with the run in this folder");

@@ -117,10 +117,18 @@ TEST_F(CliTrain, NothingIsOverwritten) {
   EXPECT_NE(complaint(small("full"), 2).find("--resume"), std::string::npos);
 }
 
-// A disk without room for checkpoints: a warning, and the training goes on to its end.
+// A disk without room for checkpoints: a warning, the training goes on to its end, and that is a
+// failure.
 TEST_F(CliTrain, AFullDisk) {
-  const Ended ended = volta(small("run"), {.largest_file = 60'000});
-  EXPECT_EQ(ended.code, 0) << ended.err;
+  const Ended ended = volta(small("run", {"--json"}), {.largest_file = 60'000});
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  auto told = nlohmann::json::parse(ended.out);
+  EXPECT_EQ(told["state"], "not saved");
+  EXPECT_EQ(told["saved"], false);
+  EXPECT_TRUE(told["saved_step"].is_null());
+  EXPECT_TRUE(has(lines_of(ended.err).back(), "what was learned until step 120 is not saved"))
+      << ended.err;
+  EXPECT_FALSE(has(ended.err, "--resume")) << ended.err;
   EXPECT_NE(ended.err.find("no checkpoint was written, training goes on"), std::string::npos)
       << ended.err;
   EXPECT_FALSE(fs::exists(path("run/last.safetensors")));
@@ -190,6 +198,9 @@ TEST_F(CliTrain, OneDocument) {
   const auto all = json_of(small("run", {"--quiet", "--json"}));
   EXPECT_EQ(all["folder"], path("run"));
   EXPECT_EQ(all["steps"], 120);
+  EXPECT_EQ(all["state"], "finished");
+  EXPECT_EQ(all["saved"], true);
+  EXPECT_EQ(all["saved_step"], 120);
   EXPECT_EQ(all["best"]["name"], "test accuracy");
   EXPECT_EQ(all["metrics"]["test loss"], evaluations("run", "test accuracy").back()["test loss"]);
 }
@@ -245,14 +256,26 @@ TEST_F(CliTrain, ALossThatIsNone) {
   ASSERT_EQ(volta(small("run", {"--quiet", "--set", "epochs=2"})).code, 0);
   const std::string best = read("run/best.safetensors"), last = read("run/last.safetensors");
   const Ended ended = volta({"train", "--resume", path("run"), "--device", "cpu", "--lr", "1e30",
-                             "--set", "clip=0", "--set", "epochs=4"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
+                             "--set", "clip=0", "--set", "epochs=4", "--json"});
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  auto told = nlohmann::json::parse(ended.out);
+  EXPECT_EQ(told["state"], "diverged");
+  EXPECT_EQ(told["saved"], false);
+  EXPECT_EQ(told["saved_step"], 60);
+  EXPECT_EQ(told["steps"], 120);
+  const std::string sentence = lines_of(ended.err).back();
+  EXPECT_TRUE(has(sentence, "the weights at step 120 are worthless, the loss is not finite: " +
+                                path("run/last.safetensors") + " is of step 60; try --lr 0.0001"))
+      << sentence;
+  const std::string page = read("run/report.html");
+  EXPECT_TRUE(has(page, "Failed at step 120"));
+  EXPECT_TRUE(has(page, "worthless"));
   std::vector<std::string> warnings;
   for (const std::string& line : lines_of(ended.err))
     if (has(line, "warning")) warnings.push_back(line);
   ASSERT_EQ(warnings.size(), 1U) << ended.err;
-  // The first step multiplies the weights by about 1e30; the loss after it is none.
-  EXPECT_TRUE(has(warnings[0], " at step 62: checkpoints from before are kept; try --lr 1e+29"))
+  // Not a tenth of 1e30: of what the recipe is usually trained with.
+  EXPECT_TRUE(has(warnings[0], ": checkpoints from before are kept; try --lr 0.0001"))
       << warnings[0];
   EXPECT_TRUE(has(warnings[0], "--set clip=1")) << warnings[0];
   EXPECT_EQ(read("run/best.safetensors"), best);

@@ -40,7 +40,8 @@ class Task {
   virtual nn::Summary summary() = 0;
   virtual const char* unit() const { return "images"; }  // of what is counted
   virtual std::int64_t units(const data::Batch& batch) const { return batch.x.size(0); }
-  // What the run's configuration keeps besides the settings: all that Recipe::text needs.
+  // What the run's configuration keeps besides the settings: all that Recipe::text needs, and
+  // Recipe::make to fit other data to the model.
   virtual Json details() const { return Json::object(); }
 };
 
@@ -48,11 +49,16 @@ struct Recipe {
   std::string name;
   std::string what;
   std::vector<Setting> settings;  // besides those that every recipe has
-  std::function<std::unique_ptr<Task>(const Settings&, Device)> make;
+  std::function<std::unique_ptr<Task>(const Settings&, const Json& config, Device)> task;
   // Of recipes that make text: the model without the data, its weights yet to be loaded. Takes the
   // run's configuration.
   std::function<TextModel(const Settings&, const Json& config, Device)> text = {};
 
+  // The task: of a new run, or one that fits the configuration of a run that there is.
+  std::unique_ptr<Task> make(const Settings& settings, Device device,
+                             const Json& config = Json::object()) const {
+    return task(settings, config, device);
+  }
   Settings all_settings() const;  // the common ones first: data, epochs, steps, batch, lr, ...
 };
 

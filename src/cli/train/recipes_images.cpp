@@ -185,14 +185,16 @@ std::vector<Recipe> image_recipes() {
       {"digits-cnn",
        "a convolutional network that reads digits: drawn ones, or MNIST's files",
        {kCount},
-       [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
+       [](const Settings& settings, const Json& /*config*/,
+          Device device) -> std::unique_ptr<Task> {
          return std::make_unique<Classification>(digits_network(), digits(settings), settings,
                                                  device);
        }},
       {"mlp",
        "linear layers that read digits: drawn ones, or MNIST's files",
        {kCount, {"width", integer, "256", "of the hidden layers", 1}},
-       [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
+       [](const Settings& settings, const Json& /*config*/,
+          Device device) -> std::unique_ptr<Task> {
          return std::make_unique<Classification>(digits_mlp(settings.integer("width")),
                                                  digits(settings), settings, device);
        }},
@@ -201,7 +203,8 @@ std::vector<Recipe> image_recipes() {
        {{"epochs", integer, "30", "passes over the data, unless steps says how many", 1},
         {"batch", integer, "128", "examples of an update", 1},
         {"width", integer, "64", "channels of the first layer", 1}},
-       [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
+       [](const Settings& settings, const Json& /*config*/,
+          Device device) -> std::unique_ptr<Task> {
          nn::Sequential network({{"resnet", models::resnet18({.classes = 10,
                                                               .width = settings.integer("width"),
                                                               .small_images = true})}});

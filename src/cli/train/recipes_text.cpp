@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "command.h"
 #include "train/recipe.h"
 #include "utf8.h"
+#include "volta/error.h"
 #include "volta/models.h"
 #include "volta/text/tokenizer.h"
 
@@ -26,6 +30,52 @@ data::CharCorpus alphabet_of(const Settings& settings, const Json& config) {
   const auto found = config.find("alphabet");
   if (found == config.end() || !found->is_string()) return corpus_of(settings);
   return data::CharCorpus::from_text(characters_as_bytes(found->get<std::string>()));
+}
+
+std::string whole_text(const data::CharCorpus& corpus) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(corpus.size()));
+  for (std::int64_t i = 0; i < corpus.size(); ++i)
+    ids[static_cast<std::size_t>(i)] = corpus.tokens()[i];
+  return corpus.decode(ids);
+}
+
+struct Characters {
+  data::CharCorpus alphabet;
+  data::Tokens tokens;  // the text in it
+};
+
+[[noreturn]] void refuse_others(const std::string& known, const std::string& text,
+                                const std::string& path) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> others;
+  bool more = false;
+  for (std::string_view rest = text; !rest.empty() && !more;) {
+    const std::size_t bytes = std::max<std::size_t>(first_character(rest).bytes, 1);
+    const std::string_view character = rest.substr(0, bytes);
+    const bool is_other = character.find_first_not_of(known) != std::string_view::npos;
+    std::string quoted = fmt::format("'{}'", character);
+    if (is_other && std::ranges::find(others, quoted) == others.end()) {
+      more = others.size() == kShown;
+      if (!more) others.push_back(std::move(quoted));
+    }
+    rest.remove_prefix(bytes);
+  }
+  throw ArgumentError(
+      fmt::format("{} has {}{}, and the text that the model learned from does not: take {} out",
+                  path.empty() ? "the embedded text" : path, fmt::join(others, " "),
+                  more ? " and more" : "", others.size() == 1 && !more ? "it" : "them"));
+}
+
+// A model that there is has its alphabet, whatever the text of now has of it.
+Characters characters_of(const Settings& settings, const Json& config) {
+  data::CharCorpus corpus = corpus_of(settings);
+  data::CharCorpus alphabet = config.contains("alphabet") ? alphabet_of(settings, config) : corpus;
+  if (alphabet.characters() == corpus.characters()) return {corpus, corpus.tokens()};
+  const std::string text = whole_text(corpus);
+  if (corpus.characters().find_first_not_of(alphabet.characters()) != std::string::npos)
+    refuse_others(alphabet.characters(), text, settings.text("data"));
+  data::Tokens tokens = data::Tokens::from_values(alphabet.encode(text));
+  return {std::move(alphabet), std::move(tokens)};
 }
 
 // What of the prompt can be encoded, and is shorter than a window; never nothing.
@@ -180,10 +230,11 @@ std::vector<Recipe> text_recipes() {
        text_settings({{"width", integer, "192", "of the model", 1},
                       {"layers", integer, "4", "blocks", 1},
                       {"heads", integer, "6", "of attention; they divide the width", 1}}),
-       [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
-         const data::CharCorpus corpus = corpus_of(settings);
+       [](const Settings& settings, const Json& config, Device device) -> std::unique_ptr<Task> {
+         const Characters text = characters_of(settings, config);
          return std::make_unique<Language<models::GPT2, data::CharCorpus>>(
-             char_gpt(corpus.vocab_size(), settings), corpus, corpus.tokens(), settings, device);
+             char_gpt(text.alphabet.vocab_size(), settings), text.alphabet, text.tokens, settings,
+             device);
        },
        [](const Settings& settings, const Json& config, Device device) -> TextModel {
          const data::CharCorpus alphabet = alphabet_of(settings, config);
@@ -196,10 +247,11 @@ std::vector<Recipe> text_recipes() {
        text_settings({{"lr", number, "0.002", "the highest learning rate", 0},
                       {"width", integer, "256", "of the hidden state", 1},
                       {"layers", integer, "2", "LSTMs on top of each other", 1}}),
-       [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
-         const data::CharCorpus corpus = corpus_of(settings);
+       [](const Settings& settings, const Json& config, Device device) -> std::unique_ptr<Task> {
+         const Characters text = characters_of(settings, config);
          return std::make_unique<Language<models::CharLSTM, data::CharCorpus>>(
-             char_lstm(corpus.vocab_size(), settings), corpus, corpus.tokens(), settings, device);
+             char_lstm(text.alphabet.vocab_size(), settings), text.alphabet, text.tokens, settings,
+             device);
        },
        [](const Settings& settings, const Json& config, Device device) -> TextModel {
          const data::CharCorpus alphabet = alphabet_of(settings, config);
@@ -213,7 +265,8 @@ std::vector<Recipe> text_recipes() {
                       {"batch", integer, "4", "windows of an update", 1},
                       {"lr", number, "0.00005", "the highest learning rate", 0},
                       {"evaluate_every", integer, "50", "updates between evaluations", 0}}),
-       [](const Settings& settings, Device device) -> std::unique_ptr<Task> {
+       [](const Settings& settings, const Json& /*config*/,
+          Device device) -> std::unique_ptr<Task> {
          const std::string& folder = pretrained_folder(settings);
          auto codec = text::BPETokenizer::from_pretrained(folder);
          models::GPT2 model = models::GPT2::from_pretrained(folder, {.device = device});
@@ -223,11 +276,7 @@ std::vector<Recipe> text_recipes() {
                            "{}: set length lower",
                            settings.integer("length"), model.config().n_positions, folder));
          }
-         const data::CharCorpus corpus = corpus_of(settings);
-         std::vector<std::int64_t> bytes(static_cast<std::size_t>(corpus.size()));
-         for (std::int64_t i = 0; i < corpus.size(); ++i)
-           bytes[static_cast<std::size_t>(i)] = corpus.tokens()[i];
-         const std::vector<std::int64_t> ids = codec.encode(corpus.decode(bytes));
+         const std::vector<std::int64_t> ids = codec.encode(whole_text(corpus_of(settings)));
          return std::make_unique<Language<models::GPT2, text::BPETokenizer>>(
              std::move(model), std::move(codec), data::Tokens::from_values(ids), settings, device);
        },

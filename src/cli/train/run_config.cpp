@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "model_file.h"
@@ -51,15 +52,35 @@ StateDict weights_of(const ModelFile& file, bool checkpoint) {
 
 RunConfig read_run(const RunFolder& folder) {
   Json json = folder.read_config();
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError(
+        fmt::format("{} is no configuration of a run: {}", folder.file("config.json"), why));
+  };
+  if (!json.contains("recipe") || !json["recipe"].is_string()) refuse("it names no recipe");
+  if (!json.contains("settings") || !json["settings"].is_object()) refuse("it has no settings");
+  if (json.contains("device") && !json["device"].is_string()) refuse("its device is no text");
+  for (const auto& [key, value] : json["settings"].items())
+    if (!value.is_string()) refuse(fmt::format("the setting {} is no text", key));
   try {
-    const Recipe& recipe = find_recipe(json.at("recipe").get<std::string>());
+    const Recipe& recipe = find_recipe(json["recipe"].get<std::string>());
     Settings settings = recipe.all_settings();
-    for (const auto& [key, value] : json.at("settings").items())
+    for (const auto& [key, value] : json["settings"].items())
       settings.set(key, value.get<std::string>());
     return {.recipe = recipe, .settings = std::move(settings), .json = std::move(json)};
-  } catch (const Json::exception& error) {
-    throw UsageError(fmt::format("{} is no configuration of a run: {}", folder.file("config.json"),
-                                 error.what()));
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", folder.file("config.json"), error.what()));
+  }
+}
+
+Device device_of(const RunConfig& run, const std::optional<std::string>& named) {
+  if (named || !run.json.contains("device")) return Device::parse(named.value_or("best"));
+  const auto own = run.json["device"].get<std::string>();
+  try {
+    return Device::parse(own);
+  } catch (const Error& error) {
+    throw DeviceError(fmt::format(
+        "the run was made on {}, which cannot be used here: {}; choose another with --device", own,
+        error.what()));
   }
 }
 

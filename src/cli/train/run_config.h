@@ -8,6 +8,7 @@
 #include "command.h"
 #include "train/recipe.h"
 #include "train/run_folder.h"
+#include "volta/device.h"
 #include "volta/nn/module.h"
 
 namespace volta::cli {
@@ -19,6 +20,9 @@ struct RunConfig {
 };
 // Throws UsageError where config.json is none of a run.
 RunConfig read_run(const RunFolder& folder);
+
+// The one that is named or else the run's own. Throws DeviceError where the run's is absent.
+Device device_of(const RunConfig& run, const std::optional<std::string>& named);
 
 // The file that --checkpoint names: "best", "last" or a path.
 std::string checkpoint_file(const RunFolder& folder, const std::string& name);

@@ -6,8 +6,8 @@
 //   report.html
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +19,8 @@ namespace volta::cli {
 
 class RunFolder {
  public:
-  // Makes it. Throws UsageError where something is there already, unless `force`: then the files of
-  // a run in it are removed, and no others.
+  // One that begin() is to make; changes nothing. Throws UsageError where something is there
+  // already, unless `force`.
   static RunFolder create(const std::filesystem::path& path, bool force);
   // One that a run made; a name without folders may be one in runs/. Throws UsageError where it is
   // none.
@@ -31,25 +31,30 @@ class RunFolder {
   std::string last() const { return file("last.safetensors"); }
   std::string best() const { return file("best.safetensors"); }
 
-  void write_config(const Json& config) const;
-  Json read_config() const;  // throws IoError naming the file
+  // Makes the folder, removes the files of a run in it, and no others, and writes the
+  // configuration. Throws IoError; a folder that was made is then gone again.
+  void begin(const Json& config) const;
+  void check_writable() const;                  // throws IoError where permissions forbid it
+  void write_config(const Json& config) const;  // throws IoError
+  Json read_config() const;                     // an object; throws IoError naming the file
 
-  // Measurements of steps, in order; those after `step`, which a run that went on from a checkpoint
-  // takes again, are dropped.
-  std::vector<Json> read_metrics() const;
-  void drop_metrics_after(std::int64_t step) const;
+  // Measurements of steps, in order.
+  struct Metrics {
+    std::vector<Json> lines = {};
+    std::int64_t unreadable = 0;  // lines that were left out
+  };
+  Metrics read_metrics() const;
+  // Replaces them. Throws IoError.
+  void write_metrics(const std::vector<Json>& lines) const;
   void append_metric(const Json& metric) const;  // throws IoError
-
-  // Removes the folders that create() made, as far as there is nothing in them.
-  void remove_if_unused() const;
 
   // The whole text or, where that fails, the file as it was. Throws IoError.
   void write(const std::string& name, const std::string& text) const;
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  void remove_run() const;
   std::filesystem::path path_;
-  std::vector<std::filesystem::path> made_;  // the innermost first
 };
 
 }  // namespace volta::cli

@@ -1,6 +1,10 @@
 #include "train/setting_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "command.h"
 
 namespace volta::cli {
 
@@ -38,12 +42,23 @@ std::vector<std::pair<std::string, std::optional<std::string>>> SettingOptions::
 }
 
 void SettingOptions::apply(Settings& settings) const {
+  bool epochs = false, steps = false;
   for (const auto& [name, value] : given()) {
     if (name == "set") {
       settings.set(*value);
+      epochs = epochs || value->starts_with("epochs=");
+      steps = steps || value->starts_with("steps=");
     } else {
       settings.set(name, value.value_or("true"));
+      epochs = epochs || name == "epochs";
+      steps = steps || name == "steps";
     }
+  }
+  // A recipe, or the run that goes on, may have steps of its own, which would come before epochs.
+  if (epochs && !steps) settings.set("steps", "0");
+  if (epochs && steps && settings.integer("steps") > 0) {
+    throw UsageError(fmt::format("epochs={} and steps={} both say how long to train: give one",
+                                 settings.text("epochs"), settings.text("steps")));
   }
 }
 

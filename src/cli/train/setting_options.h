@@ -19,7 +19,8 @@ class SettingOptions {
   // Adds the options of these names (data, epochs, steps, batch, lr, amp, seed), and --set. This
   // object must outlive the command.
   void add_to(CLI::App& command, const std::vector<std::string_view>& names);
-  // Changes what was given, --set last. Throws UsageError.
+  // Changes what was given, --set last. Of epochs and steps the one that is given counts. Throws
+  // UsageError, also where both are.
   void apply(Settings& settings) const;
   // What was given, as pairs of option and value; a flag has none.
   std::vector<std::pair<std::string, std::optional<std::string>>> given() const;

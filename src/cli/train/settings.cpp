@@ -45,6 +45,17 @@ void check(const Setting& setting, const std::string& value) {
   }
 }
 
+// Read as check() does.
+template <class Number>
+Number value_of(const Setting& setting) {
+  Number number = 0;
+  if (!reads(setting.value, number)) {
+    throw std::logic_error(
+        fmt::format("the setting {} is '{}', which is no number", setting.name, setting.value));
+  }
+  return number;
+}
+
 }  // namespace
 
 void Settings::set(const std::string& name, const std::string& value) {
@@ -80,8 +91,10 @@ bool Settings::has(std::string_view name) const {
   return std::any_of(known_.begin(), known_.end(),
                      [&](const Setting& setting) { return setting.name == name; });
 }
-std::int64_t Settings::integer(std::string_view name) const { return std::stoll(find(name).value); }
-double Settings::number(std::string_view name) const { return std::stod(find(name).value); }
+std::int64_t Settings::integer(std::string_view name) const {
+  return value_of<std::int64_t>(find(name));
+}
+double Settings::number(std::string_view name) const { return value_of<double>(find(name)); }
 bool Settings::flag(std::string_view name) const { return find(name).value == "true"; }
 const std::string& Settings::text(std::string_view name) const { return find(name).value; }
 

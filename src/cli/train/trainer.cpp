@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
@@ -19,6 +21,8 @@
 #include "cli/report/report.h"
 #include "stop_requests.h"
 #include "train/run_config.h"
+#include "train/shell_word.h"
+#include "train/training_step.h"
 #include "units.h"
 #include "volta/io/checkpoint.h"
 #include "volta/io/summary_writer.h"
@@ -39,18 +43,25 @@ class Trainer {
   Trainer(Context& context, const TrainRun& run)
       : context_(context), run_(run), settings_(run.settings) {
     manual_seed(static_cast<std::uint64_t>(settings_.integer("seed")));
-    task_ = run.recipe.make(settings_, run.device);
+    task_ = run.recipe.make(settings_, run.device, run.config);
     const std::int64_t batches = task_->loader().size();
     const std::int64_t batch = settings_.integer("batch"), all = task_->loader().dataset_size();
     if (batches == 0)
       throw ArgumentError("the data set has no examples to train with: give it more data");
     if (batch > all) {
-      context_.warn(fmt::format(
+      warn(fmt::format(
           "a batch of {} is more than the {} examples that there are: an update has {}",
           human_count(as_count(batch)), human_count(as_count(all)), human_count(as_count(all))));
     }
     total_ = settings_.integer("steps");
-    if (total_ == 0) total_ = settings_.integer("epochs") * batches;
+    if (total_ == 0) {
+      const std::int64_t epochs = settings_.integer("epochs");
+      if (epochs > std::numeric_limits<std::int64_t>::max() / batches) {
+        throw UsageError(fmt::format("{} epochs of {} batches are more steps than can be counted",
+                                     epochs, batches));
+      }
+      total_ = epochs * batches;
+    }
     evaluate_every_ = settings_.integer("evaluate_every");
     optimizer_ = std::make_unique<optim::AdamW>(
         task_->model().parameters(),
@@ -60,11 +71,16 @@ class Trainer {
         *optimizer_,
         optim::CosineLROptions{.total_steps = total_,
                                .warmup_steps = std::min(settings_.integer("warmup"), total_ / 2)});
-    if (run.resume) resume();
+    if (run.resumed_from) resume();
     // Only now is it known that the run can begin.
+    requests_.emplace(std::initializer_list<int>{SIGINT, SIGTERM});
     Json config = run.config;
     config.update(task_->details());
-    run.folder.write_config(config);
+    if (run.resumed_from) {
+      go_on(config);
+    } else {
+      run.folder.begin(config);
+    }
   }
 
   int run() {
@@ -72,8 +88,9 @@ class Trainer {
                     to_string(run_.device), run_.device.name(), human_count(as_count(total_)),
                     human_count(as_count(task_->loader().dataset_size())), "examples",
                     run_.folder.path().string()));
-    const StopRequests requests;
-    events_ = std::make_unique<SummaryWriter>(run_.folder.path().string());
+    if (run_.resumed_from && *run_.resumed_from != to_string(run_.device))
+      say(fmt::format("until now it ran on {}", *run_.resumed_from));
+    open_events();
     started_ = measured_ = saved_ = Clock::now();
     try {
       steps();
@@ -81,39 +98,88 @@ class Trainer {
       write_report({report::State::failed, step_, error.what()});
       throw;
     }
+    if (saved_step_ != step_) save();
     const bool finished = step_ >= total_;
-    save(run_.folder.last());
-    const std::string page =
-        write_report({finished ? report::State::finished : report::State::interrupted,
-                      finished ? std::nullopt : std::optional(step_)});
-    if (finished) {
-      if (best_)
-        say(fmt::format("best {} {}{} at step {}", best_->name, human_number(best_->value),
-                        best_->unit, human_count(as_count(best_->step.value_or(0)))));
-      if (!page.empty()) say("report: " + page);
-    } else {
-      say(fmt::format("stopped at step {}; go on with: volta train --resume {}",
-                      human_count(as_count(step_)), run_.folder.path().string()));
+    const std::string problem = why_worthless();
+    report::Status status{report::State::finished, std::nullopt};
+    if (!finished) status = {report::State::interrupted, step_};
+    if (!problem.empty()) status = {report::State::failed, step_, problem};
+    const std::string page = write_report(std::move(status));
+    if (context_.json) print_json();
+    if (spoilt()) throw NanError(problem);
+    if (!problem.empty()) throw IoError(problem);
+    if (!finished) {
+      say(fmt::format("stopped at step {}; go on with:", human_count(as_count(step_))),
+          "volta train --resume " + shell_word(run_.folder.path().string()));
+      return StopRequests::exit_code();
     }
-    if (context_.json) print_json(finished);
-    return finished ? kSuccess : kStopped;
+    if (best_)
+      say(fmt::format("best {} {}{} at step {}", best_->name, human_number(best_->value),
+                      best_->unit, human_count(as_count(best_->step.value_or(0)))));
+    if (!page.empty()) say("report: " + page);
+    return kSuccess;
   }
 
  private:
   static std::uint64_t as_count(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-  void say(const std::string& text) const {
+  // A command to copy is not broken into lines: it has one of its own.
+  void say(const std::string& text, const std::string& command = {}) const {
     if (context_.quiet) return;
     const Terminal& terminal = context_.err_terminal;
     const std::string shown = printable(text, terminal);
-    context_.err << (terminal.wraps ? wrapped(shown, terminal.columns, 2) : shown) << '\n';
+    leave_bar();
+    context_.err << (terminal.wraps ? wrapped(shown, terminal.columns, 2) : shown);
+    if (!command.empty())
+      context_.err << (terminal.wraps ? "\n" : " ") << printable(command, terminal);
+    context_.err << '\n';
+  }
+  void warn(const std::string& text) const {
+    if (!context_.quiet) leave_bar();
+    context_.warn(text);
+  }
+  // What is written takes the place of the bar, which is drawn again below it.
+  void leave_bar() const {
+    if (bar_shown_ && context_.err_terminal.interactive) context_.err << "\r\x1b[K";
   }
   double seconds() const { return seconds_before_ + seconds_since(started_); }
 
-  void print_json(bool finished) const {
+  // Why there is nothing to use or to go on from at the end; empty where there is.
+  std::string why_worthless() const {
+    std::string problem, kept = "there is no checkpoint";
+    if (saved_step_) {
+      kept =
+          fmt::format("{} is of step {}", run_.folder.last(), human_count(as_count(*saved_step_)));
+    }
+    if (spoilt()) {
+      problem = fmt::format("the weights at step {} are worthless, {} is not finite",
+                            human_count(as_count(step_)),
+                            loss_is_none_ ? "the loss" : "the " + metric_that_is_none_);
+      return fmt::format("{}: {}; {}", problem, kept, advice());
+    }
+    if (saved_step_ != step_) {
+      problem = fmt::format("what was learned until step {} is not saved ({})",
+                            human_count(as_count(step_)), save_error_);
+      return fmt::format("{}: {}", problem, kept);
+    }
+    if (!best_error_.empty() && best_)
+      return fmt::format("the weights of the best evaluation, at step {}, are not saved: {}",
+                         human_count(as_count(best_->step.value_or(0))), best_error_);
+    return {};
+  }
+
+  const char* state() const {
+    if (spoilt()) return "diverged";
+    if (!why_worthless().empty()) return "not saved";
+    return step_ >= total_ ? "finished" : "interrupted";
+  }
+
+  void print_json() const {
     Json document = {{"folder", run_.folder.path().string()},
                      {"recipe", run_.recipe.name},
                      {"device", to_string(run_.device)},
-                     {"state", finished ? "finished" : "interrupted"},
+                     {"state", state()},
+                     {"saved", why_worthless().empty()},
+                     {"saved_step", saved_step_ ? Json(*saved_step_) : Json()},
                      {"steps", step_},
                      {"seconds", seconds()},
                      {"best", nullptr}};
@@ -136,21 +202,22 @@ class Trainer {
     ProgressBar bar(run_.recipe.name, total_,
                     {.terminal = context_.err_terminal.interactive, .enabled = !context_.quiet},
                     step_);
+    bar_shown_ = true;
     while (step_ < total_ && !StopRequests::stopped()) {
       for (const data::Batch& batch : task_->loader()) {
         if (!sample_.x.defined()) sample_ = batch;
         optimizer_->zero_grad();
-        Tensor loss;
+        loss_ = {};  // or the step would have to leave its memory alone
         {
           const Autocast amp(settings_.flag("amp") ? DType::bf16 : DType::f32);
-          loss = task_->loss(batch);
+          loss_ = task_->loss(batch);
         }
-        loss.backward();
+        loss_.backward();
         if (clip > 0) nn::clip_grad_norm(parameters, clip);
         optimizer_->step();
+        lr_ = optimizer_->lr();
         schedule_->step();
         ++step_;
-        losses_.push_back(loss);
         units_ += task_->units(batch);
         bar.advance();
         const bool last = step_ >= total_ || StopRequests::stopped();
@@ -160,68 +227,78 @@ class Trainer {
         if (step_ >= total_ || (due && !last)) {
           evaluate(step_ >= total_);
         } else if (seconds_since(saved_) > kSaveSeconds) {
-          save(run_.folder.last());
+          save();
         }
         if (last) break;
       }
     }
     bar.finish();
+    bar_shown_ = false;
   }
 
   void measure(ProgressBar& bar) {
-    const double value = losses_.back().item(), passed = seconds_since(measured_);
+    const double value = loss_.item(), passed = seconds_since(measured_);
     const double rate = static_cast<double>(units_) / std::max(passed, 1e-9);
     const data::LoaderStats stats = task_->loader().stats();
     const double waited = stats.seconds_waited + stats.first_seconds;
     const double share = std::clamp((waited - waited_) / std::max(passed, 1e-9), 0.0, 1.0);
     waited_ = waited;
     const std::uint64_t memory = memory_stats(run_.device).in_use;
-    const double lr = optimizer_->lr();
     record({{"step", step_},
             {"loss", json_number(value)},
-            {"lr", lr},
+            {"lr", lr_},
             {"units_per_second", rate},
             {"waiting", share},
             {"memory", memory}},
            {{"loss/train", value},
-            {"learning rate", lr},
+            {"learning rate", lr_},
             {std::string(task_->unit()) + " a second", rate},
             {"share of time waiting for data", share},
             {"memory", static_cast<double>(memory)}});
-    bar.set_text(fmt::format("loss {:.4f}  lr {:.2g}  {:.0f} {}/s  data {:.0f}%  {}", value, lr,
+    bar.set_text(fmt::format("loss {:.4f}  lr {:.2g}  {:.0f} {}/s  data {:.0f}%  {}", value, lr_,
                              rate, task_->unit(), 100 * share, human_bytes(memory)));
     units_ = 0;
     measured_ = Clock::now();
-    if (!std::isfinite(value) && !std::exchange(warned_of_nan_, true)) warn_of_nan();
-    losses_.erase(losses_.begin(), losses_.end() - 1);
+    look_at_loss(value);
   }
 
-  // The first of the losses since the last measurement that is none.
-  void warn_of_nan() const {
-    std::int64_t step = step_ - static_cast<std::int64_t>(losses_.size()) + 1;
-    double value = 0;
-    for (const Tensor& loss : losses_) {
-      value = loss.item();
-      if (!std::isfinite(value)) break;
-      ++step;
+  // Weights are worthless as long as the latest loss or evaluation is not finite.
+  void look_at_loss(double value) {
+    loss_is_none_ = !std::isfinite(value);
+    if (loss_is_none_) warn_of_nan("the loss", value, "at or before");
+  }
+  void warn_of_nan(const std::string& what, double value, const char* when) {
+    if (std::exchange(warned_of_nan_, true)) return;
+    warn(fmt::format("{} is {} {} step {}: checkpoints from before are kept; {}", what,
+                     std::isnan(value) ? "nan" : "infinite", when, human_count(as_count(step_)),
+                     advice()));
+  }
+  bool spoilt() const { return loss_is_none_ || !metric_that_is_none_.empty(); }
+  std::string advice() const {
+    const double usual = run_.recipe.all_settings().number("lr");
+    std::string text = fmt::format("try --lr {:g} or a longer warmup",
+                                   std::min(settings_.number("lr"), usual) / 10);
+    if (settings_.number("clip") == 0) text += ", and --set clip=1";
+    if (settings_.flag("amp")) text += ", and without --amp";
+    return text;
+  }
+
+  void open_events() {
+    try {
+      events_ = std::make_unique<SummaryWriter>(run_.folder.path().string());
+    } catch (const IoError& error) {
+      warn(fmt::format("there will be nothing for TensorBoard: {}", error.what()));
     }
-    const double lr = settings_.number("lr");
-    std::string advice = fmt::format("try --lr {:g} or a longer warmup", lr / 10);
-    if (settings_.number("clip") == 0) advice += ", and --set clip=1";
-    if (settings_.flag("amp")) advice += ", and without --amp";
-    context_.warn(fmt::format("the loss is {} at step {}: checkpoints from before are kept; {}",
-                              std::isnan(value) ? "nan" : "infinite", human_count(as_count(step)),
-                              advice));
   }
-
   // A full disk loses measurements, not the training.
   void record(const Json& line, const std::map<std::string, double>& scalars) {
     try {
       run_.folder.append_metric(line);
+      if (!events_) return;
       for (const auto& [tag, value] : scalars) events_->add_scalar(tag, value, step_);
     } catch (const IoError& error) {
       if (!std::exchange(warned_of_metrics_, true))
-        context_.warn(fmt::format("measurements are not written: {}", error.what()));
+        warn(fmt::format("measurements are not written: {}", error.what()));
     }
   }
 
@@ -238,26 +315,30 @@ class Trainer {
     record(line, scalars);
     const report::Metric& first = evaluation_.metrics.front();
     // A network of NaNs guesses some classes right.
-    const bool sound = std::ranges::all_of(evaluation_.metrics, [](const report::Metric& metric) {
-      return std::isfinite(metric.value);
-    });
+    metric_that_is_none_.clear();
+    for (const report::Metric& metric : evaluation_.metrics) {
+      if (std::isfinite(metric.value)) continue;
+      metric_that_is_none_ = metric.name;
+      warn_of_nan("the " + metric.name, metric.value, "at");
+      break;
+    }
     const bool better =
-        sound && (!best_ || (evaluation_.larger_is_better ? first.value > best_->value
-                                                          : first.value < best_->value));
+        !spoilt() && (!best_ || (evaluation_.larger_is_better ? first.value > best_->value
+                                                              : first.value < best_->value));
     if (better) best_ = first;
-    save(run_.folder.last());
+    save();
     if (better) save_weights();
     std::string text;
     for (const report::Metric& metric : evaluation_.metrics)
       text += fmt::format("  {} {}{}", metric.name, human_number(metric.value), metric.unit);
-    if (!context_.err_terminal.interactive) say(fmt::format("step {}:{}", step_, text));
+    say(fmt::format("step {}:{}", step_, text));
     measured_ += Clock::now() - start;  // is no training
   }
 
-  void save(const std::string& path) {
+  void save() {
     saved_ = Clock::now();
-    // Weights that an infinite loss has spoilt do not take the place of good ones.
-    if (!losses_.empty() && !std::isfinite(losses_.back().item())) return;
+    if (loss_.defined()) look_at_loss(loss_.item());
+    if (spoilt()) return;  // does not take the place of good weights
     CheckpointValues values{{{"step", static_cast<double>(step_)}, {"seconds", seconds()}},
                             {{"recipe", run_.recipe.name}}};
     if (best_) {
@@ -266,13 +347,11 @@ class Trainer {
       values.numbers["best"] = best_->value;
       values.numbers["best_step"] = static_cast<double>(best_->step.value_or(0));
     }
-    write([&] {
-      save_checkpoint(path, parts(), values);
-      warned_of_checkpoint_ = false;
-    });
+    save_error_ = written([&] { save_checkpoint(run_.folder.last(), parts(), values); });
+    if (save_error_.empty()) saved_step_ = step_;
   }
   void save_weights() {
-    write([&] {
+    best_error_ = written([&] {
       volta::save(task_->model().state_dict(), run_.folder.best(),
                   {.metadata = {{"recipe", run_.recipe.name}, {"step", std::to_string(step_)}}});
     });
@@ -283,15 +362,18 @@ class Trainer {
             .scheduler = *schedule_,
             .loader = task_->loader()};
   }
-  // A full disk costs checkpoints, not the training.
+  // A full disk costs checkpoints, not the training. Gives why nothing was written, if so.
   template <class Save>
-  void write(const Save& save) {
+  std::string written(const Save& save) {
     try {
       save();
     } catch (const IoError& error) {
       if (!std::exchange(warned_of_checkpoint_, true))
-        context_.warn(fmt::format("no checkpoint was written, training goes on: {}", error.what()));
+        warn(fmt::format("no checkpoint was written, training goes on: {}", error.what()));
+      return error.what();
     }
+    warned_of_checkpoint_ = false;
+    return {};
   }
 
   void resume() {
@@ -300,8 +382,25 @@ class Trainer {
       const auto found = values.numbers.find(name);
       return found == values.numbers.end() ? 0.0 : found->second;
     };
-    step_ = static_cast<std::int64_t>(number("step"));
-    seconds_before_ = number("seconds");
+    // Other programs may have written the file.
+    const auto count = [&](const char* name) {
+      constexpr double kMost = 9007199254740992;  // up to there doubles are exact
+      const double value = number(name);
+      if (!(value >= 0 && value <= kMost) || value != std::floor(value))
+        throw IoError(fmt::format("{}: {} is {}, which is no number of steps", run_.folder.last(),
+                                  name, value));
+      return static_cast<std::int64_t>(value);
+    };
+    step_ = count("step");
+    saved_step_ = step_;
+    if (step_ >= total_) {
+      throw UsageError(
+          fmt::format("{} finished already at step {}, and {} are asked for: give more "
+                      "--epochs or --steps",
+                      run_.folder.path().string(), step_, total_));
+    }
+    seconds_before_ = std::max(0.0, number("seconds"));
+    if (!std::isfinite(seconds_before_)) seconds_before_ = 0;
     // The checkpoint's numbers are those of its settings, which may have been changed since.
     optim::ParamGroup& group = optimizer_->groups()[0];
     group.set("weight_decay", settings_.number("weight_decay"));
@@ -312,10 +411,33 @@ class Trainer {
       return found == values.texts.end() ? std::string() : found->second;
     };
     if (values.numbers.contains("best")) {
-      best_ = report::Metric{text("best_name"), number("best"), text("best_unit"),
-                             static_cast<std::int64_t>(number("best_step"))};
+      best_ =
+          report::Metric{text("best_name"), number("best"), text("best_unit"), count("best_step")};
     }
-    run_.folder.drop_metrics_after(step_);
+  }
+
+  // What the folder has to have before the first step. Where the disk is full it stays as it was.
+  void go_on(const Json& config) {
+    run_.folder.check_writable();
+    RunFolder::Metrics metrics = run_.folder.read_metrics();
+    const auto count = metrics.lines.size();
+    // Those after the checkpoint are taken again.
+    std::erase_if(metrics.lines,
+                  [&](const Json& line) { return line["step"].get<std::int64_t>() > step_; });
+    if (metrics.unreadable > 0) {
+      warn(fmt::format("{}: {} measurements and left out", run_.folder.file("metrics.jsonl"),
+                       metrics.unreadable == 1
+                           ? std::string("a line is no")
+                           : fmt::format("{} lines are no", metrics.unreadable)));
+    }
+    try {
+      if (metrics.lines.size() < count || metrics.unreadable > 0)
+        run_.folder.write_metrics(metrics.lines);
+      run_.folder.write_config(config);
+    } catch (const IoError& error) {
+      warn(fmt::format("the run goes on, but what it goes on with is not written: {}",
+                       error.what()));
+    }
   }
 
   // The last one, or one sentence with the first of what does not fit: there may be hundreds.
@@ -350,7 +472,7 @@ class Trainer {
     try {
       run_.folder.write("report.html", report::render(report_data(std::move(status))));
     } catch (const std::exception& error) {
-      context_.warn(fmt::format("the report is not written: {}", error.what()));
+      warn(fmt::format("the report is not written: {}", error.what()));
       return {};
     }
     return run_.folder.file("report.html");
@@ -375,14 +497,15 @@ class Trainer {
     data.images = evaluation_.images;
     data.texts = evaluation_.texts;
     data.model = task_->summary();
-    if (sample_.x.defined()) data.plan = plan_of_a_step();
+    add_plan(data);
     std::error_code error;
     for (const char* name : {"last.safetensors", "best.safetensors", "metrics.jsonl"}) {
       const auto bytes = std::filesystem::file_size(run_.folder.path() / name, error);
       if (!error) data.files.push_back({name, bytes, ""});
     }
-    const std::string folder = run_.folder.path().string();
-    data.commands.push_back({"Go on", "volta train --resume " + folder});
+    const std::string folder = shell_word(run_.folder.path().string());
+    if (saved_step_) data.commands.push_back({"Go on", "volta train --resume " + folder});
+    if (!std::filesystem::exists(run_.folder.best(), error)) return data;
     data.commands.push_back({"Evaluate", "volta eval " + folder});
     if (run_.recipe.text) data.commands.push_back({"Write text", "volta generate " + folder});
     return data;
@@ -396,7 +519,7 @@ class Trainer {
       one.x.push_back(step);
       one.y.push_back(value);
     };
-    for (const Json& line : run_.folder.read_metrics()) {
+    for (const Json& line : run_.folder.read_metrics().lines) {
       for (const auto& [key, value] : line.items()) {
         if (key == "step") continue;
         add(key, line["step"].get<double>(),
@@ -441,20 +564,17 @@ class Trainer {
                            .minor = true});
   }
 
-  // Recorded, never run.
-  Explanation plan_of_a_step() {
-    optimizer_->zero_grad();
-    std::vector<Tensor> results;
-    {
-      const Autocast amp(settings_.flag("amp") ? DType::bf16 : DType::f32);
-      results.push_back(task_->loss(sample_));
+  // A whole step, recorded and never run: the weights are of no use afterwards.
+  void add_plan(report::ReportData& data) {
+    if (!sample_.x.defined()) return;
+    try {
+      optimizer_->zero_grad();
+      TrainingStep step(*task_, settings_);
+      submit(run_.device);
+      data.plan = explain(step.record(sample_));
+    } catch (const Error&) {  // no memory for it, or the device that ended the run
+      data.plan = {};
     }
-    results[0].backward();
-    for (const Tensor& parameter : task_->model().parameters())
-      if (parameter.grad().defined()) results.push_back(parameter.grad());
-    Explanation plan = explain(results);
-    optimizer_->zero_grad();
-    return plan;
   }
 
   Context& context_;
@@ -464,15 +584,22 @@ class Trainer {
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<optim::CosineLR> schedule_;
   std::unique_ptr<SummaryWriter> events_;
+  std::optional<StopRequests> requests_;
   std::int64_t total_ = 0, step_ = 0, evaluate_every_ = 0;
-  std::int64_t units_ = 0;      // since the last measurement
-  std::vector<Tensor> losses_;  // since then, its own the first
-  double seconds_before_ = 0;   // of a run that goes on
+  std::int64_t units_ = 0;                  // since the last measurement
+  Tensor loss_;                             // of the latest step
+  double lr_ = 0;                           // that it was made with
+  std::optional<std::int64_t> saved_step_;  // of last.safetensors
+  std::string save_error_, best_error_;     // of the latest attempts, if they failed
+  bool loss_is_none_ = false;               // infinite or NaN
+  std::string metric_that_is_none_;         // of the latest evaluation
+  double seconds_before_ = 0;               // of a run that goes on
   double waited_ = 0;
   Clock::time_point started_, measured_, saved_;
   data::Batch sample_;
   Evaluation evaluation_;
   std::optional<report::Metric> best_;
+  bool bar_shown_ = false;
   bool warned_of_nan_ = false, warned_of_metrics_ = false, warned_of_checkpoint_ = false;
 };
 

@@ -1,6 +1,7 @@
 // Trains a task: steps, evaluations, checkpoints, what is measured and shown meanwhile.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "command.h"
@@ -16,10 +17,11 @@ struct TrainRun {
   RunFolder folder;
   std::string command_line;
   Json config;  // written into the folder when the run begins
-  bool resume = false;
+  std::optional<std::string> resumed_from = std::nullopt;  // a run that goes on: its device before
 };
 
-// Returns the exit code: a run that Ctrl-C ended is one that can be resumed, and 130.
+// Returns the exit code: a run that Ctrl-C ended is one that can be resumed, and 130; 143 after
+// SIGTERM. Throws where the run comes to nothing: its weights are NaN at the end, or not saved.
 int train(Context& context, const TrainRun& run);
 
 }  // namespace volta::cli
