@@ -28,8 +28,7 @@ void check_output(const std::string& path, bool force) {
   const fs::path parent = fs::path(path).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return;
-  if (errno == ENOENT)
-    throw IoError(fmt::format("{}: there is no folder {}", path, folder));
+  if (errno == ENOENT) throw IoError(fmt::format("{}: there is no folder {}", path, folder));
   throw IoError(
       fmt::format("{}: cannot write into the folder {}: {}", path, folder, std::strerror(errno)));
 }

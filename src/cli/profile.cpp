@@ -120,16 +120,17 @@ Json json_of(const Profiled& all, std::int64_t steps, Device device) {
   Json rows = Json::array();
   for (const ProfileRow& row : all.profile.rows) {
     const bool device_work = is_device_work(row);
-    rows.push_back({{"kind", row.kind},
-                    {"what", row.what},
-                    {"device", device_work ? Json(to_string(row.device)) : Json()},
-                    {"calls", row.calls},
-                    {"seconds", row.seconds},
-                    {"share", row.share},
-                    {"bytes", row.bytes},
-                    {"operations", row.operations},
-                    {"bound_by", device_work ? Json(row.memory_bound ? "memory" : "arithmetic") : Json()},
-                    {"peak_share", row.peak_share > 0 ? Json(row.peak_share) : Json()}});
+    rows.push_back(
+        {{"kind", row.kind},
+         {"what", row.what},
+         {"device", device_work ? Json(to_string(row.device)) : Json()},
+         {"calls", row.calls},
+         {"seconds", row.seconds},
+         {"share", row.share},
+         {"bytes", row.bytes},
+         {"operations", row.operations},
+         {"bound_by", device_work ? Json(row.memory_bound ? "memory" : "arithmetic") : Json()},
+         {"peak_share", row.peak_share > 0 ? Json(row.peak_share) : Json()}});
   }
   std::uint64_t peak = 0;
   for (const ProfileMemory& sample : all.profile.memory) {
@@ -168,9 +169,9 @@ void print_rows(const Context& context, const Profiled& all, const Options& opti
                                  {.title = "arithmetic", .align = Align::right, .importance = 1},
                                  {.title = "kind", .importance = 4},
                                  {.title = "what", .importance = 7, .shortens = true}};
-  const bool peak_known = std::ranges::any_of(
-      all.profile.rows,
-      [](const ProfileRow& row) { return is_device_work(row) && row.peak_share > 0; });
+  const bool peak_known = std::ranges::any_of(all.profile.rows, [](const ProfileRow& row) {
+    return is_device_work(row) && row.peak_share > 0;
+  });
   if (peak_known)
     columns.insert(columns.begin() + kPeak,
                    {.title = "peak", .align = Align::right, .importance = 3});
