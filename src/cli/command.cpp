@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -78,8 +79,10 @@ CLI::Validator whole_number(std::uint64_t least) {
     const auto [stop, failure] = std::from_chars(text.data() + (negative ? 1 : 0), end, value);
     if (stop != end || failure == std::errc::invalid_argument)
       return fmt::format("'{}' is not a whole number", text);
-    if (negative || value < least) return fmt::format("{} is less than {}", text, least);
-    return failure == std::errc() ? "" : fmt::format("{} is too large", text);
+    constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
+    if (negative) return fmt::format("{} is less than {}", text, least);
+    if (failure != std::errc() || value > kLargest) return fmt::format("{} is too large", text);
+    return value < least ? fmt::format("{} is less than {}", text, least) : "";
   };
   return {check, "N"};
 }
