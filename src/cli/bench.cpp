@@ -1,12 +1,18 @@
 // volta bench: how fast this machine is through Volta, in a few numbers per device.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,6 +28,8 @@
 
 namespace volta::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Options {
   std::vector<std::string> devices, only;
@@ -58,14 +66,15 @@ std::vector<Device> chosen_devices(const Options& options) {
   return chosen;
 }
 
+bool is_asked(const Options& options, const std::string& name) {
+  return options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& glob) {
+           return glob_matches(glob, name);
+         });
+}
+
 std::vector<BenchCase> chosen_cases(const Options& options, Device device) {
   std::vector<BenchCase> cases = bench_cases(device);
-  if (options.only.empty()) return cases;
-  std::erase_if(cases, [&](const BenchCase& one) {
-    for (const std::string& glob : options.only)
-      if (glob_matches(glob, one.name)) return false;
-    return true;
-  });
+  std::erase_if(cases, [&](const BenchCase& one) { return !is_asked(options, one.name); });
   return cases;
 }
 
@@ -104,39 +113,84 @@ DeviceResults measured(const Context& context, const Options& options, Device de
 
 // ---- Earlier results.
 
-Json read_results(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw IoError(fmt::format("{}: cannot be read", path));
-  Json json = Json::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("devices") || !json["devices"].is_array())
-    throw IoError(fmt::format("{} is no result of volta bench --json", path));
-  return json;
+struct EarlierResult {
+  std::string name, what;
+  double value = 0;
+};
+struct EarlierDevice {
+  std::string device, hardware;
+  std::vector<EarlierResult> results;
+};
+using Earlier = std::vector<EarlierDevice>;
+
+std::string text_of(const std::string& path) {
+  std::error_code failure;
+  const fs::file_status status = fs::status(path, failure);
+  if (!fs::exists(status))
+    throw IoError(fmt::format("{}: {}", path, failure ? failure.message() : std::strerror(ENOENT)));
+  // A pipe may wait for ever.
+  if (!fs::is_regular_file(status)) throw IoError(fmt::format("{}: not a file", path));
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw IoError(fmt::format("{}: {}", path, std::strerror(errno)));
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::optional<double> found(const Json& earlier, Device device, const Result& result) {
-  for (const Json& one : earlier["devices"]) {
-    if (!one.is_object() || one.value("device", "") != to_string(device)) continue;
-    const auto results = one.find("results");
-    if (results == one.end() || !results->is_array()) continue;
-    for (const Json& entry : *results) {
-      if (!entry.is_object() || entry.value("name", "") != result.name) continue;
-      const auto value = entry.find("value");
+Earlier read_results(const std::string& path) {
+  const Json json = Json::parse(text_of(path), nullptr, false);
+  Earlier earlier;
+  try {
+    for (const Json& one : json.at("devices")) {
+      EarlierDevice& device = earlier.emplace_back(EarlierDevice{
+          one.at("device").get<std::string>(), one.at("name").get<std::string>(), {}});
+      for (const Json& entry : one.at("results")) {
+        device.results.push_back({entry.at("name").get<std::string>(),
+                                  entry.at("what").get<std::string>(),
+                                  entry.at("value").get<double>()});
+      }
+    }
+  } catch (const Json::exception&) {
+    throw IoError(fmt::format("{} is no result of volta bench --json", path));
+  }
+  return earlier;
+}
+
+std::optional<double> found(const Earlier& earlier, Device device, const Result& result) {
+  for (const EarlierDevice& one : earlier) {
+    if (one.device != to_string(device)) continue;
+    for (const EarlierResult& entry : one.results) {
       // Of another size, a number says nothing.
-      if (value != entry.end() && value->is_number() && entry.value("what", "") == result.what)
-        return value->get<double>();
+      if (entry.name == result.name && entry.what == result.what) return entry.value;
     }
   }
   return std::nullopt;
 }
 
-std::string hardware_of(const Json& earlier, Device device) {
-  for (const Json& one : earlier["devices"])
-    if (one.is_object() && one.value("device", "") == to_string(device))
-      return one.value("name", "");
+std::string hardware_of(const Earlier& earlier, Device device) {
+  for (const EarlierDevice& one : earlier)
+    if (one.device == to_string(device)) return one.hardware;
   return {};
 }
 
-void compare(const Context& context, const Json& earlier, const std::string& path,
+// "copy on cuda:0": what was measured before, is asked for now, and has no result.
+std::vector<std::string> missing(const Earlier& earlier, const Options& options,
+                                 const std::vector<DeviceResults>& all) {
+  std::vector<std::string> names;
+  for (const EarlierDevice& before : earlier) {
+    const auto now = std::ranges::find_if(
+        all, [&](const DeviceResults& one) { return to_string(one.device) == before.device; });
+    if (now == all.end() && !options.devices.empty()) continue;
+    for (const EarlierResult& entry : before.results) {
+      const auto is_it = [&](const Result& result) { return result.name == entry.name; };
+      const bool asked = is_asked(options, entry.name);
+      if (asked && (now == all.end() || std::ranges::none_of(now->results, is_it)))
+        names.push_back(fmt::format("{} on {}", entry.name, before.device));
+    }
+  }
+  return names;
+}
+
+void compare(const Context& context, const Earlier& earlier, const std::string& path,
              std::vector<DeviceResults>& all) {
   bool any = false;
   for (DeviceResults& one : all) {
@@ -154,21 +208,24 @@ void compare(const Context& context, const Json& earlier, const std::string& pat
     throw ArgumentError(fmt::format("{} has none of the results that were measured now", path));
 }
 
-// Exit code 1, and a line that names what is slower.
-int judged(const Context& context, const Options& options, const std::vector<DeviceResults>& all) {
+// Exit code 1, and a line that names what is slower or has no result any more.
+int judged(const Context& context, const Options& options, const Earlier& earlier,
+           const std::vector<DeviceResults>& all) {
   if (!options.fail_below) return kSuccess;
-  std::string slower;
+  std::vector<std::string> problems;
   for (const DeviceResults& one : all) {
     for (const Result& result : one.results) {
       const std::optional<double> ratio = result.ratio();
       if (!ratio || *ratio >= *options.fail_below) continue;
-      slower += fmt::format("{}{} on {} ({:.2f})", slower.empty() ? "" : ", ", result.name,
-                            to_string(one.device), *ratio);
+      problems.push_back(fmt::format("{} on {}: {:.3g} times as fast as before, asked for {:g}",
+                                     result.name, to_string(one.device), *ratio,
+                                     *options.fail_below));
     }
   }
-  if (slower.empty()) return kSuccess;
-  context.err << printable(fmt::format("volta bench: slower than {:g} of before: {}",
-                                       *options.fail_below, slower),
+  for (const std::string& name : missing(earlier, options, all))
+    problems.push_back(fmt::format("{}: measured before, and not now", name));
+  if (problems.empty()) return kSuccess;
+  context.err << printable(fmt::format("volta bench: {}", fmt::join(problems, "; ")),
                            context.err_terminal)
               << '\n';
   return kFailure;
@@ -242,7 +299,7 @@ int run(const Context& context, const Options& options) {
   if (options.fail_below && options.compare.empty())
     throw UsageError("--fail-below needs --compare FILE: what to compare with");
   // Before minutes are spent.
-  std::optional<Json> earlier;
+  std::optional<Earlier> earlier;
   if (!options.compare.empty()) earlier = read_results(options.compare);
   const std::vector<Device> where = chosen_devices(options);
   std::size_t cases = 0;
@@ -266,7 +323,7 @@ int run(const Context& context, const Options& options) {
   } else {
     for (const DeviceResults& one : all) print_text(context, one, earlier.has_value());
   }
-  return judged(context, options, all);
+  return judged(context, options, earlier.value_or(Earlier{}), all);
 }
 
 }  // namespace
@@ -289,7 +346,8 @@ void add_bench(CLI::App& app, Context& context) {
       ->type_name("FILE");
   command
       ->add_option("--fail-below", options->fail_below,
-                   "Exit with 1 where a ratio is below: 0.9 for a tenth slower")
+                   "Exit with 1 where a ratio is below, 0.9 for a tenth slower, or a case has no "
+                   "result any more")
       ->check(at_least(0));
   add_json(*command, context);
   add_quiet(*command, context);

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <memory>
+#include <cstddef>
+#include <limits>
+#include <system_error>
 #include <utility>
 
 #include "nearest.h"
@@ -34,7 +37,7 @@ void add_json(CLI::App& command, Context& context) {
 }
 
 void add_quiet(CLI::App& command, Context& context) {
-  command.add_flag("-q,--quiet", context.quiet, "Print errors only");
+  command.add_flag("-q,--quiet", context.quiet, "No warnings and no word about success");
 }
 
 void on_run(CLI::App& command, Context& context, std::function<int()> action) {
@@ -65,7 +68,42 @@ CLI::Validator at_least(double least) {
     if (value < least) return fmt::format("{} is less than {}", text, least);
     return {};
   };
-  return {check, "NUMBER"};
+  return {check, "N"};
+}
+
+CLI::Validator whole_number(std::uint64_t least) {
+  const auto check = [least](const std::string& text) -> std::string {
+    const bool negative = text.starts_with('-');
+    std::uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, failure] = std::from_chars(text.data() + (negative ? 1 : 0), end, value);
+    if (stop != end || failure == std::errc::invalid_argument)
+      return fmt::format("'{}' is not a whole number", text);
+    constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
+    if (negative) return fmt::format("{} is less than {}", text, least);
+    if (failure != std::errc() || value > kLargest) return fmt::format("{} is too large", text);
+    return value < least ? fmt::format("{} is less than {}", text, least) : "";
+  };
+  return {check, "N"};
+}
+
+CLI::Validator device_name() {
+  const auto check = [](const std::string& text) -> std::string {
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    const std::string family = text.substr(0, colon), number = text.substr(colon);
+    const bool numbered = family == "cuda" || family == "opencl";
+    const bool known = numbered || family == "cpu" || family == "gpu" || family == "best";
+    if (known && number.empty()) return {};
+    if (numbered && number.size() > 1 && number[1] != '-') {
+      int index = 0;
+      const char* end = number.data() + number.size();
+      const auto [stop, failure] = std::from_chars(number.data() + 1, end, index);
+      if (failure == std::errc() && stop == end) return {};
+    }
+    return fmt::format("'{}' is not one of cpu, cuda:N, opencl:N, gpu, best{}", text,
+                       known ? "" : suggestion(family, {"cpu", "cuda", "opencl", "gpu", "best"}));
+  };
+  return {check, "DEVICE"};
 }
 
 Json json_number(double value) {

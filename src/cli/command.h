@@ -15,6 +15,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <ostream>
 #include <stdexcept>
@@ -65,7 +66,9 @@ void on_run(CLI::App& command, Context& context, std::function<int()> action);
 
 // Checks of option values, whose messages suggest what was meant.
 CLI::Validator one_of(std::vector<std::string> names);
-CLI::Validator at_least(double least);  // a finite number
+CLI::Validator at_least(double least);             // a finite number
+CLI::Validator whole_number(std::uint64_t least);  // not 1.5 or 1e3
+CLI::Validator device_name();                      // that can be meant; it may be absent
 
 // A number for JSON, which has no infinities: "inf", "-inf" or "nan" for those.
 Json json_number(double value);

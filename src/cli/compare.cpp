@@ -139,6 +139,14 @@ void print_text(const Context& context, const Options& options, const Comparison
     context.out << "values differ:\n";
     values.print(context.out, terminal, 2);
   }
+  if (comparison.pairs.empty()) {
+    const bool none = comparison.only_a.empty() && comparison.only_b.empty();
+    context.out << wrapped(none ? "Neither file has a tensor."
+                                : "No tensor is in both files: there is nothing to compare.",
+                           terminal.columns, 2)
+                << '\n';
+    return;
+  }
   context.out << wrapped(fmt::format("{} of {} in both equal within rtol {} and atol {}",
                                      comparison.equal, plural(comparison.pairs.size(), "tensor"),
                                      options.tolerance.relative, options.tolerance.absolute),

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "glob.h"
 #include "model_file.h"
 #include "nearest.h"
+#include "output_file.h"
 #include "units.h"
 #include "volta/dtype.h"
 #include "volta/error.h"
@@ -180,13 +180,12 @@ Format format_of(const std::string& path) {
                   path, suggestion(extension, {".safetensors", ".npz"})));
 }
 
-void refuse_existing(const Options& options) {
-  std::error_code ignored;
-  const fs::file_status status = fs::status(options.out, ignored);
-  if (fs::is_directory(status))
-    throw IoError(fmt::format("{}: a folder of this name exists", options.out));
-  if (fs::exists(status) && !options.force)
-    throw IoError(fmt::format("{}: the file exists; --force replaces it", options.out));
+void refuse_bf16(const StateDict& state, const std::string& path) {
+  for (const auto& [name, tensor] : state) {
+    if (tensor.dtype() == DType::bf16)
+      throw ArgumentError(fmt::format(
+          "{}: {} is bf16, which NumPy's files do not have: --dtype f32 converts it", path, name));
+  }
 }
 
 int run(const Context& context, const Options& options) {
@@ -194,13 +193,14 @@ int run(const Context& context, const Options& options) {
   if (options.compress && format != Format::npz)
     throw UsageError("--compress: only .npz files are compressed");
   const Rules rules(options);
-  refuse_existing(options);
+  check_output(options.out, options.force);
 
   const ModelFile model = read_model(options.in);
   check_names(model.state);
   const MappedState mapped = rules.apply(selected(model.state, options.select));
   const StateDict state = in_type(context, mapped.state, options.dtype);
   if (format == Format::npz) {
+    refuse_bf16(state, options.out);
     save_npz(state, options.out, {.compress = options.compress});
   } else {
     save(state, options.out, {.metadata = model.metadata});

@@ -94,10 +94,10 @@ int run_steps(const DoctorTarget& target, int reports) {
 
 // ---- The parent.
 
-void fail(Result& result, const DoctorTarget& target, std::string detail) {
+void fail(Result& result, std::string detail, std::string advice) {
   result.outcome = Outcome::failed;
   result.detail = std::move(detail);
-  result.advice = doctor_advice(target, result.step->name, result.detail);
+  result.advice = std::move(advice);
 }
 
 // The result of the step that is under way; false where none can follow.
@@ -106,7 +106,8 @@ bool hear(Child& child, Result& result, const DoctorTarget& target, double timeo
   const Child::Report report = child.next(
       std::chrono::milliseconds(static_cast<std::int64_t>(std::min(timeout, kLongest) * 1000)));
   if (report.state == Child::State::late) {
-    fail(result, target, fmt::format("no answer after {} seconds", timeout));
+    fail(result, fmt::format("no answer after {} seconds", timeout),
+         doctor_advice_when_late(target, timeout));
     return false;
   }
   if (report.state == Child::State::ended) {
@@ -114,17 +115,17 @@ bool hear(Child& child, Result& result, const DoctorTarget& target, double timeo
     if (detail.empty()) detail = "the process ended without a word";
     if (const std::string words = child.last_words(); !words.empty())
       detail += fmt::format("; it printed last: {}", words);
-    fail(result, target, detail);
+    fail(result, detail, doctor_advice_after_crash(target));
     return false;
   }
   const Json told = Json::parse(report.line, nullptr, false);
   if (!told.is_object() || told.value("step", "") != result.step->name) {
-    fail(result, target, "the process reported something unreadable");
+    fail(result, "the process reported something unreadable", doctor_advice_after_crash(target));
     return false;
   }
   result.detail = told.value("detail", "");
   if (!told.value("ok", false)) {
-    fail(result, target, result.detail);
+    fail(result, result.detail, doctor_advice(target, result.step->name, result.detail));
     return false;
   }
   result.outcome = Outcome::ok;

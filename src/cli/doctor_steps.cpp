@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdint>
@@ -320,6 +321,22 @@ std::string doctor_hint(const DoctorTarget& target, const std::string& step,
 std::string doctor_advice(const DoctorTarget& target, const std::string& step,
                           const std::string& message) {
   return is_cuda(target) ? cuda_advice(step, message) : opencl_advice(step, message);
+}
+
+std::string doctor_advice_when_late(const DoctorTarget& target, double timeout) {
+  return fmt::format(
+      "Give it longer, in case the machine is busy or kernels are compiled for the first time: "
+      "volta doctor --timeout {:g}. Where it never answers, the driver hangs: see what it says "
+      "({}), restart the machine, or install another version of the driver.",
+      std::max(1.0, 5 * timeout), is_cuda(target) ? "nvidia-smi, dmesg | grep -i nvrm" : "clinfo");
+}
+
+std::string doctor_advice_after_crash(const DoctorTarget& target) {
+  return fmt::format(
+      "The driver, or a library that it loads, ended the process: see whether {} does as well, and "
+      "install another version of the driver. If only Volta does, please report it with the output "
+      "of volta info.",
+      is_cuda(target) ? "nvidia-smi or another CUDA program" : "clinfo");
 }
 
 }  // namespace volta::cli

@@ -29,6 +29,9 @@ const std::vector<DoctorStep>& doctor_steps();
 // What to do after a step failed. `message` is what the step said.
 std::string doctor_advice(const DoctorTarget& target, const std::string& step,
                           const std::string& message);
+// What to do where a step gave no answer for so many seconds, or took its process with it.
+std::string doctor_advice_when_late(const DoctorTarget& target, double timeout);
+std::string doctor_advice_after_crash(const DoctorTarget& target);
 // What would make things faster or find more, after a step that went well; often nothing.
 std::string doctor_hint(const DoctorTarget& target, const std::string& step,
                         const std::string& detail);

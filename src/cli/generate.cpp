@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -52,6 +54,20 @@ struct Loaded {
   std::string prompt;  // where none was given
 };
 
+Json read_config(const fs::path& path) {
+  errno = 0;
+  std::ifstream file(path);
+  if (!file) throw IoError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+  try {
+    return Json::parse(file);
+  } catch (const Json::exception& error) {
+    // "[json.exception.parse_error.101] parse error at line 1, ..."
+    const std::string_view what = error.what();
+    throw IoError(fmt::format("{} cannot be understood: {}", path.string(),
+                              what.substr(std::min(what.find("] ") + 2, what.size()))));
+  }
+}
+
 // A run's config.json has a recipe, Hugging Face's has none.
 bool is_run(const std::string& folder) {
   std::error_code ignored;
@@ -59,8 +75,7 @@ bool is_run(const std::string& folder) {
     const bool model = fs::exists(fs::path(folder) / "model.safetensors", ignored);
     return !model;  // RunFolder finds it in runs/, or says what is wrong
   }
-  std::ifstream file(fs::path(folder) / "config.json");
-  const Json json = Json::parse(file, nullptr, false);
+  const Json json = read_config(fs::path(folder) / "config.json");
   return json.is_object() && json.contains("recipe");
 }
 
@@ -213,10 +228,7 @@ int run(const Context& context, const Options& options) {
   TextStream stream(context.json ? nullptr : &context.out, context.terminal, options.stops);
   const Result result = Writing(what.model, options, device, seed).write(context, prompt, stream);
   stream.finish();
-  if (stream.unread()) {  // as of head, which has what it wants
-    context.out.clear();
-    return kSuccess;
-  }
+  if (stream.failed()) return kSuccess;  // main says why, unless nobody reads on, as of head
   const bool stopped = std::string_view(result.ended) == "interrupted";
   const std::optional<double> rate = result.tokens_per_second();
   if (context.json) {
@@ -259,20 +271,25 @@ void add_generate(CLI::App& app, Context& context) {
   command->add_option("--prompt", options->prompt,
                       "What the text begins with; - reads it from the standard input");
   command->add_option("--tokens", options->tokens, "At most so many; default 200")
-      ->check(at_least(1));
+      ->check(whole_number(1));
   command
       ->add_option("--temperature", options->temperature,
                    "Below 1 likelier, above more surprising; 0 always the likeliest; default 0.8")
       ->check(at_least(0));
   command->add_option("--top-k", options->top_k, "Only of so many likeliest tokens; 0: of all")
+      ->check(whole_number(0));
+  command
+      ->add_option("--top-p", options->top_p,
+                   "Only of the likeliest tokens that have this share together; default 1")
       ->check(at_least(0));
-  command->add_option("--top-p", options->top_p,
-                      "Only of the likeliest tokens that have this share together; default 1");
-  command->add_option("--seed", options->seed, "The same gives the same text; default another");
+  command->add_option("--seed", options->seed, "The same gives the same text; default another")
+      ->check(whole_number(0));
   command->add_option("--stop", options->stops, "End before this text; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--checkpoint", options->checkpoint,
-                      "Of a run: best, last, or a file; default best");
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "Of a run: best, last, or a file; default best")
+      ->type_name("FILE");
   command->add_option("--device", options->device, "cpu, cuda:0, opencl:0, best");
   command->add_option("--dtype", options->dtype, "What the model computes in; default f32")
       ->check(one_of({"f32", "bf16", "f16"}));

@@ -54,6 +54,45 @@ std::string option_text(const CLI::Option& option) {
   return text;
 }
 
+// The words of a command; quoted ones are whole.
+std::vector<std::string> words_of(std::string_view command) {
+  std::vector<std::string> words(1);
+  bool quoted = false;
+  for (const char c : command) {
+    if (c == '\'') quoted = !quoted;
+    if (c != ' ' || quoted) {
+      words.back() += c;
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+// A command to copy. What does not fit goes on after a backslash; a comment goes before it.
+std::string example_text(std::string_view line, int columns) {
+  if (display_width(line) + 2 <= columns) return fmt::format("  {}\n", line);
+  const std::size_t hash = std::min(line.find(" # "), line.size());
+  std::string text;
+  if (hash < line.size()) text = "  # " + wrapped(line.substr(hash + 3), columns - 4, 0) + "\n";
+  for (std::size_t at = text.find('\n'); at + 1 < text.size(); at = text.find('\n', at + 1))
+    text.insert(at + 1, "  # ");
+  int width = 2;
+  text += ' ';
+  for (const std::string& word : words_of(line.substr(0, hash))) {
+    constexpr int kBackslash = 2;
+    const int needed = 1 + display_width(word);
+    if (width > 4 && width + needed + kBackslash > columns) {
+      text += " \\\n   ";
+      width = 4;
+    }
+    text += " " + word;
+    width += needed;
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
@@ -71,7 +110,11 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
       commands.emplace_back(command->get_name(), first_sentence(command->get_description()));
   }
   if (!commands.empty()) usage += " COMMAND";
-  for (const auto& [argument, text] : arguments) usage += " " + argument;
+  for (const CLI::Option* option : app->get_options()) {
+    if (option->get_group().empty() || !option->get_positional()) continue;
+    usage +=
+        option->get_required() ? " " + option_name(*option) : " [" + option_name(*option) + "]";
+  }
   if (!options.empty()) usage += " [OPTIONS]";
 
   std::string help = wrapped(app->get_description() + ".", columns, 0) + "\n\n";
@@ -87,7 +130,9 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
   std::string_view footer = text;
   while (!footer.empty()) {
     const std::size_t end = std::min(footer.find('\n'), footer.size());
-    examples += "  " + std::string(footer.substr(0, end)) + "\n";
+    const std::string_view line = footer.substr(0, end);
+    examples +=
+        terminal_.wraps ? example_text(line, terminal_.columns) : fmt::format("  {}\n", line);
     footer.remove_prefix(std::min(end + 1, footer.size()));
   }
   section("Examples", examples);

@@ -163,7 +163,8 @@ void print_text(const Context& context, const Report& report) {
   say(fmt::format("{} build by {}{}", report.build.type, report.build.compiler,
                   report.build.sanitizer.empty() ? "" : ", sanitizers " + report.build.sanitizer));
   say(fmt::format("{}", fmt::join(report.build.options, " ")));
-  say("stamp " + report.build.stamp);
+  const std::string stamp = "stamp " + report.build.stamp;  // one word, which --json has whole
+  say(terminal.wraps ? shortened(stamp, terminal.columns - 2, terminal) : stamp);
 
   title("Devices");
   Table devices({{.title = "device", .importance = 5},

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <iostream>
 #include <memory>
 #include <new>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "command.h"
 #include "help.h"
 #include "nearest.h"
+#include "standard_output.h"
 #include "terminal.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -80,6 +83,14 @@ std::string about(const CLI::ParseError& error, const CLI::App& app, const CLI::
   }
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
     return message + "; --help says more";
+  // "Could not convert: --batch = 1e30"
+  constexpr std::string_view kConvert = "Could not convert: ", kEquals = " = ";
+  if (const std::size_t equals = message.find(kEquals);
+      message.starts_with(kConvert) && equals != std::string::npos) {
+    return fmt::format("{}: '{}' is not a whole number, or too large",
+                       message.substr(kConvert.size(), equals - kConvert.size()),
+                       message.substr(equals + kEquals.size()));
+  }
   return message;
 }
 
@@ -90,12 +101,23 @@ int usage_error(Context& context, const CLI::ParseError& error, const CLI::App& 
   return complain(context, about(error, app, *chosen), kUsage);
 }
 
+// Messages of the library while a command runs.
+class LogToContext {
+ public:
+  explicit LogToContext(const Context& context) {
+    set_log_handler([&context](LogLevel level, std::string_view message) {
+      if (level == LogLevel::warning) return context.warn(std::string(message));
+      context.err << fmt::format("volta {}: {}\n", context.command,
+                                 printable(message, context.err_terminal));
+    });
+  }
+  ~LogToContext() { set_log_handler({}); }  // threads may outlive the context
+  LogToContext(const LogToContext&) = delete;
+  LogToContext& operator=(const LogToContext&) = delete;
+};
+
 int run_action(Context& context) {
-  set_log_handler([&context](LogLevel level, std::string_view message) {
-    if (level == LogLevel::warning) return context.warn(std::string(message));
-    context.err << fmt::format("volta {}: {}\n", context.command,
-                               printable(message, context.err_terminal));
-  });
+  const LogToContext log(context);
   try {
     return context.action();
   } catch (const UsageError& error) {
@@ -108,21 +130,62 @@ int run_action(Context& context) {
 }
 
 // Results that did not arrive are a failure: a full disk behind a redirection, for instance.
-int flushed(const Context& context, int code) {
-  errno = 0;
+int flushed(const Context& context, const OutputBuffer& output, int code) {
   context.out.flush();
-  if (context.out || errno == EPIPE) return code;  // who read the results has enough of them
-  return complain(context,
-                  fmt::format("cannot write to the standard output: {}",
-                              std::strerror(errno == 0 ? EIO : errno)),
-                  kFailure);
+  // EPIPE: who read the results has enough of them.
+  if (output.failure() == 0 || output.failure() == EPIPE) return code;
+  return complain(
+      context,
+      fmt::format("cannot write to the standard output: {}", std::strerror(output.failure())),
+      kFailure);
+}
+
+// Results appear before a message that is written after them.
+class Tied {
+ public:
+  explicit Tied(std::ostream& out) : before_(std::cerr.tie(&out)) {}
+  ~Tied() { std::cerr.tie(before_); }
+  Tied(const Tied&) = delete;
+  Tied& operator=(const Tied&) = delete;
+
+ private:
+  std::ostream* before_;
+};
+
+// volta help [COMMAND]
+int show_help(const Context& context, const CLI::App& app, const std::string& name) {
+  if (name.empty()) {  // app.help() would be that of the command which was parsed
+    context.out << app.get_formatter()->make_help(&app, app.get_name(),
+                                                  CLI::AppFormatMode::Normal);
+    return kSuccess;
+  }
+  const std::vector<std::string> names = command_names(app);
+  if (std::ranges::find(names, name) == names.end()) {
+    const std::string hint = suggestion(name, names);
+    throw UsageError(fmt::format("unknown command '{}'{}", name,
+                                 hint.empty() ? "; volta --help lists them" : hint));
+  }
+  context.out << app.get_subcommand(name)->help(app.get_name());
+  return kSuccess;
+}
+
+void add_help(CLI::App& app, Context& context) {
+  const auto name = std::make_shared<std::string>();
+  CLI::App* command = add_command(app, "help", "Show help, of a command or of all",
+                                  "volta help\nvolta help inspect");
+  command->add_option("COMMAND", *name, "One of volta --help; default all");
+  on_run(*command, context, [&app, &context, name] { return show_help(context, app, *name); });
 }
 
 int run(int argc, char** argv) {
   set_locale();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error like a full disk
-  Context context{.out = std::cout,
-                  .terminal = Terminal::of(STDOUT_FILENO),
+  const Terminal terminal = Terminal::of(STDOUT_FILENO);
+  OutputBuffer output(STDOUT_FILENO, terminal.interactive);
+  std::ostream out(&output);
+  const Tied tied(out);
+  Context context{.out = out,
+                  .terminal = terminal,
                   .err = std::cerr,
                   .err_terminal = Terminal::of(STDERR_FILENO)};
 
@@ -147,17 +210,22 @@ int run(int argc, char** argv) {
   add_compare(app, context);
   add_convert(app, context);
   add_cache(app, context);
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+  add_help(app, context);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     command->set_help_flag("-h,--help", "Show this help");
+    // Doctor's is checked by itself: it takes GPUs only.
+    CLI::Option* device = command->get_option_no_throw("--device");
+    if (device != nullptr && command->get_name() != "doctor") device->check(device_name());
+  }
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     context.out << app.help();
-    return flushed(context, kSuccess);
+    return flushed(context, output, kSuccess);
   } catch (const CLI::CallForVersion& call) {
     context.out << call.what() << '\n';
-    return flushed(context, kSuccess);
+    return flushed(context, output, kSuccess);
   } catch (const CLI::ParseError& error) {
     return usage_error(context, error, app);
   }
@@ -165,7 +233,7 @@ int run(int argc, char** argv) {
     context.err << app.help();
     return kUsage;
   }
-  return flushed(context, run_action(context));
+  return flushed(context, output, run_action(context));
 }
 
 }  // namespace

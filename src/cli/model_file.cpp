@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "volta/error.h"
@@ -70,6 +73,17 @@ ModelFile read_safetensors(const std::string& path) {
   return model;
 }
 
+// A length of 8 bytes, then a JSON object.
+bool is_safetensors(std::string_view start) {
+  constexpr std::size_t kLength = 8;
+  constexpr std::uint64_t kLongest = 100'000'000;
+  if (start.size() <= kLength || start[kLength] != '{') return false;
+  std::uint64_t length = 0;
+  for (std::size_t i = kLength; i-- > 0;)
+    length = length << 8U | static_cast<unsigned char>(start[i]);
+  return length <= kLongest;
+}
+
 ModelFile read_file(const std::string& path) {
   if (path.ends_with(kIndex))
     return {.format = "shards", .state = load(path), .metadata = index_metadata(path)};
@@ -81,7 +95,37 @@ ModelFile read_file(const std::string& path) {
   // What PyTorch wrote before version 1.6 is a bare pickle; load() says what to do.
   if (start.starts_with("\x80\x02"))
     return {.format = "PyTorch", .state = load(path), .metadata = {}};
+  // Of a file that should be one, the reader says what is wrong with it.
+  if (!is_safetensors(start) && !path.ends_with(".safetensors")) {
+    throw IoError(fmt::format(
+        "{}: not a model file: {}", path,
+        start.empty() ? "it is empty" : "neither safetensors, npz, npy nor PyTorch's format"));
+  }
   return read_safetensors(path);
+}
+
+// Where load() would not know which file is meant.
+void refuse_without_model(const std::string& folder) {
+  std::vector<std::string> indices, files;
+  std::error_code failure;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failure)) {
+    std::string name = entry.path().filename().string();
+    if (name.starts_with("pytorch_model.bin")) return;
+    if (name.ends_with(std::string(".safetensors") + kIndex))
+      indices.push_back(std::move(name));
+    else if (name.ends_with(".safetensors"))
+      files.push_back(std::move(name));
+  }
+  if (failure) throw IoError(fmt::format("{}: {}", folder, failure.message()));
+  if (indices.size() == 1 || (indices.empty() && files.size() == 1)) return;
+  files.insert(files.end(), indices.begin(), indices.end());
+  if (files.empty())
+    throw IoError(
+        fmt::format("{}: there is no model in the folder; name the file to read", folder));
+  throw IoError(
+      fmt::format("{}: the folder has {} files of tensors, {} among them; name the one to "
+                  "read",
+                  folder, files.size(), *std::ranges::min_element(files)));
 }
 
 }  // namespace
@@ -89,13 +133,16 @@ ModelFile read_file(const std::string& path) {
 ModelFile read_model(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return read_file(path);
-  for (const char* usual : {"model.safetensors", "model.safetensors.index.json"}) {
+  // The last two are of volta train.
+  for (const char* usual : {"model.safetensors", "model.safetensors.index.json", "best.safetensors",
+                            "last.safetensors"}) {
     const std::string inside = (fs::path(path) / usual).string();
     if (!fs::exists(inside, ignored)) continue;
     ModelFile model = read_file(inside);
     model.format = "folder of " + model.format;
     return model;
   }
+  refuse_without_model(path);
   return {.format = "folder", .state = load(path), .metadata = {}};
 }
 

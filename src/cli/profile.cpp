@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "command.h"
+#include "output_file.h"
 #include "table.h"
 #include "train/recipe.h"
 #include "train/setting_options.h"
@@ -118,16 +119,18 @@ std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", 1e3 *
 Json json_of(const Profiled& all, std::int64_t steps, Device device) {
   Json rows = Json::array();
   for (const ProfileRow& row : all.profile.rows) {
-    rows.push_back({{"kind", row.kind},
-                    {"what", row.what},
-                    {"device", is_device_work(row) ? Json(to_string(row.device)) : Json()},
-                    {"calls", row.calls},
-                    {"seconds", row.seconds},
-                    {"share", row.share},
-                    {"bytes", row.bytes},
-                    {"operations", row.operations},
-                    {"bound_by", row.memory_bound ? "memory" : "arithmetic"},
-                    {"peak_share", row.peak_share}});
+    const bool device_work = is_device_work(row);
+    rows.push_back(
+        {{"kind", row.kind},
+         {"what", row.what},
+         {"device", device_work ? Json(to_string(row.device)) : Json()},
+         {"calls", row.calls},
+         {"seconds", row.seconds},
+         {"share", row.share},
+         {"bytes", row.bytes},
+         {"operations", row.operations},
+         {"bound_by", device_work ? Json(row.memory_bound ? "memory" : "arithmetic") : Json()},
+         {"peak_share", row.peak_share > 0 ? Json(row.peak_share) : Json()}});
   }
   std::uint64_t peak = 0;
   for (const ProfileMemory& sample : all.profile.memory) {
@@ -138,6 +141,7 @@ Json json_of(const Profiled& all, std::int64_t steps, Device device) {
           {"profiled_seconds_per_step", all.profile.seconds / static_cast<double>(steps)},
           {"busy_seconds_per_step", all.profile.busy_seconds(device) / static_cast<double>(steps)},
           {"peak_memory", peak},
+          {"dropped", all.profile.dropped},
           {"rows", std::move(rows)}};
 }
 
@@ -157,14 +161,25 @@ void print_totals(const Context& context, const Profiled& all, std::int64_t step
 }
 
 void print_rows(const Context& context, const Profiled& all, const Options& options) {
-  Table table({{.title = "time", .align = Align::right, .importance = 6},
-               {.title = "share", .align = Align::right, .importance = 5},
-               {.title = "calls", .align = Align::right, .importance = 2},
-               {.title = "memory", .align = Align::right, .importance = 1},
-               {.title = "arithmetic", .align = Align::right, .importance = 1},
-               {.title = "peak", .align = Align::right, .importance = 3},
-               {.title = "kind", .importance = 4},
-               {.title = "what", .importance = 7, .shortens = true}});
+  constexpr std::ptrdiff_t kPeak = 5;
+  std::vector<Column> columns = {{.title = "time", .align = Align::right, .importance = 6},
+                                 {.title = "share", .align = Align::right, .importance = 5},
+                                 {.title = "calls", .align = Align::right, .importance = 2},
+                                 {.title = "memory", .align = Align::right, .importance = 1},
+                                 {.title = "arithmetic", .align = Align::right, .importance = 1},
+                                 {.title = "kind", .importance = 4},
+                                 {.title = "what", .importance = 7, .shortens = true}};
+  const bool peak_known = std::ranges::any_of(all.profile.rows, [](const ProfileRow& row) {
+    return is_device_work(row) && row.peak_share > 0;
+  });
+  if (peak_known)
+    columns.insert(columns.begin() + kPeak,
+                   {.title = "peak", .align = Align::right, .importance = 3});
+  Table table(columns);
+  const auto add = [&](std::vector<std::string> cells, std::string peak) {
+    if (peak_known) cells.insert(cells.begin() + kPeak, std::move(peak));
+    table.add(std::move(cells));
+  };
   const auto steps = static_cast<double>(options.steps);
   std::int64_t shown = 0;
   std::uint64_t others = 0;
@@ -177,18 +192,18 @@ void print_rows(const Context& context, const Profiled& all, const Options& opti
       rest_share += row.share;
       continue;
     }
-    table.add({milliseconds(row.seconds / steps), fmt::format("{:.1f}%", 100 * row.share),
-               fmt::format("{:.4g}", static_cast<double>(row.calls) / steps),
-               human_rate(per_second(row.bytes, row.seconds), "B"),
-               human_rate(per_second(row.operations, row.seconds), "op"),
-               row.peak_share > 0
-                   ? fmt::format("{:.0f}% {}", 100 * row.peak_share, row.memory_bound ? "m" : "a")
-                   : "",
-               row.kind, row.what});
+    add({milliseconds(row.seconds / steps), fmt::format("{:.1f}%", 100 * row.share),
+         fmt::format("{:.4g}", static_cast<double>(row.calls) / steps),
+         human_rate(per_second(row.bytes, row.seconds), "B"),
+         human_rate(per_second(row.operations, row.seconds), "op"), row.kind, row.what},
+        row.peak_share > 0
+            ? fmt::format("{:.0f}% {}", 100 * row.peak_share, row.memory_bound ? "m" : "a")
+            : "");
   }
   if (others > 0) {
-    table.add({milliseconds(rest / steps), fmt::format("{:.1f}%", 100 * rest_share), "", "", "", "",
-               "", plural(others, "other")});
+    add({milliseconds(rest / steps), fmt::format("{:.1f}%", 100 * rest_share), "", "", "", "",
+         plural(others, "other")},
+        "");
   }
   context.out << '\n';
   table.print(context.out, context.terminal);
@@ -213,11 +228,16 @@ int run(const Context& context, const Options& options) {
   Settings settings = recipe.all_settings();
   options.settings.apply(settings);
   const Device device = Device::parse(options.device);
-  if (!options.trace.empty() && !options.force && std::filesystem::exists(options.trace))
-    throw UsageError(fmt::format("{} exists; --force replaces it", options.trace));
+  if (!options.trace.empty()) check_output(options.trace, options.force);  // before minutes of work
   Run training(recipe, settings, device);
   const Profiled all = training.profile(options.warmup, options.steps);
   if (!options.trace.empty()) all.profile.save_trace(options.trace);
+  if (all.profile.dropped > 0) {
+    context.warn(fmt::format(
+        "{} more than the profiler keeps are missing from the rows and the trace: take fewer "
+        "--steps than {}",
+        plural(all.profile.dropped, "event"), options.steps));
+  }
   if (context.json) {
     Json document = {{"recipe", recipe.name}, {"device", to_string(device)}};
     document.update(json_of(all, options.steps, device));
@@ -257,12 +277,18 @@ void add_profile(CLI::App& app, Context& context) {
   command->add_option("RECIPE", options->recipe, "As of volta train --list; default digits-cnn");
   command->add_option("--device", options->device, "cpu, cuda:0, opencl:0, best");
   command->add_option("--steps", options->steps, "To profile; as many before them without")
-      ->check(at_least(1));
+      ->check(whole_number(1))
+      ->capture_default_str();
   command->add_option("--warmup", options->warmup, "Steps before, in which plans are made")
-      ->check(at_least(0));
-  command->add_option("--top", options->top, "Rows to show")->check(at_least(1));
-  command->add_option("--trace", options->trace,
-                      "Write every event to a file in Chrome's trace format");
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command->add_option("--top", options->top, "Rows to show")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  command
+      ->add_option("--trace", options->trace,
+                   "Write every event to a file in Chrome's trace format")
+      ->type_name("FILE");
   command->add_flag("--force", options->force, "Replace the trace");
   options->settings.add_to(*command, {"data", "batch", "amp", "seed"});
   add_json(*command, context);

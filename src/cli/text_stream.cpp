@@ -1,7 +1,6 @@
 #include "text_stream.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "utf8.h"
@@ -43,14 +42,12 @@ TextStream::TextStream(std::ostream* out, const Terminal& terminal, std::vector<
 void TextStream::show(std::string_view text) {
   if (text.empty()) return;
   line_open_ = text.back() != '\n';
-  put(shown(text, terminal_));
+  put(shown(valid_utf8(text), terminal_));
 }
 
 void TextStream::put(std::string_view text) {
   if (out_ == nullptr || !out_->good()) return;
-  errno = 0;
   *out_ << text << std::flush;
-  unread_ = !out_->good() && errno == EPIPE;
 }
 
 bool TextStream::add(std::string_view bytes) {

@@ -17,15 +17,14 @@ class TextStream {
   // `out` may be null: then the text is only collected.
   TextStream(std::ostream* out, const Terminal& terminal, std::vector<std::string> stops);
 
-  // Shown as it is, and no part of text().
+  // Shown at once, as valid UTF-8, and no part of text().
   void show(std::string_view text);
   // False once a stop text was met; it is not shown, nor what is behind it.
   bool add(std::string_view bytes);
   // Shows the rest, and ends the line.
   void finish();
-  // Whether it can be written no more; and whether that is because nobody reads it.
+  // Whether it can be written no more.
   bool failed() const { return out_ != nullptr && !out_->good(); }
-  bool unread() const { return unread_; }
 
   const std::string& text() const { return text_; }  // valid UTF-8
 
@@ -38,7 +37,7 @@ class TextStream {
   const Terminal& terminal_;
   std::vector<std::string> stops_;
   std::string pending_, text_;
-  bool line_open_ = false, unread_ = false;
+  bool line_open_ = false;
 };
 
 }  // namespace volta::cli

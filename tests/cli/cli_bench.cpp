@@ -1,5 +1,6 @@
 // volta bench: how it measures, and comparisons with earlier results.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <string>
@@ -89,7 +90,8 @@ TEST_F(CliBench, Comparisons) {
   const Ended slower =
       volta(quick({"--only", "launch", "--compare", earlier(now, 100), "--fail-below", "0.9"}));
   EXPECT_EQ(slower.code, 1);
-  EXPECT_TRUE(has(slower.err, "volta bench: slower than 0.9 of before: launch on cpu (0.0"))
+  EXPECT_TRUE(slower.err.starts_with("volta bench: launch on cpu: 0.0") &&
+              slower.err.ends_with(" times as fast as before, asked for 0.9\n"))
       << slower.err;
   EXPECT_TRUE(has(slower.out, "ratio")) << slower.out;
   // Without a limit it is only shown.
@@ -99,10 +101,45 @@ TEST_F(CliBench, Comparisons) {
                   "has none of the results"));
 }
 
+TEST_F(CliBench, WhatWasMeasuredBeforeIsMissed) {
+  auto now = json_of(quick({"--only", "launch", "--json"}));
+  auto& results = now["devices"][0]["results"];
+  results[0]["value"] = 1000.0;  // seconds: anything is faster
+  results.push_back({{"name", "gone"}, {"what", "x"}, {"value", 1.0}});
+  now["devices"].push_back({{"device", "cuda:77"},
+                            {"name", "some GPU"},
+                            {"results", {{{"name", "launch"}, {"what", "x"}, {"value", 1.0}}}}});
+  const std::string file = put("before.json", now.dump());
+  const auto judged = [&](const std::vector<std::string>& only) {
+    std::vector<std::string> words = quick({"--compare", file, "--fail-below", "0.5"});
+    for (const std::string& one : only) words.insert(words.end(), {"--only", one});
+    return volta(words);
+  };
+  const Ended missed = judged({"launch", "gone"});
+  EXPECT_EQ(missed.code, 1);
+  EXPECT_EQ(missed.err, "volta bench: gone on cpu: measured before, and not now\n");
+  EXPECT_EQ(judged({"launch"}).code, 0);  // it was not asked for
+  const Ended without =
+      volta({"bench", "--quick", "--only", "launch", "--compare", file, "--fail-below", "0.5"},
+            {.environment = {{"OCL_ICD_VENDORS", "/none"}}});
+  EXPECT_EQ(without.code, 1);
+  EXPECT_EQ(without.err, "volta bench: launch on cuda:77: measured before, and not now\n");
+}
+
 TEST_F(CliBench, Mistakes) {
   EXPECT_TRUE(has(complaint({"bench", "--fail-below", "0.9"}, 2), "needs --compare"));
   EXPECT_TRUE(has(complaint(quick({"--only", "dance*"}), 2), "there are copy"));
-  EXPECT_TRUE(has(complaint(quick({"--compare", path("none")}), 1), "none"));
+  EXPECT_TRUE(
+      has(complaint(quick({"--compare", path("none")}), 1), "none: No such file or directory"));
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(has(complaint(quick({"--compare", path("pipe")}), 1), "pipe: not a file"));
+  for (const char* wrong :
+       {"", "3", R"({"devices": 3})", R"({"devices": [3]})", R"({"devices": [{"device": 3}]})",
+        R"({"devices": [{"device": "cpu", "name": "x", "results": [{"name": 3}]}]})"}) {
+    EXPECT_TRUE(complaint(quick({"--compare", put("wrong.json", wrong)}), 1)
+                    .ends_with("is no result of volta bench --json"))
+        << wrong;
+  }
   EXPECT_TRUE(has(complaint(quick({"--compare", put("x.json", "[]")}), 1), "no result of"));
   EXPECT_TRUE(has(complaint({"bench", "--device", "cuda:7"}, 1), "cuda:7"));
 }

@@ -70,6 +70,7 @@ TEST_F(CliDoctor, ADriverThatCrashesTakesTheChildOnly) {
   const json step = failure(json_of({"doctor", "--device", "opencl", "--json"}, driver("crash")));
   EXPECT_EQ(step["step"], "backend");
   EXPECT_TRUE(has(step["detail"], "the process crashed: Aborted")) << step;
+  EXPECT_TRUE(has(step["advice"], "another version of the driver")) << step;
 }
 
 TEST_F(CliDoctor, ADriverThatHangsIsEnded) {
@@ -79,7 +80,16 @@ TEST_F(CliDoctor, ADriverThatHangsIsEnded) {
       json_of({"doctor", "--device", "opencl", "--json", "--timeout", "1"}, driver("hang")));
   EXPECT_EQ(step["step"], "backend");
   EXPECT_EQ(step["detail"], "no answer after 1 seconds");
+  EXPECT_TRUE(has(step["advice"], "volta doctor --timeout 5")) << step;
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
+TEST_F(CliDoctor, AStepThatTakesTooLongNeedsNoInstallation) {
+  const json step = failure(
+      json_of({"doctor", "--device", "opencl", "--json", "--timeout", "0.1"}, driver("hang")));
+  if (!has(step["detail"], "no answer")) GTEST_SKIP() << "there is no driver to wait for";
+  EXPECT_FALSE(has(step["advice"], "apt-get")) << step;
+  EXPECT_TRUE(has(step["advice"], "--timeout 1")) << step;
 }
 
 TEST_F(CliDoctor, ADeviceThatIsNotThere) {

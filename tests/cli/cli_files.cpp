@@ -139,8 +139,19 @@ TEST_F(CliFiles, FilesThatAreNoneOrHostile) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_TRUE(has(complaint({"inspect", path("pipe")}, 1), "neither a file nor a folder"));
   std::filesystem::create_directory(path("empty"));
-  complaint({"inspect", path("empty")}, 1);
-  complaint({"inspect", put("nothing", "")}, 1);
+  EXPECT_EQ(complaint({"inspect", path("empty")}, 1),
+            "volta inspect: " + path("empty") +
+                ": there is no model in the folder; name the file to read");
+  save(sample(), path("empty/b.safetensors"));
+  EXPECT_EQ(volta({"inspect", path("empty")}).code, 0);
+  save(sample(), path("empty/a.safetensors"));
+  EXPECT_TRUE(has(complaint({"inspect", path("empty")}, 1),
+                  "the folder has 2 files of tensors, a.safetensors among them"));
+  EXPECT_TRUE(has(complaint({"inspect", put("nothing", "")}, 1), "not a model file: it is empty"));
+  EXPECT_TRUE(has(complaint({"inspect", put("report.html", "<!doctype html><html>")}, 1),
+                  "not a model file: neither safetensors"));
+  EXPECT_TRUE(has(complaint({"inspect", put("cut.safetensors", "<!doctype html><html>")}, 1),
+                  "header length"));
   complaint({"inspect", put("short", "abc")}, 1);
   complaint({"inspect", put("huge header", "\xff\xff\xff\xff\xff\xff\xff\x7f{}")}, 1);
   complaint({"inspect", put("zip", "PK\x03\x04garbage")}, 1);
@@ -268,7 +279,8 @@ TEST_F(CliFiles, ConvertChangesFloatingTypesOnly) {
   EXPECT_EQ(half.at("n").dtype(), DType::i64);
   EXPECT_EQ(half.at("x").to_vector<float>()[0], 1);
   EXPECT_EQ(volta({"convert", path("a"), path("b.safetensors"), "--dtype", "bf16"}).err, "");
-  EXPECT_TRUE(has(complaint({"convert", path("b.safetensors"), path("b.npz")}, 1), "bf16"));
+  EXPECT_TRUE(has(complaint({"convert", path("b.safetensors"), path("b.npz")}, 1),
+                  "x is bf16, which NumPy's files do not have: --dtype f32"));
   EXPECT_EQ(volta({"convert", path("b.safetensors"), path("b.npz"), "--dtype", "f32"}).code, 0);
 }
 
@@ -321,7 +333,7 @@ TEST_F(CliFiles, ConvertMapsNames) {
 TEST_F(CliFiles, ConvertReplacesNothingUnlessTold) {
   saved("a", sample());
   const std::string out = put("out.safetensors", "mine");
-  EXPECT_EQ(complaint({"convert", path("a"), out}, 1),
+  EXPECT_EQ(complaint({"convert", path("a"), out}, 2),
             "volta convert: " + out + ": the file exists; --force replaces it");
   EXPECT_EQ(std::filesystem::file_size(out), 4U);
   EXPECT_EQ(volta({"convert", path("a"), out, "--force"}).code, 0);
@@ -329,10 +341,21 @@ TEST_F(CliFiles, ConvertReplacesNothingUnlessTold) {
   EXPECT_EQ(volta({"convert", out, out, "--force", "--dtype", "f64"}).code, 0);  // onto itself
   EXPECT_EQ(load(out).at("conv.bias").dtype(), DType::f64);
   std::filesystem::create_directory(path("d.npz"));
-  EXPECT_TRUE(has(complaint({"convert", path("a"), path("d.npz"), "--force"}, 1),
+  EXPECT_TRUE(has(complaint({"convert", path("a"), path("d.npz"), "--force"}, 2),
                   "a folder of this name exists"));
-  EXPECT_TRUE(
-      has(complaint({"convert", path("a"), path("no/such/folder.npz")}, 1), "no/such/folder.npz"));
+  EXPECT_TRUE(has(complaint({"convert", path("a"), path("no/such/folder.npz")}, 1),
+                  "there is no folder " + path("no/such")));
+}
+
+TEST_F(CliFiles, ALinkThatLeadsNowhereIsNotReplaced) {
+  saved("a", sample());
+  std::filesystem::create_symlink(path("nowhere"), path("link.npz"));
+  EXPECT_TRUE(has(complaint({"convert", path("a"), path("link.npz")}, 2), "--force replaces it"));
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link.npz")));
+  EXPECT_EQ(volta({"convert", path("a"), path("link.npz"), "--force"}).code, 0);
+  EXPECT_EQ(volta({"compare", path("a"), path("link.npz")}).code, 0);
+  ASSERT_EQ(mkfifo(path("pipe.npz").c_str(), 0600), 0);
+  complaint({"convert", path("a"), path("pipe.npz"), "--force"}, 2);
 }
 
 TEST_F(CliFiles, AFullDiskLeavesTheOldFile) {
@@ -346,6 +369,26 @@ TEST_F(CliFiles, AFullDiskLeavesTheOldFile) {
   }
   EXPECT_EQ(std::filesystem::file_size(out), 3U);
   EXPECT_EQ(files_here(), before);
+}
+
+TEST_F(CliFiles, FilesWithoutACommonTensor) {
+  saved("a", {{"x", ones({2})}});
+  saved("b", {{"y", ones({2})}});
+  const Ended ended = volta({"compare", path("a"), path("b")});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_TRUE(ended.out.ends_with("No tensor is in both files: there is nothing to compare.\n"))
+      << ended.out;
+}
+
+TEST_F(CliFiles, TheFolderOfARun) {
+  std::filesystem::create_directory(path("run"));
+  models::MLP model({2, 3});
+  save_checkpoint(path("run/last.safetensors"), {.model = model}, {.numbers = {{"step", 3}}});
+  EXPECT_EQ(json_of({"inspect", path("run"), "--json"})["format"],
+            "folder of training checkpoint (safetensors)");
+  save(sample(), path("run/best.safetensors"));
+  EXPECT_EQ(json_of({"inspect", path("run"), "--json"})["format"], "folder of safetensors");
+  EXPECT_EQ(volta({"compare", path("run"), path("run/best.safetensors")}).code, 0);
 }
 
 }  // namespace

@@ -68,6 +68,15 @@ TEST(CliGenerateStream, BytesThatAreNoText) {
   EXPECT_TRUE(out.str().ends_with("\n") && !out.str().ends_with("\n\n")) << out.str();
 }
 
+TEST(CliGenerateStream, APromptThatIsNoText) {
+  const Terminal plain;
+  std::ostringstream out;
+  TextStream stream(&out, plain, {});
+  stream.show("a\xff z");
+  EXPECT_EQ(out.str(), "a\xef\xbf\xbd z");
+  EXPECT_EQ(stream.text(), "");
+}
+
 TEST(CliGenerateStream, StopTexts) {
   const Terminal plain;
   std::ostringstream out;
@@ -298,17 +307,20 @@ TEST_F(CliGenerate, NobodyReadsOn) {
     EXPECT_EQ(ended.code, ignored ? 0 : 1000 + SIGPIPE);
     EXPECT_EQ(ended.err, "");
   }
-  const Ended full =
-      volta(words("run", {"--tokens", "100000000", "--quiet"}), {.out_file = "/dev/full"});
+  // Without a line of statistics before.
+  const Ended full = volta(words("run", {"--tokens", "100000000"}), {.out_file = "/dev/full"});
   EXPECT_EQ(full.code, 1);
-  EXPECT_EQ(lines_of(full.err).size(), 1U) << full.err;
-  EXPECT_TRUE(has(full.err, "cannot write to the standard output")) << full.err;
+  EXPECT_EQ(full.err,
+            "volta generate: cannot write to the standard output: No space left on device\n");
 }
 
 TEST_F(CliGenerate, Mistakes) {
   ASSERT_EQ(volta(small("mlp", {"--quiet", "--set", "epochs=1"})).code, 0);
   EXPECT_TRUE(has(complaint(words("mlp"), 1), "is a run of mlp, which makes no text"));
   EXPECT_TRUE(has(complaint(words("nothing"), 2), "no folder of a run"));
+  fs::create_directory(path("broken"));
+  put("broken/config.json", "{\"recipe\": ");
+  EXPECT_TRUE(has(complaint(words("broken"), 1), "broken/config.json cannot be understood: parse"));
   EXPECT_TRUE(has(complaint({"generate"}, 2), "FOLDER is required"));
   EXPECT_TRUE(has(complaint(words("mlp", {"--temperature", "-1"}), 2), "less than 0"));
   EXPECT_TRUE(has(complaint(words("mlp", {"--top-p", "0"}), 2), "--top-p must be above 0"));

@@ -1,6 +1,8 @@
 // volta profile: rows that add up, a trace, bad input.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
@@ -32,7 +34,13 @@ TEST_F(CliProfile, RowsAddUpToTheTimeAtWork) {
   std::set<std::string> kinds;
   for (const json& row : profile["rows"]) {
     kinds.insert(row["kind"]);
-    if (row["kind"] == "host" || row["kind"] == "range") continue;
+    if (row["kind"] == "host" || row["kind"] == "range") {
+      EXPECT_TRUE(row["bound_by"].is_null()) << row;
+      EXPECT_TRUE(row["peak_share"].is_null()) << row;
+      continue;
+    }
+    EXPECT_TRUE(row["bound_by"] == "memory" || row["bound_by"] == "arithmetic") << row;
+    EXPECT_TRUE(row["peak_share"].is_null() || row["peak_share"] > 0) << row;
     EXPECT_EQ(row["calls"].get<int>() % 4, 0) << row;
     shares += row["share"].get<double>();
     seconds += row["seconds"].get<double>();
@@ -41,6 +49,7 @@ TEST_F(CliProfile, RowsAddUpToTheTimeAtWork) {
   const double busy = profile["busy_seconds_per_step"];
   EXPECT_NEAR(seconds / 4, busy, 0.01 * busy);
   EXPECT_LE(busy, profile["profiled_seconds_per_step"].get<double>());
+  EXPECT_EQ(profile["dropped"], 0);
   EXPECT_GT(profile["peak_memory"].get<double>(), 1e5);
   for (const char* kind : {"kernel", "matmul", "host", "range"})
     EXPECT_TRUE(kinds.contains(kind)) << kind;
@@ -60,6 +69,25 @@ TEST_F(CliProfile, WritesATraceOnceUnlessForced) {
   const std::string refused = complaint(small({"--trace", trace}), 2);
   EXPECT_NE(refused.find("--force"), std::string::npos) << refused;
   EXPECT_EQ(volta(small({"--trace", trace, "--force", "--quiet"})).code, 0);
+  std::filesystem::create_symlink(path("nowhere"), path("link.json"));
+  EXPECT_NE(complaint(small({"--trace", path("link.json")}), 2).find("--force"), std::string::npos);
+}
+
+// A trace that cannot be written is told before the work: this would take hours.
+TEST_F(CliProfile, TheTraceIsLookedAtFirst) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::string> words = small({"--trace", path("no/trace.json")});
+  words[5] = "100000000";
+  EXPECT_NE(complaint(words, 1).find("there is no folder"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
+// No figures of a CPU are known, and a column of nothing is not shown.
+TEST_F(CliProfile, ThePeakIsShownWhereItIsKnown) {
+  bool known = false;
+  const json profile = json_of(small({"--json"}));
+  for (const json& row : profile["rows"]) known = known || !row["peak_share"].is_null();
+  EXPECT_EQ(volta(small()).out.find(" peak ") != std::string::npos, known);
 }
 
 TEST_F(CliProfile, SaysWhatIsWrong) {

@@ -1,5 +1,6 @@
 // Command lines: help, mistakes, exit codes, terminals.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -47,6 +48,7 @@ TEST_F(CliUsage, EveryCommandHasHelpWithExamples) {
     EXPECT_EQ(ended.code, 0);
     EXPECT_EQ(ended.err, "");
     EXPECT_TRUE(has(ended.out, std::string("Usage\n  volta ") + command)) << ended.out;
+    EXPECT_EQ(volta({"help", command}).out, ended.out);
     EXPECT_TRUE(has(ended.out, std::string("Examples\n  volta ") + command)) << ended.out;
     // Examples are to be copied and may be long.
     const std::string before_examples = ended.out.substr(0, ended.out.find("Examples"));
@@ -91,6 +93,58 @@ TEST_F(CliUsage, OtherMistakes) {
             "volta doctor: --device: 'cuda:x' does not end with a number from 0 to 255");
 }
 
+TEST_F(CliUsage, HelpIsACommandToo) {
+  EXPECT_EQ(volta({"help"}).out, volta({"--help"}).out);
+  EXPECT_EQ(complaint({"help", "inpsect"}, 2),
+            "volta help: unknown command 'inpsect'; did you mean 'inspect'?");
+  EXPECT_TRUE(has(volta({"help", "help"}).out, "volta help [COMMAND]"));
+  EXPECT_TRUE(has(volta({"help", "profile"}).out, "volta profile [RECIPE] [OPTIONS]"));
+  EXPECT_TRUE(has(volta({"help", "profile"}).out, "without [50]"));
+}
+
+TEST_F(CliUsage, ExamplesFitNarrowTerminalsAndCanBeCopied) {
+  for (const char* command : {"train", "generate", "bench", "compare", "convert"}) {
+    const std::string help = volta({command, "--help"}, {.environment = {{"COLUMNS", "50"}}}).out;
+    const std::vector<std::string> lines = lines_of(help.substr(help.find("\nExamples\n") + 1));
+    bool more = false;
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      EXPECT_LE(lines[i].size(), 50U) << lines[i];
+      EXPECT_EQ(lines[i].starts_with("    "), more) << lines[i];
+      more = lines[i].ends_with(" \\");
+    }
+    EXPECT_FALSE(more);
+  }
+}
+
+TEST_F(CliUsage, WholeNumbers) {
+  const auto refused = [&](const char* text) {
+    return complaint({"profile", "mlp", "--steps", text}, 2);
+  };
+  EXPECT_EQ(refused("1.5"), "volta profile: --steps: '1.5' is not a whole number");
+  EXPECT_EQ(refused("1e30"), "volta profile: --steps: '1e30' is not a whole number");
+  EXPECT_EQ(refused(""), "volta profile: --steps: '' is not a whole number");
+  EXPECT_EQ(refused("-3"), "volta profile: --steps: -3 is less than 1");
+  EXPECT_EQ(refused("99999999999999999999999"),
+            "volta profile: --steps: 99999999999999999999999 is too large");
+  EXPECT_EQ(refused("18446744073709551615"),  // fits no signed one
+            "volta profile: --steps: 18446744073709551615 is too large");
+  EXPECT_EQ(complaint({"generate", "x", "--seed", "-1"}, 2),
+            "volta generate: --seed: -1 is less than 0");
+  EXPECT_EQ(complaint({"eval", "x", "--batch", "1.5"}, 2),
+            "volta eval: --batch: '1.5' is not a whole number, or too large");
+}
+
+TEST_F(CliUsage, DevicesThatCannotBeMeant) {
+  for (const char* command : {"train", "eval", "generate", "explain", "profile", "bench"}) {
+    for (const char* device : {"nope", "cpu:1", "cuda:", "cuda:-1", "opencl:x", "cuda:99999999999"})
+      EXPECT_EQ(complaint({command, "--device", device, "--json"}, 2),
+                std::string("volta ") + command + ": --device: '" + device +
+                    "' is not one of cpu, cuda:N, opencl:N, gpu, best");
+  }
+  EXPECT_TRUE(has(complaint({"explain", "--device", "cuba"}, 2), "did you mean 'cuda'?"));
+  EXPECT_TRUE(has(complaint({"explain", "mlp", "--device", "cuda:99"}, 1), "cuda:99"));
+}
+
 TEST_F(CliUsage, AFileMayBeNamedLikeACommand) {
   save({{"a", ones({2})}}, path("info"));
   EXPECT_EQ(volta({"inspect", path("info")}).code, 0);
@@ -117,6 +171,9 @@ TEST_F(CliUsage, TwentyColumnsAreEnough) {
   const std::vector<std::vector<std::string>> commands = {
       {"inspect", "m", "--stats"}, {"compare", "m", "n"}, {"info", "--env"}, {"info"}};
   std::filesystem::current_path(folder_);
+  EXPECT_TRUE(
+      has(volta({"info"}, {.environment = {{"COLUMNS", "20"}, {"LANG", "C"}}}).out, "  stamp 0."))
+      << "in a line of its own";
   for (const auto& command : commands) {
     for (const bool terminal : {false, true}) {
       const How plain = {.environment = {{"COLUMNS", terminal ? "" : "20"},
@@ -160,6 +217,17 @@ TEST_F(CliUsage, ResultsThatCannotBeWrittenAreAFailure) {
   EXPECT_EQ(ended.code, 1);
   EXPECT_EQ(ended.err,
             "volta inspect: cannot write to the standard output: No space left on device\n");
+  // Larger than what is kept until the end.
+  StateDict many;
+  for (int i = 0; i < 2000; ++i) many.add("tensor." + std::to_string(i), ones({1}));
+  save(many, path("many"));
+  EXPECT_EQ(volta({"inspect", path("many"), "--json"}, {.out_file = "/dev/full"}).err, ended.err);
+  // Who read the results had enough of them.
+  const Ended unread =
+      volta_during({"inspect", path("many"), "--json"},
+                   [](pid_t /*process*/, int out) { ::close(out); }, {.ignore_sigpipe = true});
+  EXPECT_EQ(unread.code, 0);
+  EXPECT_EQ(unread.err, "");
 }
 
 // The command is a program like a user's: nothing of src but its own folder.
