@@ -155,8 +155,7 @@ class Tied {
 // volta help [COMMAND]
 int show_help(const Context& context, const CLI::App& app, const std::string& name) {
   if (name.empty()) {  // app.help() would be that of the command which was parsed
-    context.out << app.get_formatter()->make_help(&app, app.get_name(),
-                                                  CLI::AppFormatMode::Normal);
+    context.out << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
     return kSuccess;
   }
   const std::vector<std::string> names = command_names(app);
