@@ -21,6 +21,7 @@ const std::vector<EnvironmentVariable>& environment_variables() {
       {"VOLTA_CUDA_LIBS", "cuda", "folders searched first for NVRTC, cuBLASLt and cuDNN"},
       {"VOLTA_CUDNN", "cuda", "off: CUDA computes without cuDNN"},
       {"CUDA_HOME", "cuda", "the CUDA toolkit, searched after the system's own places"},
+      {"NVTX_INJECTION64_PATH", "cuda", "set by NVIDIA's tools, which then see ProfileRanges"},
       {"VOLTA_OPENCL_DEVICE", "opencl", "only devices whose name or platform contains this"},
       {"VOLTA_OPENCL_OPTIONS", "opencl", "more options for the OpenCL compiler"},
       {"VOLTA_OPENCL_F64", "opencl", "off: devices count as without f64"},

@@ -141,12 +141,14 @@ void add_train(CLI::App& app, Context& context) {
                   "volta train --resume runs/wide              # after Ctrl-C\n"
                   "volta train --list                          # recipes and their settings");
   CLI::Option* recipe =
-      command->add_option("recipe", options->recipe, "What to train; default digits-cnn");
+      command->add_option("RECIPE", options->recipe, "What to train; default digits-cnn");
   command->add_option("--device", options->device,
                       "cpu, cuda:0, opencl:0, best; with --resume the run's");
   options->settings.add_to(*command, {"data", "epochs", "steps", "batch", "lr", "amp", "seed"});
-  command->add_option("--out", options->out, "The run's folder; default runs/RECIPE-DATE");
-  command->add_option("--resume", options->resume, "Go on with the run in this folder");
+  command->add_option("--out", options->out, "The run's folder; default runs/RECIPE-DATE")
+      ->type_name("FOLDER");
+  command->add_option("--resume", options->resume, "Go on with the run in this folder")
+      ->type_name("FOLDER");
   command->add_flag("--force", options->force, "Remove the run that is in --out");
   command->add_flag("--list", options->list, "List recipes and their settings");
   add_json(*command, context);

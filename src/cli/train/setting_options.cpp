@@ -12,10 +12,11 @@ void SettingOptions::add_to(CLI::App& command, const std::vector<std::string_vie
   const auto wanted = [&](std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  const auto add = [&](const char* name, std::optional<std::string>& value, const char* what) {
-    if (wanted(name)) command.add_option(std::string("--") + name, value, what);
+  const auto add = [&](const char* name, std::optional<std::string>& value, const char* what,
+                       const char* kind = "N") {
+    if (wanted(name)) command.add_option(std::string("--") + name, value, what)->type_name(kind);
   };
-  add("data", data_, "A folder or file; else what Volta has built in");
+  add("data", data_, "A folder or file; else what Volta has built in", "PATH");
   add("epochs", epochs_, "Passes over the data");
   add("steps", steps_, "Updates, instead of epochs");
   add("batch", batch_, "Examples of an update");
@@ -23,6 +24,7 @@ void SettingOptions::add_to(CLI::App& command, const std::vector<std::string_vie
   if (wanted("amp")) command.add_flag("--amp", amp_, "Products and convolutions in bf16");
   add("seed", seed_, "Of weights, order and dropout");
   command.add_option("--set", set_, "name=value; volta train --list names them; repeatable")
+      ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
 }
 
