@@ -29,9 +29,9 @@ VOLTA_REPORT_EXAMPLE=$folder OMP_WAIT_POLICY=passive VOLTA_TEST_NVRTC=0 \
   build/release/bin/volta_tests --gtest_brief=1 --gtest_filter='ReportExample.*'
 photograph "$folder/example.html" docs/pictures/report.png 1200 1570
 
-# What a terminal of 100 columns shows of a run that Ctrl-C ends: of lines written over, the last state.
-VOLTA_DEVICE=cpu TERM=xterm-256color timeout -s INT 40 script -qec \
-  "stty cols 100 rows 30; cd $folder; $PWD/build/release/bin/volta train digits-cnn --epochs 3 --seed 1 --out run" \
+# What a terminal of 124 columns shows of a run that Ctrl-C ends: of lines written over, the last state.
+VOLTA_DEVICE=cpu TERM=xterm-256color script -qec \
+  "stty cols 124 rows 30; cd $folder; timeout --foreground -s INT 40 $PWD/build/release/bin/volta train digits-cnn --epochs 3 --seed 1 --out run" \
   "$folder/typescript" >/dev/null || true
 {
   cat <<'PAGE'
@@ -45,4 +45,4 @@ PAGE
       -e 's/&/\&amp;/g' -e 's/</\&lt;/g' -e "s|$folder/||g"
   echo '</pre>'
 } >"$folder/train.html"
-photograph "$folder/train.html" docs/pictures/train.png 960 300
+photograph "$folder/train.html" docs/pictures/train.png 1180 170
