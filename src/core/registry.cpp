@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <span>
@@ -15,19 +14,6 @@
 
 namespace volta {
 namespace {
-
-// A program that ends while a device still works: drivers that are compiling or running a kernel
-// when their own static objects go crash (PoCL does). Registered after the driver was loaded, and
-// so called before it goes.
-void finish_work() {
-  for_each_used_device([](DeviceEntry& entry) {
-    if (entry.device.is_cpu() || entry.pool.stats().reserved == 0) return;
-    try {
-      entry.backend.synchronize(entry.index);
-    } catch (...) {  // a lost device has nothing to wait for
-    }
-  });
-}
 
 // A family of devices, and everything about it that is known after the first mention.
 class Family {
@@ -57,7 +43,6 @@ class Family {
       if (backend == nullptr) return;
       try {
         add_devices(*backend);
-        if (type_ != DeviceType::cpu && !entries_.empty()) std::atexit(finish_work);
         if (entries_.empty())
           why_absent_ = std::string("no ") + family_label(type_) + " device found";
       } catch (const std::exception& error) {

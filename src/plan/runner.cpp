@@ -10,6 +10,7 @@
 
 #include "backend/pool.h"
 #include "core/counting.h"
+#include "core/exit_guard.h"
 #include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/holders.h"
@@ -221,6 +222,7 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
     }
     if (profiling::session() != 0) tell_plan(state.entry, plan);
     try {
+      if (!state.entry.device.is_cpu()) wait_for_devices_at_exit();
       const Address arena = state.arena ? state.arena->address : Address{};
       if (checks_steps() && !state.entry.device.is_cpu()) [[unlikely]] {
         if (!plan.checked_steps)
