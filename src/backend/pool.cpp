@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/counting.h"
+#include "core/text.h"
 #include "volta/error.h"
 #include "volta/log.h"
 
@@ -31,14 +32,6 @@ constexpr double kSpare = 1.05;
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t granule) {
   return (bytes + granule - 1) / granule * granule;
-}
-
-std::string size_text(std::uint64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (bytes >= 1024 * kMiB) return fmt::format("{:.2f} GiB", value / (1024.0 * kMiB));
-  if (bytes >= kMiB) return fmt::format("{:.2f} MiB", value / kMiB);
-  if (bytes >= 1024) return fmt::format("{:.2f} KiB", value / 1024.0);
-  return fmt::format("{} B", bytes);
 }
 
 struct Chunk {

@@ -16,10 +16,9 @@
 #include "table.h"
 #include "train/recipe.h"
 #include "train/setting_options.h"
+#include "train/training_step.h"
 #include "units.h"
-#include "volta/autocast.h"
 #include "volta/error.h"
-#include "volta/nn/clip_grad.h"
 #include "volta/optim.h"
 #include "volta/profiler.h"
 #include "volta/random.h"
@@ -90,14 +89,7 @@ class Run {
   void step(const data::Batch& batch) {
     const ProfileRange range("step");
     optimizer_->zero_grad();
-    Tensor loss;
-    {
-      const Autocast amp(settings_.flag("amp") ? DType::bf16 : DType::f32);
-      loss = task_->loss(batch);
-    }
-    loss.backward();
-    if (const double clip = settings_.number("clip"); clip > 0)
-      nn::clip_grad_norm(parameters_, clip);
+    record_gradients(*task_, settings_, parameters_, batch);
     optimizer_->step();
   }
 

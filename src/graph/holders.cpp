@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "core/registry.h"
+#include "core/text.h"
 #include "graph/op.h"
 
 namespace volta::graph {
@@ -38,21 +38,10 @@ List& list() {
 
 std::string text_of(const Holding& holding) {
   if (!holding.is_value) return holding.what;
-  const std::string_view path = holding.place.file();
-  std::string text =
+  const std::string text =
       fmt::format("{} {} {}", name_of(holding.dtype), to_string(holding.shape), holding.what);
-  if (!path.empty())
-    text +=
-        fmt::format(" ({}:{})", path.substr(path.find_last_of("/\\") + 1), holding.place.line());
-  return text;
-}
-
-std::string size_text(std::uint64_t bytes) {
-  constexpr double kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB;
-  const auto value = static_cast<double>(bytes);
-  if (value >= kGiB) return fmt::format("{:.2f} GiB", value / kGiB);
-  return value >= kMiB ? fmt::format("{:.2f} MiB", value / kMiB)
-                       : fmt::format("{:.2f} KiB", value / kKiB);
+  return *holding.place.file() == 0 ? text
+                                    : fmt::format("{} ({})", text, place_text(holding.place));
 }
 
 }  // namespace

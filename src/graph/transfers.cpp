@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "core/counting.h"
+#include "core/text.h"
 #include "graph/recording_state.h"
 
 namespace volta {
@@ -23,20 +24,18 @@ thread_local const TransferReason* current_reason = nullptr;
 using Key = std::tuple<bool, DeviceType, int, std::string_view, std::string_view, std::string_view,
                        std::uint32_t>;
 struct Sum {
+  Device device;
+  Place place;
   std::uint64_t count = 0, bytes = 0;
   profiling::Time time = 0;
 };
 struct Table {
   std::mutex mutex;
-  std::map<Key, std::pair<Device, Sum>> sums;
+  std::map<Key, Sum> sums;
 };
 Table& table() {
   static auto* const table = new Table;  // usable until the process ends
   return *table;
-}
-
-std::string_view file_name(std::string_view path) {
-  return path.substr(path.find_last_of("/\\") + 1);
 }
 
 std::string amount(std::uint64_t bytes) {
@@ -76,18 +75,19 @@ Transfer::~Transfer() {
   const bool to_device = direction_ == Direction::ToDevice;
   count(live_counters().transfers);
   count(to_device ? live_counters().bytes_to_device : live_counters().bytes_to_host, bytes_);
-  Key key{to_device, device_.type(), device_.index(), "other", "", "", 0};
-  if (const TransferReason* why = current_reason; why != nullptr) {
-    std::get<3>(key) = why->reason_;
-    std::get<4>(key) = why->op_;
-    if (!graph::is_own(why->place_)) {  // a line of the library says nothing to users
-      std::get<5>(key) = why->place_.file();
-      std::get<6>(key) = why->place_.line();
-    }
-  }
+  const TransferReason* why = current_reason;
+  // A line of the library says nothing to users.
+  const Place place = why == nullptr || graph::is_own(why->place_) ? Place() : why->place_;
+  const Key key{to_device,
+                device_.type(),
+                device_.index(),
+                why == nullptr ? "other" : why->reason_,
+                why == nullptr ? "" : why->op_,
+                place.file(),
+                place.line()};
   try {
     const std::lock_guard guard(table().mutex);
-    Sum& sum = table().sums.try_emplace(key, device_, Sum{}).first->second.second;
+    Sum& sum = table().sums.try_emplace(key, Sum{device_, place}).first->second;
     ++sum.count;
     sum.bytes += bytes_;
     sum.time += time;
@@ -111,14 +111,13 @@ TransferReport transfer_report() {
   TransferReport report;
   {
     const std::lock_guard guard(table().mutex);
-    for (const auto& [key, entry] : table().sums) {
+    for (const auto& [key, sum] : table().sums) {
       const auto& [to_device, type, index, reason, op, file, line] = key;
-      const auto& [device, sum] = entry;
       report.rows.push_back(
-          {.device = device,
+          {.device = sum.device,
            .to_device = to_device,
            .reason = op.empty() ? std::string(reason) : fmt::format("{} in {}", reason, op),
-           .place = file.empty() ? "" : fmt::format("{}:{}", file_name(file), line),
+           .place = file.empty() ? "" : place_text(sum.place),
            .count = sum.count,
            .bytes = sum.bytes,
            .seconds = 1e-9 * static_cast<double>(sum.time)});

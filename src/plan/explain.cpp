@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <ostream>
-#include <string_view>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "core/registry.h"
+#include "core/text.h"
 #include "graph/apply.h"
 #include "graph/op.h"
 #include "plan/runner.h"
@@ -36,11 +36,6 @@ const char* text_of(Activation activation) {
 constexpr double kBalance = 8;
 // What a kernel takes to start, where nothing else is known.
 constexpr double kStartSeconds = 2e-6;
-
-std::string place_text(const Place& place) {
-  const std::string_view path = place.file();
-  return fmt::format("{}:{}", path.substr(path.find_last_of("/\\") + 1), place.line());
-}
 
 // "gelu (model.cpp:12)"
 std::string name_of_node(const graph::Node& node) {
@@ -272,10 +267,8 @@ void collect_saves(const Tensor& tensor, std::unordered_set<const graph::Tape*>&
     const graph::Tape* tape = stack.back();
     stack.pop_back();
     if (tape == nullptr || !seen.insert(tape).second) continue;
-    const std::string_view path = tape->place.file();
     const std::string gradient =
-        fmt::format("{} ({}:{})", graph::op_info(tape->op).name,
-                    path.substr(path.find_last_of("/\\") + 1), tape->place.line());
+        fmt::format("{} ({})", graph::op_info(tape->op).name, place_text(tape->place));
     const auto keep = [&](const graph::Held& held) {
       if (held) saved_for[held.get()].push_back(gradient);
     };

@@ -200,6 +200,22 @@ models::CharLSTM char_lstm(std::int64_t vocab, const Settings& settings) {
                                   .dropout = settings.number("dropout")});
 }
 
+// Of a recipe whose model is made for an alphabet: its task, and the model alone.
+template <auto kMake>
+std::unique_ptr<Task> char_task(const Settings& settings, const Json& config, Device device) {
+  const Characters text = characters_of(settings, config);
+  auto model = kMake(text.alphabet.vocab_size(), settings);
+  return std::make_unique<Language<decltype(model), data::CharCorpus>>(
+      std::move(model), text.alphabet, text.tokens, settings, device);
+}
+template <auto kMake>
+TextModel char_model(const Settings& settings, const Json& config, Device device) {
+  const data::CharCorpus alphabet = alphabet_of(settings, config);
+  auto model = kMake(alphabet.vocab_size(), settings);
+  model.to(device);
+  return {make_codec(alphabet), make_decoder(std::move(model))};
+}
+
 const std::string& pretrained_folder(const Settings& settings) {
   const std::string& folder = settings.text("model");
   if (folder.empty())
@@ -230,35 +246,13 @@ std::vector<Recipe> text_recipes() {
        text_settings({{"width", integer, "192", "of the model", 1},
                       {"layers", integer, "4", "blocks", 1},
                       {"heads", integer, "6", "of attention; they divide the width", 1}}),
-       [](const Settings& settings, const Json& config, Device device) -> std::unique_ptr<Task> {
-         const Characters text = characters_of(settings, config);
-         return std::make_unique<Language<models::GPT2, data::CharCorpus>>(
-             char_gpt(text.alphabet.vocab_size(), settings), text.alphabet, text.tokens, settings,
-             device);
-       },
-       [](const Settings& settings, const Json& config, Device device) -> TextModel {
-         const data::CharCorpus alphabet = alphabet_of(settings, config);
-         models::GPT2 model = char_gpt(alphabet.vocab_size(), settings);
-         model.to(device);
-         return {make_codec(alphabet), make_decoder(std::move(model))};
-       }},
+       char_task<char_gpt>, char_model<char_gpt>},
       {"char-lstm",
        "a recurrent network that writes text character by character: --data names a text file",
        text_settings({{"lr", number, "0.002", "the highest learning rate", 0},
                       {"width", integer, "256", "of the hidden state", 1},
                       {"layers", integer, "2", "LSTMs on top of each other", 1}}),
-       [](const Settings& settings, const Json& config, Device device) -> std::unique_ptr<Task> {
-         const Characters text = characters_of(settings, config);
-         return std::make_unique<Language<models::CharLSTM, data::CharCorpus>>(
-             char_lstm(text.alphabet.vocab_size(), settings), text.alphabet, text.tokens, settings,
-             device);
-       },
-       [](const Settings& settings, const Json& config, Device device) -> TextModel {
-         const data::CharCorpus alphabet = alphabet_of(settings, config);
-         models::CharLSTM model = char_lstm(alphabet.vocab_size(), settings);
-         model.to(device);
-         return {make_codec(alphabet), make_decoder(std::move(model))};
-       }},
+       char_task<char_lstm>, char_model<char_lstm>},
       {"gpt2", "GPT-2 from a folder in Hugging Face's layout, trained on: --data names a text file",
        text_settings({{"model", text, "", "the folder with config.json, weights and tokenizer"},
                       {"steps", integer, "200", "updates; 0: as many as the epochs have", 0},

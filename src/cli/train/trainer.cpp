@@ -196,7 +196,6 @@ class Trainer {
   }
 
   void steps() {
-    const double clip = settings_.number("clip");
     const std::vector<Tensor> parameters = task_->model().parameters();
     task_->model().train();
     ProgressBar bar(run_.recipe.name, total_,
@@ -208,12 +207,7 @@ class Trainer {
         if (!sample_.x.defined()) sample_ = batch;
         optimizer_->zero_grad();
         loss_ = {};  // or the step would have to leave its memory alone
-        {
-          const Autocast amp(settings_.flag("amp") ? DType::bf16 : DType::f32);
-          loss_ = task_->loss(batch);
-        }
-        loss_.backward();
-        if (clip > 0) nn::clip_grad_norm(parameters, clip);
+        loss_ = record_gradients(*task_, settings_, parameters, batch);
         optimizer_->step();
         lr_ = optimizer_->lr();
         schedule_->step();

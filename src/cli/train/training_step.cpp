@@ -17,15 +17,21 @@ TrainingStep::TrainingStep(Task& task, const Settings& settings)
   }
 }
 
-std::vector<Tensor> TrainingStep::record(const data::Batch& batch) {
-  task_.model().zero_grad();
+Tensor record_gradients(Task& task, const Settings& settings, const std::vector<Tensor>& parameters,
+                        const data::Batch& batch) {
   Tensor loss;
   {
-    const Autocast amp(settings_.flag("amp") ? DType::bf16 : DType::f32);
-    loss = task_.loss(batch);
+    const Autocast amp(settings.flag("amp") ? DType::bf16 : DType::f32);
+    loss = task.loss(batch);
   }
   loss.backward();
-  if (const double clip = settings_.number("clip"); clip > 0) nn::clip_grad_norm(parameters_, clip);
+  if (const double clip = settings.number("clip"); clip > 0) nn::clip_grad_norm(parameters, clip);
+  return loss;
+}
+
+std::vector<Tensor> TrainingStep::record(const data::Batch& batch) {
+  task_.model().zero_grad();
+  const Tensor loss = record_gradients(task_, settings_, parameters_, batch);
   adam_step(parameters_, first_, second_, steps_,
             {.lr = settings_.number("lr"),
              .weight_decay = settings_.number("weight_decay"),

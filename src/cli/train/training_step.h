@@ -8,6 +8,11 @@
 
 namespace volta::cli {
 
+// Records forward and backward pass for a batch, and clips where the settings say so: what every
+// step is before its update. Gives the loss.
+Tensor record_gradients(Task& task, const Settings& settings, const std::vector<Tensor>& parameters,
+                        const data::Batch& batch);
+
 class TrainingStep {
  public:
   // Puts the model into training mode; its weights and the optimizer's state are in memory then.
