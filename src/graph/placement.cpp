@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "core/inline_vector.h"
 #include "core/log_once.h"
 #include "graph/host.h"
 #include "graph/operation_count.h"
@@ -207,9 +208,10 @@ namespace {
 
 // What is known of an operation before it is placed.
 struct Work {
-  std::vector<Node*> nodes;
   double bytes = 0, multiplications = 0;
-  std::int64_t elements = 0;  // of its largest operand or result
+  std::int64_t elements = 0;   // of its largest operand or result
+  DeviceEntry* gpu = nullptr;  // that an operand is on
+  bool on_cpu = false;         // an operand is
   bool differentiated = false;
 };
 
@@ -246,27 +248,43 @@ bool reads_part(OpId op) {
   }
 }
 
+[[noreturn]] void throw_two_gpus(const Unplaced& operation, Device a, Device b) {
+  throw DeviceError(fmt::format("{}: operands on {} and {} ({}:{})", op_info(operation.op).name,
+                                to_string(a), to_string(b), operation.place.file(),
+                                operation.place.line()));
+}
+
 Work work_of(const Unplaced& operation) {
   Work work;
-  work.nodes.reserve(operation.inputs.size());
   const bool part = reads_part(operation.op);
   for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
     const Borrowed& input = operation.inputs[i];
-    Node* node = input.node();
-    work.nodes.push_back(node);
+    const Node* node = input.node();
     work.differentiated = work.differentiated || input.wants_gradient();
+    if (is_constant(node)) continue;
+    DeviceEntry* entry = node->entry;
+    if (entry->device.is_cpu()) {
+      work.on_cpu = true;
+    } else {
+      if (work.gpu != nullptr && work.gpu != entry)
+        throw_two_gpus(operation, work.gpu->device, entry->device);
+      work.gpu = entry;
+    }
     if (part && i == 0) continue;
-    work.bytes += is_constant(node) ? 0 : bytes_of(node->shape, node->dtype);
-    work.elements = std::max(work.elements, is_constant(node) ? 0 : node->shape.numel());
+    const std::int64_t elements = node->shape.numel();
+    work.bytes += static_cast<double>(elements) * static_cast<double>(size_of(node->dtype));
+    work.elements = std::max(work.elements, elements);
   }
   for (std::size_t i = 0; i < operation.shapes.size(); ++i) {
     work.bytes += (part ? 2 : 1) * bytes_of(operation.shapes[i], operation.dtypes[i]);
     work.elements = std::max(work.elements, operation.shapes[i].numel());
   }
   if (is_product(operation.op)) {
+    InlineVector<Node*, 4> nodes;
+    for (const Borrowed& input : operation.inputs) nodes.emplace_back(input.node());
     work.multiplications =
         0.5 * static_cast<double>(
-                  operations_of(operation.op, work.nodes, operation.attrs, operation.shapes[0]));
+                  operations_of(operation.op, nodes.span(), operation.attrs, operation.shapes[0]));
   }
   work.differentiated = work.differentiated && grad_mode();
   return work;
@@ -278,10 +296,11 @@ struct Move {
   double seconds;
 };
 // Each value once.
-std::vector<Move> moves_to(const DeviceEntry& entry, std::span<Node* const> nodes,
+std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> inputs,
                            const PlacementFigures& figures) {
   std::vector<Move> moves;
-  for (Node* node : nodes) {
+  for (const Borrowed& input : inputs) {
+    Node* node = input.node();
     if (node->entry == &entry || is_constant(node)) continue;
     auto* root = const_cast<Node*>(root_of(node));
     if (is_constant(root) || root->op == OpId::iota || known_mirror(root, entry)) continue;
@@ -295,11 +314,15 @@ std::vector<Move> moves_to(const DeviceEntry& entry, std::span<Node* const> node
 
 // On which of the two it is done first. What moving would have saved is remembered with the values:
 // when it comes to more than the moves cost, they pay.
-DeviceEntry& cheaper(const Work& work, DeviceEntry& cpu, DeviceEntry& gpu, bool on_cpu, bool on_gpu,
-                     const Reckoning& reckoning) {
-  if (on_gpu && !on_cpu && work.bytes <= reckoning.stay_bytes &&
+DeviceEntry& cheaper(const Unplaced& operation, const Work& work, DeviceEntry& cpu,
+                     DeviceEntry& gpu, const Reckoning& reckoning) {
+  const bool on_gpu = work.gpu != nullptr;
+  if (on_gpu && !work.on_cpu && work.bytes <= reckoning.stay_bytes &&
       work.multiplications <= reckoning.stay_multiplications)
     return gpu;
+  if (!on_gpu && work.bytes <= reckoning.small_bytes &&
+      work.multiplications <= reckoning.small_multiplications)
+    return cpu;
   // Two operations of the backward pass follow each that has a gradient.
   const double times = work.differentiated ? 3 : 1;
   const PlacementFigures& figures = reckoning.figures;
@@ -308,10 +331,10 @@ DeviceEntry& cheaper(const Work& work, DeviceEntry& cpu, DeviceEntry& gpu, bool 
       times * (on_gpu ? reckoning.marginal_gpu(work.bytes, work.multiplications)
                       : Reckoning::whole(figures.gpu, work.bytes, work.multiplications));
   double up = 0, down = 0;
-  const std::vector<Move> uploads = moves_to(gpu, work.nodes, figures);
+  const std::vector<Move> uploads = moves_to(gpu, operation.inputs, figures);
   for (const Move& move : uploads)
     up += std::max(0.0, move.seconds - move.root->forgone.load(std::memory_order_relaxed));
-  for (const Move& move : moves_to(cpu, work.nodes, figures)) down += move.seconds;
+  for (const Move& move : moves_to(cpu, operation.inputs, figures)) down += move.seconds;
   if (gpu_work + up < cpu_work + down) {
     for (const Move& move : uploads) move.root->forgone.store(0, std::memory_order_relaxed);
     return gpu;
@@ -335,57 +358,60 @@ bool has_dtypes(const DeviceEntry& entry, const Unplaced& operation) {
                      [&](const Borrowed& input) { return has(input.node()->dtype); });
 }
 
-// The GPU that an operand is on; two are an error whatever the policy.
-DeviceEntry* gpu_of(const Unplaced& operation) {
-  DeviceEntry* found = nullptr;
-  for (const Borrowed& input : operation.inputs) {
-    DeviceEntry* entry = input.node()->entry;
-    if (entry->device.is_cpu() || is_constant(input.node())) continue;
-    if (found != nullptr && found != entry) {
-      throw DeviceError(fmt::format("{}: operands on {} and {} ({}:{})", op_info(operation.op).name,
-                                    to_string(found->device), to_string(entry->device),
-                                    operation.place.file(), operation.place.line()));
-    }
-    found = entry;
+DeviceEntry& cpu_entry() {
+  static DeviceEntry& entry = device_entry(Device::cpu());
+  return entry;
+}
+
+DeviceEntry& wanted_device(const Unplaced& operation, const Work& work, const Policy& policy,
+                           DeviceEntry& gpu) {
+  DeviceEntry& cpu = cpu_entry();
+  const bool on_gpu = work.gpu != nullptr;
+  switch (policy.placement) {
+    case Placement::standard:
+    case Placement::as_written:
+    case Placement::force_cpu:
+      return cpu;
+    case Placement::force_gpu:
+      return gpu;
+    case Placement::automatic:
+      return on_gpu || work.elements >= policy.threshold ? gpu : cpu;
+    case Placement::by_cost:
+      return cheaper(operation, work, cpu, gpu, reckoning_of(gpu));
+    case Placement::minimize_transfers:
+      break;
   }
-  return found;
+  double there = 0, here = 0;
+  for (const Borrowed& input : operation.inputs) {
+    const Node* node = input.node();
+    if (is_constant(node)) continue;
+    const double bytes = bytes_of(node->shape, node->dtype);
+    there += node->entry == &gpu || known_mirror(node, gpu) ? bytes : 0;
+    here += node->entry == &cpu || known_mirror(node, cpu) ? bytes : 0;
+  }
+  return there >= here ? gpu : cpu;
 }
 
 DeviceEntry& chosen_device(const Unplaced& operation) {
-  DeviceEntry& cpu = device_entry(Device::cpu());
   const Policy& policy = graph::policy();
-  DeviceEntry* const operand_gpu = gpu_of(operation);
-  DeviceEntry* const gpu = operand_gpu != nullptr ? operand_gpu : policy.gpu;
-  if (gpu == nullptr) return cpu;
-  if (const PlacementChooser choose = chooser.load(std::memory_order_relaxed)) [[unlikely]] {
-    if (DeviceEntry* entry = choose(operation.op); entry != nullptr)
-      return has_dtypes(*entry, operation) ? *entry : cpu;
-  }
-  if (policy.placement == Placement::force_cpu || !has_dtypes(*gpu, operation)) return cpu;
-  if (policy.placement == Placement::force_gpu) return *gpu;
-  const bool on_gpu = operand_gpu != nullptr;
-  const bool on_cpu =
-      std::any_of(operation.inputs.begin(), operation.inputs.end(), [](const Borrowed& input) {
-        return input.node()->entry->device.is_cpu() && !is_constant(input.node());
-      });
-  if (only_arranges(operation.op) && !(on_gpu && on_cpu)) return on_gpu ? *gpu : cpu;
-  if (!on_gpu && !on_cpu) return *operation.inputs[0].node()->entry;  // numbers
   const Work work = work_of(operation);
-  if (policy.placement == Placement::automatic)
-    return on_gpu || work.elements >= policy.threshold ? *gpu : cpu;
-  if (policy.placement == Placement::minimize_transfers) {
-    double there = 0, here = 0;
-    for (const Node* node : work.nodes) {
-      if (is_constant(node)) continue;
-      const bool at_gpu = node->entry == gpu || known_mirror(node, *gpu);
-      const bool at_cpu = node->entry == &cpu || known_mirror(node, cpu);
-      const double bytes = bytes_of(node->shape, node->dtype);
-      there += at_gpu ? bytes : 0;
-      here += at_cpu ? bytes : 0;
-    }
-    return there >= here ? *gpu : cpu;
+  DeviceEntry* const gpu = work.gpu != nullptr ? work.gpu : policy.gpu;
+  if (gpu == nullptr) return cpu_entry();
+  DeviceEntry* wanted = nullptr;
+  if (const PlacementChooser choose = chooser.load(std::memory_order_relaxed)) [[unlikely]]
+    wanted = choose(operation.op);
+  if (wanted == nullptr) {
+    const bool forced =
+        policy.placement == Placement::force_gpu || policy.placement == Placement::force_cpu;
+    if (!forced && work.gpu == nullptr && !work.on_cpu)
+      return *operation.inputs[0].node()->entry;  // of numbers
+    const bool stays =
+        !forced && only_arranges(operation.op) && (work.gpu == nullptr || !work.on_cpu);
+    wanted = stays ? work.gpu != nullptr ? gpu : &cpu_entry()
+                   : &wanted_device(operation, work, policy, *gpu);
   }
-  return cheaper(work, cpu, *gpu, on_cpu, on_gpu, reckoning_of(*gpu));
+  if (!wanted->device.is_cpu() && !has_dtypes(*wanted, operation)) return cpu_entry();
+  return *wanted;
 }
 
 bool is_at(const Borrowed& input, const DeviceEntry& entry) {
@@ -421,7 +447,7 @@ std::vector<Tensor> placed_operands(const Unplaced& operation) {
              fmt::format("{}: {} has no memory for its operands, it runs on the CPU ({}:{})",
                          op_info(operation.op).name, to_string(entry.device),
                          operation.place.file(), operation.place.line()));
-    return moved_operands(operation, device_entry(Device::cpu()));
+    return moved_operands(operation, cpu_entry());
   }
 }
 

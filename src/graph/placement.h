@@ -71,8 +71,10 @@ struct Reckoning {
   static double whole(const DeviceTimes& times, double bytes, double multiplications);
 
   PlacementFigures figures;
-  double stay_bytes;            // up to so many bytes and multiplications no download pays
-  double stay_multiplications;  // on values that the GPU has
+  // Up to so many bytes and multiplications no download of values that the GPU has pays, and no
+  // GPU begins before the CPU has finished.
+  double stay_bytes, stay_multiplications;
+  double small_bytes, small_multiplications;
 };
 // Those in force; the object stays.
 const Reckoning& reckoning(DeviceEntry& gpu);

@@ -88,7 +88,7 @@ double seconds_of(const Body& body) {
   body();  // kernels, plans, memory
   body();
   double best = std::numeric_limits<double>::infinity(), total = 0;
-  for (int round = 0; round < 50 && (round < 3 || total < 2e-3); ++round) {
+  for (int round = 0; round < 100 && (round < 5 || total < 5e-3); ++round) {
     const auto start = Clock::now();
     body();
     const double took = std::chrono::duration<double>(Clock::now() - start).count();
@@ -231,6 +231,11 @@ Reckoning::Reckoning(PlacementFigures given) : figures(std::move(given)) {
   const double limit = figures.download.seconds(0);
   stay_bytes = amount_below(limit, [&](double bytes) { return marginal_gpu(bytes, 0); });
   stay_multiplications = amount_below(limit, [&](double count) { return marginal_gpu(0, count); });
+  small_bytes = amount_below(figures.gpu.memory.seconds(0),
+                             [&](double bytes) { return figures.cpu.memory.seconds(bytes); });
+  small_multiplications =
+      amount_below(std::max(figures.gpu.memory.seconds(0), figures.gpu.products.seconds(0)),
+                   [&](double count) { return figures.cpu.products.seconds(count); });
 }
 
 double Reckoning::whole(const DeviceTimes& times, double bytes, double multiplications) {
