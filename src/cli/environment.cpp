@@ -7,7 +7,7 @@ const std::vector<EnvironmentVariable>& environment_variables() {
   static const std::vector<EnvironmentVariable> table = {
       {"VOLTA_LOG", "library", "level of messages: debug, info, warning, error, off"},
       {"VOLTA_NUM_THREADS", "library", "threads of the CPU backend"},
-      {"VOLTA_DEVICE", "library", "the device that programs asking for the best one get"},
+      {"VOLTA_DEVICE", "library", "where programs run: cpu, cuda:N, opencl:N, or auto: by cost"},
       {"VOLTA_FALLBACK", "library", "cpu: absent GPUs are replaced by the CPU, with a warning"},
       {"VOLTA_BACKEND_PATH", "library", "more folders with backend libraries"},
       {"VOLTA_CACHE_DIR", "library", "where compiled kernels are kept"},
@@ -15,6 +15,8 @@ const std::vector<EnvironmentVariable>& environment_variables() {
        "cpu: the CPU repeats every step of a GPU; errors name what differs"},
       {"VOLTA_EAGER", "library", "1: every operation is evaluated at its call"},
       {"VOLTA_DUMP_KERNELS", "library", "a folder for every generated kernel, as text"},
+      {"VOLTA_TRANSFERS", "library",
+       "1, or a file: what was moved between host and devices, at the end"},
       {"VOLTA_ONEDNN", "library", "off: the CPU computes without oneDNN"},
       {"XDG_CACHE_HOME", "library", "without VOLTA_CACHE_DIR: kernels are kept in volta/ there"},
       {"HOME", "library", "without both: kernels are kept in .cache/volta there"},
