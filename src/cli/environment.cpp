@@ -15,6 +15,8 @@ const std::vector<EnvironmentVariable>& environment_variables() {
        "cpu: the CPU repeats every step of a GPU; errors name what differs"},
       {"VOLTA_EAGER", "library", "1: every operation is evaluated at its call"},
       {"VOLTA_DUMP_KERNELS", "library", "a folder for every generated kernel, as text"},
+      {"VOLTA_TUNE", "library",
+       "seconds to time schedules for; read: none; off: nothing timed is used"},
       {"VOLTA_ONEDNN", "library", "off: the CPU computes without oneDNN"},
       {"XDG_CACHE_HOME", "library", "without VOLTA_CACHE_DIR: kernels are kept in volta/ there"},
       {"HOME", "library", "without both: kernels are kept in .cache/volta there"},
