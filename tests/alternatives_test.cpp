@@ -1,6 +1,6 @@
 // Whatever schedule the tuner may try for a program, the program computes the same under it: every
-// alternative of every sample, and of what choose_schedule gives larger sizes, against the reference
-// on the first OpenCL device; all of them compile for CUDA.
+// alternative of every sample, and of what choose_schedule gives larger sizes, against the
+// reference on the first OpenCL device; all of them compile for CUDA.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,9 @@ namespace {
 
 using kernel::Schedule;
 
-plan::Binding numbers(const SampleBinding& binding) { return {.ints = binding.ints}; }
+plan::Binding numbers(const SampleBinding& binding) {
+  return {.ints = binding.ints, .buffers = {}};
+}
 
 std::string bare_text(kernel::Program program) {
   program.schedule = {.kind = program.schedule.kind, .horizontal = program.schedule.horizontal};
@@ -47,8 +49,7 @@ Sample planned(Sample sample, std::vector<SampleBinding> bindings, const char* s
   sample.bindings = std::move(bindings);
   const SampleBinding& first = sample.bindings.front();
   const std::int64_t largest = *std::ranges::max_element(first.elements);
-  sample.program.schedule =
-      plan::choose_schedule(sample.program, first.ints, largest, true);
+  sample.program.schedule = plan::choose_schedule(sample.program, first.ints, largest, true);
   return sample;
 }
 
@@ -61,14 +62,11 @@ std::vector<Sample> subjects() {
   const auto rows_of = [](std::int64_t rows, std::int64_t length) {
     return SampleBinding{{rows, length}, {rows * length, rows * length}, {}};
   };
-  all.push_back(planned(softmax_sample(32, 0), {rows_of(3, 4096)}, "_4096"));
   all.push_back(planned(softmax_sample(32, 0), {rows_of(17, 4099)}, "_4099"));
-  all.push_back(planned(softmax_sample(32, 0, true), {rows_of(300, 264)}, "_264"));
-  all.push_back(planned(layer_norm_sample(32, 0),
-                        {{{2, 20480},
-                          {40960, 20480, 20480, 40960, 2, 2},
-                          {float_arg(1.0 / 20480), float_arg(1e-5)}}},
-                        "_20480"));
+  all.push_back(planned(
+      layer_norm_sample(32, 0),
+      {{{2, 20480}, {40960, 20480, 20480, 40960, 2, 2}, {float_arg(1.0 / 20480), float_arg(1e-5)}}},
+      "_20480"));
   all.push_back(planned(column_sum_sample(), {{{6, 1 << 17}, {6 << 17, 1 << 17}, {}}}, "_wide"));
   all.push_back(planned(turned_sample(160, 192), {turned_sample(160, 192).bindings}, "_tiles"));
   all.push_back(planned(elementwise_sample(1),
@@ -152,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Samples, Alternatives, ::testing::ValuesIn(subjects()),
 
 std::vector<std::string> texts(const kernel::Program& program, std::vector<std::int64_t> ints) {
   std::vector<std::string> all;
-  const plan::Binding binding{.ints = std::move(ints)};
+  const plan::Binding binding{.ints = std::move(ints), .buffers = {}};
   for (const Schedule& schedule : plan::alternatives(program, {&binding, 1}))
     all.push_back(kernel::to_text(schedule));
   return all;
@@ -164,8 +162,8 @@ bool has(const std::vector<std::string>& all, const std::string& text) {
 
 TEST(AlternativesOf, AMapHasOtherBlocksAndVectors) {
   const std::vector<std::string> all = texts(elementwise_sample(4).program, {1024, 4096});
-  for (const char* one : {"map vec 1", "map vec 2", "map vec 8", "map vec 4 threads 128",
-                          "map vec 4 threads 512"}) {
+  for (const char* one :
+       {"map vec 1", "map vec 2", "map vec 8", "map vec 4 threads 128", "map vec 4 threads 512"}) {
     EXPECT_TRUE(has(all, one)) << one;
   }
   EXPECT_FALSE(has(all, "map vec 4"));  // its own
@@ -176,17 +174,16 @@ TEST(AlternativesOf, RowsHaveOtherLanesThatHoldThem) {
   program.schedule = plan::choose_schedule(program, {4096, 1024}, 4 << 20, true);
   ASSERT_EQ(kernel::to_text(program.schedule), "row lanes 128 items 8 vec 4");
   const std::vector<std::string> all = texts(program, {4096, 1024});
-  for (const char* one :
-       {"row lanes 256 items 4 vec 4", "row lanes 64 items 16 vec 4", "row lanes 128 items 0 vec 4",
-        "row lanes 128 items 8"}) {
+  for (const char* one : {"row lanes 256 items 4 vec 4", "row lanes 64 items 16 vec 4",
+                          "row lanes 128 items 0 vec 4", "row lanes 128 items 8"}) {
     EXPECT_TRUE(has(all, one)) << one;
   }
 }
 
 // What is updated in place by one thread stays one thread's.
 TEST(AlternativesOf, RowsUpdatedInPlaceKeepTheirThread) {
-  for (const std::string& text : texts(running_state_sample(1).program,
-                                       running_state_sample(1).bindings.front().ints))
+  for (const std::string& text :
+       texts(running_state_sample(1).program, running_state_sample(1).bindings.front().ints))
     EXPECT_EQ(text.find("row lanes 1 "), 0u) << text;
 }
 
@@ -194,7 +191,8 @@ TEST(AlternativesOf, RowsUpdatedInPlaceKeepTheirThread) {
 TEST(AlternativesOf, EverySegmentAllowsThem) {
   kernel::Program program = softmax_sample(128, 8).program;
   program.schedule.vec = 4;
-  const plan::Binding whole{.ints = {64, 1024}}, odd{.ints = {64, 1022}};
+  const plan::Binding whole{.ints = {64, 1024}, .buffers = {}},
+      odd{.ints = {64, 1022}, .buffers = {}};
   const std::vector<plan::Binding> both{whole, odd};
   for (const Schedule& schedule : plan::alternatives(program, both)) {
     kernel::Program changed = program;
@@ -209,9 +207,9 @@ TEST(AlternativesOf, ABlockHasAsManyThreadsAsItSays) {
   program.schedule.threads = 512;
   EXPECT_EQ(kernel::block_threads(program), 512);
   EXPECT_EQ(kernel::block_count(program, {2, 512}), 2);
-  EXPECT_NE(kernel::emit(program, kernel::Dialect::OpenCL)
-                .text.find("reqd_work_group_size(512, 1, 1)"),
-            std::string::npos);
+  EXPECT_NE(
+      kernel::emit(program, kernel::Dialect::OpenCL).text.find("reqd_work_group_size(512, 1, 1)"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The tuner: what it decides with a clock of the test's, what it keeps for the next process, what it
-// leaves alone; and on a device that kernels really run on.
+// The tuner: what it decides with a clock of the test's, what it keeps for the next process, what
+// it leaves alone; and on a device that kernels really run on.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,8 +73,8 @@ TEST(Decide, TheLeastOfSeveralTimesCounts) {
       },
       kNeverLate);
   EXPECT_EQ(decision->chosen, 1u);
-  EXPECT_EQ(std::vector<std::size_t>(order.begin(), order.begin() + 9),
-            (std::vector<std::size_t>{0, 1, 2, 2, 1, 0, 0, 1, 2}));
+  EXPECT_EQ(std::vector<std::size_t>(order.begin(), order.begin() + 8),
+            (std::vector<std::size_t>{0, 1, 2, 2, 1, 0, 0, 1}));
 }
 
 TEST(Decide, TheSlowAreTimedOnce) {
@@ -150,7 +150,7 @@ plan::KernelStep step_of(const testing::Sample& sample, std::vector<std::int64_t
   plan::KernelStep step;
   kernel::Program program = sample.program;
   program.schedule = plan::choose_schedule(program, ints, 1 << 24, true);
-  plan::Binding binding{.ints = std::move(ints)};
+  plan::Binding binding{.ints = std::move(ints), .buffers = {}};
   for (std::uint32_t n = 0; n < program.slots.size(); ++n)
     binding.buffers.push_back({plan::BufferRef::Kind::Leaf, n, 0});
   step.program = std::make_shared<const kernel::Program>(std::move(program));
@@ -179,8 +179,7 @@ bool tuned(const plan::PlanSteps& plan, std::size_t step) {
 }
 
 // Times by names; others take a second.
-void set_seconds(std::map<std::string, double> seconds, double* clock = nullptr,
-                 double each = 0) {
+void set_seconds(std::map<std::string, double> seconds, double* clock = nullptr, double each = 0) {
   plan::TunerHooks hooks;
   hooks.seconds = [seconds = std::move(seconds), clock, each](const Candidate& candidate) {
     if (clock != nullptr) *clock += each;
@@ -359,9 +358,8 @@ TEST(Tuner, AnythingElseThatTheVariableSaysIsAnError) {
         plan::tune(backend, 0, plan, Unknown::Time);
         ADD_FAILURE() << value;
       } catch (const ArgumentError& error) {
-        EXPECT_EQ(std::string(error.what()),
-                  "VOLTA_TUNE=" + std::string(value) +
-                      ": expected off, read or a number of seconds");
+        EXPECT_EQ(std::string(error.what()), "VOLTA_TUNE=" + std::string(value) +
+                                                 ": expected off, read or a number of seconds");
       }
     });
   }
@@ -440,8 +438,8 @@ TEST(Tuner, AShippedChoiceIsUsedAndTimesNothing) {
                plan::tune(backend, 0, plan, Unknown::Time);
                std::ofstream(std::getenv("EXPORTED")) << export_tuning();
              });
-  in_process("shipped", {{"VOLTA_CACHE_DIR", empty.path()}, {"VOLTA_TUNE", "2"}, {"EXPORTED", file}},
-             [] {
+  in_process("shipped",
+             {{"VOLTA_CACHE_DIR", empty.path()}, {"VOLTA_TUNE", "2"}, {"EXPORTED", file}}, [] {
                std::ifstream in(std::getenv("EXPORTED"));
                const std::string text{std::istreambuf_iterator<char>(in), {}};
                const std::regex line(
@@ -467,28 +465,31 @@ TEST(Tuner, AShippedChoiceIsUsedAndTimesNothing) {
 TEST(Tuner, ChoicesTravelInCheckpoints) {
   const Folder cache, other;
   const std::string file = cache / "ways";
-  in_process("writer", {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}, {"WAYS", file}}, [] {
-    set_seconds(kBetter);
-    NoDevice backend;
-    plan::PlanSteps plan = large_plan();
-    plan::tune(backend, 0, plan, Unknown::Time);
-    std::ofstream out(std::getenv("WAYS"));
-    for (const auto& [key, name] : chosen_ways()) out << key << '\n' << name << '\n';
-  });
-  in_process("reader", {{"VOLTA_CACHE_DIR", other.path()}, {"VOLTA_TUNE", "2"}, {"WAYS", file}}, [] {
-    std::map<std::string, std::string> ways;
-    std::ifstream in(std::getenv("WAYS"));
-    for (std::string key, name; std::getline(in, key) && std::getline(in, name);) ways[key] = name;
-    ASSERT_EQ(ways.size(), 2u);
-    adopt_ways(ways);
-    set_seconds({{"map vec 8", 0.1}});
-    NoDevice backend;
-    plan::PlanSteps plan = large_plan();
-    plan::tune(backend, 0, plan, Unknown::Time);
-    EXPECT_EQ(timings(), 0u);
-    EXPECT_EQ(schedule(plan, 0), "map vec 4 threads 512");
-    EXPECT_EQ(tuned_choices().front().source, TuningSource::Adopted);
-  });
+  in_process("writer", {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}, {"WAYS", file}},
+             [] {
+               set_seconds(kBetter);
+               NoDevice backend;
+               plan::PlanSteps plan = large_plan();
+               plan::tune(backend, 0, plan, Unknown::Time);
+               std::ofstream out(std::getenv("WAYS"));
+               for (const auto& [key, name] : chosen_ways()) out << key << '\n' << name << '\n';
+             });
+  in_process("reader", {{"VOLTA_CACHE_DIR", other.path()}, {"VOLTA_TUNE", "2"}, {"WAYS", file}},
+             [] {
+               std::map<std::string, std::string> ways;
+               std::ifstream in(std::getenv("WAYS"));
+               for (std::string key, name; std::getline(in, key) && std::getline(in, name);)
+                 ways[key] = name;
+               ASSERT_EQ(ways.size(), 2u);
+               adopt_ways(ways);
+               set_seconds({{"map vec 8", 0.1}});
+               NoDevice backend;
+               plan::PlanSteps plan = large_plan();
+               plan::tune(backend, 0, plan, Unknown::Time);
+               EXPECT_EQ(timings(), 0u);
+               EXPECT_EQ(schedule(plan, 0), "map vec 4 threads 512");
+               EXPECT_EQ(tuned_choices().front().source, TuningSource::Adopted);
+             });
 }
 
 // A device that can neither allocate nor compile leaves everything as it is, and nothing on disk.
@@ -537,15 +538,17 @@ std::shared_ptr<const kernel::Program> slowed(const kernel::Program& program) {
   const auto at = static_cast<int>(store - slow.instrs.begin());
   const int value = store->a;
   std::vector<kernel::Instr> more;
-  for (int n = 0; n < 100; ++n) {
+  for (int n = 0; n < 30; ++n) {
     more.push_back({.kind = kernel::InstrKind::Op,
                     .op = kernel::ScalarOp::sin,
                     .a = n == 0 ? value : at + n - 1});
   }
   const int zero = at + static_cast<int>(more.size());
   more.push_back({.kind = kernel::InstrKind::Const, .constant = 0});
-  more.push_back({.kind = kernel::InstrKind::Op, .op = kernel::ScalarOp::mul, .a = zero, .b = zero - 1});
-  more.push_back({.kind = kernel::InstrKind::Op, .op = kernel::ScalarOp::add, .a = value, .b = zero + 1});
+  more.push_back(
+      {.kind = kernel::InstrKind::Op, .op = kernel::ScalarOp::mul, .a = zero, .b = zero - 1});
+  more.push_back(
+      {.kind = kernel::InstrKind::Op, .op = kernel::ScalarOp::add, .a = value, .b = zero + 1});
   kernel::Instr last = *store;
   last.a = zero + 2;
   slow.instrs.erase(slow.instrs.begin() + at, slow.instrs.end());
@@ -565,7 +568,7 @@ struct Values {
 };
 Values compute(Device device) {
   manual_seed(5);
-  const Tensor x = randn({512, 2048}).to(device);
+  const Tensor x = randn({128, 2048}).to(device);
   Values values;
   values.map = (x * 1.5 + 0.25).to_vector<float>();
   values.rows = softmax(x, -1).to_vector<float>();
@@ -604,7 +607,7 @@ TEST(Tuner, TunesOnADevice) {
     plan::set_tuner_hooks(hooks);
     const std::uint64_t launches = counters().launches;
     const Values values = compute(device_to_tune());
-    EXPECT_EQ(counters().launches - launches, 2u);  // tries do not count
+    EXPECT_EQ(counters().launches - launches, 3u);  // randn on the CPU; tries do not count
     EXPECT_GE(timings(), 6u);
     const std::vector<TunedChoice> choices = tuned_choices();
     ASSERT_EQ(choices.size(), 2u);
@@ -649,12 +652,13 @@ TEST(Tuner, ExplainShowsATunedSchedule) {
       return std::optional(candidate.name.ends_with(" threads 512") ? 0.5 : 1.0);
     };
     plan::set_tuner_hooks(hooks);
-    const Tensor x = full({256, 1024}, 2.0).to(device);
+    const Tensor x = rand({256, 1024}).to(device);
+    const float first = x.to_vector<float>()[0];
     const auto shown = [&] {
       const Tensor y = x * 3.0;
       std::ostringstream text;
       text << explain(y);
-      EXPECT_EQ(y.to_vector<float>()[0], 6.0f);
+      EXPECT_EQ(y.to_vector<float>()[0], 3.0f * first);
       return text.str();
     };
     EXPECT_EQ(shown().find("tuned"), std::string::npos);  // nothing is known yet

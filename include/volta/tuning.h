@@ -23,8 +23,8 @@ struct TunedChoice {
 };
 
 // The seconds that this process may spend on timing schedules, from now on, in place of what
-// VOLTA_TUNE says, also on devices that are no GPUs; compiling candidates counts. 0: it goes by what
-// is known of schedules and times none.
+// VOLTA_TUNE says, also on devices that are no GPUs; compiling candidates counts. 0: it goes by
+// what is known of schedules and times none.
 VOLTA_API void set_tuning_seconds(double seconds);
 // What it has spent so far.
 VOLTA_API double tuning_seconds_spent();

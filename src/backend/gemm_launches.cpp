@@ -129,6 +129,7 @@ GemmCut choose_gemm(const MatmulStep& s) {
 
 std::vector<GemmCut> gemm_cuts(const MatmulStep& s) {
   const GemmCut usual = choose_gemm(s);
+  const bool wide = s.dtype == DType::f64, thin = s.m <= kThin || s.n <= kThin;
   std::vector<GemmCut> cuts{usual};
   const auto add = [&](GemmTile tile, std::int64_t chunks) {
     const GemmCut cut{tile, chunks};
@@ -139,12 +140,12 @@ std::vector<GemmCut> gemm_cuts(const MatmulStep& s) {
   for (const int slices : {1, 2, 4}) {
     GemmTile tile = usual.tile;
     tile.slices = slices;
-    // The largest tile leaves no registers for more.
-    if (tile.rows < 128 && s.k >= kTwoSlices / 2 * slices) add(tile, usual.chunks);
+    // The largest tile leaves no registers for more, nor that of f64 local memory.
+    const bool whole = tile.rows == 128 || (wide && tile.rows == 64 && tile.columns == 64);
+    if (!whole && s.k >= kTwoSlices / 2 * slices) add(tile, usual.chunks);
   }
   add(usual.tile, 2 * usual.chunks);
   add(usual.tile, usual.chunks / 2);
-  const bool wide = s.dtype == DType::f64, thin = s.m <= kThin || s.n <= kThin;
   const GemmCut other[] = {
       {{.rows = 128, .columns = 128, .depth = 8, .thread_tile = 8}, 1},
       sliced(s, {.rows = 64, .columns = 64, .depth = 8, .thread_tile = wide ? 4 : 8}, 1),

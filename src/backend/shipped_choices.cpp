@@ -39,8 +39,7 @@ void set_shipped_choices(std::span<const ShippedChoice> choices) {
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   all.given.clear();
-  for (const ShippedChoice& choice : choices)
-    all.given[{choice.device, choice.key}] = choice.name;
+  for (const ShippedChoice& choice : choices) all.given[{choice.device, choice.key}] = choice.name;
 }
 
 }  // namespace volta

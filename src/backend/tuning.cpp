@@ -29,8 +29,7 @@ Settings from_environment() {
   if (*value == "off") return {.asked = Tuning::Off, .bound = 0};
   if (*value == "read") return {.asked = Tuning::Read, .bound = 0};
   double seconds = 0;
-  const auto [end, error] =
-      std::from_chars(value->data(), value->data() + value->size(), seconds);
+  const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), seconds);
   if (error != std::errc() || end != value->data() + value->size() || !(seconds >= 0) ||
       std::isinf(seconds)) {
     throw ArgumentError(

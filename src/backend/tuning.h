@@ -11,8 +11,8 @@ namespace volta {
 // not known is timed.
 enum class Tuning : std::uint8_t { Off, Read, Time };
 
-// Of schedules, for a device that is a GPU or not: timings on a shared CPU are noise, so there it is
-// off unless asked for. Throws ArgumentError for a VOLTA_TUNE that says nothing.
+// Of schedules, for a device that is a GPU or not: timings on a shared CPU are noise, so there it
+// is off unless asked for. Throws ArgumentError for a VOLTA_TUNE that says nothing.
 VOLTA_BACKEND_API Tuning schedule_tuning(bool is_gpu);
 // Of the algorithms of libraries, whose time is bounded shape by shape.
 VOLTA_BACKEND_API Tuning library_tuning();

@@ -82,9 +82,10 @@ void print(const Context& context, const std::vector<TunedChoice>& choices) {
                {.title = "chosen", .align = Align::right, .importance = 1},
                {.title = "gain", .align = Align::right, .importance = 4}});
   for (const TunedChoice& choice : choices) {
-    table.add({choice.what, choice.usual, choice.chosen == choice.usual ? "the usual" : choice.chosen,
-               name_of(choice.source), microseconds(choice.usual_seconds),
-               microseconds(choice.chosen_seconds), gain(choice)});
+    table.add({choice.what, choice.usual,
+               choice.chosen == choice.usual ? "the usual" : choice.chosen, name_of(choice.source),
+               microseconds(choice.usual_seconds), microseconds(choice.chosen_seconds),
+               gain(choice)});
   }
   if (!table.empty()) table.print(context.out, context.terminal);
 }
@@ -115,20 +116,18 @@ int run(const Context& context, const Options& options) {
   const std::vector<TunedChoice> choices = tuned_choices();
   const double spent = tuning_seconds_spent();
   if (!options.export_file.empty()) write_export(options.export_file);
-  const auto untimed = static_cast<std::uint64_t>(std::ranges::count(
-      choices, TuningSource::Untimed, &TunedChoice::source));
+  const auto untimed = static_cast<std::uint64_t>(
+      std::ranges::count(choices, TuningSource::Untimed, &TunedChoice::source));
   if (untimed > 0 && spent >= options.seconds) {
-    context.warn(fmt::format("the {} seconds were not enough for {} of {}: give it more --seconds, "
-                             "or run it again, which goes on where this stopped",
-                             options.seconds, untimed, plural(choices.size(), "kernel")));
+    context.warn(
+        fmt::format("the {} seconds were not enough for {} of {}: give it more --seconds, "
+                    "or run it again, which goes on where this stopped",
+                    options.seconds, untimed, plural(choices.size(), "kernel")));
   }
   if (context.json) {
-    Json document = {{"recipes", names},
-                     {"device", to_string(device)},
-                     {"device_name", device.name()},
-                     {"seconds", spent},
-                     {"folder", kernel_cache_folder()},
-                     {"choices", json_of(choices)}};
+    Json document = {
+        {"recipes", names}, {"device", to_string(device)},     {"device_name", device.name()},
+        {"seconds", spent}, {"folder", kernel_cache_folder()}, {"choices", json_of(choices)}};
     if (!options.export_file.empty()) document["export"] = options.export_file;
     context.print(document);
     return kSuccess;

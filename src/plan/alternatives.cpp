@@ -1,5 +1,5 @@
-// Neighbours of a schedule: blocks of other sizes, longer and shorter vectors, more and fewer lanes,
-// rows that stay in registers or are read again.
+// Neighbours of a schedule: blocks of other sizes, longer and shorter vectors, more and fewer
+// lanes, rows that stay in registers or are read again.
 #include "plan/alternatives.h"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ class Neighbours {
       updates_ |= slot.read && slot.written;
       if (slot.read || slot.written) widest_ = std::max(widest_, size_of(slot.dtype));
     }
-    scans_ = std::ranges::any_of(
-        program.instrs, [](const kernel::Instr& i) { return i.kind == InstrKind::Scan; });
+    scans_ = std::ranges::any_of(program.instrs,
+                                 [](const kernel::Instr& i) { return i.kind == InstrKind::Scan; });
     longest_ = 0;
     for (const Binding& segment : segments) {
       std::int64_t length = 1;

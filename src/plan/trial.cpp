@@ -35,8 +35,7 @@ std::int64_t span_of(const kernel::Program& program, const std::vector<std::int6
     if (!access || instr.slot != slot) continue;
     std::int64_t last = instr.index.offset.in(ints);
     for (const kernel::Term& term : instr.index.terms) {
-      const std::int64_t extent =
-          program.axes[static_cast<std::size_t>(term.axis)].extent.in(ints);
+      const std::int64_t extent = program.axes[static_cast<std::size_t>(term.axis)].extent.in(ints);
       last += std::max<std::int64_t>(0, term.coefficient.in(ints) * (extent - 1));
     }
     if (instr.kind == kernel::InstrKind::Load && instr.a >= 0) {
@@ -152,9 +151,8 @@ void Trial::add_buffers(const KernelStep& step) {
       add(segment.buffers[slot], dtype, static_cast<std::uint64_t>(span) * size_of(dtype));
     }
     for (std::size_t n = 0; n < program.args.size(); ++n) {
-      args_[segment.first_arg + n] = is_floating(program.args[n])
-                                         ? std::bit_cast<std::uint64_t>(0.5)
-                                         : std::uint64_t{1};
+      args_[segment.first_arg + n] =
+          is_floating(program.args[n]) ? std::bit_cast<std::uint64_t>(0.5) : std::uint64_t{1};
     }
   }
 }

@@ -34,11 +34,11 @@ namespace {
 constexpr double kLeastSeconds = 8e-6;
 constexpr std::uint64_t kLeastBytes = std::uint64_t{16} << 20;
 constexpr double kLeastProduct = 1e8;  // multiplications
-// Another schedule is taken if it is faster by more than this; by this, if there was no time to time
-// it often.
+// Another schedule is taken if it is faster by more than this; by this, if there was no time to
+// time it often.
 constexpr double kNoise = 0.03, kHastyNoise = 0.1;
 constexpr int kRounds = 5, kEnoughRounds = 3;
-constexpr double kSlow = 1.25;  // not timed again
+constexpr double kSlow = 1.25;   // not timed again
 constexpr double kHopeless = 4;  // one run is enough
 constexpr double kSampleSeconds = 5e-4;
 constexpr int kMostRuns = 50;
@@ -50,8 +50,7 @@ TunerHooks& hooks() {
 
 double now() {
   if (hooks().clock) return hooks().clock();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Two classes to a doubling.
@@ -160,9 +159,8 @@ struct Group {
 double weight_of(const Step& step, const Work& work, const DeviceFigures& figures) {
   const std::uint64_t bytes = work.bytes_read + work.bytes_written;
   if (const auto* product = std::get_if<MatmulStep>(&step)) {
-    const double work_done = static_cast<double>(product->batch) *
-                             static_cast<double>(product->m) * static_cast<double>(product->n) *
-                             static_cast<double>(product->k);
+    const double work_done = static_cast<double>(product->batch) * static_cast<double>(product->m) *
+                             static_cast<double>(product->n) * static_cast<double>(product->k);
     return work_done >= kLeastProduct ? work_done * 1e-12 : 0;
   }
   if (!std::holds_alternative<KernelStep>(step)) return 0;
@@ -267,8 +265,8 @@ std::optional<Decision> time_group(Backend& backend, int device, const PlanSteps
               std::clamp(static_cast<int>(kSampleSeconds / std::max(*usual, 1e-9)), 1, kMostRuns);
           return counted(trial.seconds(*ready[n], runs));
         } catch (const Error& error) {
-          log(LogLevel::debug, fmt::format("tuning: \"{}\" is passed over: {}", candidates[n].name,
-                                           error.what()));
+          log(LogLevel::debug,
+              fmt::format("tuning: \"{}\" is passed over: {}", candidates[n].name, error.what()));
           failed[n] = true;
           return std::nullopt;
         }
@@ -303,8 +301,8 @@ void tune_group(Backend& backend, int device, PlanSteps& plan, const Group& grou
   if (unknown == Unknown::Leave) return;
   const double left = tuning_seconds_left();
   // A profile shows the program's work alone.
-  const bool may_time = schedule_tuning(backend.device_is_gpu(device)) == Tuning::Time &&
-                        profiling::session() == 0;
+  const bool may_time =
+      schedule_tuning(backend.device_is_gpu(device)) == Tuning::Time && profiling::session() == 0;
   if (!may_time || left <= 0) {
     // In this process it stays so, whatever later plans have time for.
     use_way(group.thing, names.front());

@@ -17,22 +17,24 @@ class CliTune : public Program {
  protected:
   // One layer whose weights are large enough to be worth it, on the first OpenCL device.
   static std::vector<std::string> wide(std::vector<std::string> more = {}) {
-    std::vector<std::string> all = {"tune",    "mlp", "--device", "opencl:0",  "--steps", "1",
-                                    "--batch", "16",  "--set",    "count=16",  "--set",   "width=1024",
-                                    "--set",   "workers=0"};
+    std::vector<std::string> all = {"tune",  "mlp",        "--device", "opencl:0", "--steps",
+                                    "1",     "--batch",    "16",       "--set",    "count=16",
+                                    "--set", "width=1024", "--set",    "workers=0"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
   How with_cache() const {
     return {.environment = {{"VOLTA_CACHE_DIR", path("cache")}, {"HOME", path("home")}}};
   }
-  bool has_opencl() const { return volta({"info", "--json"}).out.find("opencl:0") != std::string::npos; }
+  bool has_opencl() const {
+    return volta({"info", "--json"}).out.find("opencl:0") != std::string::npos;
+  }
 };
 
 TEST_F(CliTune, TimesOnceAndKeepsIt) {
   if (!has_opencl()) GTEST_SKIP() << "no OpenCL device";
-  const json first = json_of(wide({"--seconds", "2", "--json", "--export", path("table.def")}),
-                             with_cache());
+  const json first =
+      json_of(wide({"--seconds", "2", "--json", "--export", path("table.def")}), with_cache());
   EXPECT_EQ(first["device"], "opencl:0");
   EXPECT_EQ(first["folder"], path("cache"));
   EXPECT_GT(first["seconds"].get<double>(), 0);
