@@ -115,9 +115,7 @@ TEST(Decide, EndsWhenItIsLate) {
         },
         [&timed, most] { return timed >= most; });
   };
-  EXPECT_FALSE(late_after(1, 0.5));
-  EXPECT_EQ(timed, 1);
-  EXPECT_EQ(late_after(2, 0.5)->chosen, 1u);
+  EXPECT_EQ(late_after(0, 0.5)->chosen, 1u);
   EXPECT_EQ(timed, 2);
   EXPECT_EQ(late_after(2, 0.95)->chosen, 0u);
 }
@@ -566,9 +564,11 @@ Device device_to_tune() {
 struct Values {
   std::vector<float> map, rows;
 };
+// Large enough for a GPU to be at work for longer than a launch takes.
 Values compute(Device device) {
   manual_seed(5);
-  const Tensor x = randn({128, 2048}).to(device);
+  const std::int64_t rows = device_to_tune().type() == DeviceType::cuda ? 8192 : 128;
+  const Tensor x = randn({rows, 2048}).to(device);
   Values values;
   values.map = (x * 1.5 + 0.25).to_vector<float>();
   values.rows = softmax(x, -1).to_vector<float>();

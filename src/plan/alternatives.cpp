@@ -145,6 +145,7 @@ class Neighbours {
     const bool revisited = kernel::kept_words(program_) > 0;
     const auto shared = [&](int lanes, int vec, bool peeled, bool kept) {
       if (lanes < 2 || lanes > 1024 || vec < 1) return;
+      if (lanes > std::max<std::int64_t>(usual_.lanes, longest_)) return;
       Schedule next = usual_;
       next.lanes = lanes;
       next.vec = vec;

@@ -345,7 +345,7 @@ std::optional<Decision> decide(std::size_t count,
     if (took) least[n] = std::min(least[n], *took);
     return took.has_value();
   };
-  for (std::size_t n = 0; n < count && (n < 1 || !is_late()); ++n) {
+  for (std::size_t n = 0; n < count && (n < 2 || !is_late()); ++n) {
     if (time(n)) left.push_back(n);
     if (n == 0 && left.empty()) return std::nullopt;
   }

@@ -35,7 +35,7 @@ struct Decision {
 };
 // The fastest of `count`: the least of several times each, taken in turns; another than the usual
 // one only where it is faster by more than times vary. `seconds` gives nothing for one that does
-// not run; `is_late` ends the timing.
+// not run; `is_late` ends the timing, after two.
 VOLTA_BACKEND_API std::optional<Decision> decide(
     std::size_t count, const std::function<std::optional<double>(std::size_t)>& seconds,
     const std::function<bool()>& is_late);

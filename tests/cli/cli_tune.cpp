@@ -33,8 +33,8 @@ class CliTune : public Program {
 
 TEST_F(CliTune, TimesOnceAndKeepsIt) {
   if (!has_opencl()) GTEST_SKIP() << "no OpenCL device";
-  const json first =
-      json_of(wide({"--seconds", "2", "--json", "--export", path("table.def")}), with_cache());
+  const json first = json_of(
+      wide({"--seconds", "2", "--quiet", "--json", "--export", path("table.def")}), with_cache());
   EXPECT_EQ(first["device"], "opencl:0");
   EXPECT_EQ(first["folder"], path("cache"));
   EXPECT_GT(first["seconds"].get<double>(), 0);
@@ -48,7 +48,7 @@ TEST_F(CliTune, TimesOnceAndKeepsIt) {
   EXPECT_EQ(table.find("VOLTA_SHIPPED_CHOICE(\""), 0u) << table;
   EXPECT_NE(table.find(choice["chosen"].get<std::string>()), std::string::npos) << table;
 
-  const json second = json_of(wide({"--seconds", "0", "--json"}), with_cache());
+  const json second = json_of(wide({"--seconds", "0", "--quiet", "--json"}), with_cache());
   EXPECT_EQ(second["seconds"], 0);
   EXPECT_EQ(second["choices"][0]["source"], "remembered");
   EXPECT_EQ(second["choices"][0]["chosen"], choice["chosen"]);
