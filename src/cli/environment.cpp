@@ -17,6 +17,8 @@ const std::vector<EnvironmentVariable>& environment_variables() {
       {"VOLTA_DUMP_KERNELS", "library", "a folder for every generated kernel, as text"},
       {"VOLTA_TRANSFERS", "library",
        "1, or a file: what was moved between host and devices, at the end"},
+      {"VOLTA_TUNE", "library",
+       "seconds to time schedules for; read: none; off: nothing timed is used"},
       {"VOLTA_ONEDNN", "library", "off: the CPU computes without oneDNN"},
       {"XDG_CACHE_HOME", "library", "without VOLTA_CACHE_DIR: kernels are kept in volta/ there"},
       {"HOME", "library", "without both: kernels are kept in .cache/volta there"},
