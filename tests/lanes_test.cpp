@@ -147,6 +147,18 @@ TEST_F(LanesTest, NothingIsMarkedWhereNothingIsCopied) {
   EXPECT_EQ(backend.told(), (Told{"upload in compute", "download in compute"}));
 }
 
+// Another thread may wait for the device with the lock, for as long as a step takes.
+TEST_F(LanesTest, SmallUploadsGoAsideWhereTheLockIsTaken) {
+  std::unique_lock taken(lock);
+  LaneTimes times{.compute = run()};
+  std::jthread([&] { lanes.upload({}, times, nullptr, 4); }).join();
+  EXPECT_EQ(times.upload, 1u);
+  EXPECT_EQ(backend.told(), (Told{"upload waits for compute0", "upload"}));
+  lanes.upload({}, times, nullptr, 4);  // its own thread's
+  EXPECT_EQ(backend.told(), (Told{"compute waits for upload1", "upload in compute"}));
+  EXPECT_EQ(times.compute, 2u);
+}
+
 TEST_F(LanesTest, PointsEndSomeTimeAfterTheLastCopy) {
   upload();
   for (std::uint64_t i = 0; i < 2 * Lanes::kPointsAfterCopy; ++i) run();

@@ -131,7 +131,9 @@ void Lanes::or_drained(const Copy& copy) {
 }
 
 void Lanes::upload(Address destination, LaneTimes& times, const void* source, std::size_t bytes) {
-  if (!goes_aside(bytes)) {
+  // Whoever has the lock may be waiting for the device: small ones go aside then, too.
+  std::unique_lock guard(lock_, std::defer_lock);
+  if (!goes_aside(bytes) && (!has_lanes_ || guard.try_lock())) {
     times.compute =
         compute(times.upload, [&] { backend_.upload(device_, destination, source, bytes); });
     return;

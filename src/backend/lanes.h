@@ -26,8 +26,8 @@ namespace volta {
 
 class VOLTA_BACKEND_API Lanes {
  public:
-  // Copies below go in the lane Compute: a few microseconds of waiting for each other would be more
-  // than they take.
+  // Copies below go in the lane Compute, unless another thread has the device's lock: a few
+  // microseconds of waiting for each other would be more than they take.
   static constexpr std::size_t kAsideBytes = std::size_t{64} << 10;
   // Points kept of each lane.
   static constexpr std::size_t kPoints = 32;
