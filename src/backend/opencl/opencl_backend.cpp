@@ -83,6 +83,22 @@ class OpenClBackend final : public Backend {
 
   void copy(int device, Address destination, Address source, std::size_t bytes) override;
 
+  bool has_lanes(int) const override { return true; }
+  std::shared_ptr<const Point> mark(int device, Lane lane) override {
+    return open(device)->mark(lane);
+  }
+  void hold(int device, Lane lane, const Point& point) override { open(device)->hold(lane, point); }
+  void upload_aside(int device, Address destination, const void* source,
+                    std::size_t bytes) override {
+    open(device)->uploads().write(memory_of(destination), destination.offset, source, bytes);
+  }
+  void download_aside(int device, void* destination, Address source, std::size_t bytes) override {
+    open(device)->downloads().read(destination, memory_of(source), source.offset, bytes, true);
+  }
+  void begin_download(int device, void* destination, Address source, std::size_t bytes) override {
+    open(device)->downloads().read(destination, memory_of(source), source.offset, bytes, false);
+  }
+
   std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
     return std::make_unique<OpenClExecutable>(open(device), steps);
   }
@@ -93,14 +109,14 @@ class OpenClBackend final : public Backend {
     return opened ? opened->compiler().program_count() : 0;
   }
 
-  void synchronize(int device) override { check(clFinish(open(device)->queue()), "clFinish"); }
+  void synchronize(int device) override { open(device)->synchronize(); }
 
   void flush_profile(int device) override {
     const auto opened = [&] {
       const std::lock_guard lock(mutex_);
       return opened_.at(static_cast<std::size_t>(device));
     }();
-    if (opened) opened->timeline().tell(true);
+    if (opened) opened->flush_profile();
   }
 
  private:
