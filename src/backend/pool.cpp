@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -13,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/pool_faults.h"
 #include "core/counting.h"
 #include "core/text.h"
 #include "volta/error.h"
@@ -20,6 +23,8 @@
 
 namespace volta {
 namespace {
+
+std::atomic<RefuseAllocation> refuse_allocation{nullptr};
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGranule = 256;
@@ -189,8 +194,14 @@ struct Pool::State {
           continue;
         }
         it = blocks->erase(it);
-        backend.release(device, block->chunk->memory);
         stats.reserved -= block->chunk->bytes;
+        try {
+          backend.release(device, block->chunk->memory);
+        } catch (const std::exception& error) {
+          // Nobody has a use for the memory, and this may be a destructor: told, and forgotten.
+          log(LogLevel::error,
+              fmt::format("{}: memory could not be given back: {}", device_name, error.what()));
+        }
         delete block;
       }
     }
@@ -216,12 +227,18 @@ Pool::~Pool() {
 Address Pool::allocate(std::size_t bytes) {
   const std::lock_guard lock(state_->mutex);
   if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) state_->throw_out_of_memory(bytes);
+  if (const RefuseAllocation refuse = refuse_allocation.load(std::memory_order_relaxed);
+      refuse != nullptr && refuse(bytes)) [[unlikely]] {
+    state_->throw_out_of_memory(bytes);
+  }
   const std::uint64_t rounded = round_up(bytes, kGranule);
   Block* block = state_->acquire(rounded);
   if (block == nullptr) state_->throw_out_of_memory(bytes);
   state_->take(block, rounded);
   return block->address();
 }
+
+void refuse_allocations(RefuseAllocation refuse) { refuse_allocation.store(refuse); }
 
 void Pool::release(Address memory) {
   const std::lock_guard lock(state_->mutex);

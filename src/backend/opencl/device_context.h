@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/opencl/compiler.h"
@@ -24,6 +25,19 @@ class DeviceContext {
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   const DeviceInfo& info() const { return info_; }
+
+  // Everything that calls the driver is run by this: an error says which device it is. After one
+  // that leaves open what of the earlier work was done, the device is lost: every later call says
+  // so, with the first reason.
+  template <class Act>
+  auto guarded(const Act& act) {
+    ensure_alive();
+    try {
+      return act();
+    } catch (const StatusError& error) {
+      fail(error);
+    }
+  }
   cl_command_queue queue() const {
     return (timeline_.is_recording() ? timed_queue_ : queue_).get();
   }
@@ -53,7 +67,14 @@ class DeviceContext {
   void note_release() { releases_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t releases() const { return releases_.load(std::memory_order_relaxed); }
 
+  // Kernels enqueued so far, under the device's lock.
+  void note_enqueued() { ++enqueued_; }
+  std::uint64_t enqueued() const { return enqueued_; }
+
  private:
+  void ensure_alive() const;
+  [[noreturn]] void fail(const StatusError& error);
+
   struct HostBlock {
     std::vector<std::byte> bytes;
     EventHandle event;
@@ -62,6 +83,10 @@ class DeviceContext {
   void change_queue();
 
   const DeviceInfo info_;
+  const std::string name_;  // "opencl:0"
+  std::atomic<bool> lost_{false};
+  mutable std::mutex lost_mutex_;
+  std::string lost_reason_;
   ContextHandle context_;
   QueueHandle queue_, timed_queue_;
   std::mutex queue_mutex_;  // while a queue is used outside the device's lock, or changes
@@ -70,6 +95,7 @@ class DeviceContext {
   BufferHandle scratch_;
   std::size_t scratch_bytes_ = 0;
   std::atomic<std::uint64_t> releases_{0};
+  std::uint64_t enqueued_ = 0;
   std::mutex blocks_mutex_;
   std::deque<HostBlock> in_flight_;  // oldest first
   std::size_t in_flight_bytes_ = 0;
