@@ -125,7 +125,11 @@ class DriverFaults : public testing::TestWithParam<DriverKind> {
       EXPECT_EQ(outcome.losses, expected.losses);
       for (const auto& [state, values] : expected.values)
         EXPECT_EQ(outcome.values.at(state), values) << state;
-      EXPECT_LE(outcome.memory, expected.memory);
+      // The step after values were loaded is another plan, which has memory of its own.
+      if (outcome.lost == 0) {
+        EXPECT_EQ(outcome.memory, expected.memory);
+      }
+      EXPECT_LE(outcome.memory, expected.memory + (32u << 10));
       EXPECT_LE(outcome.errors.size(), 1u);
       for (const std::string& error : outcome.errors)
         EXPECT_EQ(error.find(family_name(GetParam().type)), 0u) << error;
@@ -180,7 +184,8 @@ TEST_P(DriverFaults, EveryCallOfAReplayedStep) {
 }
 
 TEST_P(DriverFaults, CallsOfAFirstStep) {
-  with_shim([&] { fail_calls("", 0, true, 13); });
+  // Each in `ctest -C Full`.
+  with_shim([&] { fail_calls("", 0, true, std::getenv("VOLTA_TEST_FULL") != nullptr ? 1 : 13); });
 }
 
 TEST_P(DriverFaults, CallsOfTheStepThatIsCaptured) {
