@@ -15,6 +15,7 @@
 #include "fault_training.h"
 #include "faulty_backend.h"
 #include "test_device.h"
+#include "volta/profiler.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -184,6 +185,60 @@ TEST(Faults, ADeviceThatHasNoMemoryOnceIsAskedAgain) {
       EXPECT_EQ(faults().failed, "allocate");
     }
     faults().count();
+  });
+}
+
+TEST(Faults, MemoryThatTheDeviceDoesNotTakeBackIsForgotten) {
+  with_faults([] {
+    Tensor large = ones({std::int64_t{5} << 20}, {.device = test_device()}) *
+                   from_vector<float>({3}, {.device = test_device()});
+    large.eval();
+    large = {};
+    synchronize(test_device());
+    const std::uint64_t reserved = memory_stats(test_device()).reserved;
+    faults().arm(1);
+    faults().only = "release";
+    set_log_level(LogLevel::off);  // an error that nobody can be thrown
+    empty_cache(test_device());
+    set_log_level(LogLevel::warning);
+    EXPECT_EQ(faults().failed, "release");
+    EXPECT_LE(memory_stats(test_device()).reserved + (std::uint64_t{20} << 20), reserved);
+  });
+}
+
+TEST(Faults, ARecordingEndsThoughItsDeviceFails) {
+  with_faults([] {
+    const Tensor x = from_vector<float>({1, 2, 3}, {.device = test_device()});
+    {
+      Profiler profiler;
+      (x * 2).eval();
+      faults().arm(1);
+      faults().only = "flush_profile";
+      set_log_level(LogLevel::off);
+      profiler.stop();
+      EXPECT_EQ(faults().failed, "flush_profile");
+    }
+    faults().count();
+    Profiler another;  // throws if one is still recording
+    (x * 3).eval();
+    synchronize(test_device());
+    EXPECT_FALSE(another.stop().events.empty());
+  });
+}
+
+TEST(Faults, AnIndexThatNobodyCouldCheckIsNotTakenForAGoodOne) {
+  with_faults([] {
+    if (test_device().is_cpu()) return;  // it checks at once
+    const Tensor table = from_vector<float>({1, 2, 3}, {3, 1}, {.device = test_device()});
+    const Tensor ids = from_vector<std::int64_t>({0, 7}, {.device = test_device()});
+    const Tensor rows = embedding(table, ids);
+    submit(test_device());
+    faults().arm(1);
+    faults().only = "take_error";
+    EXPECT_THROW(rows.to_vector<float>(), BackendError);
+    EXPECT_EQ(faults().failed, "take_error");
+    faults().count();
+    EXPECT_THROW(rows.to_vector<float>(), IndexError);
   });
 }
 

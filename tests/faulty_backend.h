@@ -27,6 +27,7 @@ struct Faults {
   long calls = 0;                  // since arm() or count()
   long failing = 0;                // the number of the call that fails; 0: none
   bool no_memory = false;          // of allocations only: they return nothing instead of throwing
+  std::string only;                // the only call that counts; empty: all of them
   bool after_run = false;          // of runs only: fails when the steps were issued
   std::string failed;              // the call that did
   std::vector<std::string> names;  // of all calls, if wanted
@@ -45,6 +46,7 @@ inline Faults& faults() {
 
 inline bool fails_now(const char* call) {
   Faults& f = faults();
+  if (!f.only.empty() && f.only != call) return false;
   ++f.calls;
   if (f.keeps_names) f.names.emplace_back(call);
   if (f.calls != f.failing) return false;
