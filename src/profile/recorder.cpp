@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/fork_guard.h"
 #include "core/registry.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -57,6 +58,7 @@ void begin_recording(ProfilerOptions options) {
 Recording end_recording() {
   State& s = state();
   for_each_used_device([](DeviceEntry& entry) {
+    if (is_forked(entry)) return;
     const std::lock_guard guard(entry.lock);
     try {
       entry.backend.flush_profile(entry.index);
