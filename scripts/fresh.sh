@@ -24,7 +24,7 @@ if [[ $# -gt 0 ]]; then
 else
   root=$(mktemp -d)
   chmod 755 "$root" # apt downloads as a user of its own
-  trap 'cd /; umount -R "$root/proc" "$root/sys" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
+  trap 'cd /; umount -R "$root/proc" "$root/sys" "$root/dev/pts" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
 fi
 
 # Runs a command in the root, with a clean environment but for proxies.
@@ -60,6 +60,9 @@ awk -v suite="$suite" 'index($2, suite) == 1 {print "deb", $1, $2, "main"}' <<<"
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 mount --bind /proc "$root/proc"
 mount --rbind /sys "$root/sys" # PoCL reads the processor's topology there
+mkdir -p "$root/dev/pts"
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" # tests of what terminals show
+ln -sf pts/ptmx "$root/dev/ptmx"
 
 git clone --quiet --bare "$repository" "$root/srv/volta.git"
 inside 'apt-get update -q && apt-get install -y make git && git clone -q /srv/volta.git /srv/volta'

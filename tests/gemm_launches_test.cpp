@@ -5,7 +5,9 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "gemm_samples.h"
 #include "nvrtc_compile.h"
@@ -52,6 +54,29 @@ TEST(ChooseGemm, DoublesHaveSmallerTiles) {
 TEST(ChooseGemm, LooksAtTheShapeAlone) {
   EXPECT_EQ(choose_gemm(product(300, 500, 4000)),
             choose_gemm(product(300, 500, 4000, true, true, 1, 7)));
+}
+
+// What the tuner tries: other tiles, slices and chunks, the usual cut first, each by its name.
+TEST(ChooseGemm, CutsToTryBeginWithTheUsualOne) {
+  for (const MatmulStep& s :
+       {product(4096, 4096, 4096), product(1024, 1024, 1024), product(64, 64, 8192),
+        product(4096, 10, 1024), product(300, 300, 300, false, false, 1, 0, DType::f64)}) {
+    const std::vector<GemmCut> cuts = gemm_cuts(s);
+    EXPECT_EQ(cuts.front(), choose_gemm(s));
+    EXPECT_GE(cuts.size(), 2u);
+    std::set<std::string> names;
+    for (const GemmCut& cut : cuts) {
+      EXPECT_LE(cut.tile.threads(), 1024) << name_of(cut);
+      EXPECT_TRUE(names.insert(name_of(cut)).second) << name_of(cut);
+      MatmulStep named = s;
+      named.cut = name_of(cut);
+      EXPECT_EQ(gemm_cut(named), cut);
+    }
+    EXPECT_EQ(gemm_cut(s), choose_gemm(s));
+    MatmulStep unknown = s;
+    unknown.cut = "of another version";
+    EXPECT_EQ(gemm_cut(unknown), choose_gemm(s));
+  }
 }
 
 TEST(GemmLaunches, ChunksCoverKExactly) {

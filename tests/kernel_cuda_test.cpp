@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "alternative_samples.h"
 #include "kernel/emit.h"
 #include "kernel_samples.h"
 #include "nvrtc_compile.h"
@@ -216,6 +217,20 @@ TEST_P(KernelCuda, RunsAsTheReferenceWithWideIndices) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Samples, KernelCuda, ::testing::ValuesIn(samples()),
+                         [](const auto& info) { return info.param.name; });
+
+using KernelCudaAlternatives = KernelCuda;
+
+TEST_P(KernelCudaAlternatives, RunAsTheReference) {
+  for (const Sample& sample : alternative_samples(GetParam())) {
+    SCOPED_TRACE(kernel::to_text(sample.program.schedule));
+    expect_as_reference(sample);
+    if (IsSkipped()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Samples, KernelCudaAlternatives,
+                         ::testing::ValuesIn(alternative_subjects()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

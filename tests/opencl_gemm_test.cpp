@@ -330,6 +330,14 @@ TEST_F(OpenClGemmTest, HalvesAreAddedUpInF32) {
   check(product(44, 36, 300, true, false, 1, 4, DType::bf16), {with_slices(kSmall, 2), 2});
 }
 
+TEST_F(OpenClGemmTest, EveryCutThatIsTried) {
+  for (const MatmulStep& s :
+       {product(140, 90, 1100, false, true), product(70, 10, 600, true, false, 2, 1),
+        product(70, 66, 300, false, false, 1, 0, DType::f64)}) {
+    for (const GemmCut& cut : gemm_cuts(s)) check(s, cut);
+  }
+}
+
 TEST_F(OpenClGemmTest, Doubles) {
   const GemmTile middle{.rows = 64, .columns = 64, .depth = 8, .thread_tile = 4};
   check(product(66, 70, 100, false, true, 1, 0, DType::f64), {middle, 1});

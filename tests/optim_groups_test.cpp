@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "errors.h"
@@ -119,7 +120,10 @@ TEST(OptimCounts, SteadySteps) {
     EXPECT_EQ(steady.plans_built, 0u);
     EXPECT_EQ(steady.compilations, 0u);
     EXPECT_EQ(steady.transfers, 0u);
-    if (test_device().is_cpu()) {
+    // Without a library products are kernels too, of more than one step where they are long.
+    const bool kernel_products =
+        std::string_view(c.name).starts_with("muon") && steady.library_calls == 0;
+    if (test_device().is_cpu() && !kernel_products) {
       const std::uint64_t each = (steady.launches + steady.library_calls) / 6;
       EXPECT_LE(each, kernels->second);
       if (steady.library_calls == 0) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,20 +15,25 @@ namespace volta {
 
 enum class Precision : std::uint8_t { f32, tf32 };
 enum class MixedDevices : std::uint8_t { to_gpu, to_cpu, error };
-// Where a tensor is made that no device is named for. Operations run where their tensors are.
+// Where operations run, and where tensors are made that no device is named for. Values are moved as
+// that needs it and stay where they were used: a parameter moves once. docs/devices.md
 enum class Placement : std::uint8_t {
-  as_written,  // on the CPU
-  automatic,   // on the GPU, if there is one and the tensor is large
-  force_gpu,   // on the GPU; without one on the CPU, with one message
-  force_cpu,   // on the CPU
+  standard,            // what VOLTA_DEVICE says; where it says nothing, as written
+  as_written,          // operations where their tensors are; new tensors on the CPU
+  automatic,           // by size: on the GPU from gpu_threshold elements on
+  by_cost,             // where it is reckoned to be done first, moves included (volta/placement.h)
+  minimize_transfers,  // where the most bytes of the operands are; new tensors on the CPU
+  force_gpu,           // on the GPU; without one on the CPU, with one message
+  force_cpu,           // on the CPU
 };
 
 struct ExecutionOptions {
   Precision matmul = Precision::f32;  // f32 products are true f32 unless asked
   MixedDevices mixed_devices =
       MixedDevices::to_gpu;  // operands on two devices: move with a warning, or refuse
-  Placement placement = Placement::as_written;
-  std::int64_t gpu_threshold = 100'000;  // elements from which on a tensor counts as large
+  Placement placement = Placement::standard;
+  std::int64_t gpu_threshold = 100'000;      // elements from which on a tensor counts as large
+  std::optional<Device> gpu = std::nullopt;  // the one that placement means; none: Device::gpu()
   // Equal programs give equal bits. Without, libraries may add up in whatever order is fastest; so
   // far that is the gradient of attention on CUDA.
   bool deterministic = true;
@@ -39,7 +45,8 @@ class VOLTA_API ExecutionContext : public Scope<ExecutionOptions> {
   explicit ExecutionContext(ExecutionOptions options);
   ~ExecutionContext();
 };
-VOLTA_API const ExecutionOptions& execution_options();
+// Those of the innermost scope; `placement` is the one in force, never `standard`.
+VOLTA_API ExecutionOptions execution_options();
 
 // Runs everything this thread has recorded on the device and still holds; returns without waiting.
 VOLTA_API void submit(Device device);

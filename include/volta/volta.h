@@ -26,6 +26,7 @@
 #include "volta/normalization.h"
 #include "volta/ops.h"
 #include "volta/optim.h"
+#include "volta/placement.h"
 #include "volta/pooling.h"
 #include "volta/random.h"
 #include "volta/recurrent.h"

@@ -107,6 +107,15 @@ class VOLTA_BACKEND_API Backend {
     return std::nullopt;
   }
   virtual DeviceFigures figures(int /*device*/) const { return {}; }
+  // The device with its driver and compiler: what was timed under another fingerprint does not
+  // count.
+  virtual std::string fingerprint(int device) const { return device_name(device); }
+  // The ways in which the backend's own kernels can cut a product (MatmulStep::cut), the usual one
+  // first; none where there is one way only.
+  virtual std::vector<std::string> product_cuts(int /*device*/,
+                                                const plan::MatmulStep& /*step*/) const {
+    return {};
+  }
   // Bytes that nobody uses at this moment; nothing where the driver does not tell.
   virtual std::optional<std::uint64_t> free_memory(int /*device*/) { return std::nullopt; }
   // Tells the profiler (core/profiling.h) what of the device's work it was not told yet; waits for

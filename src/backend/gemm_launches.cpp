@@ -2,6 +2,8 @@
 // device busy where large ones would be few.
 #include "backend/gemm_launches.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -123,6 +125,55 @@ GemmCut choose_gemm(const MatmulStep& s) {
   }
   return sliced(s, {.rows = 32, .columns = 32, .depth = depth, .thread_tile = 4},
                 chunks_of(s.k, tiles_of(s, 32, 32), kManySmall, kChunk));
+}
+
+std::vector<GemmCut> gemm_cuts(const MatmulStep& s) {
+  const GemmCut usual = choose_gemm(s);
+  const bool wide = s.dtype == DType::f64, thin = s.m <= kThin || s.n <= kThin;
+  std::vector<GemmCut> cuts{usual};
+  const auto add = [&](GemmTile tile, std::int64_t chunks) {
+    const GemmCut cut{tile, chunks};
+    if (chunks >= 1 && chunks * kThinChunk <= std::max(s.k, kThinChunk) &&
+        std::ranges::find(cuts, cut) == cuts.end())
+      cuts.push_back(cut);
+  };
+  for (const int slices : {1, 2, 4}) {
+    GemmTile tile = usual.tile;
+    tile.slices = slices;
+    // The largest tile leaves no registers for more, nor that of f64 local memory.
+    const bool whole = tile.rows == 128 || (wide && tile.rows == 64 && tile.columns == 64);
+    if (!whole && s.k >= kTwoSlices / 2 * slices) add(tile, usual.chunks);
+  }
+  add(usual.tile, 2 * usual.chunks);
+  add(usual.tile, usual.chunks / 2);
+  const GemmCut other[] = {
+      {{.rows = 128, .columns = 128, .depth = 8, .thread_tile = 8}, 1},
+      sliced(s, {.rows = 64, .columns = 64, .depth = 8, .thread_tile = wide ? 4 : 8}, 1),
+      sliced(s, {.rows = 32, .columns = 32, .depth = wide ? 8 : 16, .thread_tile = 4}, 1)};
+  for (const GemmCut& cut : other) {
+    const bool same_size = cut.tile.rows == usual.tile.rows;
+    if (thin || same_size || (wide && cut.tile.rows == 128)) continue;
+    GemmTile tile = cut.tile;
+    if (wide && tile.rows == 64) tile.slices = 1;
+    add(tile, usual.chunks);
+    add(tile, 1);
+  }
+  return cuts;
+}
+
+std::string name_of(const GemmCut& cut) {
+  return fmt::format("{}x{} depth {} thread {} slices {} chunks {}", cut.tile.rows,
+                     cut.tile.columns, cut.tile.depth, cut.tile.thread_tile, cut.tile.slices,
+                     cut.chunks);
+}
+
+GemmCut gemm_cut(const MatmulStep& step) {
+  if (!step.cut.empty()) {
+    for (const GemmCut& cut : gemm_cuts(step)) {
+      if (name_of(cut) == step.cut) return cut;
+    }
+  }
+  return choose_gemm(step);
 }
 
 GemmLaunches gemm_launches(const MatmulStep& s, const GemmCut& cut, kernel::Dialect dialect) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kernel/gemm_template.h"
@@ -19,6 +20,12 @@ struct GemmCut {
 
 // For a GPU. Looks at m, n, k, batch and dtype.
 VOLTA_BACKEND_API GemmCut choose_gemm(const plan::MatmulStep& step);
+
+// Cuts that are worth timing, that one first; their names tell them apart.
+VOLTA_BACKEND_API std::vector<GemmCut> gemm_cuts(const plan::MatmulStep& step);
+VOLTA_BACKEND_API std::string name_of(const GemmCut& cut);
+// The cut that the step names; choose_gemm's, if it names none.
+VOLTA_BACKEND_API GemmCut gemm_cut(const plan::MatmulStep& step);
 
 struct GemmLaunch {
   enum class Buffer : std::uint8_t { A, B, C, Partial };

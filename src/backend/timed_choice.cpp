@@ -1,58 +1,86 @@
 // Timing candidates and remembering the fastest, in the folder of compiled kernels.
 #include "backend/timed_choice.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "backend/shipped_choices.h"
+#include "backend/tuning.h"
 #include "core/counting.h"
 #include "kernel/emit.h"
+#include "volta/tuning.h"
 
 namespace volta {
 namespace {
 
-std::string key_of(const TimedThing& thing) {
-  return kernel::KernelCache::key(thing.what, "fastest way", thing.machine, "1");
+std::string key_on(const std::string& machine, const TimedThing& thing) {
+  return kernel::KernelCache::key(thing.what, "fastest way", machine, "1");
 }
+std::string key_of(const TimedThing& thing) { return key_on(thing.machine, thing); }
 
 // The ways this process goes by.
+struct Way {
+  std::string name;
+  WaySource source = WaySource::Process;
+  std::string shipped;  // a line of shipped_choices.def, if it was timed on this machine
+};
 struct Chosen {
   std::mutex mutex;
-  std::map<std::string, std::string> names;
+  std::map<std::string, Way> ways;
 };
 Chosen& chosen() {
   static Chosen table;
   return table;
 }
 
-void note(const std::string& key, const std::string& name) {
+void note(const std::string& key, Way way) {
   const std::lock_guard guard(chosen().mutex);
-  chosen().names.insert_or_assign(key, name);
+  chosen().ways.insert_or_assign(key, std::move(way));
 }
 
-std::optional<std::string> known_way(const std::string& key) {
+std::string line_to_ship(const TimedThing& thing, const std::string& name) {
+  if (thing.device.empty()) return {};
+  std::string label = thing.label.substr(0, thing.label.find('\n'));
+  // A backslash at its end would swallow the next line.
+  std::ranges::replace(label, '\\', '/');
+  return fmt::format("VOLTA_SHIPPED_CHOICE(\"{}\", \"{}\", \"{}\"){}{}\n", thing.device,
+                     key_on(thing.device, thing), name, label.empty() ? "" : "  // ", label);
+}
+
+std::optional<Way> known_way(const TimedThing& thing, const std::string& key) {
   {
     const std::lock_guard guard(chosen().mutex);
-    const auto found = chosen().names.find(key);
-    if (found != chosen().names.end()) return found->second;
+    const auto found = chosen().ways.find(key);
+    if (found != chosen().ways.end()) return found->second;
   }
   std::string name;
-  if (!kernel::KernelCache::instance().load(key, name)) return std::nullopt;
-  return name;
+  if (kernel::KernelCache::instance().load(key, name))
+    return Way{name, WaySource::Disk, line_to_ship(thing, name)};
+  if (thing.device.empty()) return std::nullopt;
+  std::optional<std::string> shipped = shipped_choice(thing.device, key_on(thing.device, thing));
+  if (!shipped) return std::nullopt;
+  std::string line = line_to_ship(thing, *shipped);
+  return Way{*std::move(shipped), WaySource::Shipped, std::move(line)};
 }
 
 }  // namespace
 
 std::optional<std::size_t> remembered_way(const TimedThing& thing,
-                                          std::span<const std::string> names) {
+                                          std::span<const std::string> names, WaySource* source) {
+  if (library_tuning() == Tuning::Off) return std::nullopt;
   const std::string key = key_of(thing);
-  const std::optional<std::string> name = known_way(key);
-  if (!name) return std::nullopt;
-  const auto found = std::find(names.begin(), names.end(), *name);
+  std::optional<Way> way = known_way(thing, key);
+  if (!way) return std::nullopt;
+  const auto found = std::find(names.begin(), names.end(), way->name);
   if (found == names.end()) return std::nullopt;
-  note(key, *name);
+  if (source != nullptr) *source = way->source;
+  note(key, *std::move(way));
   return static_cast<std::size_t>(found - names.begin());
 }
 
@@ -63,6 +91,12 @@ constexpr int kRounds = 5;
 std::optional<std::size_t> fastest_way(
     std::size_t count, const std::function<std::optional<double>(std::size_t)>& seconds,
     double budget) {
+  if (library_tuning() != Tuning::Time) {
+    for (std::size_t way = 0; way < count; ++way) {
+      if (seconds(way)) return way;
+    }
+    return std::nullopt;
+  }
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto is_late = [&] {
@@ -107,18 +141,32 @@ std::optional<std::size_t> fastest_way(
 }
 
 void remember_way(const TimedThing& thing, const std::string& name) {
+  if (library_tuning() != Tuning::Time) return use_way(thing, name);
   const std::string key = key_of(thing);
-  note(key, name);
+  note(key, {name, WaySource::Process, line_to_ship(thing, name)});
   kernel::KernelCache::instance().store(key, name);
+}
+
+void use_way(const TimedThing& thing, const std::string& name) {
+  note(key_of(thing), {name, WaySource::Process, {}});
 }
 
 std::map<std::string, std::string> chosen_ways() {
   const std::lock_guard guard(chosen().mutex);
-  return chosen().names;
+  std::map<std::string, std::string> names;
+  for (const auto& [key, way] : chosen().ways) names.emplace(key, way.name);
+  return names;
 }
 
 void adopt_ways(const std::map<std::string, std::string>& ways) {
-  for (const auto& [key, name] : ways) note(key, name);
+  for (const auto& [key, name] : ways) note(key, {name, WaySource::Adopted, {}});
+}
+
+std::string export_tuning() {
+  const std::lock_guard guard(chosen().mutex);
+  std::string lines;
+  for (const auto& [key, way] : chosen().ways) lines += way.shipped;
+  return lines;
 }
 
 }  // namespace volta

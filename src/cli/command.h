@@ -85,5 +85,6 @@ void add_info(CLI::App& app, Context& context);
 void add_inspect(CLI::App& app, Context& context);
 void add_profile(CLI::App& app, Context& context);
 void add_train(CLI::App& app, Context& context);
+void add_tune(CLI::App& app, Context& context);
 
 }  // namespace volta::cli

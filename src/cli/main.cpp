@@ -202,6 +202,7 @@ int run(int argc, char** argv) {
   add_generate(app, context);
   add_explain(app, context);
   add_profile(app, context);
+  add_tune(app, context);
   add_bench(app, context);
   add_info(app, context);
   add_doctor(app, context);

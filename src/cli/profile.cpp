@@ -16,12 +16,9 @@
 #include "table.h"
 #include "train/recipe.h"
 #include "train/setting_options.h"
-#include "train/training_step.h"
+#include "train/step_runner.h"
 #include "units.h"
-#include "volta/error.h"
-#include "volta/optim.h"
 #include "volta/profiler.h"
-#include "volta/random.h"
 
 namespace volta::cli {
 namespace {
@@ -42,63 +39,19 @@ struct Profiled {
 
 using Clock = std::chrono::steady_clock;
 
-// Trains as `volta train` does, first without a profiler, then with one.
-class Run {
- public:
-  Run(const Recipe& recipe, const Settings& settings, Device device)
-      : settings_(settings), device_(device) {
-    manual_seed(static_cast<std::uint64_t>(settings.integer("seed")));
-    task_ = recipe.make(settings, device);
-    if (task_->loader().size() == 0)
-      throw ArgumentError("the data set has no examples to train with: give it more data");
-    task_->model().train();
-    parameters_ = task_->model().parameters();
-    optimizer_ = std::make_unique<optim::AdamW>(
-        parameters_, optim::AdamWOptions{.lr = settings.number("lr"),
-                                         .weight_decay = settings.number("weight_decay")});
-  }
-
-  Profiled profile(std::int64_t warmup, std::int64_t steps) {
-    Profiled result;
-    result.unit = task_->unit();
-    train(warmup);
-    const auto start = Clock::now();
-    result.units = train(steps);
-    result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    Profiler profiler;
-    train(steps);
-    result.profile = profiler.stop();
-    return result;
-  }
-
- private:
-  // So many steps, to their end; the number of units in them.
-  std::int64_t train(std::int64_t steps) {
-    std::int64_t units = 0;
-    while (steps > 0) {
-      for (const data::Batch& batch : task_->loader()) {
-        step(batch);
-        units += task_->units(batch);
-        if (--steps == 0) break;
-      }
-    }
-    synchronize(device_);
-    return units;
-  }
-
-  void step(const data::Batch& batch) {
-    const ProfileRange range("step");
-    optimizer_->zero_grad();
-    record_gradients(*task_, settings_, parameters_, batch);
-    optimizer_->step();
-  }
-
-  const Settings& settings_;
-  const Device device_;
-  std::unique_ptr<Task> task_;
-  std::vector<Tensor> parameters_;
-  std::unique_ptr<optim::AdamW> optimizer_;
-};
+// First without a profiler, then with one.
+Profiled profile(StepRunner& runner, std::int64_t warmup, std::int64_t steps) {
+  Profiled result;
+  result.unit = runner.unit();
+  runner.train(warmup);
+  const auto start = Clock::now();
+  result.units = runner.train(steps);
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  Profiler profiler;
+  runner.train(steps);
+  result.profile = profiler.stop();
+  return result;
+}
 
 bool is_device_work(const ProfileRow& row) { return row.kind != "host" && row.kind != "range"; }
 
@@ -221,8 +174,8 @@ int run(const Context& context, const Options& options) {
   options.settings.apply(settings);
   const Device device = Device::parse(options.device);
   if (!options.trace.empty()) check_output(options.trace, options.force);  // before minutes of work
-  Run training(recipe, settings, device);
-  const Profiled all = training.profile(options.warmup, options.steps);
+  StepRunner training(recipe, settings, device);
+  const Profiled all = profile(training, options.warmup, options.steps);
   if (!options.trace.empty()) all.profile.save_trace(options.trace);
   if (all.profile.dropped > 0) {
     context.warn(fmt::format(

@@ -11,6 +11,7 @@
 #include "graph/autocast.h"
 #include "graph/host.h"
 #include "graph/observer.h"
+#include "graph/placement.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "graph/transfers.h"
@@ -147,6 +148,8 @@ bool is_axis_of_scalar(const char* op, std::int64_t axis, const Shape& shape) {
 }
 
 void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
+  if (is_placing()) [[unlikely]]
+    return;  // apply finds a device for them
   const Tensor* other = nullptr;
   for (const Tensor& t : operands) {
     if (t.defined() && t.device() != operands[0].device()) other = &t;
@@ -166,23 +169,21 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
            fmt::format("{}: operands on {} and {}: moved to {} ({}:{})", op, to_string(first),
                        to_string(second), to_string(target), place.file(), place.line()));
   const TransferReason reason("mixed devices", place, op);
+  DeviceEntry& entry = device_entry(target);
   for (Tensor& t : operands) {
-    if (t.defined() && t.device() != target) t = t.to(target, place);
+    if (!t.defined() || t.device() == target) continue;
+    require_supported(op, t.dtype(), target);
+    t = moved(t, entry, place, false);
   }
 }
 
 namespace {
 // VOLTA_EAGER=1: every operation is evaluated at its call, where a debugger and an error find it.
 const bool eager = platform::environment("VOLTA_EAGER").value_or("0") != "0";
-}  // namespace
 
-Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
-             const Shape& shape, DType dtype, Place from) {
-  const Place place = told_place(from);
-  if (in_autocast()) [[unlikely]] {
-    if (const std::vector<Tensor> wide = in_full_precision(op, inputs, place); !wide.empty())
-      return apply(op, wide, attrs, shape, without_halves(dtype), place);
-  }
+// Records the operation where its operands are.
+Tensor applied(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
+               const Shape& shape, DType dtype, Place place) {
   const Few<Node*> nodes = nodes_of(inputs);
   Held node =
       Held::adopt(record({op, dtype, nodes.span(), attrs, shape, place}, *inputs[0]->node->entry));
@@ -194,6 +195,24 @@ Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int
   if (eager) [[unlikely]]
     result.eval();
   return result;
+}
+
+}  // namespace
+
+Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
+             const Shape& shape, DType dtype, Place from) {
+  const Place place = told_place(from);
+  if (in_autocast()) [[unlikely]] {
+    if (const std::vector<Tensor> wide = in_full_precision(op, inputs, place); !wide.empty())
+      return apply(op, wide, attrs, shape, without_halves(dtype), place);
+  }
+  if (is_placing()) [[unlikely]] {
+    const std::vector<Tensor> operands =
+        placed_operands({op, inputs, attrs, {&shape, 1}, {&dtype, 1}, place});
+    if (!operands.empty())
+      return applied(op, borrowed(operands).span(), attrs, shape, dtype, place);
+  }
+  return applied(op, inputs, attrs, shape, dtype, place);
 }
 
 Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
@@ -208,19 +227,12 @@ Tensor apply(OpId op, std::initializer_list<Borrowed> inputs,
                shape, dtype, place);
 }
 
-std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
-                                std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
-                                std::span<const DType> dtypes, Place from) {
-  const Place place = told_place(from);
+namespace {
+std::vector<Tensor> applied_multi(OpId op, std::span<const Tensor> inputs,
+                                  std::span<const std::int64_t> attrs,
+                                  std::span<const Shape> shapes, std::span<const DType> dtypes,
+                                  Place place) {
   const Few<Borrowed> views = borrowed(inputs);
-  if (in_autocast()) [[unlikely]] {
-    if (const std::vector<Tensor> wide = in_full_precision(op, views.span(), place);
-        !wide.empty()) {
-      std::vector<DType> wide_dtypes(dtypes.size());
-      std::transform(dtypes.begin(), dtypes.end(), wide_dtypes.begin(), without_halves);
-      return apply_multi(op, wide, attrs, shapes, wide_dtypes, place);
-    }
-  }
   const Few<Node*> nodes = nodes_of(views.span());
   std::vector<Node*> outputs(shapes.size());
   record_multi({op, dtypes[0], nodes.span(), attrs, shapes[0], place}, entry_of(inputs[0]), shapes,
@@ -236,6 +248,28 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
   if (eager) [[unlikely]]
     results[0].eval();
   return results;
+}
+}  // namespace
+
+std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
+                                std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
+                                std::span<const DType> dtypes, Place from) {
+  const Place place = told_place(from);
+  const Few<Borrowed> views = borrowed(inputs);
+  if (in_autocast()) [[unlikely]] {
+    if (const std::vector<Tensor> wide = in_full_precision(op, views.span(), place);
+        !wide.empty()) {
+      std::vector<DType> wide_dtypes(dtypes.size());
+      std::transform(dtypes.begin(), dtypes.end(), wide_dtypes.begin(), without_halves);
+      return apply_multi(op, wide, attrs, shapes, wide_dtypes, place);
+    }
+  }
+  if (is_placing()) [[unlikely]] {
+    const std::vector<Tensor> operands =
+        placed_operands({op, views.span(), attrs, shapes, dtypes, place});
+    if (!operands.empty()) return applied_multi(op, operands, attrs, shapes, dtypes, place);
+  }
+  return applied_multi(op, inputs, attrs, shapes, dtypes, place);
 }
 
 Tensor filled(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry) {
@@ -308,13 +342,22 @@ EnableGrad::~EnableGrad() { end(recording_state.history, recording_state.history
 bool grad_enabled() { return graph::grad_mode(); }
 
 namespace {
-constinit thread_local ExecutionOptions options_of_thread;
+constinit thread_local ExecutionOptions options_of_thread = {};
 constinit thread_local Scope<ExecutionOptions>* innermost_context = nullptr;
 }  // namespace
 
 ExecutionContext::ExecutionContext(ExecutionOptions options)
-    : Scope(options_of_thread, innermost_context, options) {}
-ExecutionContext::~ExecutionContext() { end(options_of_thread, innermost_context); }
-const ExecutionOptions& execution_options() { return options_of_thread; }
+    : Scope(options_of_thread, innermost_context, options) {
+  graph::note_options(options_of_thread);
+}
+ExecutionContext::~ExecutionContext() {
+  end(options_of_thread, innermost_context);
+  graph::note_options(options_of_thread);
+}
+ExecutionOptions execution_options() {
+  ExecutionOptions options = options_of_thread;
+  if (options.placement == Placement::standard) options.placement = graph::default_placement;
+  return options;
+}
 
 }  // namespace volta

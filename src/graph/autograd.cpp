@@ -120,7 +120,7 @@ class BackwardPass {
     const Restore restore{std::exchange(grad_mode(), history_),
                           std::exchange(recording_state.observer, nullptr)};
     observer_ = restore.observer;  // it does not see a rule's operations one by one
-    const ExecutionContext plain({});
+    const ExecutionContext plain({.placement = Placement::as_written});
     for (std::size_t i = 0; i < roots.size(); ++i) {
       Variable* variable = TensorAccess::variable(roots[i]);
       // A gradient that was computed has a history of its own.

@@ -14,6 +14,7 @@
 #include "graph/apply.h"
 #include "graph/holders.h"
 #include "graph/host.h"
+#include "graph/placement.h"
 #include "graph/segment.h"
 #include "graph/transfers.h"
 #include "volta/creation.h"
@@ -27,29 +28,12 @@ using graph::OpId;
 
 namespace graph {
 
-namespace {
-
-Device placed(const Shape& shape, DType dtype) {
-  const ExecutionOptions& options = execution_options();
-  switch (options.placement) {
-    case Placement::as_written:
-    case Placement::force_cpu:
-      return Device::cpu();
-    case Placement::force_gpu:
-      return Device::parse("gpu");
-    case Placement::automatic:
-      break;
-  }
-  if (shape.numel() < options.gpu_threshold) return Device::cpu();
-  const std::optional<Device> gpu = Device::gpu();
-  return gpu && gpu->supports(dtype) ? *gpu : Device::cpu();
-}
-
-}  // namespace
-
-Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural) {
+Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural,
+              bool from_host) {
   const DType dtype = options.dtype.value_or(natural);
-  const Device device = options.device ? *options.device : placed(shape, dtype);
+  const Device device = options.device ? *options.device
+                        : is_placing() ? placed_creation(shape, dtype, from_host)
+                                       : Device::cpu();
   require_supported(op, dtype, device);
   require_countable(op, shape, dtype);
   if (options.requires_grad) require_differentiable(op, dtype);
@@ -215,7 +199,7 @@ Tensor from_values(const char* op, const void* values, std::size_t count, DType 
     throw ShapeError(fmt::format("{}: {} values do not fill {} ({} elements)", op, count,
                                  to_string(shape), shape.numel()));
   }
-  const graph::Making made = graph::making(op, shape, options, dtype);
+  const graph::Making made = graph::making(op, shape, options, dtype, true);
   const Device device = made.entry.device;
   const TransferReason reason(op, place);
   if (made.dtype == dtype)

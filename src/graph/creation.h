@@ -14,7 +14,9 @@ struct Making {
 };
 // Throws where the device is absent or has no such dtype, the bytes cannot be counted, or the dtype
 // has no gradient that is asked for.
-Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural);
+// `from_host`: of values that the host has.
+Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural,
+              bool from_host = false);
 void require_differentiable(const char* op, DType dtype);
 // As `options`, but like the other tensor where they say nothing.
 TensorOptions options_like(const char* op, const Tensor& other, const TensorOptions& options);

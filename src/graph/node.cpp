@@ -96,7 +96,10 @@ void destroy(Variable* variable) noexcept {
 
 void destroy(Node* node) noexcept {
   if (node->buffer) release(node->buffer);
+  Node* const mirror = node->mirror;
   Slab<Node>::destroy(node);
+  if (mirror != nullptr) [[unlikely]]
+    unhold(mirror);
 }
 
 void became_wanted(Node* node) {

@@ -95,6 +95,10 @@ struct Node {
   Buffer* buffer = nullptr;
   std::unique_ptr<HostCopy> host;
   std::unique_ptr<Doubts> doubts;  // what few nodes have
+  // Placement (graph/placement.h): the same value on another device, a holding reference, under
+  // placement's lock; and the seconds that using it there would have saved so far.
+  Node* mirror = nullptr;
+  std::atomic<float> forgone{0};
 
   Node() = default;
   Node(OpId o, const Shape& s, DType d, DeviceEntry* e) : op(o), dtype(d), entry(e), shape(s) {}

@@ -11,7 +11,6 @@
 namespace volta::graph {
 
 namespace {
-
 bool only_moves(OpId op) {
   switch (op) {
     case OpId::cast:
@@ -40,17 +39,37 @@ bool only_moves(OpId op) {
   }
 }
 
-std::int64_t last_size(const Shape& shape) { return shape[shape.rank() - 1]; }
+}  // namespace
 
-std::int64_t operations_of(const Node& node) {
-  const auto input = [&](std::size_t i) -> const Shape& { return node.inputs[i]->shape; };
-  const std::int64_t elements = node.shape.numel();
-  switch (node.op) {
+bool is_product(OpId op) {
+  switch (op) {
     case OpId::linear:
-      return 2 * elements * last_size(input(0)) + (node.inputs_count > 2 ? elements : 0);
+    case OpId::matmul:
+    case OpId::conv:
+    case OpId::conv_input_grad:
+    case OpId::conv_weight_grad:
+    case OpId::attention:
+    case OpId::recurrent:
+      return true;
+    default:
+      return false;
+  }
+}
+
+namespace {
+std::int64_t last_size(const Shape& shape) { return shape[shape.rank() - 1]; }
+}  // namespace
+
+std::int64_t operations_of(OpId op, std::span<Node* const> inputs,
+                           std::span<const std::int64_t> attrs, const Shape& shape) {
+  const auto input = [&](std::size_t i) -> const Shape& { return inputs[i]->shape; };
+  const std::int64_t elements = shape.numel();
+  switch (op) {
+    case OpId::linear:
+      return 2 * elements * last_size(input(0)) + (inputs.size() > 2 ? elements : 0);
     case OpId::matmul: {
       const Shape& a = input(0);
-      const bool transposed = node.attrs[0] != 0;
+      const bool transposed = attrs[0] != 0;
       return 2 * elements * a[a.rank() - (transposed ? 2 : 1)];
     }
     case OpId::conv:
@@ -66,19 +85,17 @@ std::int64_t operations_of(const Node& node) {
     }
     case OpId::recurrent: {  // a product with the state for each step, and one that projects it
       const std::int64_t gates = input(0).numel(), out = last_size(input(1));
-      const bool projected = Recurrence(node.attr_span()).projected;
+      const bool projected = Recurrence(attrs).projected;
       return 2 * gates * out + gates + (projected ? 2 * (gates / 4) * out : 0);
     }
     default:
       break;
   }
-  if (only_moves(node.op)) return 0;
+  if (only_moves(op)) return 0;
   std::int64_t most = elements;
-  for (const Node* one : node.input_span()) most = std::max(most, one->shape.numel());
+  for (const Node* one : inputs) most = std::max(most, one->shape.numel());
   return most;
 }
-
-}  // namespace
 
 std::int64_t count_operations(std::span<const Tensor> results, std::span<const Tensor> given) {
   std::unordered_set<const Node*> seen;
@@ -97,7 +114,7 @@ std::int64_t count_operations(std::span<const Tensor> results, std::span<const T
     const Node* node = open.back();
     open.pop_back();
     if (node->state != NodeState::Pending) continue;
-    total += operations_of(*node);
+    total += operations_of(node->op, node->input_span(), node->attr_span(), node->shape);
     for (const Node* input : node->input_span()) meet(input);
   }
   return total;

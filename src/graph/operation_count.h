@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <span>
 
+#include "graph/node.h"
+#include "graph/op.h"
+#include "volta/shape.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
@@ -11,5 +14,11 @@ namespace volta::graph {
 // Of what computes `results` from `given`. Multiplications and additions of products count one
 // each, of everything else one per element read or written, whichever is more; moving is free.
 std::int64_t count_operations(std::span<const Tensor> results, std::span<const Tensor> given);
+
+// The same of one operation.
+std::int64_t operations_of(OpId op, std::span<Node* const> inputs,
+                           std::span<const std::int64_t> attrs, const Shape& shape);
+// Whether it is products of matrices, or is like them.
+bool is_product(OpId op);
 
 }  // namespace volta::graph

@@ -5,6 +5,7 @@
 
 #include "graph/apply.h"
 #include "graph/autocast.h"
+#include "graph/placement.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/normalization.h"
@@ -58,7 +59,7 @@ void require_no_gradient(const Tensor& statistics, const char* which) {
 
 // Running statistics stay where they are, with their dtype; no gradient comes from the new ones.
 void update(const Tensor& running, const Tensor& now, Place place) {
-  graph::replace_value(running, now.to(running.device(), place).to(running.dtype(), place),
+  graph::replace_value(running, graph::to_assign(now, running, place).to(running.dtype(), place),
                        "batch_norm");
 }
 

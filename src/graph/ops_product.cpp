@@ -5,6 +5,7 @@
 
 #include "graph/apply.h"
 #include "graph/autocast.h"
+#include "graph/placement.h"
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/ops.h"
@@ -143,7 +144,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place p
           fmt::format("linear: input is {}, bias is {}", name_of(nx.dtype), name_of(nb.dtype)));
     }
   }
-  if (!graph::on_one_device({x, weight, bias.defined() ? bias : x})) {
+  if (!graph::is_placing() && !graph::on_one_device({x, weight, bias.defined() ? bias : x})) {
     Tensor inputs[3] = {x, weight, bias};
     graph::agree_on_device("linear", {inputs, bias.defined() ? 3u : 2u}, place);
     return linear(inputs[0], inputs[1], inputs[2], place);

@@ -13,8 +13,12 @@ class RecordingObserver;
 class TapeCollector;
 struct CastCache;
 
+// Whether operations are placed (graph/placement.h) instead of run where their tensors are.
+enum class Placing : std::uint8_t { by_default, no, yes };
+
 struct RecordingState {
   bool history = true;
+  Placing placing = Placing::by_default;
   DType autocast = DType::f32;            // what products are computed in (graph/autocast.h)
   std::uint32_t epoch = 0;                // of stretches computed again (Node::epoch)
   RecordingObserver* observer = nullptr;  // graph/observer.h

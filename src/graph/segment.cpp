@@ -503,6 +503,8 @@ void assign_node(const Tensor& variable, Held node, bool is_state) {
     forget_cast(*target);
   if (target->node->state.load(std::memory_order_acquire) == NodeState::Failed)
     undo_failed_assignments();
+  if (const float forgone = target->node->forgone.load(std::memory_order_relaxed); forgone != 0)
+    node->forgone.store(forgone, std::memory_order_relaxed);
   if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
     const std::lock_guard guard(segment->lock);
     if (node->segment.load(std::memory_order_relaxed) == segment)

@@ -15,6 +15,7 @@
 #include "graph/autograd.h"
 #include "graph/host.h"
 #include "graph/index_checks.h"
+#include "graph/placement.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "graph/transfers.h"
@@ -72,8 +73,7 @@ void update(Tensor& target, OpId op, const char* name, const Operand& other) {
   const Tensor result = graph::binary(op, Operand(target, other.place()), other);
   require_same_shape(name, target, result);
   graph::require_fits_in_place(name, result.dtype(), target.dtype());
-  // A tensor stays where it is, wherever its operands met.
-  const Tensor here = result.to(target.device(), other.place());
+  const Tensor here = graph::to_assign(result, target, other.place());
   graph::replace_value(target, here.to(target.dtype(), other.place()), name);
 }
 

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <fstream>
+#include <iostream>
 #include <map>
 #include <mutex>
 #include <ostream>
+#include <string>
 #include <string_view>
 #include <tuple>
 
@@ -14,6 +17,7 @@
 #include "core/counting.h"
 #include "core/text.h"
 #include "graph/recording_state.h"
+#include "platform/env.h"
 
 namespace volta {
 namespace {
@@ -45,6 +49,31 @@ std::string amount(std::uint64_t bytes) {
   while (value >= 1024 && unit < 4) value /= 1024, ++unit;
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
+
+// VOLTA_TRANSFERS: what a program moved, told when it ends.
+struct ReportAtExit {
+  std::string where = platform::environment("VOLTA_TRANSFERS").value_or("");
+  ~ReportAtExit() {
+    if (where.empty() || where == "0") return;
+    try {
+      const TransferReport report = transfer_report();
+      if (where == "1") {
+        std::cerr << report;
+        return;
+      }
+      std::ofstream file(where);
+      file << "direction\tdevice\tbytes\tcount\tseconds\treason\tplace\n";
+      for (const TransferRow& row : report.rows) {
+        file << fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\n", row.to_device ? "to" : "from",
+                            to_string(row.device), row.bytes, row.count, row.seconds, row.reason,
+                            row.place);
+      }
+      if (!file.flush()) std::cerr << "volta: VOLTA_TRANSFERS: cannot write " << where << '\n';
+    } catch (...) {  // a program that ends anyway
+    }
+  }
+};
+const ReportAtExit report_at_exit;
 
 }  // namespace
 

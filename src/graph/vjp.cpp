@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "graph/apply.h"
+#include "graph/placement.h"
 #include "graph/rules.h"
 #include "volta/ops.h"
 
@@ -132,7 +133,16 @@ void matmul(Vjp& v) {
                  : product(a, g, !ta, false, tf32, v.place()));
   }
 }
-void to_device(Vjp& v) { v.give(0, v.gradient().to(v.device(0), v.place())); }
+void to_device(Vjp& v) {
+  const Edge& edge = v.tape().edges[0];
+  const bool placed = !v.attrs().empty() && v.attr(0) != 0;
+  if (placed && edge.leaf.defined() &&
+      adopt_mirror(*TensorAccess::variable(edge.leaf), entry_of(v.gradient())))
+    return v.give(0, v.gradient());
+  // Where the leaf is now: it may have moved since.
+  const Device home = edge.leaf.defined() ? edge.leaf.device() : v.device(0);
+  v.give(0, v.gradient().to(home, v.place()));
+}
 
 void sum_to(Vjp& v) { v.give(0, expand_to(v.gradient(), v.shape(0), v.place())); }
 // y [n, out] = x [n, in] w^T [in, out] + b

@@ -164,6 +164,7 @@ KernelSource emit(const Program& program, Dialect dialect) {
 
 int block_threads(const Program& program) {
   const Schedule& schedule = program.schedule;
+  if (schedule.threads > 0) return schedule.threads;
   if (schedule.kind == ScheduleKind::Map) return kMapThreads;
   return schedule.lanes > 32 ? schedule.lanes : kSmallRowThreads;
 }

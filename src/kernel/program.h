@@ -163,9 +163,14 @@ struct Schedule {
   // and the stores both run along lines. 0: none.
   int tile = 0;
   int tile_axis = -1;
+  // Threads of a block, a power of two; 0: the usual number (block_threads in emit.h). Rows with
+  // more than 32 lanes have as many threads as lanes.
+  int threads = 0;
   bool index64 = false;  // some index may pass 2^31 - 1
   // Several Bindings run in one launch, each a segment with sizes and addresses of its own.
   bool horizontal = false;
+
+  friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
 struct Program {
@@ -196,6 +201,8 @@ VOLTA_BACKEND_API Analysis analyze(const Program& program);
 
 // The canonical text: equal programs have equal text. Cache key and debug dump.
 VOLTA_BACKEND_API std::string to_text(const Program& program);
+// Its first line: the schedule.
+VOLTA_BACKEND_API std::string to_text(const Schedule& schedule);
 
 // Throws BackendError naming the broken invariant. Cheap; run on every program that is built.
 VOLTA_BACKEND_API void validate(const Program& program);

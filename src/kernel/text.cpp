@@ -57,18 +57,7 @@ class TextWriter {
     return text + number(value.offset);
   }
 
-  void schedule() {
-    const Schedule& s = program_.schedule;
-    if (s.kind == ScheduleKind::Map) {
-      put("map vec {}", s.vec);
-      if (s.tile > 0) put(" tile {} along {}", s.tile, s.tile_axis);
-    } else {
-      put("row lanes {} items {}", s.lanes, s.items);
-      if (s.whole > 0) put(" whole {}", s.whole);
-      if (s.vec > 1) put(" vec {}{}", s.vec, s.peeled ? " peeled" : "");
-    }
-    put("{}{}\n", s.index64 ? " index64" : "", s.horizontal ? " horizontal" : "");
-  }
+  void schedule() { put("{}\n", to_text(program_.schedule)); }
 
   void mask(const Instr& instr) {
     for (const Bound& bound : instr.mask) {
@@ -136,5 +125,24 @@ class TextWriter {
 }  // namespace
 
 std::string to_text(const Program& program) { return TextWriter(program).write(); }
+
+std::string to_text(const Schedule& s) {
+  std::string text;
+  const auto put = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+  };
+  if (s.kind == ScheduleKind::Map) {
+    put("map vec {}", s.vec);
+    if (s.tile > 0) put(" tile {} along {}", s.tile, s.tile_axis);
+  } else {
+    put("row lanes {} items {}", s.lanes, s.items);
+    if (s.whole > 0) put(" whole {}", s.whole);
+    if (s.vec > 1) put(" vec {}{}", s.vec, s.peeled ? " peeled" : "");
+  }
+  if (s.threads > 0) put(" threads {}", s.threads);
+  if (s.index64) text += " index64";
+  if (s.horizontal) text += " horizontal";
+  return text;
+}
 
 }  // namespace volta::kernel

@@ -60,6 +60,10 @@ class Validator {
             "lanes must be a power of two up to 1024, not {}", s.lanes);
     require(s.items >= 0 && s.items <= 128, "items must be 0 ... 128, not {}", s.items);
     require(s.items == 0 || s.lanes > 1, "items need lanes > 1");
+    require(s.threads == 0 || (s.threads >= 32 && s.threads <= 1024 &&
+                               std::has_single_bit(static_cast<unsigned>(s.threads))),
+            "threads must be a power of two from 32 to 1024, not {}", s.threads);
+    require(s.threads == 0 || s.lanes <= 32, "a row with {} lanes has as many threads", s.lanes);
     if (s.kind == ScheduleKind::Map) {
       require(s.lanes == 1 && !s.peeled, "a Map has one lane and nothing peeled");
       require(s.vec == 1 || !program_.axes.empty(), "vec > 1 needs an axis");

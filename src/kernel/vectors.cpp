@@ -138,6 +138,21 @@ bool rows_allow_peeled_vectors(const Program& program, const std::vector<std::in
   return true;
 }
 
+bool schedule_allows(const Program& program, const std::vector<std::int64_t>& ints) {
+  const Schedule& s = program.schedule;
+  if (s.kind == ScheduleKind::Map) return true;
+  std::int64_t length = 1;
+  for (const Axis& axis : program.axes) {
+    if (axis.role == Role::Red) length *= axis.extent.in(ints);
+  }
+  const std::int64_t grouped = s.peeled ? length / s.vec * s.vec : length;
+  if (s.items > 0 && grouped > std::int64_t{s.lanes} * s.items) return false;
+  if (length < std::int64_t{s.lanes} * s.whole + (s.whole > 0 && s.peeled ? s.vec - 1 : 0))
+    return false;
+  if (s.peeled) return rows_allow_peeled_vectors(program, ints, s.vec);
+  return s.vec == 1 || rows_allow_vectors(program, ints, vector_axis(program), s.vec);
+}
+
 bool is_staged(const Program& program, int n, int tile_axis) {
   const Instr& self = program.instrs[static_cast<std::size_t>(n)];
   const int last = static_cast<int>(program.axes.size()) - 1;

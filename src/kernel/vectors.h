@@ -35,6 +35,11 @@ VOLTA_BACKEND_API std::vector<bool> peeled_accesses(const Program& program);
 VOLTA_BACKEND_API bool rows_allow_peeled_vectors(const Program& program,
                                                  const std::vector<std::int64_t>& ints, int vec);
 
+// Whether the program, with its schedule, may be given these numbers: a Map any, a Row those that
+// its vectors, items and whole items were made for.
+VOLTA_BACKEND_API bool schedule_allows(const Program& program,
+                                       const std::vector<std::int64_t>& ints);
+
 // Whether Load `n` of a Map walks `tile_axis` element by element and the last axis in larger steps.
 VOLTA_BACKEND_API bool is_staged(const Program& program, int n, int tile_axis);
 

@@ -10,6 +10,7 @@
 #include "nn/module_state.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
+#include "volta/execution.h"
 #include "volta/transfers.h"
 
 namespace volta::nn {
@@ -256,6 +257,8 @@ Device Module::device() const {
       std::max_element(leaves.begin(), leaves.end(), [&](const auto& a, const auto& b) {
         return count_on(a.tensor->device()) < count_on(b.tensor->device());
       })->tensor->device();
+  // Placement leaves what is seldom used where it is.
+  if (execution_options().placement != Placement::as_written) return home;
   std::vector<std::string> strays;
   for (const auto& leaf : leaves) {
     if (leaf.tensor->device() != home) {

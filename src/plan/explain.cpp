@@ -49,6 +49,7 @@ std::string schedule_text(const KernelStep& step) {
                      : schedule.lanes == 1                      ? "rows, one lane each"
                                                                 : "rows";
   if (step.segments.size() > 1) text += fmt::format(", {} side by side", step.segments.size());
+  if (step.tuned) text += fmt::format(", tuned: {}", kernel::to_text(schedule));
   return text;
 }
 
@@ -64,7 +65,7 @@ StepInfo named(const MatmulStep& m) {
           .what = fmt::format("{} {} x {}{}{}", m.label, to_string(Shape{m.batch, m.m, m.k}),
                               to_string(Shape{m.k, m.n}), m.has_bias ? " + bias" : "",
                               text_of(m.activation)),
-          .schedule = "library"};
+          .schedule = m.cut.empty() ? "library" : fmt::format("library, tuned: {}", m.cut)};
 }
 StepInfo named(const SortStep& s) {
   return {.kind = "sort",

@@ -21,7 +21,7 @@ Work work_of(const StepDraft& step, const std::vector<Value>& values);
 VOLTA_BACKEND_API StepInfo describe(const Step& step, const Work& work,
                                     const DeviceFigures& figures);
 
-// What build_plan tells while it plans.
+// What is told of a plan: its results by build_plan, its steps when their schedules are known.
 struct VOLTA_BACKEND_API Account {
   Explanation explanation;
   DeviceFigures figures;

@@ -324,7 +324,6 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
   }
   plan->steps.arg_words = static_cast<std::uint32_t>(plan->arg_map.size());
   plan->kept.resize(plan->steps.output_bytes.size());
-  if (account != nullptr) account->add_steps(plan->steps);
   return plan;
 }
 

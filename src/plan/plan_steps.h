@@ -38,6 +38,7 @@ struct KernelStep {
   std::shared_ptr<const kernel::Program> program;
   std::vector<Binding> segments;  // one, unless program->schedule.horizontal
   std::string label;              // the operations it came from, for explain and profiles
+  bool tuned = false;             // timing found this schedule to be faster than the usual one
 };
 
 // What becomes of a product's elements. GELU is that by tanh; its gradient multiplies with the
@@ -63,6 +64,7 @@ struct MatmulStep {
   BufferRef bias = {}, other = {};
   std::int64_t offset_a = 0, offset_b = 0;  // elements
   std::string label;
+  std::string cut = {};  // one of Backend::product_cuts; empty: the backend's usual one
 
   DType result_dtype() const { return f32_result ? DType::f32 : dtype; }
   bool reads_other() const { return activation == Activation::GeluGradient; }

@@ -27,6 +27,7 @@
 #include "plan/index_results.h"
 #include "plan/plan.h"
 #include "plan/structure.h"
+#include "plan/tuner.h"
 #include "volta/error.h"
 
 namespace volta::plan {
@@ -340,6 +341,8 @@ void mark_lost(const DeviceState& state, const Batch& batch, const Overwritten& 
 }
 
 void prepare(DeviceState& state, Plan& plan, const Batch& batch) {
+  if (!state.entry.device.is_cpu())
+    tune(state.entry.backend, state.entry.index, plan.steps, Unknown::Time);
   plan.executable = state.entry.backend.prepare(state.entry.index, plan.steps);
   if (!batch.sites.empty()) plan.checks = std::make_shared<graph::IndexLog>(*plan.executable);
 }
@@ -511,8 +514,10 @@ Explanation explain_segment(Segment& segment, const SavedFor& saved_for) {
   std::vector<bool> donatable;
   key_of(segment.batch, donatable);
   Account account{{}, entry.backend.figures(entry.index), saved_for};
-  build_plan(segment.batch, donatable, !entry.device.is_cpu(), state_of(entry).groupings, nullptr,
-             &account);
+  const auto plan = build_plan(segment.batch, donatable, !entry.device.is_cpu(),
+                               state_of(entry).groupings, nullptr, &account);
+  if (!entry.device.is_cpu()) tune(entry.backend, entry.index, plan->steps, Unknown::Leave);
+  account.add_steps(plan->steps);
   return std::move(account.explanation);
 }
 

@@ -133,6 +133,14 @@ Ended Program::volta(const std::vector<std::string>& arguments, const How& how) 
   return ended;
 }
 
+bool Program::has_terminals() {
+  int terminal = -1, line = -1;
+  if (::openpty(&terminal, &line, nullptr, nullptr, nullptr) != 0) return false;
+  ::close(terminal);
+  ::close(line);
+  return true;
+}
+
 Ended Program::volta_on_terminal(const std::vector<std::string>& arguments, int columns,
                                  const How& how) const {
   const winsize size{

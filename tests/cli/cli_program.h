@@ -46,6 +46,8 @@ class Program : public testing::Test {
   Ended volta_during(const std::vector<std::string>& arguments,
                      const std::function<void(pid_t process, int out)>& during,
                      const How& how = {}) const;
+  // Whether this system gives terminals (/dev/pts): a root without them has none.
+  static bool has_terminals();
   // With its standard output a terminal so wide; `out` has what was shown.
   Ended volta_on_terminal(const std::vector<std::string>& arguments, int columns,
                           const How& how = {}) const;

@@ -154,6 +154,7 @@ TEST_F(CliUsage, AFileMayBeNamedLikeACommand) {
 }
 
 TEST_F(CliUsage, ColoursAreForTerminals) {
+  if (!has_terminals()) GTEST_SKIP() << "there are no terminals here";
   save({{"a", ones({2})}}, path("m"));
   const std::vector<std::string> inspect = {"inspect", path("m")};
   EXPECT_FALSE(has(volta(inspect).out, "\x1b"));
@@ -165,6 +166,7 @@ TEST_F(CliUsage, ColoursAreForTerminals) {
 }
 
 TEST_F(CliUsage, TwentyColumnsAreEnough) {
+  if (!has_terminals()) GTEST_SKIP() << "there are no terminals here";
   save({{"transformer.h.0.attn.c_attn.weight", ones({3, 4, 5})}, {"b", zeros({2})}}, path("m"),
        {.metadata = {{"a rather long key of metadata", "and its value"}}});
   save({{"transformer.h.0.attn.c_attn.weight", zeros({3, 4, 5})}}, path("n"));

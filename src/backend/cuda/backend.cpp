@@ -97,6 +97,8 @@ class CudaBackend final : public Backend {
             .halves_per_second = halves * clocks};
   }
 
+  std::string fingerprint(int device) const override;
+
   std::optional<std::uint64_t> free_memory(int device) override {
     const std::shared_ptr<Device> on = this->device(device);
     on->context().ensure_alive();
@@ -236,6 +238,19 @@ std::string driver_version(const Driver& driver) {
 std::string cublas_version(const CublasLt& cublas) {
   const std::size_t version = cublas.cublasLtGetVersion();
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string CudaBackend::fingerprint(int device) const {
+  int major = 0, minor = 0;
+  check(driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                      handle(device)),
+        device);
+  check(driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                      handle(device)),
+        device);
+  return fmt::format("{}; compute capability {}.{}; driver {}; NVRTC {}.{}", device_name(device),
+                     major, minor, driver_version(driver()), libraries_->nvrtc_major,
+                     libraries_->nvrtc_minor);
 }
 
 std::vector<LibraryInfo> CudaBackend::libraries() const {

@@ -306,7 +306,7 @@ std::shared_ptr<const Convolution> CudnnLibrary::plan(const ConvStep& step, bool
   const TimedThing thing{
       fmt::format("{} sm{} cuDNN {}", context_.device_name(), context_.compute_capability(),
                   fe::detail::get_backend_version()),
-      text_of(step)};
+      text_of(step), context_.device_name(), fmt::format("cuDNN: {}", step.label)};
   const auto build = [&](std::size_t way) {
     return graph.build_plan_at_index(handle_, static_cast<std::int64_t>(way)).is_good();
   };

@@ -308,7 +308,8 @@ std::size_t MatmulLibrary::fastest(
                   step.transpose_a ? "T" : "N", step.transpose_b ? "T" : "N", step.m, step.n,
                   step.k, step.batch, step.lda, step.ldb, step.ldc, step.stride_a, step.stride_b,
                   step.stride_c, aligned.a, aligned.b, aligned.c, step.has_bias,
-                  static_cast<int>(step.activation), step.keeps_input)};
+                  static_cast<int>(step.activation), step.keeps_input),
+      context_.device_name(), fmt::format("cuBLASLt: {}", step.label)};
   if (const auto known = remembered_way(thing, names)) return *known;
 
   const auto bytes = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld,

@@ -33,7 +33,7 @@ bool takes_tiles(const DeviceInfo& device, const plan::MatmulStep& step) {
 }
 
 GemmLaunches product_launches(const DeviceInfo& device, const plan::MatmulStep& step) {
-  return device.is_gpu() ? gemm_launches(step, choose_gemm(step), kernel::Dialect::OpenCL)
+  return device.is_gpu() ? gemm_launches(step, gemm_cut(step), kernel::Dialect::OpenCL)
                          : gemm_strip_launches(step);
 }
 

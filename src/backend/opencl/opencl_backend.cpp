@@ -12,6 +12,8 @@
 #include "backend/opencl/device_context.h"
 #include "backend/opencl/device_info.h"
 #include "backend/opencl/executable.h"
+#include "backend/opencl/gemm_launch.h"
+#include "backend/opencl/matmul_launch.h"
 #include "core/build_stamp.h"
 #include "volta/error.h"
 
@@ -32,6 +34,17 @@ class OpenClBackend final : public Backend {
   }
 
   bool multiplies_halves(int, DType) const override { return true; }
+
+  std::string fingerprint(int device) const override {
+    return info(device).name + "; " + info(device).platform_name + "; " + info(device).versions;
+  }
+  std::vector<std::string> product_cuts(int device, const plan::MatmulStep& step) const override {
+    std::vector<std::string> names;
+    if (!info(device).is_gpu() || takes_library(step) || !takes_tiles(info(device), step))
+      return names;
+    for (const GemmCut& cut : gemm_cuts(step)) names.push_back(name_of(cut));
+    return names;
+  }
 
   std::vector<LibraryInfo> libraries() const override {
     std::vector<LibraryInfo> platforms;

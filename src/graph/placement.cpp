@@ -1,0 +1,469 @@
+// Deciding where operations run, and moving what they need.
+#include "graph/placement.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/inline_vector.h"
+#include "core/log_once.h"
+#include "graph/host.h"
+#include "graph/operation_count.h"
+#include "graph/segment.h"
+#include "graph/transfers.h"
+#include "platform/env.h"
+#include "volta/error.h"
+#include "volta/log.h"
+
+namespace volta::graph {
+namespace {
+
+Placement named_placement() {
+  const std::string text = platform::environment("VOLTA_DEVICE").value_or("");
+  if (text.empty() || text == "cpu") return Placement::as_written;
+  return text == "auto" || text.starts_with("auto:") ? Placement::by_cost : Placement::force_gpu;
+}
+
+std::atomic<PlacementChooser> chooser{nullptr};
+
+// What the thread goes by, found at the first question after its options changed.
+struct Policy {
+  bool known = false;
+  Placement placement = Placement::as_written;
+  std::int64_t threshold = 0;
+  DeviceEntry* gpu = nullptr;  // null: there is none
+  const Reckoning* reckoning = nullptr;
+  std::uint32_t edition = 0;  // of the figures that `reckoning` is of
+};
+constinit thread_local Policy policy_of_thread;
+
+DeviceEntry* placement_gpu(const ExecutionOptions& options) {
+  if (options.gpu) return options.gpu->is_cpu() ? nullptr : &device_entry(*options.gpu);
+  if (const std::optional<Device> gpu = Device::gpu()) return &device_entry(*gpu);
+  // With the message that says why.
+  if (options.placement == Placement::force_gpu) Device::parse("gpu");
+  if (default_placement != Placement::as_written) Device::best();
+  return nullptr;
+}
+
+const Policy& policy() {
+  Policy& policy = policy_of_thread;
+  if (policy.known) [[likely]]
+    return policy;
+  const ExecutionOptions options = execution_options();
+  policy = {.known = true,
+            .placement = options.placement,
+            .threshold = options.gpu_threshold,
+            .gpu = placement_gpu(options)};
+  return policy;
+}
+
+const Reckoning& reckoning_of(DeviceEntry& gpu) {
+  Policy& policy = policy_of_thread;
+  if (policy.gpu != &gpu) return reckoning(gpu);
+  if (policy.reckoning == nullptr || policy.edition != figures_edition()) [[unlikely]] {
+    policy.edition = figures_edition();
+    policy.reckoning = &reckoning(gpu);
+  }
+  return *policy.reckoning;
+}
+
+// ---- Moving
+
+std::mutex& mirror_lock() {
+  static auto* lock = new std::mutex;  // outlives the tensors of static objects
+  return *lock;
+}
+
+Held known_mirror(const Node* node, const DeviceEntry& entry) {
+  const std::lock_guard guard(mirror_lock());
+  return node->mirror != nullptr && node->mirror->entry == &entry ? Held(node->mirror) : Held();
+}
+
+bool is_constant(const Node* node) {
+  return node->state.load(std::memory_order_acquire) == NodeState::Constant;
+}
+
+// Recorded by this thread and not submitted: its inputs may be read.
+bool is_pending_here(const Node* node) {
+  return node->state.load(std::memory_order_acquire) == NodeState::Pending &&
+         node->segment.load(std::memory_order_acquire) == &current_segment(*node->entry);
+}
+
+// Whether the node is recorded again on another device rather than copied to it: what it is made of
+// is no larger, and is mostly a parameter that should move itself.
+bool is_recorded_again(const Node* node) {
+  switch (node->op) {
+    case OpId::iota:
+    case OpId::reshape:
+    case OpId::permute:
+    case OpId::expand:
+    case OpId::cast:
+      return is_pending_here(node);
+    default:
+      return false;
+  }
+}
+
+// The value that moves if the node is wanted elsewhere.
+const Node* root_of(const Node* node) {
+  while (node->inputs_count == 1 && is_recorded_again(node)) node = node->inputs[0];
+  return node;
+}
+
+double bytes_of(const Shape& shape, DType dtype) {
+  return static_cast<double>(shape.numel()) * static_cast<double>(size_of(dtype));
+}
+
+Held copied(Node* node, DeviceEntry& entry) {
+  if (is_constant(node))
+    return Held::adopt(make_constant(node->value, node->integer, node->shape, node->dtype, entry));
+  if (Held known = known_mirror(node, entry)) return known;
+  const std::span<const std::byte> bytes = observe(node);
+  const Tensor copy = upload(bytes.data(), node->shape, node->dtype, entry.device);
+  Held held(node_of(copy));
+  // The user may change memory of his own.
+  if (node->buffer != nullptr && node->buffer->foreign) return held;
+  Node* former = nullptr;
+  {
+    const std::lock_guard guard(mirror_lock());
+    former = std::exchange(node->mirror, Held(held).leave());
+  }
+  if (former != nullptr) unhold(former);
+  return held;
+}
+
+// What the operand is made of, as a tensor with its history.
+Tensor source_of(const Borrowed& operand) {
+  const Node* node = operand.node();
+  Held input(node->inputs[0]);
+  const TapeRef& tape = operand->tape;
+  if (!tape || tape->op != node->op) return TensorAccess::make(std::move(input));
+  const Edge& edge = tape->edges[0];
+  if (edge.leaf.defined()) return leaf_as_it_was(edge.leaf, input, tape->place);
+  return TensorAccess::make(std::move(input), edge.tape);
+}
+
+}  // namespace
+
+const Placement default_placement = named_placement();
+
+void note_options(const ExecutionOptions& options) {
+  recording_state.placing = options.placement == Placement::standard     ? Placing::by_default
+                            : options.placement == Placement::as_written ? Placing::no
+                                                                         : Placing::yes;
+  policy_of_thread.known = false;
+}
+
+void set_placement_chooser(PlacementChooser choose) { chooser = choose; }
+
+Tensor moved(const Borrowed& operand, DeviceEntry& entry, Place place, bool adopts) {
+  Node* node = operand.node();
+  if (node->entry == &entry) return operand.tensor();
+  if (is_recorded_again(node)) {
+    // Moving the source may submit the segment that the node's lists are in.
+    const std::vector<std::int64_t> attrs(node->attr_span().begin(), node->attr_span().end());
+    if (node->inputs_count == 0) {
+      return TensorAccess::make(
+          Held::adopt(record({node->op, node->dtype, {}, attrs, node->shape, place}, entry)));
+    }
+    const Tensor source = moved(source_of(operand), entry, place, adopts);
+    const Borrowed input = source;
+    Node* inputs[] = {input.node()};
+    Held result =
+        Held::adopt(record({node->op, node->dtype, inputs, attrs, node->shape, place}, entry));
+    Node* output = result.get();
+    TapeRef tape = make_tape(node->op, {&input, 1}, attrs, {&output, 1}, place);
+    return TensorAccess::make(std::move(result), std::move(tape));
+  }
+  Held copy = copied(node, entry);
+  Node* output = copy.get();
+  const std::int64_t attrs[] = {adopts};
+  TapeRef tape = make_tape(OpId::to_device, {&operand, 1}, attrs, {&output, 1}, place);
+  return TensorAccess::make(std::move(copy), std::move(tape));
+}
+
+bool adopt_mirror(Variable& leaf, DeviceEntry& entry) {
+  if (leaf.node->entry == &entry) return true;
+  Held mirror = is_constant(leaf.node.get()) ? copied(leaf.node.get(), entry)
+                                             : known_mirror(leaf.node.get(), entry);
+  if (!mirror) return false;
+  if (leaf.grad.defined() && node_of(leaf.grad)->entry != &entry) {
+    const Tensor grad = leaf.grad.to(entry.device);
+    assign_node(leaf.grad, TensorAccess::variable(grad)->node);
+    set_tape(*TensorAccess::variable(leaf.grad), TensorAccess::variable(grad)->tape);
+  }
+  leaf.node = std::move(mirror);
+  return true;
+}
+
+namespace {
+
+// ---- Deciding
+
+// What is known of an operation before it is placed.
+struct Work {
+  double bytes = 0, multiplications = 0;
+  std::int64_t elements = 0;   // of its largest operand or result
+  DeviceEntry* gpu = nullptr;  // that an operand is on
+  bool on_cpu = false;         // an operand is
+  bool differentiated = false;
+};
+
+// Moves nothing by itself: whoever computes with the result decides.
+bool only_arranges(OpId op) {
+  switch (op) {
+    case OpId::cast:
+    case OpId::reshape:
+    case OpId::permute:
+    case OpId::expand:
+    case OpId::shrink:
+    case OpId::pad:
+    case OpId::stride:
+    case OpId::unfold:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Reads only what it gives.
+bool reads_part(OpId op) {
+  switch (op) {
+    case OpId::gather:
+    case OpId::index:
+    case OpId::take_along:
+    case OpId::gather_along:
+    case OpId::select_rows:
+    case OpId::select_at:
+    case OpId::rows_at_true:
+      return true;
+    default:
+      return false;
+  }
+}
+
+[[noreturn]] void throw_two_gpus(const Unplaced& operation, Device a, Device b) {
+  throw DeviceError(fmt::format("{}: operands on {} and {} ({}:{})", op_info(operation.op).name,
+                                to_string(a), to_string(b), operation.place.file(),
+                                operation.place.line()));
+}
+
+Work work_of(const Unplaced& operation) {
+  Work work;
+  const bool part = reads_part(operation.op);
+  for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+    const Borrowed& input = operation.inputs[i];
+    const Node* node = input.node();
+    work.differentiated = work.differentiated || input.wants_gradient();
+    if (is_constant(node)) continue;
+    DeviceEntry* entry = node->entry;
+    if (entry->device.is_cpu()) {
+      work.on_cpu = true;
+    } else {
+      if (work.gpu != nullptr && work.gpu != entry)
+        throw_two_gpus(operation, work.gpu->device, entry->device);
+      work.gpu = entry;
+    }
+    if (part && i == 0) continue;
+    const std::int64_t elements = node->shape.numel();
+    work.bytes += static_cast<double>(elements) * static_cast<double>(size_of(node->dtype));
+    work.elements = std::max(work.elements, elements);
+  }
+  for (std::size_t i = 0; i < operation.shapes.size(); ++i) {
+    work.bytes += (part ? 2 : 1) * bytes_of(operation.shapes[i], operation.dtypes[i]);
+    work.elements = std::max(work.elements, operation.shapes[i].numel());
+  }
+  if (is_product(operation.op)) {
+    InlineVector<Node*, 4> nodes;
+    for (const Borrowed& input : operation.inputs) nodes.emplace_back(input.node());
+    work.multiplications =
+        0.5 * static_cast<double>(
+                  operations_of(operation.op, nodes.span(), operation.attrs, operation.shapes[0]));
+  }
+  work.differentiated = work.differentiated && grad_mode();
+  return work;
+}
+
+// The operand's bytes, and what they cost to move there.
+struct Move {
+  Node* root;
+  double seconds;
+};
+// Each value once.
+std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> inputs,
+                           const PlacementFigures& figures) {
+  std::vector<Move> moves;
+  for (const Borrowed& input : inputs) {
+    Node* node = input.node();
+    if (node->entry == &entry || is_constant(node)) continue;
+    auto* root = const_cast<Node*>(root_of(node));
+    if (is_constant(root) || root->op == OpId::iota || known_mirror(root, entry)) continue;
+    if (std::any_of(moves.begin(), moves.end(), [&](const Move& m) { return m.root == root; }))
+      continue;
+    const TimeCurve& curve = entry.device.is_cpu() ? figures.download : figures.upload;
+    moves.push_back({root, curve.seconds(bytes_of(root->shape, root->dtype))});
+  }
+  return moves;
+}
+
+// On which of the two it is done first. What moving would have saved is remembered with the values:
+// when it comes to more than the moves cost, they pay.
+DeviceEntry& cheaper(const Unplaced& operation, const Work& work, DeviceEntry& cpu,
+                     DeviceEntry& gpu, const Reckoning& reckoning) {
+  const bool on_gpu = work.gpu != nullptr;
+  if (on_gpu && !work.on_cpu && work.bytes <= reckoning.stay_bytes &&
+      work.multiplications <= reckoning.stay_multiplications)
+    return gpu;
+  if (!on_gpu && work.bytes <= reckoning.small_bytes &&
+      work.multiplications <= reckoning.small_multiplications)
+    return cpu;
+  // Two operations of the backward pass follow each that has a gradient.
+  const double times = work.differentiated ? 3 : 1;
+  const PlacementFigures& figures = reckoning.figures;
+  const double cpu_work = times * Reckoning::whole(figures.cpu, work.bytes, work.multiplications);
+  const double gpu_work =
+      times * (on_gpu ? reckoning.marginal_gpu(work.bytes, work.multiplications)
+                      : Reckoning::whole(figures.gpu, work.bytes, work.multiplications));
+  double up = 0, down = 0;
+  const std::vector<Move> uploads = moves_to(gpu, operation.inputs, figures);
+  for (const Move& move : uploads)
+    up += std::max(0.0, move.seconds - move.root->forgone.load(std::memory_order_relaxed));
+  for (const Move& move : moves_to(cpu, operation.inputs, figures)) down += move.seconds;
+  if (gpu_work + up < cpu_work + down) {
+    for (const Move& move : uploads) move.root->forgone.store(0, std::memory_order_relaxed);
+    return gpu;
+  }
+  if (const double gain = cpu_work - gpu_work; gain > 0 && !on_gpu) {
+    double total = 0;
+    for (const Move& move : uploads) total += move.seconds;
+    for (const Move& move : uploads) {
+      const float before = move.root->forgone.load(std::memory_order_relaxed);
+      move.root->forgone.store(before + static_cast<float>(gain * move.seconds / total),
+                               std::memory_order_relaxed);
+    }
+  }
+  return cpu;
+}
+
+bool has_dtypes(const DeviceEntry& entry, const Unplaced& operation) {
+  const auto has = [&](DType dtype) { return entry.backend.supports(entry.index, dtype); };
+  return std::all_of(operation.dtypes.begin(), operation.dtypes.end(), has) &&
+         std::all_of(operation.inputs.begin(), operation.inputs.end(),
+                     [&](const Borrowed& input) { return has(input.node()->dtype); });
+}
+
+DeviceEntry& cpu_entry() {
+  static DeviceEntry& entry = device_entry(Device::cpu());
+  return entry;
+}
+
+DeviceEntry& wanted_device(const Unplaced& operation, const Work& work, const Policy& policy,
+                           DeviceEntry& gpu) {
+  DeviceEntry& cpu = cpu_entry();
+  const bool on_gpu = work.gpu != nullptr;
+  switch (policy.placement) {
+    case Placement::standard:
+    case Placement::as_written:
+    case Placement::force_cpu:
+      return cpu;
+    case Placement::force_gpu:
+      return gpu;
+    case Placement::automatic:
+      return on_gpu || work.elements >= policy.threshold ? gpu : cpu;
+    case Placement::by_cost:
+      return cheaper(operation, work, cpu, gpu, reckoning_of(gpu));
+    case Placement::minimize_transfers:
+      break;
+  }
+  double there = 0, here = 0;
+  for (const Borrowed& input : operation.inputs) {
+    const Node* node = input.node();
+    if (is_constant(node)) continue;
+    const double bytes = bytes_of(node->shape, node->dtype);
+    there += node->entry == &gpu || known_mirror(node, gpu) ? bytes : 0;
+    here += node->entry == &cpu || known_mirror(node, cpu) ? bytes : 0;
+  }
+  return there >= here ? gpu : cpu;
+}
+
+DeviceEntry& chosen_device(const Unplaced& operation) {
+  const Policy& policy = graph::policy();
+  const Work work = work_of(operation);
+  DeviceEntry* const gpu = work.gpu != nullptr ? work.gpu : policy.gpu;
+  if (gpu == nullptr) return cpu_entry();
+  DeviceEntry* wanted = nullptr;
+  if (const PlacementChooser choose = chooser.load(std::memory_order_relaxed)) [[unlikely]]
+    wanted = choose(operation.op);
+  if (wanted == nullptr) {
+    const bool forced =
+        policy.placement == Placement::force_gpu || policy.placement == Placement::force_cpu;
+    if (!forced && work.gpu == nullptr && !work.on_cpu)
+      return *operation.inputs[0].node()->entry;  // of numbers
+    const bool stays =
+        !forced && only_arranges(operation.op) && (work.gpu == nullptr || !work.on_cpu);
+    wanted = stays ? work.gpu != nullptr ? gpu : &cpu_entry()
+                   : &wanted_device(operation, work, policy, *gpu);
+  }
+  if (!wanted->device.is_cpu() && !has_dtypes(*wanted, operation)) return cpu_entry();
+  return *wanted;
+}
+
+bool is_at(const Borrowed& input, const DeviceEntry& entry) {
+  return input.node()->entry == &entry;
+}
+
+std::vector<Tensor> moved_operands(const Unplaced& operation, DeviceEntry& entry) {
+  const TransferReason reason("placement", operation.place, op_info(operation.op).name);
+  std::vector<Tensor> operands;
+  operands.reserve(operation.inputs.size());
+  for (const Borrowed& input : operation.inputs)
+    operands.push_back(moved(input, entry, operation.place, true));
+  return operands;
+}
+
+}  // namespace
+
+std::vector<Tensor> placed_operands(const Unplaced& operation) {
+  if (operation.inputs.empty()) return {};
+  DeviceEntry& entry = chosen_device(operation);
+  if (std::all_of(operation.inputs.begin(), operation.inputs.end(),
+                  [&](const Borrowed& input) { return is_at(input, entry); }))
+    return {};
+  const Placement placement = policy().placement;
+  if (entry.device.is_cpu() || placement == Placement::force_gpu)
+    return moved_operands(operation, entry);
+  try {
+    return moved_operands(operation, entry);
+  } catch (const OutOfMemory& error) {
+    log_once(fmt::format("placement without memory at {}:{}", operation.place.file(),
+                         operation.place.line()),
+             LogLevel::warning,
+             fmt::format("{}: {} has no memory for its operands, it runs on the CPU ({}:{})",
+                         op_info(operation.op).name, to_string(entry.device),
+                         operation.place.file(), operation.place.line()));
+    return moved_operands(operation, cpu_entry());
+  }
+}
+
+Device placed_creation(const Shape& shape, DType dtype, bool from_host) {
+  const Policy& policy = graph::policy();
+  if (policy.gpu == nullptr) return Device::cpu();
+  const Device gpu = policy.gpu->device;
+  if (policy.placement == Placement::force_gpu) return gpu;
+  if (!policy.gpu->backend.supports(policy.gpu->index, dtype)) return Device::cpu();
+  if (policy.placement == Placement::automatic)
+    return shape.numel() >= policy.threshold ? gpu : Device::cpu();
+  if (policy.placement != Placement::by_cost || from_host) return Device::cpu();
+  const PlacementFigures& figures = reckoning_of(*policy.gpu).figures;
+  const double bytes = bytes_of(shape, dtype);
+  return figures.gpu.memory.seconds(bytes) < figures.cpu.memory.seconds(bytes) ? gpu
+                                                                               : Device::cpu();
+}
+
+}  // namespace volta::graph

@@ -1,0 +1,387 @@
+// Finds a plan's large kernels, looks their schedules up, times those that nobody has timed yet.
+#include "plan/tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "backend/timed_choice.h"
+#include "backend/tuning.h"
+#include "core/counting.h"
+#include "core/profiling.h"
+#include "kernel/observer.h"
+#include "plan/alternatives.h"
+#include "plan/trial.h"
+#include "volta/error.h"
+#include "volta/log.h"
+#include "volta/tuning.h"
+
+namespace volta::plan {
+namespace {
+
+// Kernels that are expected to take less are not worth the time; where the device's figures are not
+// known, those that move less.
+constexpr double kLeastSeconds = 8e-6;
+constexpr std::uint64_t kLeastBytes = std::uint64_t{16} << 20;
+constexpr double kLeastProduct = 1e8;  // multiplications
+// Another schedule is taken if it is faster by more than this; by this, if there was no time to
+// time it often.
+constexpr double kNoise = 0.03, kHastyNoise = 0.1;
+constexpr int kRounds = 5, kEnoughRounds = 3;
+constexpr double kSlow = 1.25;   // not timed again
+constexpr double kHopeless = 4;  // one run is enough
+constexpr double kSampleSeconds = 5e-4;
+constexpr int kMostRuns = 50;
+
+TunerHooks& hooks() {
+  static TunerHooks hooks;
+  return hooks;
+}
+
+double now() {
+  if (hooks().clock) return hooks().clock();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Two classes to a doubling.
+int size_class(std::int64_t extent) {
+  if (extent <= 1) return static_cast<int>(extent);
+  const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(extent)));
+  return 2 * bits + static_cast<int>(extent >> (bits - 2) & 1);
+}
+
+// ---- What is remembered of this process, for whoever asks.
+
+struct Told {
+  std::mutex mutex;
+  std::vector<TunedChoice> choices;
+  std::set<std::string> keys;
+};
+Told& told() {
+  static Told told;
+  return told;
+}
+
+void tell(const TimedThing& thing, TunedChoice choice) {
+  const std::lock_guard lock(told().mutex);
+  if (!told().keys.insert(thing.machine + "\n" + thing.what).second) return;
+  choice.device = thing.device;
+  choice.what = thing.label;
+  told().choices.push_back(std::move(choice));
+}
+
+// ---- Candidates.
+
+// Neither numbers that decide how long a row is nor ones that must be in order can be made up.
+bool can_try(const kernel::Program& program) {
+  return std::ranges::none_of(program.axes, [](const auto& axis) { return axis.bound >= 0; }) &&
+         std::ranges::none_of(program.instrs, [](const kernel::Instr& instr) {
+           return instr.kind == kernel::InstrKind::Search;
+         });
+}
+
+std::vector<Candidate> candidates_of(Backend& backend, int device, const Step& step) {
+  std::vector<Candidate> candidates;
+  if (const auto* kernel = std::get_if<KernelStep>(&step)) {
+    const kernel::Program& program = *kernel->program;
+    if (!can_try(program)) return {};
+    candidates.push_back({step, kernel::to_text(program.schedule)});
+    for (const kernel::Schedule& schedule : alternatives(program, kernel->segments)) {
+      KernelStep other = *kernel;
+      kernel::Program changed = program;
+      changed.schedule = schedule;
+      other.program = std::make_shared<const kernel::Program>(std::move(changed));
+      other.tuned = true;
+      candidates.push_back({std::move(other), kernel::to_text(schedule)});
+    }
+  } else if (const auto* product = std::get_if<MatmulStep>(&step)) {
+    for (const std::string& name : backend.product_cuts(device, *product)) {
+      MatmulStep other = *product;
+      if (!candidates.empty()) other.cut = name;
+      candidates.push_back({std::move(other), name});
+    }
+  }
+  if (hooks().plant && !candidates.empty()) hooks().plant(candidates);
+  return candidates;
+}
+
+// Sizes by their classes; of segments side by side the largest.
+std::string sizes_of(const KernelStep& step) {
+  std::string text;
+  for (const kernel::Axis& axis : step.program->axes) {
+    int largest = 0;
+    for (const Binding& segment : step.segments)
+      largest = std::max(largest, size_class(axis.extent.in(segment.ints)));
+    text += fmt::format(" {}", largest);
+  }
+  return text + fmt::format(" x {}", size_class(static_cast<std::int64_t>(step.segments.size())));
+}
+
+std::string what_of(const Step& step, const std::string& usual) {
+  if (const auto* kernel = std::get_if<KernelStep>(&step)) {
+    kernel::Program bare = *kernel->program;
+    bare.schedule = {.kind = bare.schedule.kind,
+                     .index64 = bare.schedule.index64,
+                     .horizontal = bare.schedule.horizontal};
+    return fmt::format("schedule\n{}{}\nsizes{}", kernel::to_text(bare), usual, sizes_of(*kernel));
+  }
+  const auto& p = std::get<MatmulStep>(step);
+  return fmt::format("cut {} {} {}{} {} sizes {} {} {} {}", name_of(p.dtype),
+                     name_of(p.result_dtype()), p.transpose_a ? "T" : "N",
+                     p.transpose_b ? "T" : "N", usual, size_class(p.m), size_class(p.n),
+                     size_class(p.k), size_class(p.batch));
+}
+
+std::string label_of(const Step& step) {
+  return std::visit([](const auto& one) { return one.label; }, step);
+}
+
+// ---- Steps of a plan that are one thing.
+
+struct Group {
+  std::vector<Candidate> candidates = {};
+  TimedThing thing = {};
+  std::vector<std::size_t> steps = {};
+  double weight = 0;
+};
+
+// How much there is to gain, by the device's figures or else by bytes; 0: nothing.
+double weight_of(const Step& step, const Work& work, const DeviceFigures& figures) {
+  const std::uint64_t bytes = work.bytes_read + work.bytes_written;
+  if (const auto* product = std::get_if<MatmulStep>(&step)) {
+    const double work_done = static_cast<double>(product->batch) * static_cast<double>(product->m) *
+                             static_cast<double>(product->n) * static_cast<double>(product->k);
+    return work_done >= kLeastProduct ? work_done * 1e-12 : 0;
+  }
+  if (!std::holds_alternative<KernelStep>(step)) return 0;
+  if (hooks().least_bytes)
+    return bytes >= *hooks().least_bytes ? static_cast<double>(bytes) * 1e-12 : 0;
+  if (figures.bytes_per_second <= 0)
+    return bytes >= kLeastBytes ? static_cast<double>(bytes) * 1e-12 : 0;
+  double seconds = static_cast<double>(bytes) / figures.bytes_per_second;
+  if (figures.operations_per_second > 0)
+    seconds =
+        std::max(seconds, static_cast<double>(work.operations) / figures.operations_per_second);
+  return seconds >= kLeastSeconds ? seconds : 0;
+}
+
+// The groups that matter most come first.
+std::vector<Group> groups_of(Backend& backend, int device, const PlanSteps& plan) {
+  const DeviceFigures figures = backend.figures(device);
+  std::vector<Group> groups;
+  std::map<std::string, std::size_t> numbers;
+  std::string machine, name;
+  for (std::size_t n = 0; n < plan.steps.size(); ++n) {
+    const double weight = weight_of(plan.steps[n], plan.work[n], figures);
+    if (weight <= 0) continue;
+    std::vector<Candidate> candidates = candidates_of(backend, device, plan.steps[n]);
+    if (candidates.size() < 2) continue;
+    if (machine.empty()) machine = backend.fingerprint(device), name = backend.device_name(device);
+    const std::string what = what_of(plan.steps[n], candidates.front().name);
+    const auto [place, fresh] = numbers.try_emplace(what, groups.size());
+    if (fresh) {
+      groups.push_back({.candidates = std::move(candidates),
+                        .thing = {.machine = machine,
+                                  .what = what,
+                                  .device = name,
+                                  .label = label_of(plan.steps[n])}});
+    }
+    groups[place->second].steps.push_back(n);
+    groups[place->second].weight += weight;
+  }
+  std::ranges::stable_sort(groups, std::ranges::greater{}, &Group::weight);
+  return groups;
+}
+
+// Sizes of one class may differ in what they allow: a step takes the schedule by its name.
+void apply(Backend& backend, int device, PlanSteps& plan, const Group& group,
+           const std::string& name) {
+  if (name == group.candidates.front().name) return;
+  for (const std::size_t n : group.steps) {
+    for (Candidate& candidate : candidates_of(backend, device, plan.steps[n])) {
+      if (candidate.name != name) continue;
+      plan.steps[n] = std::move(candidate.step);
+      if (const auto* kernel = std::get_if<KernelStep>(&plan.steps[n]))
+        kernel::report_program(*kernel->program);
+      break;
+    }
+  }
+}
+
+// ---- Timing.
+
+std::optional<Decision> time_group(Backend& backend, int device, const PlanSteps& plan,
+                                   const Group& group, double deadline) {
+  const std::vector<Candidate>& candidates = group.candidates;
+  const auto is_late = [&] { return now() >= deadline; };
+  const auto counted = [](std::optional<double> seconds) {
+    if (seconds) count(live_counters().timings);
+    return seconds;
+  };
+  if (hooks().seconds) {
+    return decide(
+        candidates.size(), [&](std::size_t n) { return counted(hooks().seconds(candidates[n])); },
+        is_late);
+  }
+  Trial trial(backend, device, plan, plan.steps[group.steps.front()]);
+  if (!trial.has_memory()) return std::nullopt;
+  const std::size_t together = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, 16);
+  std::size_t compiled = 0;
+  while (compiled < candidates.size() && !is_late()) {
+    std::vector<const Step*> some;
+    for (; some.size() < together && compiled < candidates.size(); ++compiled)
+      some.push_back(&candidates[compiled].step);
+    try {
+      trial.compile(some);
+    } catch (const Error&) {  // which of them it is shows below
+    }
+  }
+  std::vector<std::unique_ptr<Executable>> ready(compiled);
+  std::vector<bool> failed(compiled);
+  std::optional<double> usual;
+  return decide(
+      compiled,
+      [&](std::size_t n) -> std::optional<double> {
+        if (failed[n]) return std::nullopt;
+        try {
+          const bool first = !ready[n];
+          if (first) ready[n] = trial.prepare(candidates[n].step);
+          if (first && n > 0) {
+            const double once = trial.seconds(*ready[n], 1);
+            if (once > kHopeless * *usual) return counted(once);
+          }
+          if (!usual) usual = trial.seconds(*ready[0], 1);
+          const int runs =
+              std::clamp(static_cast<int>(kSampleSeconds / std::max(*usual, 1e-9)), 1, kMostRuns);
+          return counted(trial.seconds(*ready[n], runs));
+        } catch (const Error& error) {
+          log(LogLevel::debug,
+              fmt::format("tuning: \"{}\" is passed over: {}", candidates[n].name, error.what()));
+          failed[n] = true;
+          return std::nullopt;
+        }
+      },
+      is_late);
+}
+
+TuningSource source_of(WaySource source) {
+  switch (source) {
+    case WaySource::Adopted:
+      return TuningSource::Adopted;
+    case WaySource::Shipped:
+      return TuningSource::Shipped;
+    default:
+      return TuningSource::Remembered;
+  }
+}
+
+void tune_group(Backend& backend, int device, PlanSteps& plan, const Group& group,
+                Unknown unknown) {
+  std::vector<std::string> names;
+  for (const Candidate& candidate : group.candidates) names.push_back(candidate.name);
+  TunedChoice choice;
+  choice.usual = choice.chosen = names.front();
+  WaySource source = WaySource::Process;
+  if (const auto known = remembered_way(group.thing, names, &source)) {
+    choice.chosen = names[*known];
+    choice.source = source_of(source);
+    apply(backend, device, plan, group, choice.chosen);
+    return tell(group.thing, std::move(choice));
+  }
+  if (unknown == Unknown::Leave) return;
+  const double left = tuning_seconds_left();
+  // A profile shows the program's work alone.
+  const bool may_time =
+      schedule_tuning(backend.device_is_gpu(device)) == Tuning::Time && profiling::session() == 0;
+  if (!may_time || left <= 0) {
+    // In this process it stays so, whatever later plans have time for.
+    use_way(group.thing, names.front());
+    return tell(group.thing, std::move(choice));
+  }
+  const double start = now();
+  std::optional<Decision> decision;
+  try {
+    decision = time_group(backend, device, plan, group, start + left);
+  } catch (const Error& error) {
+    log(LogLevel::info,
+        fmt::format("tuning: {} is not timed: {}", group.thing.label, error.what()));
+  }
+  spend_tuning_seconds(now() - start);
+  if (!decision) {
+    use_way(group.thing, names.front());
+    return tell(group.thing, std::move(choice));
+  }
+  choice.chosen = names[decision->chosen];
+  choice.source = TuningSource::Timed;
+  choice.usual_seconds = decision->usual_seconds;
+  choice.chosen_seconds = decision->chosen_seconds;
+  remember_way(group.thing, choice.chosen);  // before its first use
+  apply(backend, device, plan, group, choice.chosen);
+  tell(group.thing, std::move(choice));
+}
+
+}  // namespace
+
+void set_tuner_hooks(TunerHooks replacement) { hooks() = std::move(replacement); }
+
+std::optional<Decision> decide(std::size_t count,
+                               const std::function<std::optional<double>(std::size_t)>& seconds,
+                               const std::function<bool()>& is_late) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<double> least(count, kNever);
+  std::vector<std::size_t> left;
+  const auto time = [&](std::size_t n) {
+    const std::optional<double> took = seconds(n);
+    if (took) least[n] = std::min(least[n], *took);
+    return took.has_value();
+  };
+  for (std::size_t n = 0; n < count && (n < 2 || !is_late()); ++n) {
+    if (time(n)) left.push_back(n);
+    if (n == 0 && left.empty()) return std::nullopt;
+  }
+  if (left.size() < 2) return std::nullopt;
+  int rounds = 1;
+  for (; rounds < kRounds && !is_late(); ++rounds) {
+    const double best = *std::ranges::min_element(least);
+    std::erase_if(left, [&](std::size_t n) { return n != 0 && least[n] > kSlow * best; });
+    if (left.size() == 1) break;
+    std::ranges::reverse(left);  // a device slows down as it warms
+    for (const std::size_t n : left) {
+      if (is_late()) break;
+      time(n);
+    }
+  }
+  const auto chosen = static_cast<std::size_t>(std::ranges::min_element(least) - least.begin());
+  const double noise = rounds >= kEnoughRounds ? kNoise : kHastyNoise;
+  Decision decision{.chosen = chosen, .usual_seconds = least[0], .chosen_seconds = least[chosen]};
+  if (least[chosen] > (1 - noise) * least[0])
+    decision = {.chosen = 0, .usual_seconds = least[0], .chosen_seconds = least[0]};
+  return decision;
+}
+
+void tune(Backend& backend, int device, PlanSteps& plan, Unknown unknown) {
+  if (schedule_tuning(backend.device_is_gpu(device)) == Tuning::Off) return;
+  for (const Group& group : groups_of(backend, device, plan))
+    tune_group(backend, device, plan, group, unknown);
+}
+
+}  // namespace volta::plan
+
+namespace volta {
+
+std::vector<TunedChoice> tuned_choices() {
+  const std::lock_guard lock(plan::told().mutex);
+  return plan::told().choices;
+}
+
+}  // namespace volta

@@ -1,0 +1,575 @@
+// Operations placed by a policy: where they run, what moves for it, and that results stay the same.
+#include "graph/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "child.h"
+#include "op_calls.h"
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+// Round numbers: a CPU of 10 GB/s and 20 G multiplications a second, a GPU a hundred times faster
+// that takes 15 us to begin, and a bus of 10 GB/s.
+PlacementFigures round_figures() {
+  PlacementFigures figures;
+  figures.cpu = {TimeCurve::of(2e-6, 10e9), TimeCurve::of(2e-6, 20e9)};
+  figures.gpu = {TimeCurve::of(15e-6, 1000e9), TimeCurve::of(15e-6, 2000e9)};
+  figures.upload = TimeCurve::of(10e-6, 10e9);
+  figures.download = TimeCurve::of(15e-6, 10e9);
+  return figures;
+}
+
+Tensor host_values(const Shape& shape, float more = 0) {
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i % 17) / 17.0f - 0.4f + more;
+  return from_vector(values, shape, {.device = Device::cpu()});
+}
+
+template <class Body>
+Counters counted(Body body) {
+  synchronize(test_device());
+  reset_counters();
+  body();
+  synchronize(test_device());
+  return counters();
+}
+
+class Placements : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (test_device().is_cpu()) GTEST_SKIP() << "needs a second device";
+    set_placement_figures(test_device(), round_figures());
+  }
+  void TearDown() override { graph::set_placement_chooser(nullptr); }
+  static ExecutionOptions options(Placement placement) {
+    return {.placement = placement, .gpu = test_device()};
+  }
+};
+
+TEST(TimeCurves, AreStraightOnLogarithmicScales) {
+  const TimeCurve curve{{{10, 1}, {1000, 100}, {100000, 100}}};
+  EXPECT_DOUBLE_EQ(curve.seconds(0), 1);
+  EXPECT_DOUBLE_EQ(curve.seconds(10), 1);
+  EXPECT_NEAR(curve.seconds(100), 10, 1e-9);
+  EXPECT_NEAR(curve.seconds(10000), 100, 1e-9);
+  EXPECT_DOUBLE_EQ(curve.seconds(1e6), 1000);
+  EXPECT_DOUBLE_EQ(TimeCurve().seconds(5), 0);
+  const TimeCurve line = TimeCurve::of(1e-5, 1e9);
+  for (const double amount : {1.0, 1e3, 1e5, 1e9}) {
+    EXPECT_NEAR(line.seconds(amount), 1e-5 + amount / 1e9, 0.05 * line.seconds(amount));
+  }
+}
+
+// The same product, of matrices of 256 KiB that the host has.
+TEST_F(Placements, DecisionsFollowTheFigures) {
+  const auto runs_on = [](const PlacementFigures& figures) {
+    set_placement_figures(test_device(), figures);
+    const ExecutionContext context(options(Placement::by_cost));
+    const Tensor a = host_values({256, 256}), b = host_values({256, 256});
+    return a.matmul(b).device();
+  };
+  const PlacementFigures usual = round_figures();
+  EXPECT_EQ(runs_on(usual), test_device());
+  PlacementFigures slow_bus = usual;
+  slow_bus.upload = TimeCurve::of(10e-6, 100e6);  // 5 ms, to save 0.8
+  EXPECT_EQ(runs_on(slow_bus), Device::cpu());
+  PlacementFigures slow_gpu = usual;
+  slow_gpu.gpu.products = TimeCurve::of(15e-6, 10e9);
+  EXPECT_EQ(runs_on(slow_gpu), Device::cpu());
+  PlacementFigures fast_cpu = usual;
+  fast_cpu.cpu.products = TimeCurve::of(2e-6, 400e9);  // 42 us
+  EXPECT_EQ(runs_on(fast_cpu), Device::cpu());
+  fast_cpu.gpu.products = TimeCurve::of(1e-6, 2000e9);  // too little for the moves
+  EXPECT_EQ(runs_on(fast_cpu), Device::cpu());
+}
+
+// Values that the GPU has go to the host where that is so much faster that the way pays.
+TEST_F(Placements, ValuesComeBackOnlyForMoreThanTheWayCosts) {
+  PlacementFigures slow_gpu = round_figures();
+  slow_gpu.gpu.products = TimeCurve::of(15e-6, 1e9);  // 17 ms a product
+  for (const bool pays : {true, false}) {
+    slow_gpu.download = TimeCurve::of(15e-6, pays ? 10e9 : 10e6);
+    set_placement_figures(test_device(), slow_gpu);
+    const Tensor a = host_values({256, 256}).to(test_device());
+    const ExecutionContext context(options(Placement::by_cost));
+    EXPECT_EQ(a.matmul(a).device(), pays ? Device::cpu() : test_device());
+  }
+}
+
+TEST_F(Placements, NewTensorsAreMadeWhereTheyAreMadeSooner) {
+  const ExecutionContext context(options(Placement::by_cost));
+  EXPECT_EQ(rand({100}).device(), Device::cpu());
+  EXPECT_EQ(rand({1000, 1000}).device(), test_device());
+  EXPECT_EQ(rand({1000, 1000}, {.device = Device::cpu()}).device(), Device::cpu());
+  // What the host has stays until somebody computes with it.
+  EXPECT_EQ(from_vector(std::vector<float>(1000000, 1.0f), {1000000}).device(), Device::cpu());
+}
+
+// Large, small and large again: one upload, and nothing comes back before somebody looks.
+TEST_F(Placements, DataStaysWhereItIs) {
+  for (const Placement placement : {Placement::by_cost, Placement::automatic}) {
+    const Tensor x = host_values({500, 1000});
+    double value = 0;
+    const Counters moved = counted([&] {
+      const ExecutionContext context(options(placement));
+      const Tensor large = (x * 2 + 1).tanh();
+      const Tensor small = large.mean() * 3 + 1;
+      const Tensor rows = large.sum(1) / small;
+      const Tensor again = (large * rows.unsqueeze(1)).relu().sum();
+      for (const Tensor& each : {large, small, rows, again})
+        EXPECT_EQ(each.device(), test_device());
+      value = again.item();
+    });
+    EXPECT_EQ(moved.transfers, 2u);
+    EXPECT_EQ(moved.bytes_to_device, 2'000'000u);
+    EXPECT_EQ(moved.bytes_to_host, 4u);
+    const Tensor large = (x * 2 + 1).tanh();
+    const Tensor rows = large.sum(1) / (large.mean() * 3 + 1);
+    EXPECT_NEAR(value, (large * rows.unsqueeze(1)).relu().sum().item(), 1e-3 * std::abs(value));
+    // Small all the way: nothing moves.
+    const Tensor few = host_values({10});
+    const Counters none = counted([&] {
+      const ExecutionContext context(options(placement));
+      EXPECT_EQ(((few * 2).exp().sum() + 1).device(), Device::cpu());
+    });
+    EXPECT_EQ(none.transfers, 0u);
+  }
+}
+
+TEST_F(Placements, UsingAValueAgainMovesNothing) {
+  const Tensor w = host_values({256, 256}), x = host_values({256, 256});
+  const Counters moved = counted([&] {
+    const ExecutionContext context(options(Placement::automatic));
+    for (int i = 0; i < 5; ++i) {
+      const Tensor wide = x.expand({4, 256, 256});  // 4 * 65536 elements
+      EXPECT_EQ((wide * w + static_cast<float>(i)).eval().device(), test_device());
+    }
+  });
+  EXPECT_EQ(moved.transfers, 2u);
+  EXPECT_EQ(moved.bytes_to_device, 2u * 256 * 256 * 4);
+  EXPECT_EQ(w.device(), Device::cpu());  // the value is on both
+  // A new value is another one.
+  Tensor changing = host_values({400, 400});
+  const ExecutionContext context(options(Placement::automatic));
+  const double before = (changing * 1).sum().item();
+  changing.fill_(2.0f);
+  EXPECT_NEAR((changing * 1).sum().item(), 320000, 1);
+  EXPECT_NE(before, 320000);
+}
+
+// A product takes 105 us on the CPU and 16 on the GPU, moving its two operands 50: the first use
+// pays with one operand there already, else the second does.
+TEST_F(Placements, WhatMovingWouldHaveSavedAddsUp) {
+  PlacementFigures figures = round_figures();
+  figures.upload = TimeCurve::of(100e-6, 1e12);  // 100 us each
+  set_placement_figures(test_device(), figures);
+  const ExecutionContext context(options(Placement::by_cost));
+  const Tensor a = host_values({128, 128}), b = host_values({128, 128});
+  std::vector<bool> there;
+  for (int i = 0; i < 5; ++i) there.push_back(a.matmul(b).device() == test_device());
+  // 91 us saved each time, 200 us to move: the third time the first two count.
+  EXPECT_EQ(there, (std::vector<bool>{false, false, true, true, true}));
+}
+
+TEST_F(Placements, BySizeFromTheThresholdOn) {
+  ExecutionOptions some = options(Placement::automatic);
+  some.gpu_threshold = 1000;
+  const ExecutionContext context(some);
+  EXPECT_EQ((host_values({999}) + 1).device(), Device::cpu());
+  EXPECT_EQ((host_values({1000}) + 1).device(), test_device());
+  EXPECT_EQ((host_values({10, 1}) * host_values({1, 100})).device(), test_device());  // the result
+  EXPECT_EQ(host_values({1000}).sum().device(), test_device());
+  EXPECT_EQ(host_values({1000}).reshape({10, 100}).device(), Device::cpu());  // moves nothing
+}
+
+TEST_F(Placements, WhereMostBytesAre) {
+  const Tensor large_there = host_values({1000}).to(test_device());
+  const Tensor large_here = host_values({1000}), small_here = host_values({10});
+  const ExecutionContext context(options(Placement::minimize_transfers));
+  EXPECT_EQ((large_here * 2).sum().device(), Device::cpu());
+  EXPECT_EQ((large_there * 2).sum().device(), test_device());
+  const Counters moved = counted([&] {
+    EXPECT_EQ((large_there.reshape({100, 10}) * small_here).eval().device(), test_device());
+    EXPECT_EQ((large_here * large_there.sum()).eval().device(), Device::cpu());
+  });
+  EXPECT_EQ(moved.bytes_to_device, 40u);
+  EXPECT_EQ(moved.bytes_to_host, 4u);
+  EXPECT_EQ(rand({1000000}).device(), Device::cpu());
+}
+
+TEST_F(Placements, ByForce) {
+  const Tensor here = host_values({10}), there = host_values({10}).to(test_device());
+  {
+    const ExecutionContext context(options(Placement::force_gpu));
+    EXPECT_EQ((here + 1).device(), test_device());
+    EXPECT_EQ((here + there).device(), test_device());
+    EXPECT_EQ(rand({3}).device(), test_device());
+    EXPECT_EQ(here.device(), Device::cpu());
+  }
+  const ExecutionContext context(options(Placement::force_cpu));
+  EXPECT_EQ((there + 1).device(), Device::cpu());
+  EXPECT_EQ((here + there).device(), Device::cpu());
+  EXPECT_EQ(rand({1000000}).device(), Device::cpu());
+  ExecutionContext plain({.placement = Placement::as_written});
+  EXPECT_EQ((there + 1).device(), test_device());
+}
+
+// Moving is a cache of values: it is never seen in what handles say, threads do not disturb it.
+TEST_F(Placements, SeveralThreadsUseOneValue) {
+  const Tensor w = host_values({300, 300});
+  const double expected = (w * w).sum().item();
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      const ExecutionContext context(options(Placement::force_gpu));
+      for (int i = 0; i < 20; ++i) {
+        if (std::abs((w * w).sum().item() - expected) > 1e-3 * expected) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+// ---- Training
+
+struct Network {
+  nn::Sequential model;
+  optim::Adam optimizer;
+  explicit Network(const std::function<nn::Sequential()>& make)
+      : model(make()), optimizer(model.parameters(), {.lr = 1e-2}) {}
+};
+
+nn::Sequential mlp() {
+  manual_seed(3);
+  return nn::Sequential({nn::Linear(64, 96), nn::ReLU(), nn::Dropout(0.1), nn::Linear(96, 10)});
+}
+nn::Sequential cnn() {
+  manual_seed(3);
+  return nn::Sequential({nn::Conv2d(1, 4, 3, {.padding = 1}), nn::BatchNorm2d(4), nn::ReLU(),
+                         nn::MaxPool2d(2), nn::Flatten(), nn::Linear(4 * 4 * 4, 10)});
+}
+
+struct Steps {
+  std::vector<double> losses;
+  std::vector<std::uint64_t> launches, transfers, bytes;
+};
+
+// A program that says nothing of devices but for `place`, which explicit ones have.
+Steps train(Network& network, const Shape& input, const std::function<Tensor(Tensor)>& place) {
+  Steps steps;
+  const std::vector<std::int64_t> labels(static_cast<std::size_t>(input[0]), 3);
+  for (int i = 0; i < 6; ++i) {
+    const Counters moved = counted([&] {
+      const Tensor x = place(host_values(input, static_cast<float>(i)));
+      const Tensor y = place(from_vector(labels, {input[0]}, {.device = Device::cpu()}));
+      network.optimizer.zero_grad();
+      const Tensor loss = cross_entropy(network.model(x), y);
+      loss.backward();
+      nn::clip_grad_norm(network.model.parameters(), 1.0);
+      network.optimizer.step();
+      steps.losses.push_back(loss.item());
+    });
+    steps.launches.push_back(moved.launches + moved.library_calls);
+    steps.transfers.push_back(moved.transfers);
+    steps.bytes.push_back(moved.bytes_to_device + moved.bytes_to_host);
+  }
+  return steps;
+}
+
+class PlacedTraining : public Placements, public testing::WithParamInterface<Placement> {};
+
+// After the first step everything is where an explicit program has it: no launch, no transfer more.
+TEST_P(PlacedTraining, IsThatOfAProgramThatNamesTheDevice) {
+  PlacementFigures figures = round_figures();  // so slow a CPU that even these are worth moving
+  figures.cpu = {TimeCurve::of(1e-3, 1e9), TimeCurve::of(1e-3, 1e9)};
+  set_placement_figures(test_device(), figures);
+  const std::pair<nn::Sequential (*)(), Shape> cases[] = {{mlp, Shape{32, 64}},
+                                                          {cnn, Shape{16, 1, 8, 8}}};
+  for (const auto& [make, input] : cases) {
+    manual_seed(3);
+    Network explicitly(make);
+    explicitly.model.to(test_device());
+    manual_seed(4);
+    const Steps wanted =
+        train(explicitly, input, [](const Tensor& x) { return x.to(test_device()); });
+    ExecutionOptions some = options(GetParam());
+    some.gpu_threshold = 500;
+    const ExecutionContext context(some);
+    Network placed([&] {
+      const ExecutionContext plain({.placement = Placement::as_written});
+      return make();
+    });
+    manual_seed(4);
+    const Steps steps = train(placed, input, [](const Tensor& x) { return x; });
+    for (std::size_t i = 0; i < steps.losses.size(); ++i)
+      EXPECT_EQ(steps.losses[i], wanted.losses[i]) << i;
+    for (std::size_t i = 2; i < steps.losses.size(); ++i) {
+      EXPECT_LE(steps.launches[i], wanted.launches[i]) << i;
+      EXPECT_EQ(steps.transfers[i], wanted.transfers[i]) << i;
+      EXPECT_EQ(steps.bytes[i], wanted.bytes[i]) << i;
+    }
+    for (const auto& [name, parameter] : placed.model.named_parameters()) {
+      EXPECT_EQ(parameter.device(), test_device()) << name;
+      EXPECT_EQ(parameter.grad().device(), test_device()) << name;
+    }
+    EXPECT_EQ(placed.model.device(), test_device());
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Policies, PlacedTraining,
+                         testing::Values(Placement::automatic, Placement::by_cost,
+                                         Placement::force_gpu));
+
+// Parameters that are read through views, casts and shared ones move too, once.
+TEST_F(Placements, ParametersBehindViewsMoveOnce) {
+  const ExecutionContext context(options(Placement::force_gpu));
+  Tensor w = host_values({24, 16});
+  Tensor filter = host_values({16, 4, 3});
+  w.set_requires_grad();
+  filter.set_requires_grad();
+  optim::SGD sgd({w, filter}, {.lr = 0.1});
+  const Tensor x = host_values({2, 24}), signal = host_values({2, 4, 10});
+  for (int i = 0; i < 4; ++i) {
+    const Counters moved = counted([&] {
+      sgd.zero_grad();
+      const Autocast autocast(DType::bf16);
+      const Tensor h = x.matmul(w).matmul(w.transpose(0, 1)).sum();
+      const Tensor s = conv1d(signal, filter).to(DType::f32).sum();
+      (h.to(DType::f32) + s).backward();
+      sgd.step();
+    });
+    if (i == 0) {
+      EXPECT_EQ(moved.bytes_to_device, 4u * (24 * 16 + 16 * 4 * 3 + 2 * 24 + 2 * 4 * 10));
+    } else {
+      EXPECT_EQ(moved.transfers, 0u) << i;
+    }
+    EXPECT_EQ(w.device(), test_device());
+    EXPECT_EQ(filter.device(), test_device());
+  }
+}
+
+// A gradient from before the move, and optimizer state, go along.
+TEST_F(Placements, MidwayThroughATraining) {
+  Tensor w = host_values({40, 40});
+  w.set_requires_grad();
+  optim::Adam adam({w}, {.lr = 0.1});
+  const Tensor x = host_values({8, 40});
+  const auto loss = [&] { return x.matmul(w).square().mean(); };
+  const auto step = [&] {
+    adam.zero_grad();
+    loss().backward();
+    adam.step();
+  };
+  step();
+  loss().backward();  // adds to a gradient that is on the CPU
+  {
+    const ExecutionContext context(options(Placement::force_gpu));
+    adam.zero_grad();
+    loss().backward();
+    EXPECT_EQ(w.device(), test_device());
+    EXPECT_EQ(w.grad().device(), test_device());
+    adam.step();
+    step();
+  }
+  EXPECT_EQ(w.device(), test_device());
+  // As on the CPU alone.
+  Tensor v = host_values({40, 40});
+  v.set_requires_grad();
+  optim::Adam plain({v}, {.lr = 0.1});
+  for (int i = 0; i < 3; ++i) {
+    plain.zero_grad();
+    x.matmul(v).square().mean().backward();
+    plain.step();
+  }
+  const auto a = w.to_vector<float>(), b = v.to_vector<float>();
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << i;
+}
+
+TEST_F(Placements, AccumulatedGradientsFollowTheirLeaf) {
+  Tensor w = host_values({40});
+  w.set_requires_grad();
+  (w * 2).sum().backward();
+  EXPECT_EQ(w.grad().device(), Device::cpu());
+  const ExecutionContext context(options(Placement::force_gpu));
+  (w * 3).sum().backward();
+  EXPECT_EQ(w.device(), test_device());
+  EXPECT_EQ(w.grad().device(), test_device());
+  for (const float g : w.grad().to_vector<float>()) EXPECT_EQ(g, 5);
+}
+
+// Without memory there, an operation that may run here does.
+TEST_F(Placements, WithoutMemoryOnTheDeviceTheCpuComputes) {
+  const Tensor x = host_values({1 << 20});
+  empty_cache(test_device());
+  set_memory_limit(test_device(), memory_stats(test_device()).reserved + (1 << 20));
+  std::vector<std::string> messages;
+  set_log_handler([&](LogLevel, std::string_view text) { messages.emplace_back(text); });
+  {
+    const ExecutionContext context(options(Placement::automatic));
+    const Tensor y = x * 2;
+    EXPECT_EQ(y.device(), Device::cpu());
+    EXPECT_EQ((x * 2).device(), Device::cpu());
+  }
+  set_log_handler({});
+  set_memory_limit(test_device(), 0);
+  int told = 0;
+  for (const std::string& message : messages)
+    told += message.find("has no memory for its operands, it runs on the CPU") != std::string::npos;
+  EXPECT_EQ(told, 2);  // once a place
+}
+
+// ---- Every operation, each part of it anywhere
+
+std::uint32_t drawn = 1;
+DeviceEntry* anywhere(graph::OpId) {
+  drawn = drawn * 1664525u + 1013904223u;
+  return &device_entry((drawn >> 16 & 1) != 0 ? test_device() : Device::cpu());
+}
+
+struct Results {
+  std::vector<std::vector<double>> values, gradients;
+};
+std::vector<double> numbers(const Tensor& tensor) {
+  return tensor.to(DType::f64).to_vector<double>();
+}
+Results results_of(const calls::Call& call) {
+  manual_seed(11);
+  calls::Tensors inputs = calls::usual_inputs(call, Device::cpu());
+  for (Tensor& input : inputs) {
+    if (is_floating(input.dtype())) {
+      input = input.detach();
+      input.set_requires_grad();
+    }
+  }
+  const calls::Tensors outputs = call.function(inputs);
+  Results results;
+  Tensor total;
+  for (const Tensor& output : outputs) {
+    results.values.push_back(numbers(output.detach().to(Device::cpu())));
+    if (!is_floating(output.dtype()) || !output.requires_grad()) continue;
+    const Tensor part = (output * output).sum();
+    total = total.defined() ? total + part : part;
+  }
+  if (!total.defined()) return results;
+  total.backward();
+  for (const Tensor& input : inputs) {
+    if (input.requires_grad() && input.grad().defined())
+      results.gradients.push_back(numbers(input.grad().to(Device::cpu())));
+  }
+  return results;
+}
+
+void expect_near(const std::vector<std::vector<double>>& a,
+                 const std::vector<std::vector<double>>& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(a[i].size(), b[i].size()) << what;
+    for (std::size_t k = 0; k < a[i].size(); ++k) {
+      if (std::isnan(a[i][k]) && std::isnan(b[i][k])) continue;
+      if (a[i][k] == b[i][k]) continue;
+      ASSERT_NEAR(a[i][k], b[i][k], 1e-4 * (1 + std::abs(a[i][k]))) << what << " " << i << " " << k;
+    }
+  }
+}
+
+TEST_F(Placements, EveryOperationInPiecesAnywhere) {
+  // A compiler that takes its time sees every fourth.
+  const std::size_t stride = test_device().type() == DeviceType::opencl ? 4 : 1;
+  const std::vector<calls::Call>& all = calls::all();
+  for (std::size_t i = 0; i < all.size(); i += stride) {
+    const calls::Call& call = all[i];
+    SCOPED_TRACE(call.op);
+    Results wanted;
+    try {
+      wanted = results_of(call);
+    } catch (const Error&) {
+      continue;  // no such gradient
+    }
+    const ExecutionContext context(options(Placement::automatic));
+    graph::set_placement_chooser(anywhere);
+    try {
+      const Results results = results_of(call);
+      expect_near(wanted.values, results.values, call.op);
+      expect_near(wanted.gradients, results.gradients, call.op + " gradient");
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+    graph::set_placement_chooser(nullptr);
+  }
+}
+
+// ---- The environment, and figures that are kept
+
+TEST(PlacementByEnvironment, PlacesAnUnmodifiedProgram) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "needs a second device";
+  const testing_child::Folder folder;
+  const std::string name = to_string(test_device());
+  for (const std::string& placed : {name, "auto:" + name, std::string("cpu")}) {
+    testing_child::in_child(
+        {{"VOLTA_DEVICE", placed},
+         {"VOLTA_TEST_DEVICE", name},
+         {"VOLTA_CACHE_DIR", folder / "cache"}},
+        [&] {
+          const std::string given = std::getenv("VOLTA_DEVICE");
+          const Device device = test_device();
+          EXPECT_EQ(execution_options().placement, given == "cpu"  ? Placement::as_written
+                                                   : given == name ? Placement::force_gpu
+                                                                   : Placement::by_cost);
+          if (given.starts_with("auto:")) {
+            PlacementFigures figures = round_figures();
+            set_placement_figures(device, figures);
+          }
+          const Tensor a = from_vector(std::vector<float>(512 * 512, 1.0f), {512, 512});
+          const Tensor product = a.matmul(a);
+          EXPECT_EQ(product.device(), given == "cpu" ? Device::cpu() : device);
+          {
+            const ExecutionContext fast({.matmul = Precision::tf32});  // leaves placement alone
+            EXPECT_EQ(a.matmul(a).device(), product.device());
+          }
+          EXPECT_EQ(product.to_vector<float>()[7], 512);
+          const Tensor few = tensor({1, 2, 3}) + 1;
+          EXPECT_EQ(few.device(), given == name ? device : Device::cpu());
+        });
+  }
+}
+
+TEST(PlacementByEnvironment, AnotherProcessMeasuresNothing) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "needs a second device";
+  const testing_child::Folder folder;
+  for (const char* measured : {"1", "0"}) {
+    testing_child::in_child({{"VOLTA_TEST_DEVICE", to_string(test_device())},
+                             {"VOLTA_CACHE_DIR", folder / "cache"},
+                             {"MEASURED", measured}},
+                            [&] {
+                              const PlacementFigures figures = placement_figures(test_device());
+                              EXPECT_EQ(graph::placement_measurements(),
+                                        std::atoi(std::getenv("MEASURED")));
+                              for (const TimeCurve* curve :
+                                   {&figures.cpu.memory, &figures.cpu.products, &figures.gpu.memory,
+                                    &figures.gpu.products, &figures.upload, &figures.download}) {
+                                EXPECT_GE(curve->points.size(), 5u);
+                                EXPECT_GT(curve->seconds(1e8), curve->seconds(1e3));
+                              }
+                              std::ostringstream text;
+                              text << figures;
+                              EXPECT_NE(text.str().find("gpu products"), std::string::npos);
+                            });
+  }
+}
+
+}  // namespace
+}  // namespace volta

@@ -1,0 +1,670 @@
+// The tuner: what it decides with a clock of the test's, what it keeps for the next process, what
+// it leaves alone; and on a device that kernels really run on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "backend/shipped_choices.h"
+#include "backend/timed_choice.h"
+#include "backend/tuning.h"
+#include "child.h"
+#include "kernel_samples.h"
+#include "plan/schedule.h"
+#include "plan/tuner.h"
+#include "test_device.h"
+#include "volta/counters.h"
+#include "volta/tuning.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+using plan::Candidate;
+using plan::decide;
+using plan::Decision;
+using plan::Unknown;
+using testing_child::Folder;
+using testing_child::in_child;
+using testing_child::is_child;
+
+const auto kNeverLate = [] { return false; };
+
+// ---- Deciding.
+
+std::optional<Decision> decide_by(std::vector<double> seconds) {
+  return decide(
+      seconds.size(), [&](std::size_t n) { return std::optional(seconds[n]); }, kNeverLate);
+}
+
+TEST(Decide, TheFastestIsChosenTheSlowNever) {
+  const auto decision = decide_by({1.0, 50.0, 0.8, 1.1});
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->chosen, 2u);
+  EXPECT_DOUBLE_EQ(decision->usual_seconds, 1.0);
+  EXPECT_DOUBLE_EQ(decision->chosen_seconds, 0.8);
+}
+
+TEST(Decide, WhatIsFasterByLessThanTimesVaryIsNot) {
+  EXPECT_EQ(decide_by({1.0, 0.98})->chosen, 0u);
+  EXPECT_EQ(decide_by({1.0, 0.96})->chosen, 1u);
+}
+
+// One slow sample says nothing: the least of several counts, taken in turns.
+TEST(Decide, TheLeastOfSeveralTimesCounts) {
+  std::vector<std::size_t> order;
+  const auto decision = decide(
+      3,
+      [&](std::size_t n) -> std::optional<double> {
+        order.push_back(n);
+        const bool disturbed = order.size() <= 3 && n == 1;
+        return n == 1 ? (disturbed ? 1.2 : 0.7) : 1.0;
+      },
+      kNeverLate);
+  EXPECT_EQ(decision->chosen, 1u);
+  EXPECT_EQ(std::vector<std::size_t>(order.begin(), order.begin() + 8),
+            (std::vector<std::size_t>{0, 1, 2, 2, 1, 0, 0, 1}));
+}
+
+TEST(Decide, TheSlowAreTimedOnce) {
+  std::map<std::size_t, int> times;
+  decide(
+      3,
+      [&](std::size_t n) {
+        ++times[n];
+        return std::optional(n == 2 ? 3.0 : 1.0);
+      },
+      kNeverLate);
+  EXPECT_EQ(times[2], 1);
+  EXPECT_EQ(times[0], times[1]);
+  EXPECT_GE(times[0], 4);
+}
+
+TEST(Decide, WhatDoesNotRunIsPassedOver) {
+  const auto seconds = [](std::size_t n) -> std::optional<double> {
+    if (n == 1) return std::nullopt;
+    return n == 2 ? 0.5 : 1.0;
+  };
+  EXPECT_EQ(decide(3, seconds, kNeverLate)->chosen, 2u);
+  // Without the usual one there is nothing to compare with, with that alone nothing to choose.
+  EXPECT_FALSE(decide(2, [](std::size_t) { return std::optional<double>(); }, kNeverLate));
+  EXPECT_FALSE(decide(1, [](std::size_t) { return std::optional(1.0); }, kNeverLate));
+}
+
+// In haste a small difference decides nothing.
+TEST(Decide, EndsWhenItIsLate) {
+  int timed = 0;
+  const auto late_after = [&](int most, double second) {
+    timed = 0;
+    return decide(
+        5,
+        [&](std::size_t n) {
+          ++timed;
+          return std::optional(n == 1 ? second : 1.0);
+        },
+        [&timed, most] { return timed >= most; });
+  };
+  EXPECT_EQ(late_after(0, 0.5)->chosen, 1u);
+  EXPECT_EQ(timed, 2);
+  EXPECT_EQ(late_after(2, 0.95)->chosen, 0u);
+}
+
+// ---- Plans, on a device that is none.
+
+class NoDevice final : public Backend {
+ public:
+  std::string machine = "a GPU; driver 1";
+
+  int device_count() const override { return 1; }
+  std::string device_name(int) const override { return "a GPU"; }
+  std::string fingerprint(int) const override { return machine; }
+  bool device_is_gpu(int) const override { return true; }
+  std::uint64_t device_memory(int) const override { return 0; }
+  bool supports(int, DType) const override { return true; }
+  Address allocate(int, std::size_t) override { return {}; }
+  void release(int, Address) override {}
+  void upload(int, Address, const void*, std::size_t) override {}
+  void download(int, void*, Address, std::size_t) override {}
+  void copy(int, Address, Address, std::size_t) override {}
+  std::unique_ptr<Executable> prepare(int, const plan::PlanSteps&) override {
+    throw BackendError("there is no device");
+  }
+  void synchronize(int) override {}
+};
+
+plan::KernelStep step_of(const testing::Sample& sample, std::vector<std::int64_t> ints,
+                         const std::string& label) {
+  plan::KernelStep step;
+  kernel::Program program = sample.program;
+  program.schedule = plan::choose_schedule(program, ints, 1 << 24, true);
+  plan::Binding binding{.ints = std::move(ints), .buffers = {}};
+  for (std::uint32_t n = 0; n < program.slots.size(); ++n)
+    binding.buffers.push_back({plan::BufferRef::Kind::Leaf, n, 0});
+  step.program = std::make_shared<const kernel::Program>(std::move(program));
+  step.segments.push_back(std::move(binding));
+  step.label = label;
+  return step;
+}
+
+// A map and a softmax, both large.
+plan::PlanSteps large_plan(std::int64_t rows = 4096) {
+  plan::PlanSteps plan;
+  plan.steps = {step_of(testing::elementwise_sample(1), {rows, 4096}, "tanh"),
+                step_of(testing::softmax_sample(32, 0), {rows, 1024}, "softmax")};
+  plan.work = {{.bytes_read = 64 << 20, .bytes_written = 64 << 20, .operations = 1},
+               {.bytes_read = 16 << 20, .bytes_written = 16 << 20, .operations = 1}};
+  plan.leaf_bytes.assign(8, std::uint64_t{64} << 20);
+  plan.arg_words = 8;
+  return plan;
+}
+
+std::string schedule(const plan::PlanSteps& plan, std::size_t step) {
+  return kernel::to_text(std::get<plan::KernelStep>(plan.steps[step]).program->schedule);
+}
+bool tuned(const plan::PlanSteps& plan, std::size_t step) {
+  return std::get<plan::KernelStep>(plan.steps[step]).tuned;
+}
+
+// Times by names; others take a second.
+void set_seconds(std::map<std::string, double> seconds, double* clock = nullptr, double each = 0) {
+  plan::TunerHooks hooks;
+  hooks.seconds = [seconds = std::move(seconds), clock, each](const Candidate& candidate) {
+    if (clock != nullptr) *clock += each;
+    const auto found = seconds.find(candidate.name);
+    return std::optional(found == seconds.end() ? 1.0 : found->second);
+  };
+  if (clock != nullptr) hooks.clock = [clock] { return *clock; };
+  plan::set_tuner_hooks(std::move(hooks));
+}
+
+std::uint64_t timings() { return counters().timings; }
+
+const std::map<std::string, double> kBetter = {{"map vec 4 threads 512", 0.5},
+                                               {"row lanes 256 items 4 vec 4", 0.7}};
+
+// Which of several processes of a test this is.
+bool is_process(const char* name) {
+  const char* own = std::getenv("VOLTA_TEST_PROCESS");
+  return own != nullptr && std::string(own) == name;
+}
+template <class Body>
+void in_process(const char* name, testing_child::Environment changes, Body body) {
+  changes["VOLTA_TEST_PROCESS"] = name;
+  if (!is_child() || is_process(name)) in_child(changes, body);
+}
+
+TEST(Tuner, TheFasterScheduleIsTakenAndTold) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
+    set_seconds(kBetter);
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    ASSERT_EQ(schedule(plan, 0), "map vec 4");
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_EQ(schedule(plan, 0), "map vec 4 threads 512");
+    EXPECT_EQ(schedule(plan, 1), "row lanes 256 items 4 vec 4");
+    EXPECT_TRUE(tuned(plan, 0));
+    const std::vector<TunedChoice> choices = tuned_choices();
+    ASSERT_EQ(choices.size(), 2u);
+    EXPECT_EQ(choices[0].what, "tanh");  // what takes longer comes first
+    EXPECT_EQ(choices[0].usual, "map vec 4");
+    EXPECT_EQ(choices[0].chosen, "map vec 4 threads 512");
+    EXPECT_EQ(choices[0].source, TuningSource::Timed);
+    EXPECT_DOUBLE_EQ(choices[0].usual_seconds, 1.0);
+    EXPECT_DOUBLE_EQ(choices[0].chosen_seconds, 0.5);
+    // The second plan of the kind times nothing; sizes of the same class are the same kind.
+    const std::uint64_t before = timings();
+    plan::PlanSteps again = large_plan(), near = large_plan(5000);
+    plan::tune(backend, 0, again, Unknown::Time);
+    plan::tune(backend, 0, near, Unknown::Time);
+    EXPECT_EQ(schedule(again, 0), "map vec 4 threads 512");
+    EXPECT_EQ(schedule(near, 1), "row lanes 256 items 4 vec 4");
+    EXPECT_EQ(timings(), before);
+    plan::PlanSteps far = large_plan(50000);
+    plan::tune(backend, 0, far, Unknown::Time);
+    EXPECT_GT(timings(), before);
+    // So does another driver's.
+    const std::uint64_t here = timings();
+    backend.machine = "a GPU; driver 2";
+    plan::PlanSteps other = large_plan();
+    plan::tune(backend, 0, other, Unknown::Time);
+    EXPECT_GT(timings(), here);
+  });
+}
+
+TEST(Tuner, PlantedSlowCandidatesAreNeverChosen) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
+    std::vector<std::string> seen;
+    plan::TunerHooks hooks;
+    hooks.plant = [](std::vector<Candidate>& all) {
+      Candidate slow = all.front();
+      slow.name = "planted";
+      all.insert(all.begin() + 1, slow);
+    };
+    hooks.seconds = [&](const Candidate& candidate) {
+      seen.push_back(candidate.name);
+      return std::optional(candidate.name == "planted" ? 30.0 : 1.0);
+    };
+    plan::set_tuner_hooks(hooks);
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_EQ(std::ranges::count(seen, "planted"), 2);  // once for each kernel
+    EXPECT_EQ(schedule(plan, 0), "map vec 4");
+    EXPECT_FALSE(tuned(plan, 0));
+    for (const TunedChoice& choice : tuned_choices()) EXPECT_EQ(choice.chosen, choice.usual);
+  });
+}
+
+TEST(Tuner, ASecondProcessTimesNothing) {
+  const Folder cache;
+  const testing_child::Environment place = {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}};
+  in_process("first", place, [] {
+    set_seconds(kBetter);
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    // On disk before it is used.
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_GT(timings(), 0u);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(std::getenv("VOLTA_CACHE_DIR")),
+                            std::filesystem::directory_iterator()),
+              2);
+  });
+  in_process("second", place, [] {
+    set_seconds({});
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_EQ(timings(), 0u);
+    EXPECT_EQ(schedule(plan, 0), "map vec 4 threads 512");
+    EXPECT_EQ(schedule(plan, 1), "row lanes 256 items 4 vec 4");
+    EXPECT_EQ(tuned_choices().front().source, TuningSource::Remembered);
+  });
+  testing_child::Environment off = place;
+  off["VOLTA_TUNE"] = "off";
+  in_process("off", off, [] {
+    set_seconds({});
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_EQ(timings(), 0u);
+    EXPECT_EQ(schedule(plan, 0), "map vec 4");
+    EXPECT_TRUE(tuned_choices().empty());
+  });
+  // Torn and changed entries are nobody's: they are timed again and written anew.
+  if (!is_child()) {
+    for (const auto& entry : std::filesystem::directory_iterator(cache.path())) {
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(-2, std::ios::end);
+      file.put('?');
+    }
+  }
+  in_process("third", place, [] {
+    set_seconds({{"map vec 8", 0.5}});
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_GT(timings(), 0u);
+    EXPECT_EQ(schedule(plan, 0), "map vec 8");
+    EXPECT_EQ(schedule(plan, 1), "row lanes 128 items 8 vec 4");
+  });
+  in_process("fourth", place, [] {
+    set_seconds({});
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_EQ(timings(), 0u);
+    EXPECT_EQ(schedule(plan, 0), "map vec 8");
+  });
+}
+
+// With `read` nothing is timed; what is not known stays as it is, in this process and in those that
+// go on from its checkpoints.
+TEST(Tuner, ReadTimesNothing) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "read"}}, [] {
+    set_seconds(kBetter);
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_EQ(timings(), 0u);
+    EXPECT_EQ(schedule(plan, 0), "map vec 4");
+    EXPECT_EQ(tuned_choices().front().source, TuningSource::Untimed);
+    EXPECT_EQ(chosen_ways().size(), 2u);
+    EXPECT_TRUE(export_tuning().empty());
+  });
+}
+
+TEST(Tuner, AnythingElseThatTheVariableSaysIsAnError) {
+  for (const char* value : {"fast", "-1", "2s", "inf", "nan"}) {
+    in_process(value, {{"VOLTA_TUNE", value}}, [value] {
+      NoDevice backend;
+      plan::PlanSteps plan = large_plan();
+      try {
+        plan::tune(backend, 0, plan, Unknown::Time);
+        ADD_FAILURE() << value;
+      } catch (const ArgumentError& error) {
+        EXPECT_EQ(std::string(error.what()), "VOLTA_TUNE=" + std::string(value) +
+                                                 ": expected off, read or a number of seconds");
+      }
+    });
+  }
+}
+
+// Each timing takes 0.3 seconds of the test's clock: seven fit into two seconds, and what is not
+// decided then is not decided in this process any more.
+TEST(Tuner, TheBoundHolds) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
+    double clock = 100;
+    set_seconds(kBetter, &clock, 0.3);
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_EQ(timings(), 7u);
+    EXPECT_NEAR(tuning_seconds_spent(), 2.1, 1e-9);
+    const std::vector<TunedChoice> choices = tuned_choices();
+    ASSERT_EQ(choices.size(), 2u);
+    EXPECT_EQ(choices[0].source, TuningSource::Timed);
+    EXPECT_EQ(choices[1].source, TuningSource::Untimed);
+    EXPECT_EQ(schedule(plan, 1), "row lanes 128 items 8 vec 4");
+    // More time given: new kernels are timed, those that ran stay as they are.
+    set_tuning_seconds(100);
+    plan::PlanSteps again = large_plan(), far = large_plan(50000);
+    plan::tune(backend, 0, again, Unknown::Time);
+    EXPECT_EQ(timings(), 7u);
+    EXPECT_EQ(schedule(again, 1), "row lanes 128 items 8 vec 4");
+    plan::tune(backend, 0, far, Unknown::Time);
+    EXPECT_GT(timings(), 7u);
+    EXPECT_EQ(schedule(far, 1), "row lanes 256 items 4 vec 4");
+  });
+}
+
+TEST(Tuner, SmallKernelsAreLeftAlone) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
+    set_seconds(kBetter);
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    for (plan::Work& work : plan.work) work.bytes_read = work.bytes_written = 1 << 20;
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_EQ(timings(), 0u);
+    EXPECT_TRUE(tuned_choices().empty());
+    EXPECT_TRUE(chosen_ways().empty());
+  });
+}
+
+// Whoever only looks at a plan neither times nor decides anything.
+TEST(Tuner, LookingDecidesNothing) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
+    set_seconds(kBetter);
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    plan::tune(backend, 0, plan, Unknown::Leave);
+    EXPECT_EQ(timings(), 0u);
+    EXPECT_EQ(schedule(plan, 0), "map vec 4");
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_GT(timings(), 0u);
+    plan::PlanSteps look = large_plan();
+    plan::tune(backend, 0, look, Unknown::Leave);
+    EXPECT_EQ(schedule(look, 0), "map vec 4 threads 512");
+  });
+}
+
+// What was exported is a table that another machine of the kind goes by, without timing.
+TEST(Tuner, AShippedChoiceIsUsedAndTimesNothing) {
+  const Folder cache, empty;
+  const std::string file = cache / "exported.def";
+  in_process("timing", {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}, {"EXPORTED", file}},
+             [] {
+               set_seconds(kBetter);
+               NoDevice backend;
+               plan::PlanSteps plan = large_plan();
+               plan::tune(backend, 0, plan, Unknown::Time);
+               std::ofstream(std::getenv("EXPORTED")) << export_tuning();
+             });
+  in_process("shipped",
+             {{"VOLTA_CACHE_DIR", empty.path()}, {"VOLTA_TUNE", "2"}, {"EXPORTED", file}}, [] {
+               std::ifstream in(std::getenv("EXPORTED"));
+               const std::string text{std::istreambuf_iterator<char>(in), {}};
+               const std::regex line(
+                   R"x(VOLTA_SHIPPED_CHOICE\("([^"]*)", "([0-9a-f]{32})", "([^"]*)"\)  // \w+\n)x");
+               std::vector<ShippedChoice> table;
+               for (std::sregex_iterator at(text.begin(), text.end(), line), end; at != end; ++at)
+                 table.push_back({(*at)[1], (*at)[2], (*at)[3]});
+               ASSERT_EQ(table.size(), 2u) << text;
+               set_shipped_choices(table);
+               set_seconds({});
+               NoDevice backend;
+               backend.machine = "a GPU; driver 7";  // whatever its driver
+               plan::PlanSteps plan = large_plan();
+               plan::tune(backend, 0, plan, Unknown::Time);
+               EXPECT_EQ(timings(), 0u);
+               EXPECT_EQ(schedule(plan, 0), "map vec 4 threads 512");
+               EXPECT_EQ(schedule(plan, 1), "row lanes 256 items 4 vec 4");
+               EXPECT_EQ(tuned_choices().front().source, TuningSource::Shipped);
+             });
+}
+
+// A run that goes on from a checkpoint computes with the schedules of the run that wrote it.
+TEST(Tuner, ChoicesTravelInCheckpoints) {
+  const Folder cache, other;
+  const std::string file = cache / "ways";
+  in_process("writer", {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}, {"WAYS", file}},
+             [] {
+               set_seconds(kBetter);
+               NoDevice backend;
+               plan::PlanSteps plan = large_plan();
+               plan::tune(backend, 0, plan, Unknown::Time);
+               std::ofstream out(std::getenv("WAYS"));
+               for (const auto& [key, name] : chosen_ways()) out << key << '\n' << name << '\n';
+             });
+  in_process("reader", {{"VOLTA_CACHE_DIR", other.path()}, {"VOLTA_TUNE", "2"}, {"WAYS", file}},
+             [] {
+               std::map<std::string, std::string> ways;
+               std::ifstream in(std::getenv("WAYS"));
+               for (std::string key, name; std::getline(in, key) && std::getline(in, name);)
+                 ways[key] = name;
+               ASSERT_EQ(ways.size(), 2u);
+               adopt_ways(ways);
+               set_seconds({{"map vec 8", 0.1}});
+               NoDevice backend;
+               plan::PlanSteps plan = large_plan();
+               plan::tune(backend, 0, plan, Unknown::Time);
+               EXPECT_EQ(timings(), 0u);
+               EXPECT_EQ(schedule(plan, 0), "map vec 4 threads 512");
+               EXPECT_EQ(tuned_choices().front().source, TuningSource::Adopted);
+             });
+}
+
+// A device that can neither allocate nor compile leaves everything as it is, and nothing on disk.
+TEST(Tuner, WhatCannotBeTriedStaysUsual) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan();
+    plan::tune(backend, 0, plan, Unknown::Time);
+    EXPECT_EQ(schedule(plan, 0), "map vec 4");
+    EXPECT_EQ(tuned_choices().front().source, TuningSource::Untimed);
+    EXPECT_TRUE(std::filesystem::is_empty(std::getenv("VOLTA_CACHE_DIR")));
+  });
+}
+
+// Algorithms of libraries: with `off` the first that works, and nothing that was remembered.
+TEST(Tuner, OffHoldsForLibrariesToo) {
+  const Folder cache;
+  const TimedThing thing{"a machine", "a product"};
+  const std::vector<std::string> names{"broken", "first", "faster"};
+  const auto seconds = [](std::size_t way) -> std::optional<double> {
+    if (way == 0) return std::nullopt;
+    return way == 2 ? 0.1 : 1.0;
+  };
+  in_process("timed", {{"VOLTA_CACHE_DIR", cache.path()}}, [&] {
+    EXPECT_EQ(fastest_way(3, seconds, 1), 2u);
+    remember_way(thing, names[2]);
+  });
+  in_process("off", {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "off"}}, [&] {
+    EXPECT_FALSE(remembered_way(thing, names));
+    EXPECT_EQ(fastest_way(3, seconds, 1), 1u);
+    EXPECT_EQ(timings(), 0u);
+    remember_way(thing, names[1]);
+  });
+  in_process("again", {{"VOLTA_CACHE_DIR", cache.path()}},
+             [&] { EXPECT_EQ(remembered_way(thing, names), 2u); });
+}
+
+// ---- On a device.
+
+// The same value many instructions later: x + 0 * sin(sin(...)).
+std::shared_ptr<const kernel::Program> slowed(const kernel::Program& program) {
+  kernel::Program slow = program;
+  const auto store = std::ranges::find_if(
+      slow.instrs, [](const kernel::Instr& i) { return i.kind == kernel::InstrKind::Store; });
+  const auto at = static_cast<int>(store - slow.instrs.begin());
+  const int value = store->a;
+  std::vector<kernel::Instr> more;
+  for (int n = 0; n < 30; ++n) {
+    more.push_back({.kind = kernel::InstrKind::Op,
+                    .op = kernel::ScalarOp::sin,
+                    .a = n == 0 ? value : at + n - 1});
+  }
+  const int zero = at + static_cast<int>(more.size());
+  more.push_back({.kind = kernel::InstrKind::Const, .constant = 0});
+  more.push_back(
+      {.kind = kernel::InstrKind::Op, .op = kernel::ScalarOp::mul, .a = zero, .b = zero - 1});
+  more.push_back(
+      {.kind = kernel::InstrKind::Op, .op = kernel::ScalarOp::add, .a = value, .b = zero + 1});
+  kernel::Instr last = *store;
+  last.a = zero + 2;
+  slow.instrs.erase(slow.instrs.begin() + at, slow.instrs.end());
+  slow.instrs.insert(slow.instrs.end(), more.begin(), more.end());
+  slow.instrs.push_back(last);
+  kernel::validate(slow);
+  return std::make_shared<const kernel::Program>(std::move(slow));
+}
+
+Device device_to_tune() {
+  const char* name = std::getenv("TUNED_DEVICE");
+  return Device::parse(name != nullptr ? name : "opencl:0");
+}
+
+struct Values {
+  std::vector<float> map, rows;
+};
+// Large enough for a GPU to be at work for longer than a launch takes.
+Values compute(Device device) {
+  manual_seed(5);
+  const std::int64_t rows = device_to_tune().type() == DeviceType::cuda ? 8192 : 128;
+  const Tensor x = randn({rows, 2048}).to(device);
+  Values values;
+  values.map = (x * 1.5 + 0.25).to_vector<float>();
+  values.rows = softmax(x, -1).to_vector<float>();
+  return values;
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_NEAR(a[i], b[i], 1e-6f + 1e-5f * std::fabs(b[i])) << i;
+}
+
+// What was planted takes many times as long and is not chosen; results are those of the usual
+// schedules; the next process goes by the same and times nothing.
+TEST(Tuner, TunesOnADevice) {
+  const Folder cache;
+  const bool cuda = !is_child() && test_device().type() == DeviceType::cuda;
+  try {
+    device_to_tune();
+  } catch (const DeviceError&) {
+    if (!cuda) GTEST_SKIP() << "no OpenCL device";
+  }
+  testing_child::Environment place = {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "120"}};
+  if (!is_child()) place["TUNED_DEVICE"] = cuda ? "cuda:0" : "opencl:0";
+  plan::TunerHooks hooks;
+  hooks.least_bytes = 1 << 20;
+  hooks.plant = [](std::vector<Candidate>& all) {
+    all.resize(std::min<std::size_t>(all.size(), 3));  // a compilation takes a while on a CPU
+    const auto& usual = std::get<plan::KernelStep>(all.front().step);
+    if (usual.program->schedule.kind != kernel::ScheduleKind::Map) return;
+    plan::KernelStep slow = usual;
+    slow.program = slowed(*usual.program);
+    all.push_back({slow, "planted"});
+  };
+  in_process("first", place, [&] {
+    plan::set_tuner_hooks(hooks);
+    const std::uint64_t launches = counters().launches;
+    const Values values = compute(device_to_tune());
+    EXPECT_EQ(counters().launches - launches, 3u);  // randn on the CPU; tries do not count
+    EXPECT_GE(timings(), 6u);
+    const std::vector<TunedChoice> choices = tuned_choices();
+    ASSERT_EQ(choices.size(), 2u);
+    for (const TunedChoice& choice : choices) {
+      EXPECT_EQ(choice.source, TuningSource::Timed) << choice.what;
+      EXPECT_NE(choice.chosen, "planted") << choice.what;
+      EXPECT_GT(choice.usual_seconds, 0);
+      EXPECT_LE(choice.chosen_seconds, choice.usual_seconds);
+    }
+    const Values cpu = compute(Device::cpu());
+    expect_near(values.map, cpu.map);
+    expect_near(values.rows, cpu.rows);
+  });
+  in_process("second", place, [&] {
+    plan::set_tuner_hooks(hooks);
+    const Values values = compute(device_to_tune());
+    EXPECT_EQ(timings(), 0u);
+    ASSERT_EQ(tuned_choices().size(), 2u);
+    for (const TunedChoice& choice : tuned_choices())
+      EXPECT_EQ(choice.source, TuningSource::Remembered) << choice.what;
+    // The same bits each time.
+    const Values again = compute(device_to_tune());
+    EXPECT_EQ(values.map, again.map);
+    EXPECT_EQ(values.rows, again.rows);
+    expect_near(values.rows, compute(Device::cpu()).rows);
+  });
+}
+
+// Plans show the schedule they run with.
+TEST(Tuner, ExplainShowsATunedSchedule) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "120"}}, [] {
+    Device device = Device::cpu();
+    try {
+      device = device_to_tune();
+    } catch (const DeviceError&) {
+      GTEST_SKIP() << "no OpenCL device";
+    }
+    plan::TunerHooks hooks;
+    hooks.least_bytes = 1 << 16;
+    hooks.seconds = [](const Candidate& candidate) {
+      return std::optional(candidate.name.ends_with(" threads 512") ? 0.5 : 1.0);
+    };
+    plan::set_tuner_hooks(hooks);
+    const Tensor x = rand({256, 1024}).to(device);
+    const float first = x.to_vector<float>()[0];
+    const auto shown = [&] {
+      const Tensor y = x * 3.0;
+      std::ostringstream text;
+      text << explain(y);
+      EXPECT_EQ(y.to_vector<float>()[0], 3.0f * first);
+      return text.str();
+    };
+    EXPECT_EQ(shown().find("tuned"), std::string::npos);  // nothing is known yet
+    EXPECT_NE(shown().find("map, tuned: map vec 1 threads 512"), std::string::npos) << shown();
+  });
+}
+
+}  // namespace
+}  // namespace volta
