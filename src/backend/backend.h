@@ -83,6 +83,10 @@ class Executable {
  public:
   virtual ~Executable() = default;
 
+  // Of the latest run: how many steps, from the first, may have written something. The caller sets
+  // it to 0 before a run; if that fails, what those steps overwrite is lost, and nothing else is.
+  std::size_t issued = 0;
+
   // Enqueues the steps and returns without waiting (the CPU has finished when it returns). `arena`
   // has at least PlanSteps::arena_bytes. `args` is the argument block, copied before run returns.
   // An output may be at the address of a leaf (donation). Counts launches and library calls in

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -14,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/pool_faults.h"
 #include "core/counting.h"
 #include "core/text.h"
 #include "volta/error.h"
@@ -21,6 +24,8 @@
 
 namespace volta {
 namespace {
+
+std::atomic<RefuseAllocation> refuse_allocation{nullptr};
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGranule = 256;
@@ -218,8 +223,14 @@ struct Pool::State {
           continue;
         }
         it = blocks->erase(it);
-        backend.release(device, block->chunk->memory);
         stats.reserved -= block->chunk->bytes;
+        try {
+          backend.release(device, block->chunk->memory);
+        } catch (const std::exception& error) {
+          // Nobody has a use for the memory, and this may be a destructor: told, and forgotten.
+          log(LogLevel::error,
+              fmt::format("{}: memory could not be given back: {}", device_name, error.what()));
+        }
         delete block;
       }
     }
@@ -253,6 +264,10 @@ Address Pool::allocate_idle(std::size_t bytes, std::uint64_t finished, LaneTimes
 Address Pool::allocate(std::size_t bytes, std::optional<std::uint64_t> finished, LaneTimes* used) {
   const std::lock_guard lock(state_->mutex);
   if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) state_->throw_out_of_memory(bytes);
+  if (const RefuseAllocation refuse = refuse_allocation.load(std::memory_order_relaxed);
+      refuse != nullptr && refuse(bytes)) [[unlikely]] {
+    state_->throw_out_of_memory(bytes);
+  }
   const std::uint64_t rounded = round_up(bytes, kGranule);
   Block* block = finished ? state_->find_idle(rounded, *finished) : nullptr;
   if (block == nullptr) block = state_->acquire(rounded);
@@ -261,6 +276,8 @@ Address Pool::allocate(std::size_t bytes, std::optional<std::uint64_t> finished,
   if (used != nullptr) *used = block->used;
   return block->address();
 }
+
+void refuse_allocations(RefuseAllocation refuse) { refuse_allocation.store(refuse); }
 
 void Pool::release(Address memory, LaneTimes used) {
   const std::lock_guard lock(state_->mutex);

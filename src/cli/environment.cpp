@@ -23,6 +23,7 @@ const std::vector<EnvironmentVariable>& environment_variables() {
       {"XDG_CACHE_HOME", "library", "without VOLTA_CACHE_DIR: kernels are kept in volta/ there"},
       {"HOME", "library", "without both: kernels are kept in .cache/volta there"},
       {"VOLTA_CUDA_LIBS", "cuda", "folders searched first for NVRTC, cuBLASLt and cuDNN"},
+      {"VOLTA_CUDA_DRIVER", "cuda", "the driver's library, instead of libcuda.so.1"},
       {"VOLTA_CUDNN", "cuda", "off: CUDA computes without cuDNN"},
       {"CUDA_HOME", "cuda", "the CUDA toolkit, searched after the system's own places"},
       {"NVTX_INJECTION64_PATH", "cuda", "set by NVIDIA's tools, which then see ProfileRanges"},

@@ -24,4 +24,9 @@ VOLTA_BACKEND_API Backend* load_backend(DeviceType type,
                                         std::span<const std::filesystem::path> folders,
                                         std::string* why);
 
+// For tests: when a family is first mentioned its backend is handed to `wrap`, and what that
+// returns is used in its place. Null: backends are used as they are.
+using WrapBackend = Backend* (*)(DeviceType type, Backend* backend);
+VOLTA_BACKEND_API void wrap_backends(WrapBackend wrap);
+
 }  // namespace volta

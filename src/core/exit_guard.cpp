@@ -2,6 +2,7 @@
 // whenever those were made.
 #include "core/exit_guard.h"
 
+#include "core/fork_guard.h"
 #include "core/registry.h"
 #include "platform/threads.h"
 
@@ -15,7 +16,7 @@ struct Guard {
   ~Guard() {
     if (!platform::is_main_thread()) return;
     for_each_used_device([](DeviceEntry& entry) {
-      if (entry.device.is_cpu() || entry.plans == nullptr) return;
+      if (entry.device.is_cpu() || entry.plans == nullptr || is_forked(entry)) return;
       try {
         entry.backend.synchronize(entry.index);
       } catch (...) {  // a lost device has nothing to wait for

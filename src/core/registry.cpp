@@ -10,10 +10,14 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "core/backend_loader.h"
+#include "core/fork_guard.h"
+#include "platform/fork.h"
 #include "volta/error.h"
 
 namespace volta {
 namespace {
+
+std::atomic<WrapBackend> backend_wrapper{nullptr};
 
 // A family of devices, and everything about it that is known after the first mention.
 class Family {
@@ -33,14 +37,21 @@ class Family {
     load();
     return why_absent_;
   }
+  // The driver was loaded by a process that this one was forked from.
+  bool is_forked() const {
+    return type_ != DeviceType::cpu && is_loaded_.load(std::memory_order_acquire) &&
+           forks_ != platform::forks();
+  }
 
  private:
   void load() {
     std::call_once(loaded_, [this] {
+      forks_ = platform::forks();
       Backend* backend = type_ == DeviceType::cpu
                              ? make_cpu_backend().release()
                              : load_backend(type_, backend_folders(), &why_absent_);
       if (backend == nullptr) return;
+      if (const WrapBackend wrap = backend_wrapper.load()) backend = wrap(type_, backend);
       try {
         add_devices(*backend);
         if (entries_.empty())
@@ -69,6 +80,7 @@ class Family {
   DeviceType type_;
   std::once_flag loaded_;
   std::atomic<bool> is_loaded_{false};
+  int forks_ = 0;
   std::vector<DeviceEntry*> entries_;
   std::string why_absent_;
 };
@@ -82,10 +94,23 @@ Family& family(DeviceType type) {
 
 }  // namespace
 
+bool is_forked(const DeviceEntry& entry) { return family(entry.device.type()).is_forked(); }
+
+void require_not_forked(const DeviceEntry& entry) {
+  if (!is_forked(entry)) [[likely]]
+    return;
+  throw DeviceError(to_string(entry.device) +
+                    ": this process was forked after its parent had used the device; fork before "
+                    "the first use, or start another program (exec)");
+}
+
 DeviceEntry& device_entry(Device device) {
   const auto& entries = family(device.type()).entries();
   const auto index = static_cast<std::size_t>(device.index());
-  if (index < entries.size()) return *entries[index];
+  if (index < entries.size()) {
+    require_not_forked(*entries[index]);
+    return *entries[index];
+  }
   throw DeviceError(why_unusable(device.type(), device.index()));
 }
 
@@ -109,6 +134,8 @@ void for_each_used_device(const std::function<void(DeviceEntry&)>& body) {
     for (DeviceEntry* entry : family(type).known_entries()) body(*entry);
   }
 }
+
+void wrap_backends(WrapBackend wrap) { backend_wrapper.store(wrap); }
 
 int device_count(DeviceType type) { return static_cast<int>(family(type).entries().size()); }
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "core/fork_guard.h"
 #include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/index_checks.h"
@@ -214,6 +215,7 @@ std::span<const std::byte> observe(Node* node) {
     return {static_cast<const std::byte*>(node->buffer->address.pointer()), bytes};
   }
   if (!node->host) {
+    require_not_forked(entry);
     throw_known_index_error(*node);
     auto host = host_copy(*node, bytes);
     const profiling::HostSpan span("waiting for values");

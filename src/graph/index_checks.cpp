@@ -36,6 +36,12 @@ void IndexLog::verify(std::uint64_t finished) {
   verified_ = runs_;
 }
 
+void IndexLog::fail(const std::exception_ptr& error) {
+  if (!open()) return;
+  failures_.push_back({verified_ + 1, runs_, error, false});
+  verified_ = runs_;
+}
+
 IndexLog::Failure* IndexLog::failure(std::uint64_t first, std::uint64_t last, bool unreported) {
   const auto found = std::find_if(failures_.begin(), failures_.end(), [&](const Failure& failure) {
     return failure.first <= last && first <= failure.last && !(unreported && failure.reported);

@@ -35,7 +35,9 @@ class IndexLog {
   // was wrong but not in which run: every run not verified before may be the one.
   void verify(std::uint64_t finished);
   void verify_all() { verify(runs_); }
-  // The plan goes; all of its runs are verified.
+  // The device cannot be asked: who looks at a value of the runs not verified is told why.
+  void fail(const std::exception_ptr& error);
+  // The plan goes; all of its runs are verified, or failed.
   void close() { executable_ = nullptr; }
 
   bool has_failures() const { return !failures_.empty(); }

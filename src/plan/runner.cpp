@@ -2,15 +2,22 @@
 #include "plan/runner.h"
 
 #include <algorithm>
+#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
+#include <variant>
+
+#include <fmt/format.h>
 
 #include "backend/pool.h"
 #include "core/counting.h"
 #include "core/exit_guard.h"
+#include "core/fork_guard.h"
 #include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/holders.h"
@@ -161,14 +168,31 @@ Buffer* shared_or_copied(DeviceEntry& entry, Buffer* leaf) {
   return copy;
 }
 
-bool overwrites(const Plan& plan) {
-  return std::any_of(plan.donor.begin(), plan.donor.end(), [](int leaf) { return leaf >= 0; });
-}
-
-// What the plan overwrites may be gone when the launches fail, so nothing can be tried again.
+// A run failed, and its first steps may have overwritten these leaves.
 struct Overwritten {
   std::exception_ptr error;
+  std::vector<std::uint32_t> leaves;
 };
+
+// The leaves in whose memory the first `issued` steps write. Only kernels do that, under the name
+// of the leaf or of the output that takes it over.
+std::vector<std::uint32_t> overwritten_leaves(const Plan& plan, std::size_t issued) {
+  std::set<std::uint32_t> leaves;
+  for (std::size_t i = 0; i < std::min(issued, plan.steps.steps.size()); ++i) {
+    const auto* kernel = std::get_if<KernelStep>(&plan.steps.steps[i]);
+    if (kernel == nullptr) continue;
+    for (const Binding& segment : kernel->segments) {
+      for (std::size_t slot = 0; slot < segment.buffers.size(); ++slot) {
+        if (!kernel->program->slots[slot].written) continue;
+        const BufferRef& buffer = segment.buffers[slot];
+        if (buffer.kind == BufferRef::Kind::Leaf) leaves.insert(buffer.index);
+        if (buffer.kind == BufferRef::Kind::Output && plan.donor[buffer.index] >= 0)
+          leaves.insert(static_cast<std::uint32_t>(plan.donor[buffer.index]));
+      }
+    }
+  }
+  return {leaves.begin(), leaves.end()};
+}
 
 // What a plan's steps are, for the profiler.
 void tell_plan(const DeviceEntry& entry, const Plan& plan) {
@@ -227,6 +251,7 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
       run = plan.checks->begin_run();
     }
     if (profiling::session() != 0) tell_plan(state.entry, plan);
+    plan.executable->issued = 0;
     try {
       if (!state.entry.device.is_cpu()) wait_for_devices_at_exit();
       const Address arena = state.arena ? state.arena->address : Address{};
@@ -234,6 +259,7 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
         if (checks_steps() && !state.entry.device.is_cpu()) [[unlikely]] {
           if (!plan.checked_steps)
             plan.checked_steps = std::make_unique<CheckedSteps>(state.entry, plan.steps);
+          plan.executable->issued = plan.steps.steps.size();
           plan.checked_steps->run(state.leaves, state.outputs, arena, state.args);
         } else {
           plan.executable->run(state.leaves, state.outputs, arena, state.args);
@@ -241,7 +267,8 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
       });
       for (Buffer* buffer : state.buffers) buffer->times.compute = work;
     } catch (...) {
-      if (overwrites(plan)) throw Overwritten{std::current_exception()};
+      auto overwritten = overwritten_leaves(plan, plan.executable->issued);
+      if (!overwritten.empty()) throw Overwritten{std::current_exception(), std::move(overwritten)};
       throw;
     }
   } catch (...) {
@@ -249,7 +276,12 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
     for (Buffer* buffer : state.shared) graph::release(buffer);
     throw;
   }
-  if (plan.checks && state.entry.device.is_cpu()) plan.checks->verify_all();  // it has finished
+  if (plan.checks && state.entry.device.is_cpu()) {  // it has finished
+    try {
+      plan.checks->verify_all();
+    } catch (...) {  // the values are there: who looks at them asks again
+    }
+  }
   note_dependences(plan, batch, run);
   auto shared = state.shared.begin();
   for (const Result& result : plan.results) {
@@ -291,6 +323,31 @@ void mark_failed(Node& node, const std::exception_ptr& error) {
   node.state.store(NodeState::Failed, std::memory_order_release);
 }
 
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
+// Values that a failed run has overwritten: whoever looks at one is told so, instead of being given
+// what is there now. Nobody but the batch and its journal has them.
+void mark_lost(const DeviceState& state, const Batch& batch, const Overwritten& overwritten) {
+  const auto error = std::make_exception_ptr(BackendError(fmt::format(
+      "{}: a value is lost, as the step that updates it in place failed halfway; load it again: {}",
+      to_string(state.entry.device), text_of(overwritten.error))));
+  for (const std::uint32_t leaf : overwritten.leaves) {
+    Node& node = *batch.leaves[leaf].node;
+    node.own_doubts().error = error;
+    node.host.reset();
+    node.state.store(NodeState::Failed, std::memory_order_release);
+    graph::release(std::exchange(node.buffer, nullptr));
+  }
+}
+
 void prepare(DeviceState& state, Plan& plan, const Batch& batch) {
   if (!state.entry.device.is_cpu())
     tune(state.entry.backend, state.entry.index, plan.steps, Unknown::Time);
@@ -301,9 +358,13 @@ void prepare(DeviceState& state, Plan& plan, const Batch& batch) {
 // Before a plan goes: nobody can ask it later for the indices it met.
 void retire(DeviceState& state, const Plan& plan) {
   if (!plan.checks) return;
-  if (plan.checks->open()) {
-    state.entry.backend.synchronize(state.entry.index);
-    plan.checks->verify_all();
+  try {
+    if (plan.checks->open()) {
+      state.entry.backend.synchronize(state.entry.index);
+      plan.checks->verify_all();
+    }
+  } catch (...) {
+    plan.checks->fail(std::current_exception());
   }
   plan.checks->close();
 }
@@ -428,6 +489,7 @@ void submit_segment(Segment& segment, Node* observed) {
   DeviceEntry& entry = *segment.entry;
   const profiling::HostSpan span(entry.device.is_cpu() ? "running" : "submitting");
   const std::lock_guard device_guard(entry.lock);
+  require_not_forked(entry);
   DeviceState& state = state_of(entry);
   if (!state.aside.empty()) drop_aside(state);
   std::unique_ptr<Batch> batch = take_batch(state, segment);
@@ -438,6 +500,7 @@ void submit_segment(Segment& segment, Node* observed) {
     return give_back(state, std::move(batch));
   } catch (const Overwritten& overwritten) {
     undo_assignments(segment, *batch, overwritten.error);
+    mark_lost(state, *batch, overwritten);
     for (Node* node : batch->nodes) mark_failed(*node, overwritten.error);
     give_back(state, std::move(batch));
     std::rethrow_exception(overwritten.error);

@@ -3,17 +3,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "platform/env.h"
+#include "platform/fork.h"
 
 #ifdef VOLTA_HAS_OPENMP
 #include <omp.h>
-#else
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 #endif
 
 namespace volta::platform {
@@ -45,23 +45,27 @@ Range range_of(std::int64_t n, int part, int parts) {
   return {n * part / parts, n * (part + 1) / parts};
 }
 
-#ifndef VOLTA_HAS_OPENMP
-
 // Workers wait for a loop, take parts of it until none is left, and wait again. One loop at a time:
-// a second caller runs its loop alone.
+// a second caller runs its loop alone. For builds without OpenMP, and for forked processes: the
+// threads of OpenMP's runtime are in the parent, and it would wait for them.
 class WorkerPool {
  public:
+  // This process's, which outlives objects with static storage. A parent's has no threads here.
   static WorkerPool& instance() {
-    static auto* pool = new WorkerPool;  // outlives objects with static storage
+    static std::atomic<WorkerPool*> current{nullptr};
+    WorkerPool* pool = current.load(std::memory_order_acquire);
+    while (pool == nullptr || pool->forks_ != forks()) {
+      auto* fresh = new WorkerPool;
+      if (current.compare_exchange_strong(pool, fresh, std::memory_order_acq_rel)) return *fresh;
+      delete fresh;
+    }
     return *pool;
   }
 
   void run(std::int64_t n, int parts, detail::RangeFn fn, void* context) {
-    std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
-    if (!turn.owns_lock() || inside_) {
-      fn(context, 0, n);
-      return;
-    }
+    if (inside_) return fn(context, 0, n);
+    const std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
+    if (!turn.owns_lock()) return fn(context, 0, n);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       while (workers_ < parts - 1) {
@@ -115,6 +119,7 @@ class WorkerPool {
   }
 
   static thread_local bool inside_;
+  const int forks_ = forks();
   std::mutex turn_, mutex_;
   std::condition_variable wake_, done_;
   int workers_ = 0;
@@ -126,6 +131,12 @@ class WorkerPool {
 };
 thread_local bool WorkerPool::inside_ = false;
 
+#ifdef VOLTA_HAS_OPENMP
+// Whether OpenMP's runtime has all the threads that it believes to have.
+bool openmp_is_whole() {
+  static const int at_first_loop = forks();
+  return forks() == at_first_loop;
+}
 #endif
 
 }  // namespace
@@ -144,18 +155,21 @@ void detail::run_ranges(std::int64_t n, std::int64_t grain, RangeFn fn, void* co
     fn(context, 0, n);
     return;
   }
+  if (openmp_is_whole()) [[likely]] {
 #pragma omp parallel for num_threads(parts) schedule(static, 1)
-  for (int part = 0; part < parts; ++part) {
-    const Range range = range_of(n, part, parts);
-    fn(context, range.begin, range.end);
+    for (int part = 0; part < parts; ++part) {
+      const Range range = range_of(n, part, parts);
+      fn(context, range.begin, range.end);
+    }
+    return;
   }
 #else
   if (parts <= 1) {
     fn(context, 0, n);
     return;
   }
-  WorkerPool::instance().run(n, parts, fn, context);
 #endif
+  WorkerPool::instance().run(n, parts, fn, context);
 }
 
 }  // namespace volta::platform

@@ -1,10 +1,14 @@
 // The recording under way.
 #include "profile/recorder.h"
 
+#include <exception>
 #include <memory>
+#include <string>
 
+#include "core/fork_guard.h"
 #include "core/registry.h"
 #include "volta/error.h"
+#include "volta/log.h"
 
 namespace volta::profiling {
 namespace detail {
@@ -54,8 +58,13 @@ void begin_recording(ProfilerOptions options) {
 Recording end_recording() {
   State& s = state();
   for_each_used_device([](DeviceEntry& entry) {
+    if (is_forked(entry)) return;
     const std::lock_guard guard(entry.lock);
-    entry.backend.flush_profile(entry.index);
+    try {
+      entry.backend.flush_profile(entry.index);
+    } catch (const std::exception& error) {  // a profile without the device's last spans
+      log(LogLevel::warning, "Profiler: " + std::string(error.what()));
+    }
   });
   const std::lock_guard guard(s.mutex);
   detail::session.store(0, std::memory_order_release);

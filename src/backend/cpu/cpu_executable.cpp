@@ -99,7 +99,9 @@ class CpuExecutable final : public Executable {
     std::vector<void*>& slots = ThreadOwned<SlotTable>::get().slots;
     if (slots.size() < most_slots_) slots.resize(most_slots_);
     StepTimes times(*this);
-    for (const auto& step : steps_) {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const auto& step = steps_[i];
+      issued = numbers_[i] + 1;
       if (const auto* kernel = std::get_if<KernelLaunch>(&step)) {
         for (std::size_t n = 0; n < kernel->buffers.size(); ++n)
           slots[n] = addresses(kernel->buffers[n]);

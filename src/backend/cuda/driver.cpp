@@ -77,7 +77,8 @@ std::string fill(void* library, CublasLt& table) {
 
 bool open_driver(Libraries& libraries, std::string* why) {
   std::string reason;
-  void* library = platform::open_library("libcuda.so.1", &reason);
+  void* library = platform::open_library(
+      platform::environment("VOLTA_CUDA_DRIVER").value_or("libcuda.so.1"), &reason);
   if (library == nullptr) {
     *why = "no CUDA driver: " + reason;
     return false;

@@ -206,11 +206,15 @@ void CudaExecutable::run_eagerly() {
   const LaunchPlace here = place(eager_tables_, context_.stream());
   Timeline& timeline = device_->timeline();
   if (timeline.session() == 0) {
-    for (std::size_t step = 0; step < steps_.size(); ++step) steps_.issue(step, buffers, here);
+    for (std::size_t step = 0; step < steps_.size(); ++step) {
+      steps_.issue(step, buffers, here);
+      issued = steps_.numbers()[step] + 1;
+    }
   } else {
     for (std::size_t step = 0; step < steps_.size(); ++step) {
       Mark begin = timeline.begin(here.stream);
       steps_.issue(step, buffers, here);
+      issued = steps_.numbers()[step] + 1;
       timeline.end(std::move(begin), {.plan = plan_, .step = steps_.numbers()[step]}, here.stream);
     }
   }
@@ -341,10 +345,13 @@ void CudaExecutable::tell_replays() {
 
 void CudaExecutable::replay(Variant& variant) {
   copy_slots(true);
+  const std::size_t all = steps_.numbers().empty() ? 0 : steps_.numbers().back() + 1;
   if (const std::uint64_t session = device_->timeline().session(); session != 0) {
+    issued = all;
     launch_timed(variant, session);
   } else {
     variant.graph.launch();
+    issued = all;
   }
   note_writes(&variant);
   copy_slots(false);

@@ -18,7 +18,7 @@ class EventPoint final : public Point {
   }
   void wait() const override {
     cl_event event = event_.get();
-    check(clWaitForEvents(1, &event), "clWaitForEvents");
+    check_wait(clWaitForEvents(1, &event), "clWaitForEvents");
   }
   cl_event event() const { return event_.get(); }
 
@@ -86,7 +86,7 @@ void CopyLane::write(cl_mem destination, std::size_t offset, const void* source,
   const EventHandle written(event);
   note(event, profiling::Span::Kind::Upload, bytes);
   guard.unlock();
-  check(clWaitForEvents(1, &event), "clWaitForEvents");
+  check_wait(clWaitForEvents(1, &event), "clWaitForEvents");
 }
 
 void CopyLane::read(void* destination, cl_mem source, std::size_t offset, std::size_t bytes,
@@ -99,7 +99,7 @@ void CopyLane::read(void* destination, cl_mem source, std::size_t offset, std::s
   const EventHandle read(event);
   note(event, profiling::Span::Kind::Download, bytes);
   guard.unlock();
-  if (wait) check(clWaitForEvents(1, &event), "clWaitForEvents");
+  if (wait) check_wait(clWaitForEvents(1, &event), "clWaitForEvents");
 }
 
 void CopyLane::flush_profile() {

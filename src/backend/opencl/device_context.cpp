@@ -17,10 +17,29 @@ bool out_of_memory(cl_int status) {
          status == CL_OUT_OF_HOST_MEMORY || status == CL_INVALID_BUFFER_SIZE;
 }
 
+// Whether the device, or what it was doing, is gone: it says so itself, or a call that waited for
+// it fails for another reason than its own arguments (CL_INVALID_...) or the host's memory.
+bool loses_device(const StatusError& error) {
+  switch (error.status) {
+    case CL_DEVICE_NOT_AVAILABLE:
+    case CL_INVALID_DEVICE:
+    case CL_INVALID_CONTEXT:
+    case CL_INVALID_COMMAND_QUEUE:
+      return true;
+    case CL_OUT_OF_HOST_MEMORY:
+      return false;
+    default:
+      constexpr cl_int kLastInvalid = -99;
+      return error.waited && (error.status > CL_INVALID_VALUE || error.status < kLastInvalid);
+  }
+}
+
 }  // namespace
 
 DeviceContext::DeviceContext(const DeviceInfo& info, int index)
-    : info_(info), timeline_(DeviceAccess::make(DeviceType::opencl, index)) {
+    : info_(info),
+      name_(fmt::format("opencl:{}", index)),
+      timeline_(DeviceAccess::make(DeviceType::opencl, index)) {
   const Device device = DeviceAccess::make(DeviceType::opencl, index);
   const cl_context_properties properties[] = {
       CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(info_.platform), 0};
@@ -43,10 +62,27 @@ DeviceContext::~DeviceContext() {
   if (timed_queue_) clFinish(timed_queue_.get());
 }
 
+void DeviceContext::ensure_alive() const {
+  if (!lost_.load(std::memory_order_acquire)) [[likely]]
+    return;
+  const std::lock_guard lock(lost_mutex_);
+  throw BackendError(fmt::format("{} is lost: {}", name_, lost_reason_));
+}
+
+void DeviceContext::fail(const StatusError& error) {
+  if (loses_device(error)) {
+    const std::lock_guard lock(lost_mutex_);
+    if (!lost_) lost_reason_ = error.what();  // the first is the cause of the others
+    lost_.store(true, std::memory_order_release);
+  }
+  ensure_alive();
+  throw BackendError(fmt::format("{}: {}", name_, error.what()));
+}
+
 void DeviceContext::change_queue() {
   const std::uint64_t session = profiling::session();
   const std::lock_guard lock(queue_mutex_);
-  check(clFinish(queue()), "clFinish");
+  check_wait(clFinish(queue()), "clFinish");
   if (session != 0 && !timed_queue_) {
     cl_int status = CL_SUCCESS;
     timed_queue_ = QueueHandle(
@@ -76,7 +112,8 @@ BufferHandle DeviceContext::try_allocate(std::size_t bytes) {
 BufferHandle DeviceContext::allocate(std::size_t bytes, const char* purpose) {
   BufferHandle buffer = try_allocate(bytes);
   if (!buffer)
-    throw OutOfMemory(fmt::format("opencl: {} has no {} bytes for {}", info_.name, bytes, purpose));
+    throw OutOfMemory(
+        fmt::format("{}: {} has no {} bytes for {}", name_, info_.name, bytes, purpose));
   return buffer;
 }
 
@@ -104,7 +141,7 @@ void DeviceContext::hold(Lane lane, const Point& point) {
 
 void DeviceContext::synchronize() {
   for (const Lane lane : {Lane::Compute, Lane::Upload, Lane::Download})
-    check(clFinish(queue_of(lane)), "clFinish");
+    check_wait(clFinish(queue_of(lane)), "clFinish");
 }
 
 void DeviceContext::flush_profile() {
@@ -117,9 +154,9 @@ void DeviceContext::write(cl_mem destination, std::size_t offset, const void* so
                           std::size_t bytes) {
   if (bytes == 0) return;
   if (bytes > HostBlocks::kBlockLimit) {
-    check(clEnqueueWriteBuffer(queue(), destination, CL_TRUE, offset, bytes, source, 0, nullptr,
-                               timeline_.next_event()),
-          "clEnqueueWriteBuffer");
+    check_wait(clEnqueueWriteBuffer(queue(), destination, CL_TRUE, offset, bytes, source, 0,
+                                    nullptr, timeline_.next_event()),
+               "clEnqueueWriteBuffer");
     return;
   }
   const std::lock_guard lock(blocks_mutex_);
@@ -129,11 +166,11 @@ void DeviceContext::write(cl_mem destination, std::size_t offset, const void* so
                              nullptr, &event),
         "clEnqueueWriteBuffer");
   block.event = EventHandle(event);
+  blocks_.keep(std::move(block));  // the copy reads it: before anything can fail
   if (cl_event* timed = timeline_.next_event()) {
     check(clRetainEvent(event), "clRetainEvent");
     *timed = event;
   }
-  blocks_.keep(std::move(block));
 }
 
 void DeviceContext::reserve_scratch(std::size_t bytes) {

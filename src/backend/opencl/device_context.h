@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "backend/opencl/compiler.h"
 #include "backend/opencl/copy_lane.h"
@@ -25,6 +27,19 @@ class DeviceContext {
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   const DeviceInfo& info() const { return info_; }
+
+  // Everything that calls the driver is run by this: an error says which device it is. After one
+  // that leaves open what of the earlier work was done, the device is lost: every later call says
+  // so, with the first reason.
+  template <class Act>
+  auto guarded(const Act& act) {
+    ensure_alive();
+    try {
+      return act();
+    } catch (const StatusError& error) {
+      fail(error);
+    }
+  }
   cl_command_queue queue() const {
     return (timeline_.is_recording() ? timed_queue_ : queue_).get();
   }
@@ -61,11 +76,22 @@ class DeviceContext {
   void note_release() { releases_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t releases() const { return releases_.load(std::memory_order_relaxed); }
 
+  // Kernels enqueued so far, under the device's lock.
+  void note_enqueued() { ++enqueued_; }
+  std::uint64_t enqueued() const { return enqueued_; }
+
  private:
+  void ensure_alive() const;
+  [[noreturn]] void fail(const StatusError& error);
+
   void change_queue();
   cl_command_queue queue_of(Lane lane);
 
   const DeviceInfo info_;
+  const std::string name_;  // "opencl:0"
+  std::atomic<bool> lost_{false};
+  mutable std::mutex lost_mutex_;
+  std::string lost_reason_;
   ContextHandle context_;
   QueueHandle queue_, timed_queue_;
   QueueHandle first_use_queue_;  // makes drivers allocate
@@ -76,6 +102,7 @@ class DeviceContext {
   BufferHandle scratch_;
   std::size_t scratch_bytes_ = 0;
   std::atomic<std::uint64_t> releases_{0};
+  std::uint64_t enqueued_ = 0;
   std::mutex blocks_mutex_;
   HostBlocks blocks_;
 };

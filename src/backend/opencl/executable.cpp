@@ -99,6 +99,11 @@ void OpenClExecutable::add(const plan::AttentionStep& step) {
 
 void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
                            Address arena, std::span<const std::uint64_t> args) {
+  device_->guarded([&] { enqueue(leaves, outputs, arena, args); });
+}
+
+void OpenClExecutable::enqueue(std::span<const Address> leaves, std::span<const Address> outputs,
+                               Address arena, std::span<const std::uint64_t> args) {
   device_->follow_profiler();
   device_->timeline().set_span({.kind = profiling::Span::Kind::Upload});  // tables, arguments
   const std::uint64_t releases = device_->releases();
@@ -113,20 +118,30 @@ void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Addr
   error_used_ = static_cast<bool>(error_);
   for (std::size_t i = 0; i < launches_.size(); ++i) {
     device_->timeline().set_span({.plan = plan_, .step = numbers_[i]});
-    launches_[i]->enqueue();
+    const std::uint64_t enqueued = device_->enqueued();
+    try {
+      launches_[i]->enqueue();
+    } catch (...) {
+      if (device_->enqueued() != enqueued) issued = numbers_[i] + 1;  // the first of several
+      throw;
+    }
+    issued = numbers_[i] + 1;
   }
   check(clFlush(device_->queue()), "clFlush");
 }
 
 std::optional<kernel::ErrorRecord> OpenClExecutable::take_error() {
-  if (!std::exchange(error_used_, false)) return std::nullopt;
-  kernel::ErrorRecord record;
-  check(clEnqueueReadBuffer(device_->queue(), error_.get(), CL_TRUE, 0, sizeof(record), &record, 0,
-                            nullptr, nullptr),
-        "clEnqueueReadBuffer");
-  if (record.claimed == 0) return std::nullopt;
-  write_error({});
-  return record;
+  if (!error_used_) return std::nullopt;
+  const auto record = device_->guarded([&] {
+    kernel::ErrorRecord read;
+    check_wait(clEnqueueReadBuffer(device_->queue(), error_.get(), CL_TRUE, 0, sizeof(read), &read,
+                                   0, nullptr, nullptr),
+               "clEnqueueReadBuffer");
+    if (read.claimed != 0) write_error({});
+    return read;
+  });
+  error_used_ = false;  // not before all went well: what was not told is told next time
+  return record.claimed != 0 ? std::optional(record) : std::nullopt;
 }
 
 void OpenClExecutable::write_error(const kernel::ErrorRecord& record) {

@@ -22,6 +22,8 @@ class OpenClExecutable final : public Executable {
   std::optional<kernel::ErrorRecord> take_error() override;
 
  private:
+  void enqueue(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
+               std::span<const std::uint64_t> args);
   PlanBlocks blocks() const { return {args_.get(), error_.get()}; }
   void add(const plan::KernelStep& step);
   void add(const plan::MatmulStep& step);

@@ -54,9 +54,17 @@ std::string status_name(cl_int status) {
   return fmt::format("{} ({})", name_of_status(status), status);
 }
 
+StatusError::StatusError(cl_int the_status, const char* what, bool did_wait)
+    : BackendError(fmt::format("{} failed: {}", what, status_name(the_status))),
+      status(the_status),
+      waited(did_wait) {}
+
 void check(cl_int status, const char* what) {
-  if (status != CL_SUCCESS)
-    throw BackendError(fmt::format("opencl: {} failed: {}", what, status_name(status)));
+  if (status != CL_SUCCESS) throw StatusError(status, what, false);
+}
+
+void check_wait(cl_int status, const char* what) {
+  if (status != CL_SUCCESS) throw StatusError(status, what, true);
 }
 
 }  // namespace volta::opencl

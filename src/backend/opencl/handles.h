@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "volta/error.h"
+
 namespace volta::opencl {
 
 template <class T, cl_int (*kRelease)(T)>
@@ -40,8 +42,18 @@ using EventHandle = Handle<cl_event, clReleaseEvent>;
 // "CL_OUT_OF_RESOURCES (-5)"
 std::string status_name(cl_int status);
 
-// Throws BackendError "opencl: <what> failed: <status>" unless the status is CL_SUCCESS.
+// A call of the driver failed. DeviceContext::guarded adds which device it was.
+class StatusError : public BackendError {
+ public:
+  StatusError(cl_int status, const char* what, bool waited);
+  cl_int status;
+  // The call waits for the device: what failed may be any command before it.
+  bool waited;
+};
+
+// Throw StatusError "<what> failed: <status>" unless the status is CL_SUCCESS.
 void check(cl_int status, const char* what);
+void check_wait(cl_int status, const char* what);
 
 template <class T>
 void set_arg(cl_kernel kernel, cl_uint index, const T& value) {

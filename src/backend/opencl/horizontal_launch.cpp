@@ -127,10 +127,11 @@ void HorizontalLaunch::update(Part& part, Content content, bool rebind) {
       std::exchange(part.content, {});  // a failure below leaves the part to be written anew
   cl_kernel kernel = part.kernel.get();
   if (content.words.size() > part.capacity) {
+    part.capacity = 0;
     part.table = device_.allocate(content.words.size() * sizeof(cl_ulong),
                                   "the table of a horizontal kernel");
-    part.capacity = content.words.size();
     set_arg(kernel, 0, part.table.get());
+    part.capacity = content.words.size();
   }
   if (content.words != old.words) {
     device_.write(part.table.get(), 0, content.words.data(),

@@ -14,7 +14,7 @@ bool finished(cl_event event) {
   cl_int status = CL_QUEUED;
   check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr),
         "clGetEventInfo");
-  if (status < 0) check(status, "a copy to the device");
+  if (status < 0) check_wait(status, "a copy to the device");
   return status == CL_COMPLETE;
 }
 
@@ -26,7 +26,7 @@ HostBlocks::Block HostBlocks::take(const void* source, std::size_t bytes) {
     const bool full = in_flight_bytes_ + bytes > kInFlightLimit;
     cl_event oldest = in_flight_.front().event.get();
     if (full) {
-      check(clWaitForEvents(1, &oldest), "clWaitForEvents");
+      check_wait(clWaitForEvents(1, &oldest), "clWaitForEvents");
     } else if (!finished(oldest)) {
       break;
     }

@@ -49,6 +49,7 @@ void enqueue_blocks(DeviceContext& device, cl_kernel kernel, std::size_t blocks,
   check(clEnqueueNDRangeKernel(device.queue(), kernel, 1, nullptr, &global, &threads, 0, nullptr,
                                device.timeline().next_event()),
         "clEnqueueNDRangeKernel");
+  device.note_enqueued();
   count(live_counters().launches);
 }
 

@@ -59,48 +59,74 @@ class OpenClBackend final : public Backend {
   }
 
   Address allocate(int device, std::size_t bytes) override {
-    return {open(device)->try_allocate(bytes).release(), 0};
+    const auto opened = open(device);
+    return {opened->guarded([&] { return opened->try_allocate(bytes).release(); }), 0};
   }
 
   void release(int device, Address memory) override {
     const auto opened = open(device);
-    check(clReleaseMemObject(memory_of(memory)), "clReleaseMemObject");
     opened->note_release();
+    opened->guarded([&] { check(clReleaseMemObject(memory_of(memory)), "clReleaseMemObject"); });
   }
 
   void upload(int device, Address destination, const void* source, std::size_t bytes) override {
-    timed(device, profiling::Span::Kind::Upload, bytes)
-        ->write(memory_of(destination), destination.offset, source, bytes);
+    const auto opened = open(device);
+    opened->guarded([&] {
+      set_span(*opened, profiling::Span::Kind::Upload, bytes);
+      opened->write(memory_of(destination), destination.offset, source, bytes);
+    });
   }
 
   void download(int device, void* destination, Address source, std::size_t bytes) override {
     if (bytes == 0) return;
-    const auto opened = timed(device, profiling::Span::Kind::Download, bytes);
-    check(clEnqueueReadBuffer(opened->queue(), memory_of(source), CL_TRUE, source.offset, bytes,
+    const auto opened = open(device);
+    opened->guarded([&] {
+      set_span(*opened, profiling::Span::Kind::Download, bytes);
+      check_wait(
+          clEnqueueReadBuffer(opened->queue(), memory_of(source), CL_TRUE, source.offset, bytes,
                               destination, 0, nullptr, opened->timeline().next_event()),
           "clEnqueueReadBuffer");
+    });
   }
 
-  void copy(int device, Address destination, Address source, std::size_t bytes) override;
+  void copy(int device, Address destination, Address source, std::size_t bytes) override {
+    if (bytes == 0 || destination == source) return;
+    const auto opened = open(device);
+    opened->guarded([&] { enqueue_copy(*opened, destination, source, bytes); });
+  }
 
   bool has_lanes(int) const override { return true; }
   std::shared_ptr<const Point> mark(int device, Lane lane) override {
-    return open(device)->mark(lane);
+    const auto opened = open(device);
+    return opened->guarded([&] { return opened->mark(lane); });
   }
-  void hold(int device, Lane lane, const Point& point) override { open(device)->hold(lane, point); }
+  void hold(int device, Lane lane, const Point& point) override {
+    const auto opened = open(device);
+    opened->guarded([&] { opened->hold(lane, point); });
+  }
   void upload_aside(int device, Address destination, const void* source,
                     std::size_t bytes) override {
-    open(device)->uploads().write(memory_of(destination), destination.offset, source, bytes);
+    const auto opened = open(device);
+    opened->guarded([&] {
+      opened->uploads().write(memory_of(destination), destination.offset, source, bytes);
+    });
   }
   void download_aside(int device, void* destination, Address source, std::size_t bytes) override {
-    open(device)->downloads().read(destination, memory_of(source), source.offset, bytes, true);
+    const auto opened = open(device);
+    opened->guarded([&] {
+      opened->downloads().read(destination, memory_of(source), source.offset, bytes, true);
+    });
   }
   void begin_download(int device, void* destination, Address source, std::size_t bytes) override {
-    open(device)->downloads().read(destination, memory_of(source), source.offset, bytes, false);
+    const auto opened = open(device);
+    opened->guarded([&] {
+      opened->downloads().read(destination, memory_of(source), source.offset, bytes, false);
+    });
   }
 
   std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
-    return std::make_unique<OpenClExecutable>(open(device), steps);
+    const auto opened = open(device);
+    return opened->guarded([&] { return std::make_unique<OpenClExecutable>(opened, steps); });
   }
 
   std::size_t program_count(int device) const override {
@@ -109,14 +135,17 @@ class OpenClBackend final : public Backend {
     return opened ? opened->compiler().program_count() : 0;
   }
 
-  void synchronize(int device) override { open(device)->synchronize(); }
+  void synchronize(int device) override {
+    const auto opened = open(device);
+    opened->guarded([&] { opened->synchronize(); });
+  }
 
   void flush_profile(int device) override {
     const auto opened = [&] {
       const std::lock_guard lock(mutex_);
       return opened_.at(static_cast<std::size_t>(device));
     }();
-    if (opened) opened->flush_profile();
+    if (opened) opened->guarded([&] { opened->flush_profile(); });
   }
 
  private:
@@ -125,28 +154,32 @@ class OpenClBackend final : public Backend {
   std::shared_ptr<DeviceContext> open(int device) {
     const std::lock_guard lock(mutex_);
     auto& opened = opened_.at(static_cast<std::size_t>(device));
-    if (!opened) opened = std::make_shared<DeviceContext>(info(device), device);
-    return opened;
+    if (opened) return opened;
+    try {
+      return opened = std::make_shared<DeviceContext>(info(device), device);
+    } catch (const StatusError& error) {
+      throw BackendError("opencl:" + std::to_string(device) + ": " + error.what());
+    }
   }
-  // The device, ready for a copy.
-  std::shared_ptr<DeviceContext> timed(int device, profiling::Span::Kind kind, std::size_t bytes) {
-    auto opened = open(device);
-    opened->follow_profiler();
-    opened->timeline().set_span({.kind = kind, .bytes = bytes});
-    return opened;
+  // What the next command is.
+  static void set_span(DeviceContext& device, profiling::Span::Kind kind, std::size_t bytes) {
+    device.follow_profiler();
+    device.timeline().set_span({.kind = kind, .bytes = bytes});
   }
+  static void enqueue_copy(DeviceContext& device, Address destination, Address source,
+                           std::size_t bytes);
 
   const std::vector<DeviceInfo> devices_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<DeviceContext>> opened_;
 };
 
-void OpenClBackend::copy(int device, Address destination, Address source, std::size_t bytes) {
-  if (bytes == 0 || destination == source) return;
-  const auto opened = timed(device, profiling::Span::Kind::Copy, bytes);
+void OpenClBackend::enqueue_copy(DeviceContext& device, Address destination, Address source,
+                                 std::size_t bytes) {
+  set_span(device, profiling::Span::Kind::Copy, bytes);
   const auto enqueue = [&](cl_mem from, std::size_t from_offset, cl_mem to, std::size_t to_offset) {
-    check(clEnqueueCopyBuffer(opened->queue(), from, to, from_offset, to_offset, bytes, 0, nullptr,
-                              opened->timeline().next_event()),
+    check(clEnqueueCopyBuffer(device.queue(), from, to, from_offset, to_offset, bytes, 0, nullptr,
+                              device.timeline().next_event()),
           "clEnqueueCopyBuffer");
   };
   const bool overlaps = destination.base == source.base &&
@@ -157,7 +190,7 @@ void OpenClBackend::copy(int device, Address destination, Address source, std::s
     return;
   }
   // clEnqueueCopyBuffer refuses overlapping regions.
-  const BufferHandle between = opened->allocate(bytes, "a copy between overlapping regions");
+  const BufferHandle between = device.allocate(bytes, "a copy between overlapping regions");
   enqueue(memory_of(source), source.offset, between.get(), 0);
   enqueue(between.get(), 0, memory_of(destination), destination.offset);
 }

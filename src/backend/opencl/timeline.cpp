@@ -50,7 +50,7 @@ void Timeline::tell(bool wait) {
     pending_.pop_front();
     if (oldest.event == nullptr) continue;
     const EventHandle event(oldest.event);
-    check(clWaitForEvents(1, &oldest.event), "clWaitForEvents");
+    check_wait(clWaitForEvents(1, &oldest.event), "clWaitForEvents");
     if (!has_offset_) {
       offset_ = oldest.enqueued - moment(event.get(), CL_PROFILING_COMMAND_QUEUED);
       has_offset_ = true;

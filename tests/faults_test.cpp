@@ -1,0 +1,293 @@
+// Failures: every call that a training step makes of its backend fails once, and every request for
+// memory. The program gets an error that says what failed where; what it was doing can be done
+// again, and then has the values of a run without failures, in as much memory.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/pool_faults.h"
+#include "child.h"
+#include "fault_training.h"
+#include "faulty_backend.h"
+#include "test_device.h"
+#include "volta/profiler.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+using testing_faults::damage;
+using testing_faults::expect_equal;
+using testing_faults::faults;
+using testing_faults::forget_plans;
+using testing_faults::Outcome;
+using testing_faults::Training;
+using testing_faults::Values;
+
+constexpr int kSteps = 4;
+
+Outcome train(int failing_step, const std::function<void()>& arm,
+              const std::function<void()>& disarm) {
+  return testing_faults::train(kSteps, failing_step, arm, disarm);
+}
+
+// On the device under test, in a process in which backends can fail.
+template <class Body>
+void with_faults(Body body) {
+  const bool is_child = testing_child::is_child();
+  testing_child::Environment environment;
+  if (is_child) {
+    testing_faults::put_faulty_backends_in_place();
+  } else {
+    environment["VOLTA_TEST_DEVICE"] = to_string(test_device());
+  }
+  testing_child::in_child(environment, body);
+}
+
+// Every call of one step fails in turn. A first step builds its plans, a later one replays them.
+void fail_every_call(int failing_step, bool new_plans, std::set<std::string> must_fail) {
+  const auto nothing = [] {};
+  if (new_plans) forget_plans();
+  Outcome expected = train(failing_step, nothing, nothing);
+  if (!new_plans)
+    expected = train(failing_step, nothing, nothing);  // memory of plans that are there already
+  long calls = 0;
+  if (new_plans) forget_plans();
+  train(failing_step, [] { faults().count(); }, [&] { calls = faults().calls, faults().count(); });
+  ASSERT_GT(calls, 0);
+  for (long call = 1; call <= calls; ++call) {
+    if (new_plans) forget_plans();
+    std::string failed;
+    Outcome outcome = train(
+        failing_step, [&] { faults().arm(call); },
+        [&] {
+          if (!faults().failed.empty()) failed = faults().failed;
+          faults().count();
+        });
+    SCOPED_TRACE("call " + std::to_string(call) + " of " + std::to_string(calls) + ", " + failed);
+    EXPECT_FALSE(failed.empty());
+    if (failed == "supports") {
+      // Asked while a layer is called: those before it have been called, and counted the batch.
+      // What they recorded is a plan of its own.
+      for (const std::string& name : outcome.changed) EXPECT_EQ(name.find("norm."), 0u) << name;
+      if (!outcome.changed.empty()) outcome.memory = expected.memory;
+      outcome.changed.clear();
+    }
+    EXPECT_TRUE(outcome.changed.empty()) << outcome.changed.front();
+    expect_equal(outcome, expected);
+    for (const std::string& error : outcome.errors) {
+      EXPECT_EQ(error.substr(0, error.find(" (in ")),
+                to_string(test_device()) + ": " + failed + " failed: injected");
+    }
+    must_fail.erase(failed);
+    // Some failures do no harm: memory that the driver does not take back.
+    EXPECT_LE(outcome.errors.size(), 1u);
+    if (testing::Test::HasFailure()) return;
+  }
+  std::printf("%ld calls failed in turn\n", calls);
+  EXPECT_TRUE(must_fail.empty()) << "never called: " << *must_fail.begin();
+}
+
+TEST(Faults, EveryCallOfAFirstStep) {
+  with_faults([] { fail_every_call(0, true, {"upload", "prepare", "run", "take_error"}); });
+}
+
+TEST(Faults, EveryCallOfAReplayedStep) {
+  with_faults([] { fail_every_call(2, false, {"upload", "run", "take_error"}); });
+}
+
+// ---- Memory.
+
+struct Requests {
+  long made = 0;
+  long from = 0;   // the first that is refused; 0: none
+  long count = 0;  // how many are
+};
+Requests& requests() {
+  static Requests state;
+  return state;
+}
+bool refuse(std::size_t) {
+  Requests& r = requests();
+  ++r.made;
+  return r.from != 0 && r.made >= r.from && r.made < r.from + r.count;
+}
+
+// Each request for memory of a step is refused in turn: once, or as long as the program asks.
+void refuse_every_request(int failing_step, bool new_plans, long count) {
+  const auto nothing = [] {};
+  refuse_allocations(refuse);
+  if (new_plans) forget_plans();
+  Outcome expected = train(failing_step, nothing, nothing);
+  if (!new_plans) expected = train(failing_step, nothing, nothing);
+  if (new_plans) forget_plans();
+  long made = 0;
+  train(failing_step, [] { requests() = {}; }, [&] { made = requests().made, requests() = {}; });
+  ASSERT_GT(made, 0);
+  for (long request = 1; request <= made; ++request) {
+    SCOPED_TRACE("request " + std::to_string(request) + " of " + std::to_string(made));
+    if (new_plans) forget_plans();
+    const Outcome outcome =
+        train(failing_step, [&] { requests() = {0, request, count}; }, [] { requests() = {}; });
+    EXPECT_TRUE(outcome.changed.empty());
+    expect_equal(outcome, expected);
+    if (count == 1) {  // what the runner does not need is given back, and that is enough
+      EXPECT_TRUE(outcome.errors.empty()) << outcome.errors.front();
+    } else {
+      ASSERT_EQ(outcome.errors.size(), 1u);
+      EXPECT_EQ(outcome.errors[0].find(to_string(test_device()) + ": out of memory: "), 0u)
+          << outcome.errors[0];
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+  std::printf("%ld requests refused in turn\n", made);
+  refuse_allocations(nullptr);
+}
+
+TEST(Faults, EveryRequestForMemoryOfAFirstStep) {
+  with_faults([] {
+    refuse_every_request(0, true, 1);
+    refuse_every_request(0, true, 1'000'000);
+  });
+}
+
+TEST(Faults, EveryRequestForMemoryOfAReplayedStep) {
+  with_faults([] {
+    refuse_every_request(2, false, 1);
+    refuse_every_request(2, false, 1'000'000);
+  });
+}
+
+TEST(Faults, ADeviceThatHasNoMemoryOnceIsAskedAgain) {
+  with_faults([] {
+    const Tensor factor = from_vector<float>({3}, {.device = test_device()});
+    const auto large = [&] {
+      return ones({std::int64_t{5} << 20}, {.device = test_device()}) * factor;
+    };
+    faults().count();
+    faults().no_memory = true;
+    Tensor first = large().eval();
+    const long requests = faults().calls;
+    ASSERT_GT(requests, 0);
+    for (long request = 1; request <= requests; ++request) {
+      first = {};
+      synchronize(test_device());
+      empty_cache(test_device());
+      faults().arm(request);
+      faults().no_memory = true;
+      first = large();
+      EXPECT_EQ(first.narrow(0, 5, 1).item<float>(), 3.0f);
+      EXPECT_EQ(faults().failed, "allocate");
+    }
+    faults().count();
+  });
+}
+
+TEST(Faults, MemoryThatTheDeviceDoesNotTakeBackIsForgotten) {
+  with_faults([] {
+    Tensor large = ones({std::int64_t{5} << 20}, {.device = test_device()}) *
+                   from_vector<float>({3}, {.device = test_device()});
+    large.eval();
+    large = {};
+    synchronize(test_device());
+    const std::uint64_t reserved = memory_stats(test_device()).reserved;
+    faults().arm(1);
+    faults().only = "release";
+    set_log_level(LogLevel::off);  // an error that nobody can be thrown
+    empty_cache(test_device());
+    set_log_level(LogLevel::warning);
+    EXPECT_EQ(faults().failed, "release");
+    EXPECT_LE(memory_stats(test_device()).reserved + (std::uint64_t{20} << 20), reserved);
+  });
+}
+
+TEST(Faults, ARecordingEndsThoughItsDeviceFails) {
+  with_faults([] {
+    const Tensor x = from_vector<float>({1, 2, 3}, {.device = test_device()});
+    {
+      Profiler profiler;
+      (x * 2).eval();
+      faults().arm(1);
+      faults().only = "flush_profile";
+      set_log_level(LogLevel::off);
+      profiler.stop();
+      EXPECT_EQ(faults().failed, "flush_profile");
+    }
+    faults().count();
+    Profiler another;  // throws if one is still recording
+    (x * 3).eval();
+    synchronize(test_device());
+    EXPECT_FALSE(another.stop().events.empty());
+  });
+}
+
+TEST(Faults, AnIndexThatNobodyCouldCheckIsNotTakenForAGoodOne) {
+  with_faults([] {
+    if (test_device().is_cpu()) return;  // it checks at once
+    const Tensor table = from_vector<float>({1, 2, 3}, {3, 1}, {.device = test_device()});
+    const Tensor ids = from_vector<std::int64_t>({0, 7}, {.device = test_device()});
+    const Tensor rows = embedding(table, ids);
+    submit(test_device());
+    faults().arm(1);
+    faults().only = "take_error";
+    EXPECT_THROW(rows.to_vector<float>(), BackendError);
+    EXPECT_EQ(faults().failed, "take_error");
+    faults().count();
+    EXPECT_THROW(rows.to_vector<float>(), IndexError);
+  });
+}
+
+// ---- Halfway.
+
+TEST(Faults, WhatAStepOverwroteBeforeItFailedIsLostAndCanBeLoadedAgain) {
+  with_faults([] {
+    const auto nothing = [] {};
+    train(3, nothing, nothing);
+    const Outcome expected = train(3, nothing, nothing);
+    const Outcome outcome = train(
+        3,
+        [] {
+          faults().arm(1);
+          faults().after_run = true;
+        },
+        [] { faults().count(); });
+    ASSERT_EQ(outcome.errors.size(), 1u);
+    EXPECT_EQ(outcome.errors[0], to_string(test_device()) + ": run failed: injected");
+    EXPECT_GT(outcome.lost, 0);
+    EXPECT_TRUE(outcome.changed.empty());
+    EXPECT_EQ(outcome.losses, expected.losses);
+    for (const auto& [name, values] : expected.values)
+      EXPECT_EQ(outcome.values.at(name), values) << name;
+  });
+}
+
+TEST(Faults, AStepAfterALossSaysWhatIsMissing) {
+  with_faults([] {
+    Training training;
+    for (int step = 0; step < 3; ++step) training.step(step);
+    const Training::Snapshot before = training.snapshot();
+    faults().arm(1);
+    faults().after_run = true;
+    EXPECT_THROW(training.step(3), BackendError);
+    faults().count();
+    EXPECT_GT(damage(training, before).lost, 0);
+    try {
+      training.step(3);
+      FAIL() << "a step with parameters that are lost";
+    } catch (const BackendError& error) {
+      EXPECT_EQ(std::string(error.what()).substr(0, std::string(error.what()).find(" (in ")),
+                to_string(test_device()) +
+                    ": a value is lost, as the step that updates it in place failed halfway; load "
+                    "it again: " +
+                    to_string(test_device()) + ": run failed: injected");
+    }
+  });
+}
+
+}  // namespace
+}  // namespace volta

@@ -1,0 +1,181 @@
+// A backend in front of a real one: every call of Backend and Executable is counted, and one of
+// them fails. To be put in place before the family is first mentioned, in a process of its own
+// (child.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/backend.h"
+#include "core/backend_loader.h"
+#include "core/registry.h"
+#include "volta/error.h"
+
+namespace volta::testing_faults {
+
+// What goes wrong, and what did. Calls are made under the device's lock, by one thread in these
+// tests.
+struct Faults {
+  long calls = 0;                  // since arm() or count()
+  long failing = 0;                // the number of the call that fails; 0: none
+  bool no_memory = false;          // of allocations only: they return nothing instead of throwing
+  std::string only;                // the only call that counts; empty: all of them
+  bool after_run = false;          // of runs only: fails when the steps were issued
+  std::string failed;              // the call that did
+  std::vector<std::string> names;  // of all calls, if wanted
+  bool keeps_names = false;
+
+  void count() { *this = {}; }
+  void arm(long call) {
+    *this = {};
+    failing = call;
+  }
+};
+inline Faults& faults() {
+  static Faults state;
+  return state;
+}
+
+inline bool fails_now(const char* call) {
+  Faults& f = faults();
+  if (!f.only.empty() && f.only != call) return false;
+  ++f.calls;
+  if (f.keeps_names) f.names.emplace_back(call);
+  if (f.calls != f.failing) return false;
+  f.failed = call;
+  return true;
+}
+
+class FaultyExecutable final : public Executable {
+ public:
+  FaultyExecutable(std::string device, std::unique_ptr<Executable> real)
+      : device_(std::move(device)), real_(std::move(real)) {}
+
+  void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
+           std::span<const std::uint64_t> args) override {
+    const bool fails = !faults().no_memory && fails_now("run");
+    if (fails && !faults().after_run) fail("run");
+    real_->issued = 0;
+    real_->run(leaves, outputs, arena, args);
+    issued = real_->issued;
+    if (fails) fail("run");
+  }
+  std::optional<kernel::ErrorRecord> take_error() override {
+    if (fails_here("take_error")) fail("take_error");
+    return real_->take_error();
+  }
+
+ private:
+  static bool fails_here(const char* call) {
+    return !faults().no_memory && !faults().after_run && fails_now(call);
+  }
+  [[noreturn]] void fail(const char* call) const {
+    throw BackendError(fmt::format("{}: {} failed: injected", device_, call));
+  }
+
+  const std::string device_;
+  const std::unique_ptr<Executable> real_;
+};
+
+class FaultyBackend final : public Backend {
+ public:
+  FaultyBackend(DeviceType type, Backend* real) : type_(type), real_(*real) {}
+
+  int device_count() const override { return real_.device_count(); }  // before any device is used
+  std::string device_name(int d) const override { return at("device_name", d).device_name(d); }
+  bool device_is_gpu(int d) const override { return at("device_is_gpu", d).device_is_gpu(d); }
+  std::uint64_t device_memory(int d) const override {
+    return at("device_memory", d).device_memory(d);
+  }
+  bool supports(int d, DType dtype) const override { return at("supports", d).supports(d, dtype); }
+  bool multiplies_halves(int d, DType dtype) const override {
+    return at("multiplies_halves", d).multiplies_halves(d, dtype);
+  }
+  std::int64_t small_product(int d) const override {
+    return at("small_product", d).small_product(d);
+  }
+  bool fuses(int d, const plan::MatmulStep& step) const override {
+    return at("fuses", d).fuses(d, step);
+  }
+  ConvSupport convolution(int d, const plan::ConvStep& step) override {
+    return at("convolution", d).convolution(d, step);
+  }
+  std::optional<std::uint64_t> attention(int d, const plan::AttentionStep& step) override {
+    return at("attention", d).attention(d, step);
+  }
+  DeviceFigures figures(int d) const override { return at("figures", d).figures(d); }
+  std::optional<std::uint64_t> free_memory(int d) override {
+    return at("free_memory", d).free_memory(d);
+  }
+  void flush_profile(int d) override { at("flush_profile", d).flush_profile(d); }
+  bool shows_ranges() const override { return at("shows_ranges", 0).shows_ranges(); }
+  void begin_range(const char* name) override { at("begin_range", 0).begin_range(name); }
+  void end_range() override { real_.end_range(); }  // of a destructor
+  std::vector<LibraryInfo> libraries() const override { return at("libraries", 0).libraries(); }
+
+  Address allocate(int d, std::size_t bytes) override {
+    if (faults().no_memory) {
+      if (fails_now("allocate")) return {};
+      return real_.allocate(d, bytes);
+    }
+    return at("allocate", d).allocate(d, bytes);
+  }
+  void release(int d, Address memory) override {
+    const bool fails = fails_here("release");
+    real_.release(d, memory);  // a driver that refuses has no use for the memory either
+    if (fails) fail("release", d);
+  }
+  void upload(int d, Address destination, const void* source, std::size_t bytes) override {
+    at("upload", d).upload(d, destination, source, bytes);
+  }
+  void download(int d, void* destination, Address source, std::size_t bytes) override {
+    at("download", d).download(d, destination, source, bytes);
+  }
+  void copy(int d, Address destination, Address source, std::size_t bytes) override {
+    at("copy", d).copy(d, destination, source, bytes);
+  }
+  void* allocate_pinned(int d, std::size_t bytes) override {
+    return at("allocate_pinned", d).allocate_pinned(d, bytes);
+  }
+  void release_pinned(int d, void* memory) noexcept override { real_.release_pinned(d, memory); }
+  std::unique_ptr<Executable> prepare(int d, const plan::PlanSteps& steps) override {
+    return std::make_unique<FaultyExecutable>(name(d), at("prepare", d).prepare(d, steps));
+  }
+  std::size_t program_count(int d) const override {
+    return at("program_count", d).program_count(d);
+  }
+  void synchronize(int d) override { at("synchronize", d).synchronize(d); }
+
+ private:
+  static bool fails_here(const char* call) {
+    return !faults().no_memory && !faults().after_run && fails_now(call);
+  }
+  std::string name(int d) const { return to_string(DeviceAccess::make(type_, d)); }
+  [[noreturn]] void fail(const char* call, int d) const {
+    throw BackendError(fmt::format("{}: {} failed: injected", name(d), call));
+  }
+  // The real one, unless this call is the one that fails.
+  Backend& at(const char* call, int d) const {
+    if (fails_here(call)) fail(call, d);
+    return real_;
+  }
+
+  const DeviceType type_;
+  Backend& real_;
+};
+
+// In front of every backend that is loaded from now on.
+inline void put_faulty_backends_in_place() {
+  wrap_backends(
+      [](DeviceType type, Backend* real) -> Backend* { return new FaultyBackend(type, real); });
+}
+
+}  // namespace volta::testing_faults

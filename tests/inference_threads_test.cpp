@@ -1,0 +1,287 @@
+// Several threads run one model; inference that makes nothing new; how many threads a loop has;
+// processes that fork.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "child.h"
+#include "platform/parallel.h"
+#include "test_device.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+using testing_child::in_child;
+using testing_child::is_child;
+
+TensorOptions here() { return {.device = test_device()}; }
+
+class ThreadCount {
+ public:
+  explicit ThreadCount(int count) : before_(num_threads()) { set_num_threads(count); }
+  ~ThreadCount() { set_num_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_;
+};
+
+// How many threads a parallel loop is run by. Each stays in its part until as many as there should
+// be have come, or for two seconds.
+std::size_t threads_of_a_loop() {
+  std::mutex mutex;
+  std::set<std::thread::id> seen;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  const auto come = [&] {
+    const std::lock_guard guard(mutex);
+    seen.insert(std::this_thread::get_id());
+    return static_cast<int>(seen.size());
+  };
+  platform::parallel_for(1000, 1, [&](std::int64_t, std::int64_t) {
+    while (come() < num_threads() && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+  });
+  return seen.size();
+}
+
+TEST(NumThreads, TakesEffectAtTheNextLoop) {
+  for (const int count : {1, 3, 2, 4, 1}) {
+    const ThreadCount threads(count);
+    EXPECT_EQ(num_threads(), count);
+    EXPECT_EQ(threads_of_a_loop(), static_cast<std::size_t>(count));
+  }
+}
+
+TEST(NumThreads, IsThatOfAllThreads) {
+  const ThreadCount threads(3);
+  std::size_t elsewhere = 0;
+  std::thread([&] { elsewhere = threads_of_a_loop(); }).join();
+  EXPECT_EQ(elsewhere, 3u);
+}
+
+TEST(NumThreads, LessThanOneIsRefused) {
+  EXPECT_THROW(set_num_threads(0), ArgumentError);
+  EXPECT_GE(num_threads(), 1);
+}
+
+// ---- One model, several threads.
+
+nn::Sequential make_model() {
+  manual_seed(3);
+  nn::Sequential model({{"conv", nn::Conv2d(1, 4, 3)},
+                        {"norm", nn::BatchNorm2d(4)},
+                        {"relu", nn::ReLU()},
+                        {"flat", nn::Flatten()},
+                        {"drop", nn::Dropout(0.5)},
+                        {"a", nn::Linear(4 * 6 * 6, 64)},
+                        {"tanh", nn::Tanh()},
+                        {"b", nn::Linear(64, 7)}});
+  model.to(test_device());
+  model(rand({4, 1, 8, 8}, here())).sum().item();  // statistics that are not those of the start
+  model.eval();
+  return model;
+}
+
+std::vector<float> image(int number) {
+  std::vector<float> pixels(64);
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = std::sin(static_cast<float>(i + 1) * static_cast<float>(number + 1) * 0.37f);
+  return pixels;
+}
+
+std::vector<float> infer(nn::Sequential& model, int number) {
+  const NoGrad no_grad;
+  return model(from_vector(image(number), here()).reshape({1, 1, 8, 8})).to_vector<float>();
+}
+
+constexpr int kThreads = 4, kInputs = 25;
+
+TEST(InferenceThreads, OneModelGivesEachThreadWhatASingleOneGets) {
+  nn::Sequential model = make_model();
+  std::vector<std::vector<float>> expected;
+  for (int i = 0; i < kThreads * kInputs; ++i) expected.push_back(infer(model, i));
+  EXPECT_NE(expected[0], expected[1]);
+  std::vector<std::vector<float>> results(expected.size());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      // Neighbours in time belong to different threads.
+      for (int i = t; i < kThreads * kInputs; i += kThreads)
+        results[static_cast<std::size_t>(i)] = infer(model, i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(results, expected);
+}
+
+void expect_nothing_new(const Counters& before, const Counters& after) {
+  EXPECT_EQ(after.plans_built, before.plans_built);
+  EXPECT_EQ(after.compilations, before.compilations);
+  EXPECT_EQ(after.kernels_loaded, before.kernels_loaded);
+  EXPECT_EQ(after.allocations, before.allocations);
+}
+
+TEST(InferenceThreads, SteadyStateMakesNothingNew) {
+  nn::Sequential model = make_model();
+  for (int i = 0; i < 3; ++i) infer(model, i);
+  const Counters before = counters();
+  const std::uint64_t in_use = memory_stats(test_device()).in_use;
+  for (int i = 0; i < 50; ++i) infer(model, i);
+  expect_nothing_new(before, counters());
+  EXPECT_EQ(counters().submits, before.submits + 50);
+  EXPECT_EQ(memory_stats(test_device()).in_use, in_use);
+}
+
+TEST(InferenceThreads, SteadyStateOfSeveralThreadsMakesNothingNew) {
+  nn::Sequential model = make_model();
+  infer(model, 0);
+  Counters before;
+  std::barrier warm(kThreads, [&]() noexcept { before = counters(); });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 3; ++i) infer(model, i);
+      warm.arrive_and_wait();
+      for (int i = 0; i < kInputs; ++i) infer(model, i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  expect_nothing_new(before, counters());
+  EXPECT_EQ(counters().submits, before.submits + kThreads * kInputs);
+}
+
+// ---- Forking.
+
+// A few steps on the device; whether they did what they should.
+bool trains_on(Device device) {
+  manual_seed(1);
+  nn::Sequential model({{"a", nn::Linear(2, 512)}, {"t", nn::Tanh()}, {"b", nn::Linear(512, 1)}});
+  model.to(device);
+  optim::Adam optimizer(model.parameters(), {.lr = 0.01});
+  // Large enough for several threads.
+  const Tensor x = rand({512, 2}, {.device = device});
+  const Tensor y = (x.narrow(1, 0, 1) * x.narrow(1, 1, 1)).eval();
+  double first = 0, last = 0;
+  for (int step = 0; step < 20; ++step) {
+    optimizer.zero_grad();
+    const Tensor loss = mse_loss(model(x), y);
+    loss.backward();
+    optimizer.step();
+    last = loss.item();
+    if (step == 0) first = last;
+  }
+  return last < 0.5 * first;
+}
+
+// The status of a forked process that runs `act`; -1 if it took more than a minute.
+template <class Act>
+int status_of_fork(Act act) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int status = 3;
+    try {
+      status = act();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "the forked process: %s\n", error.what());
+    }
+    _exit(status);
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return -1;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -2;
+}
+
+// In a process that has the library but has used nothing of it.
+template <class Body>
+void in_fresh_process(Body body) {
+  testing_child::Environment environment = {{"VOLTA_NUM_THREADS", "2"}};
+  if (!is_child()) environment["VOLTA_TEST_DEVICE"] = to_string(test_device());
+  in_child(environment, body);
+}
+
+TEST(Forking, BeforeTheFirstUseBothProcessesTrain) {
+  in_fresh_process([] {
+    const int child = status_of_fork([] {
+      const bool cpu = trains_on(Device::cpu());
+      return cpu && trains_on(test_device()) ? 0 : 1;
+    });
+    EXPECT_EQ(child, 0);
+    EXPECT_TRUE(trains_on(Device::cpu()));
+    EXPECT_TRUE(trains_on(test_device()));
+  });
+}
+
+TEST(Forking, AfterTheFirstUseTheCpuGoesOn) {
+  in_fresh_process([] {
+    EXPECT_TRUE(trains_on(Device::cpu()));
+    EXPECT_EQ(threads_of_a_loop(), 2u);
+    const Tensor x = rand({1000}).eval();
+    const std::vector<float> values = x.to_vector<float>();
+    const int child = status_of_fork([&] {
+      if (x.to_vector<float>() != values) return 1;
+      if (threads_of_a_loop() != 2) return 2;
+      if (!trains_on(Device::cpu())) return 4;
+      // And its own children.
+      return status_of_fork([] { return trains_on(Device::cpu()) ? 0 : 5; });
+    });
+    EXPECT_EQ(child, 0);
+    EXPECT_TRUE(trains_on(Device::cpu()));
+  });
+}
+
+TEST(Forking, AfterTheFirstUseOtherDevicesAreRefused) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "for other devices";
+  in_fresh_process([] {
+    EXPECT_TRUE(trains_on(test_device()));
+    Tensor x = rand({10}, here()).eval();
+    synchronize(test_device());
+    const int child = status_of_fork([&] {
+      const std::string expected =
+          to_string(test_device()) +
+          ": this process was forked after its parent had used the device; fork before the first "
+          "use, or start another program (exec)";
+      const auto refused = [&](auto act) {
+        try {
+          act();
+        } catch (const DeviceError& error) {
+          if (error.what() == expected) return true;
+          std::fprintf(stderr, "%s\n", error.what());
+        }
+        return false;
+      };
+      if (!refused([&] { x.to_vector<float>(); })) return 1;
+      if (!refused([&] { (x + 1).eval(); })) return 2;
+      if (!refused([&] { from_vector<float>({1}, here()); })) return 4;
+      if (!refused([&] { synchronize(test_device()); })) return 5;
+      if (!trains_on(Device::cpu())) return 6;
+      return 0;
+    });
+    EXPECT_EQ(child, 0);
+    EXPECT_TRUE(trains_on(test_device()));
+  });
+}
+
+}  // namespace
+}  // namespace volta
