@@ -8,6 +8,7 @@
 
 #include "core/log_once.h"
 #include "core/registry.h"
+#include "core/text.h"
 #include "graph/autocast.h"
 #include "graph/host.h"
 #include "graph/observer.h"
@@ -147,21 +148,31 @@ bool is_axis_of_scalar(const char* op, std::int64_t axis, const Shape& shape) {
   return true;
 }
 
+namespace {
+// "cpu [2, 3]", and which line made it where that is known.
+std::string described(const Tensor& tensor) {
+  const Node& node = *node_of(tensor);
+  const Place& place = node.place;
+  const bool known = place.line() > 0 && !is_own(place);
+  return fmt::format("{} {}{}", to_string(node.entry->device), to_string(node.shape),
+                     known ? ", made at " + place_text(place) : "");
+}
+}  // namespace
+
 void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
   if (is_placing()) [[unlikely]]
     return;  // apply finds a device for them
   const Tensor* other = nullptr;
   for (const Tensor& t : operands) {
-    if (t.defined() && t.device() != operands[0].device()) other = &t;
+    if (other == nullptr && t.defined() && t.device() != operands[0].device()) other = &t;
   }
   if (other == nullptr) return;
   const Place place = told_place(from);
   const Device first = operands[0].device(), second = other->device();
   const MixedDevices policy = execution_options().mixed_devices;
   if (policy == MixedDevices::error || (first.is_gpu() && second.is_gpu())) {
-    throw DeviceError(fmt::format("{}: operands on {} {} and {} {} ({}:{})", op, to_string(first),
-                                  to_string(operands[0].shape()), to_string(second),
-                                  to_string(other->shape()), place.file(), place.line()));
+    throw DeviceError(fmt::format("{}: operands on {} and {} ({}:{})", op, described(operands[0]),
+                                  described(*other), place.file(), place.line()));
   }
   const Device gpu = first.is_gpu() ? first : second;
   const Device target = policy == MixedDevices::to_cpu ? Device::cpu() : gpu;
