@@ -37,7 +37,7 @@ std::vector<float> numbers(std::size_t count, unsigned seed) {
 
 // Something that keeps the device busy for a while.
 Tensor long_work(int products = 12) {
-  const std::int64_t n = test_device().type() == DeviceType::cuda ? 6144 : 384;
+  const std::int64_t n = test_device().type() == DeviceType::cuda ? 6144 : 512;
   Tensor x = full({n, n}, 1.0 / static_cast<double>(n), here()) + 0;
   for (int i = 0; i < products; ++i) x = matmul(x, x);
   return x;
