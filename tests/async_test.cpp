@@ -37,7 +37,7 @@ std::vector<float> numbers(std::size_t count, unsigned seed) {
 
 // Something that keeps the device busy for a while.
 Tensor long_work(int products = 12) {
-  const std::int64_t n = test_device().type() == DeviceType::cuda ? 6144 : 384;
+  const std::int64_t n = test_device().type() == DeviceType::cuda ? 6144 : 512;
   Tensor x = full({n, n}, 1.0 / static_cast<double>(n), here()) + 0;
   for (int i = 0; i < products; ++i) x = matmul(x, x);
   return x;
@@ -393,6 +393,7 @@ TEST_F(AsyncStress, ThreadsUploadWhileAnotherComputes) {
       }
     });
   }
+  int wrong = 0;  // the threads want to be emptied, whatever comes
   for (int i = 0; i < each; ++i) {
     for (Slot& slot : slots) {
       slot.filled.wait(0);
@@ -404,10 +405,10 @@ TEST_F(AsyncStress, ThreadsUploadWhileAnotherComputes) {
       const Tensor least = y.min(), most = y.max();
       const std::array both{least, most};
       eval_async(both).wait();
-      ASSERT_EQ(least.item(), 3 * expected);
-      ASSERT_EQ(most.item(), 3 * expected);
+      if (least.item() != 3 * expected || most.item() != 3 * expected) ++wrong;
     }
   }
+  EXPECT_EQ(wrong, 0);
 }
 
 // A batch is complete when it is used, and the memory that it was assembled in is not filled again

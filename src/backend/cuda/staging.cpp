@@ -14,8 +14,9 @@ constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
 // transfer.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kLargeBytes = 2 * kBlockBytes;
-// One thread copies at about 10 GB/s; a PCIe 5 link takes five times that.
-constexpr std::size_t kMaxWorkers = 4;
+// One thread copies at about 10 GB/s; a PCIe 5 link takes five times that, and a batch should be on
+// its way before the step that hides it has ended.
+constexpr std::size_t kMaxWorkers = 6;
 constexpr std::size_t kBlocksPerWorker = 2;
 constexpr std::size_t kBlocks = kMaxWorkers * kBlocksPerWorker;
 
