@@ -688,6 +688,7 @@ TEST_F(CudaBackend, AfterAFaultEveryCallSaysThatTheDeviceIsLost) {
     const Address memory = backend().allocate(0, 256);
     const auto executable = backend().prepare(0, add_plan(64));
     const Address nowhere{std::bit_cast<void*>(std::uintptr_t{256}), 0};
+    const auto before = backend().mark(0, Lane::Compute);
     const bool noticed = says_lost([&] {
       executable->run(std::array{nowhere}, std::array{memory}, {}, arg(1));
       backend().synchronize(0);
@@ -699,7 +700,12 @@ TEST_F(CudaBackend, AfterAFaultEveryCallSaysThatTheDeviceIsLost) {
         says_lost([&] { backend().upload(0, memory, &value, 4); }) &&
         says_lost([&] { backend().download(0, &value, memory, 4); }) &&
         says_lost([&] { backend().prepare(0, add_plan(64)); }) &&
-        says_lost([&] { executable->run(std::array{memory}, std::array{memory}, {}, arg(1)); });
+        says_lost([&] { executable->run(std::array{memory}, std::array{memory}, {}, arg(1)); }) &&
+        says_lost([&] { backend().upload_aside(0, memory, &value, 4); }) &&
+        says_lost([&] { backend().begin_download(0, &value, memory, 4); }) &&
+        says_lost([&] { backend().mark(0, Lane::Upload); }) &&
+        // Whoever waits for a point from before is told, and does not wait for ever.
+        says_lost([&] { before->wait(); }) && before->has_passed();
     std::_Exit(noticed && keeps_saying ? 0 : 1);
   };
   EXPECT_EXIT(fault(), ::testing::ExitedWithCode(0), "");

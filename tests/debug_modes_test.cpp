@@ -122,7 +122,9 @@ TEST(DebugModes, CheckingNamesTheStepThatDiffers) {
   WrongBackend backend;
   Pool pool(backend, 0, "wrong:0");
   std::recursive_mutex lock;
-  DeviceEntry entry{Device::cpu(), backend, 0, pool, lock};
+  Lanes lanes(backend, 0, lock);
+  PinnedCache pinned(backend, 0);
+  DeviceEntry entry{Device::cpu(), backend, 0, pool, lock, lanes, pinned};
   plan::MatmulStep product;
   product.m = 3, product.n = 4, product.k = 2;
   product.lda = 2, product.ldb = product.ldc = 4;

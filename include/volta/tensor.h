@@ -26,10 +26,13 @@
 
 namespace volta {
 
+class Event;
 class Tensor;
 class Operand;
 class Index;
 class Selection;
+template <class T>
+class AsyncValues;
 struct AvgPool2dOptions;
 struct Extent2;
 struct MaxPool2dOptions;
@@ -128,6 +131,10 @@ class VOLTA_API Tensor {
   template <class T>  // T must hold every value of the dtype
   std::vector<T> to_vector(Place place = Place::here()) const;
   const Tensor& eval() const;  // computes without copying to the host
+  // The same while the program goes on: see async.h.
+  Event eval_async() const;
+  template <class T>
+  AsyncValues<T> to_vector_async(Place place = Place::here()) const;
   // The values of a CPU tensor where they are, row by row, without a copy: valid, and unchanged,
   // while this tensor lives and is not changed in place. T is the dtype's type exactly, or
   // std::byte: the bytes of any dtype. Only to be read: other tensors may have their values there.

@@ -4,6 +4,7 @@
 // <volta/io/summary_writer.h>.
 #pragma once
 
+#include "volta/async.h"
 #include "volta/attention.h"
 #include "volta/autocast.h"
 #include "volta/autograd.h"

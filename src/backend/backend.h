@@ -28,6 +28,24 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
+// A device's work is in lanes: each in order, none waiting for another unless told to.
+enum class Lane : std::uint8_t { Compute, Upload, Download };
+
+// When memory was used last, by the numbers that Lanes gives out (backend/lanes.h); 0: never.
+struct LaneTimes {
+  std::uint64_t compute = 0;
+  std::uint64_t upload = 0;
+};
+
+// A moment of a lane: it has passed when everything has ended that was enqueued before it. Any
+// thread may ask.
+class VOLTA_BACKEND_API Point {
+ public:
+  virtual ~Point();
+  virtual bool has_passed() const noexcept = 0;  // also when the device is lost
+  virtual void wait() const = 0;                 // throws BackendError when the device is lost
+};
+
 // What a library needs for a convolution: how its weights should lie (None: it has no call for it),
 // and memory to work in.
 enum class ConvWeights : std::uint8_t { None, ChannelsSecond, ChannelsLast };
@@ -134,11 +152,25 @@ class VOLTA_BACKEND_API Backend {
   virtual Address allocate(int device, std::size_t bytes) = 0;
   virtual void release(int device, Address memory) = 0;
 
-  // Copies in the order of the device's work. upload may return before the device has the bytes but
-  // not before `source` may change; download waits for the bytes.
+  // Copies in the lane Compute. upload may return before the device has the bytes but not before
+  // `source` may change; download waits for the bytes.
   virtual void upload(int device, Address destination, const void* source, std::size_t bytes) = 0;
   virtual void download(int device, void* destination, Address source, std::size_t bytes) = 0;
   virtual void copy(int device, Address destination, Address source, std::size_t bytes) = 0;
+
+  // Whether copies have lanes of their own. Where not there is one lane, and the calls below are
+  // those above.
+  virtual bool has_lanes(int /*device*/) const { return false; }
+  // The moment after everything enqueued in the lane; null where that has ended. From any thread.
+  virtual std::shared_ptr<const Point> mark(int /*device*/, Lane /*lane*/) { return nullptr; }
+  // What is enqueued in the lane from now on waits for the point. From any thread.
+  virtual void hold(int /*device*/, Lane /*lane*/, const Point& /*point*/) {}
+  // upload and download in lanes of these names, from any thread. begin_download does not wait:
+  // `destination`, pinned where the family has pinned memory, is complete when a point that is
+  // marked afterwards has passed.
+  virtual void upload_aside(int device, Address destination, const void* source, std::size_t bytes);
+  virtual void download_aside(int device, void* destination, Address source, std::size_t bytes);
+  virtual void begin_download(int device, void* destination, Address source, std::size_t bytes);
 
   // Host memory that the device reads by itself, at the full speed of the bus; nullptr where the
   // family has no such thing or no more of it.
@@ -151,6 +183,7 @@ class VOLTA_BACKEND_API Backend {
   // Compiled programs the device has now.
   virtual std::size_t program_count(int device) const;
 
+  // Waits for all lanes.
   virtual void synchronize(int device) = 0;
 };
 

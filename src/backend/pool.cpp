@@ -10,6 +10,7 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -34,6 +35,11 @@ constexpr std::uint64_t kLargeChunk = 16 * kMiB;  // the least for a large one
 constexpr std::uint64_t kLargeGranule = 2 * kMiB;
 // Reserved, over the most that was ever in use, before whole free chunks are given back.
 constexpr double kSpare = 1.05;
+// Uploads take a free block that no running work uses: among so many, and where none is, new memory
+// as long as fewer than kBusyBlocks wait to become free. So a program that drops each batch before
+// it makes the next has two in turn.
+constexpr int kMostLookedAt = 16;
+constexpr int kBusyBlocks = 2;
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t granule) {
   return (bytes + granule - 1) / granule * granule;
@@ -54,6 +60,7 @@ struct Block {
   Block* previous = nullptr;
   Block* next = nullptr;
   bool free = true;
+  LaneTimes used = {};  // of a free block: the latest of any part of it
 
   Address address() const { return {chunk->memory.base, chunk->memory.offset + offset}; }
   bool is_whole_chunk() const { return previous == nullptr && next == nullptr; }
@@ -136,13 +143,32 @@ struct Pool::State {
     return nullptr;
   }
 
+  // The nearest free block that no work after `finished` uses. Where there is none: a new one as
+  // long as few wait to become free, then the one that was used longest ago. Null: any will do.
+  Block* find_idle(std::uint64_t bytes, std::uint64_t finished) {
+    const bool small = bytes < kSmallLimit;
+    const FreeBlocks& blocks = free_blocks(small);
+    Block* oldest = nullptr;
+    int busy = 0;
+    for (auto next = blocks.lower_bound(bytes); next != blocks.end() && busy < kMostLookedAt;
+         ++next, ++busy) {
+      Block* block = *next;
+      if (block->used.compute <= finished) return block;
+      if (busy <= kBusyBlocks && (oldest == nullptr || block->used.compute < oldest->used.compute))
+        oldest = block;
+    }
+    if (busy == 0 || busy >= kBusyBlocks) return oldest;
+    Block* added = add_chunk(small ? kSmallChunk : round_up(bytes, kLargeGranule), small);
+    return added != nullptr ? added : oldest;
+  }
+
   // Marks the block used and gives what it has beyond `bytes` back as a free block. Whatever may
   // throw comes before the first change.
   void take(Block* block, std::uint64_t bytes) {
     std::unique_ptr<Block> rest;
     if (block->bytes > bytes)
-      rest.reset(
-          new Block{block->chunk, block->offset + bytes, block->bytes - bytes, block, block->next});
+      rest.reset(new Block{block->chunk, block->offset + bytes, block->bytes - bytes, block,
+                           block->next, true, block->used});
     live.emplace(block->address(), block);
 
     FreeBlocks& blocks = free_blocks(block->chunk->small);
@@ -163,12 +189,15 @@ struct Pool::State {
   // Joins `right` to the block before it and forgets it.
   static void absorb(Block* left, Block* right) {
     left->bytes += right->bytes;
+    left->used = {std::max(left->used.compute, right->used.compute),
+                  std::max(left->used.upload, right->used.upload)};
     left->next = right->next;
     if (left->next != nullptr) left->next->previous = left;
     delete right;
   }
 
-  void give_back(Block* block) {
+  void give_back(Block* block, LaneTimes used) {
+    block->used = used;
     FreeBlocks& blocks = free_blocks(block->chunk->small);
     stats.in_use -= block->bytes;
     block->free = true;
@@ -220,11 +249,19 @@ Pool::Pool(Backend& backend, int device, std::string device_name)
 
 Pool::~Pool() {
   // Whatever is still held goes with the pool: its chunks must not outlive it.
-  while (!state_->live.empty()) release(state_->live.begin()->first);
+  while (!state_->live.empty()) release(state_->live.begin()->first, {});
   state_->release_free_chunks();
 }
 
-Address Pool::allocate(std::size_t bytes) {
+Address Pool::allocate(std::size_t bytes, LaneTimes* used) {
+  return allocate(bytes, std::nullopt, used);
+}
+
+Address Pool::allocate_idle(std::size_t bytes, std::uint64_t finished, LaneTimes& used) {
+  return allocate(bytes, finished, &used);
+}
+
+Address Pool::allocate(std::size_t bytes, std::optional<std::uint64_t> finished, LaneTimes* used) {
   const std::lock_guard lock(state_->mutex);
   if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) state_->throw_out_of_memory(bytes);
   if (const RefuseAllocation refuse = refuse_allocation.load(std::memory_order_relaxed);
@@ -232,15 +269,17 @@ Address Pool::allocate(std::size_t bytes) {
     state_->throw_out_of_memory(bytes);
   }
   const std::uint64_t rounded = round_up(bytes, kGranule);
-  Block* block = state_->acquire(rounded);
+  Block* block = finished ? state_->find_idle(rounded, *finished) : nullptr;
+  if (block == nullptr) block = state_->acquire(rounded);
   if (block == nullptr) state_->throw_out_of_memory(bytes);
   state_->take(block, rounded);
+  if (used != nullptr) *used = block->used;
   return block->address();
 }
 
 void refuse_allocations(RefuseAllocation refuse) { refuse_allocation.store(refuse); }
 
-void Pool::release(Address memory) {
+void Pool::release(Address memory, LaneTimes used) {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->live.find(memory);
   if (found == state_->live.end()) {
@@ -250,7 +289,7 @@ void Pool::release(Address memory) {
   }
   Block* block = found->second;
   state_->live.erase(found);
-  state_->give_back(block);
+  state_->give_back(block, used);
 }
 
 MemoryStats Pool::stats() const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "backend/backend.h"
@@ -21,9 +22,14 @@ class VOLTA_BACKEND_API Pool {
   Pool& operator=(const Pool&) = delete;
 
   // At least `bytes` (> 0), 256-byte aligned. Under pressure gives cached chunks back and retries;
-  // then throws OutOfMemory with sizes requested, in use, reserved, limit.
-  Address allocate(std::size_t bytes);
-  void release(Address memory);
+  // then throws OutOfMemory with sizes requested, in use, reserved, limit. `used` is told when the
+  // memory was used last by those who had it before.
+  Address allocate(std::size_t bytes, LaneTimes* used = nullptr);
+  // The same, of memory that no compute work after `finished` used, if that takes no more than a
+  // few spare chunks.
+  Address allocate_idle(std::size_t bytes, std::uint64_t finished, LaneTimes& used);
+  // Work up to `used` may still use it.
+  void release(Address memory, LaneTimes used = {});
 
   MemoryStats stats() const;
   void reset_peak();
@@ -32,6 +38,7 @@ class VOLTA_BACKEND_API Pool {
 
  private:
   struct State;
+  Address allocate(std::size_t bytes, std::optional<std::uint64_t> finished, LaneTimes* used);
   std::unique_ptr<State> state_;
 };
 

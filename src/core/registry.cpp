@@ -71,7 +71,9 @@ class Family {
       const Device device = DeviceAccess::make(type_, index);
       auto& pool = *new Pool(backend, index, to_string(device));
       auto& lock = *new std::recursive_mutex;
-      entries_.push_back(new DeviceEntry{device, backend, index, pool, lock});
+      auto& lanes = *new Lanes(backend, index, lock);
+      auto& pinned = *new PinnedCache(backend, index);
+      entries_.push_back(new DeviceEntry{device, backend, index, pool, lock, lanes, pinned});
     }
   }
 

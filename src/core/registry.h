@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "backend/backend.h"
+#include "backend/lanes.h"
+#include "backend/pinned_cache.h"
 #include "backend/pool.h"
 #include "volta/device.h"
 #include "volta/export.h"
@@ -21,7 +23,10 @@ struct DeviceEntry {
   Backend& backend;
   int index;  // of the device within its backend
   Pool& pool;
-  std::recursive_mutex& lock;            // held while work is submitted, copied or waited for
+  // Held while work is submitted, copied or waited for; what goes in lanes of its own needs it not.
+  std::recursive_mutex& lock;
+  Lanes& lanes;                          // in which order work of several lanes uses memory
+  PinnedCache& pinned;                   // host memory for copies
   void* plans = nullptr;                 // the runner's state for the device, under the lock
   void (*trim)(DeviceEntry&) = nullptr;  // gives back what the runner keeps and does not need now
 };

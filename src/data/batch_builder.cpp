@@ -107,9 +107,10 @@ BatchBuilder::BatchBuilder(AnyDataset dataset, DataLoaderOptions options, std::u
 Batch BatchBuilder::gathered(const ExampleLayout& layout,
                              std::span<const std::int64_t> indices) const {
   const auto rows = static_cast<std::int64_t>(indices.size());
-  const HostTensor x = host_tensor(stacked(rows, layout.x.shape), layout.x.dtype);
+  const Device reader = options_.transform ? Device::cpu() : options_.device;
+  const HostTensor x = host_tensor(stacked(rows, layout.x.shape), layout.x.dtype, reader);
   HostTensor y;
-  if (layout.y) y = host_tensor(stacked(rows, layout.y->shape), layout.y->dtype);
+  if (layout.y) y = host_tensor(stacked(rows, layout.y->shape), layout.y->dtype, reader);
   dataset_->gather(indices, x.memory, y.memory);
   return {x.tensor, y.tensor};
 }

@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "backend/pinned_cache.h"
+#include "core/registry.h"
 #include "volta/creation.h"
 
 namespace volta::data {
@@ -61,9 +63,17 @@ const std::shared_ptr<Recycler>& recycler() {
 
 }  // namespace
 
-HostTensor host_tensor(const Shape& shape, DType dtype) {
+HostTensor host_tensor(const Shape& shape, DType dtype, Device reader) {
   const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
   if (bytes == 0) return {zeros(shape, {.dtype = dtype, .device = Device::cpu()}), nullptr};
+  if (!reader.is_cpu()) {
+    auto block = std::make_shared<PinnedBlock>(device_entry(reader).pinned.take(bytes));
+    if (void* pinned = block->memory()) {
+      BlobOptions options{.device = Device::cpu()};
+      options.deleter = [block](void*) {};
+      return {from_blob(pinned, shape, dtype, std::move(options)), static_cast<std::byte*>(pinned)};
+    }
+  }
   const std::shared_ptr<Recycler>& memory = recycler();
   std::byte* data = memory->take(bytes);
   BlobOptions options{.device = Device::cpu()};

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "volta/device.h"
 #include "volta/dtype.h"
 #include "volta/shape.h"
 #include "volta/tensor.h"
@@ -17,7 +18,8 @@ struct HostTensor {
   Tensor tensor;
   std::byte* memory = nullptr;
 };
-HostTensor host_tensor(const Shape& shape, DType dtype);
+// `reader`: where the values go from here; its driver may have memory that it copies faster.
+HostTensor host_tensor(const Shape& shape, DType dtype, Device reader = Device::cpu());
 
 // The same values in another shape of as many elements, without recording anything.
 Tensor reshaped(const Tensor& computed, const Shape& shape);

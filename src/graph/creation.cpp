@@ -69,13 +69,12 @@ Tensor in_buffer(Buffer* buffer, const Shape& shape, DType dtype) {
 Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device) {
   DeviceEntry& entry = device_entry(device);
   const std::size_t size = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
-  Buffer* buffer = allocate_buffer(entry, size);
+  Buffer* buffer = allocate_upload(entry, size);
   if (size > 0) {
     try {
-      const std::lock_guard guard(entry.lock);
       const profiling::HostSpan span("uploading");
       const Transfer transfer(Transfer::Direction::ToDevice, device, size);
-      entry.backend.upload(entry.index, buffer->address, bytes, size);
+      entry.lanes.upload(buffer->address, buffer->times, bytes, size);
     } catch (...) {
       release(buffer);
       throw;

@@ -123,7 +123,8 @@ InMemory in_memory(const Tensor& tensor, bool copy) {
     graph::Buffer* buffer = graph::allocate_buffer(entry, node->buffer->bytes);
     result = graph::Held(graph::node_of(graph::in_buffer(buffer, node->shape, node->dtype)));
     if (buffer->bytes > 0)
-      entry.backend.copy(entry.index, buffer->address, node->buffer->address, buffer->bytes);
+      entry.lanes.copy(buffer->address, buffer->times, node->buffer->address, node->buffer->times,
+                       buffer->bytes);
   }
   entry.backend.synchronize(entry.index);
   graph::verify_indices(*node);

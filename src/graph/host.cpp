@@ -174,6 +174,19 @@ void convert_fitting(const char* op, const void* from, DType from_dtype, void* t
   convert(from, from_dtype, to, to_dtype, count);
 }
 
+void require_holds(const char* op, DType from, DType to) {
+  const bool bytes_of_bool = from == DType::boolean && to == DType::u8;
+  if (from == to || bytes_of_bool || promote(from, to) == to) return;
+  throw DTypeError(fmt::format("{}: {} values do not all fit {}; convert with to()", op,
+                               name_of(from), name_of(to)));
+}
+
+void require_host_memory(const char* op, const Tensor& tensor, std::size_t element_bytes) {
+  const std::int64_t count = tensor.numel();
+  if (static_cast<std::uint64_t>(count) <= platform::physical_memory() / element_bytes) return;
+  throw OutOfMemory(fmt::format("{}: {} elements do not fit into memory", op, count));
+}
+
 namespace {
 std::unique_ptr<HostCopy> host_copy(const Node& node, std::size_t bytes) {
   if (bytes <= platform::physical_memory()) return std::make_unique<HostCopy>(bytes);
@@ -210,7 +223,7 @@ std::span<const std::byte> observe(Node* node) {
       entry.backend.synchronize(entry.index);  // nothing to wait for, but an index may be wrong
     } else {
       const Transfer transfer(Transfer::Direction::ToHost, entry.device, bytes);
-      entry.backend.download(entry.index, host->bytes.data(), node->buffer->address, bytes);
+      entry.lanes.download(host->bytes.data(), node->buffer->address, node->buffer->times, bytes);
     }
     verify_indices(*node);
     node->host = std::move(host);

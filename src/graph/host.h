@@ -19,6 +19,11 @@ void require_fits(const char* op, Scalar value, DType dtype);
 void convert_fitting(const char* op, const void* from, DType from_dtype, void* to, DType to_dtype,
                      std::size_t count);
 
+// Whether every value of `from` is one of `to`, and whether the host has memory for the elements:
+// throw DTypeError and OutOfMemory in the name of `op` where not.
+void require_holds(const char* op, DType from, DType to);
+void require_host_memory(const char* op, const Tensor& tensor, std::size_t element_bytes);
+
 Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device);
 // A copy of a CPU tensor in page-locked memory; the tensor itself where there is none to have.
 Tensor pinned(const Tensor& x);

@@ -65,26 +65,34 @@ void Dependence::add(Runs more) {
   runs.push_back(std::move(more));
 }
 
-void throw_known_index_error(const Node& node) {
-  const auto* indices = node.indices();
-  if (indices == nullptr) return;
-  for (const Dependence::Runs& on : (*indices)->runs) {
+namespace {
+void throw_known(const Dependence& indices) {
+  for (const Dependence::Runs& on : indices.runs) {
     if (IndexLog::Failure* failure = on.log->failure(on.first, on.last, on.as_state)) {
       failure->reported = true;
       std::rethrow_exception(failure->error);
     }
   }
 }
+}  // namespace
+
+void throw_known_index_error(const Node& node) {
+  if (const auto* indices = node.indices()) throw_known(**indices);
+}
+
+void verify_indices(const Dependence& indices) {
+  // The run that made the value may not have ended: a scalar is read as soon as it is written. The
+  // checks it depends on were before that, and so were all earlier runs.
+  for (const Dependence::Runs& on : indices.runs) {
+    if (on.last > on.log->verified()) on.log->verify(on.last - 1);
+  }
+  throw_known(indices);
+}
 
 void verify_indices(Node& node) {
   const auto* indices = node.indices();
   if (indices == nullptr) return;
-  // The run that made the value may not have ended: a scalar is read as soon as it is written. The
-  // checks it depends on were before that, and so were all earlier runs.
-  for (const Dependence::Runs& on : (*indices)->runs) {
-    if (on.last > on.log->verified()) on.log->verify(on.last - 1);
-  }
-  throw_known_index_error(node);
+  verify_indices(**indices);
   node.doubts->indices.reset();
 }
 

@@ -74,5 +74,6 @@ void throw_known_index_error(const Node& node);
 // The same for a value the device has finished, after asking it. A value that is good needs no
 // further asking.
 void verify_indices(Node& node);
+void verify_indices(const Dependence& indices);
 
 }  // namespace volta::graph

@@ -45,10 +45,11 @@ std::string table_of_holders(const DeviceEntry& entry) {
 
 // Memory of the pool; where there is none, after what plans keep was given back. Then OutOfMemory
 // tells who holds it.
-Address allocate(DeviceEntry& entry, std::size_t bytes) {
+Address allocate(DeviceEntry& entry, std::size_t bytes, bool idle, LaneTimes& used) {
   const auto from_pool = [&](bool last) -> std::optional<Address> {
     try {
-      return entry.pool.allocate(bytes);
+      if (idle) return entry.pool.allocate_idle(bytes, entry.lanes.finished(), used);
+      return entry.pool.allocate(bytes, &used);
     } catch (const OutOfMemory& error) {
       if (last) throw OutOfMemory(error.what() + table_of_holders(entry));
       return std::nullopt;
@@ -60,24 +61,34 @@ Address allocate(DeviceEntry& entry, std::size_t bytes) {
   return *from_pool(true);
 }
 
-}  // namespace
-
-Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes) {
-  const Address address = allocate(entry, bytes == 0 ? 1 : bytes);
+Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, bool idle) {
+  LaneTimes used;
+  const Address address = allocate(entry, bytes == 0 ? 1 : bytes, idle, used);
   tell_memory(entry);
   Buffer* buffer = Slab<Buffer>::make();
   buffer->entry = &entry;
   buffer->bytes = bytes;
   buffer->address = address;
+  buffer->times = used;
   if (bytes >= kListedBytes) list_buffer(buffer);
   return buffer;
+}
+
+}  // namespace
+
+Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes) {
+  return new_buffer(entry, bytes, false);
+}
+Buffer* allocate_upload(DeviceEntry& entry, std::size_t bytes) {
+  return new_buffer(entry, bytes, entry.lanes.goes_aside(bytes));
 }
 
 void release(Buffer* buffer) noexcept {
   if (buffer->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (buffer->pool_owned) {
     if (buffer->bytes >= kListedBytes) unlist_buffer(buffer);
-    buffer->entry->pool.release(buffer->address);
+    buffer->entry->pool.release(buffer->address,
+                                {buffer->entry->lanes.latest(), buffer->times.upload});
     tell_memory(*buffer->entry);
   } else if (buffer->deleter) {
     buffer->deleter();

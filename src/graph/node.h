@@ -40,6 +40,7 @@ struct Buffer {
   DeviceEntry* entry = nullptr;
   Address address;
   std::size_t bytes = 0;
+  LaneTimes times;  // what the next to use it must wait for, or had to
   bool pool_owned = true;
   bool foreign = false;  // of the user's: may change when what reads it is evaluated
   bool kept =
@@ -47,6 +48,8 @@ struct Buffer {
   std::function<void()> deleter;  // of foreign memory
 };
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes);
+// For values of the host: memory that no running work uses, if possible.
+Buffer* allocate_upload(DeviceEntry& entry, std::size_t bytes);
 void release(Buffer* buffer) noexcept;
 
 enum class NodeState : std::uint8_t { Pending, Computed, Constant, Failed };

@@ -20,7 +20,6 @@
 #include "graph/tape_extras.h"
 #include "graph/transfers.h"
 #include "plan/runner.h"
-#include "platform/memory.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -130,19 +129,14 @@ double Tensor::item(Place place) const { return item<double>(place); }
 
 void Tensor::values_into(DType dtype, void* values, Place place) const {
   graph::require_defined("to_vector", *this, "this");
-  const bool bytes_of_bool = this->dtype() == DType::boolean && dtype == DType::u8;
-  if (this->dtype() != dtype && !bytes_of_bool && promote(this->dtype(), dtype) != dtype) {
-    throw DTypeError(fmt::format("to_vector: {} values do not all fit {}; convert with to()",
-                                 name_of(this->dtype()), name_of(dtype)));
-  }
+  graph::require_holds("to_vector", this->dtype(), dtype);
   const TransferReason reason("to_vector", place);
   const auto bytes = graph::observe(node_of(*this));
   graph::convert(bytes.data(), this->dtype(), values, dtype, static_cast<std::size_t>(numel()));
 }
 
 void Tensor::require_host_memory(std::size_t element_bytes) const {
-  if (static_cast<std::uint64_t>(numel()) <= platform::physical_memory() / element_bytes) return;
-  throw OutOfMemory(fmt::format("to_vector: {} elements do not fit into memory", numel()));
+  graph::require_host_memory("to_vector", *this, element_bytes);
 }
 
 const void* Tensor::values_of(std::optional<DType> dtype) const {

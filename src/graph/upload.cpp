@@ -37,24 +37,23 @@ using Scratch = std::unique_ptr<Buffer, ReleaseBuffer>;
 std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays, Device device) {
   DeviceEntry& entry = device_entry(device);
   std::vector<Tensor> tensors;
-  std::vector<Address> addresses;
+  std::vector<Buffer*> buffers;  // the tensors have them
   tensors.reserve(arrays.size());
-  addresses.reserve(arrays.size());
+  buffers.reserve(arrays.size());
   for (const HostArray& array : arrays) {
     require_supported(op, array.dtype, device);
     require_countable(op, array.shape, array.dtype);
-    Buffer* buffer = allocate_buffer(entry, bytes_of(array));
-    addresses.push_back(buffer->address);
-    tensors.push_back(in_buffer(buffer, array.shape, array.dtype));
+    buffers.push_back(allocate_upload(entry, bytes_of(array)));
+    tensors.push_back(in_buffer(buffers.back(), array.shape, array.dtype));
   }
 
   const TransferReason reason(op, {});
   const std::lock_guard guard(entry.lock);
-  const auto transfer = [&](Address to, const void* from, std::size_t bytes) {
+  const auto transfer = [&](Buffer& to, const void* from, std::size_t bytes) {
     if (bytes == 0) return;
     const profiling::HostSpan span("uploading");
     const Transfer counted(Transfer::Direction::ToDevice, device, bytes);
-    entry.backend.upload(entry.index, to, from, bytes);
+    entry.lanes.upload(to.address, to.times, from, bytes);
   };
   Scratch scratch;
   for (std::size_t first = 0; first < arrays.size();) {
@@ -65,14 +64,15 @@ std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays
            run + bytes_of(arrays[end]) <= kTogetherBytes)
       run += bytes_of(arrays[end++]);
     if (end == first + 1) {
-      transfer(addresses[first], start, run);
+      transfer(*buffers[first], start, run);
     } else {
       if (!scratch) scratch.reset(allocate_buffer(entry, kTogetherBytes));
-      transfer(scratch->address, start, run);
+      transfer(*scratch, start, run);
       Address part = scratch->address;
       for (std::size_t i = first; i < end; ++i) {
         const std::size_t bytes = bytes_of(arrays[i]);
-        if (bytes > 0) entry.backend.copy(entry.index, addresses[i], part, bytes);
+        if (bytes > 0)
+          entry.lanes.copy(buffers[i]->address, buffers[i]->times, part, scratch->times, bytes);
         part.offset += bytes;
       }
     }

@@ -160,7 +160,7 @@ Buffer* shared_or_copied(DeviceEntry& entry, Buffer* leaf) {
   }
   Buffer* copy = graph::allocate_buffer(entry, leaf->bytes);
   try {
-    entry.backend.copy(entry.index, copy->address, leaf->address, leaf->bytes);
+    entry.lanes.copy(copy->address, copy->times, leaf->address, leaf->times, leaf->bytes);
   } catch (...) {
     graph::release(copy);
     throw;
@@ -217,7 +217,12 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
   ensure_arena(state, plan.steps.arena_bytes);
   const Running running(state);
   state.leaves.clear();
-  for (const graph::Leaf& leaf : batch.leaves) state.leaves.push_back(leaf.node->buffer->address);
+  std::uint64_t uploads = state.arena != nullptr ? state.arena->times.upload : 0;
+  const auto use = [&uploads](const Buffer& buffer) {
+    uploads = std::max(uploads, buffer.times.upload);
+    return buffer.address;
+  };
+  for (const graph::Leaf& leaf : batch.leaves) state.leaves.push_back(use(*leaf.node->buffer));
   state.outputs.clear();
   state.buffers.clear();
   state.shared.clear();
@@ -232,7 +237,7 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
         buffer = output_buffer(state.entry, plan, i);
       }
       state.buffers.push_back(buffer);
-      state.outputs.push_back(buffer->address);
+      state.outputs.push_back(use(*buffer));
     }
     for (const Result& result : plan.results) {
       if (result.kind == Result::Kind::Output) continue;
@@ -250,14 +255,17 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
     try {
       if (!state.entry.device.is_cpu()) wait_for_devices_at_exit();
       const Address arena = state.arena ? state.arena->address : Address{};
-      if (checks_steps() && !state.entry.device.is_cpu()) [[unlikely]] {
-        if (!plan.checked_steps)
-          plan.checked_steps = std::make_unique<CheckedSteps>(state.entry, plan.steps);
-        plan.executable->issued = plan.steps.steps.size();
-        plan.checked_steps->run(state.leaves, state.outputs, arena, state.args);
-      } else {
-        plan.executable->run(state.leaves, state.outputs, arena, state.args);
-      }
+      const std::uint64_t work = state.entry.lanes.compute(uploads, [&] {
+        if (checks_steps() && !state.entry.device.is_cpu()) [[unlikely]] {
+          if (!plan.checked_steps)
+            plan.checked_steps = std::make_unique<CheckedSteps>(state.entry, plan.steps);
+          plan.executable->issued = plan.steps.steps.size();
+          plan.checked_steps->run(state.leaves, state.outputs, arena, state.args);
+        } else {
+          plan.executable->run(state.leaves, state.outputs, arena, state.args);
+        }
+      });
+      for (Buffer* buffer : state.buffers) buffer->times.compute = work;
     } catch (...) {
       auto overwritten = overwritten_leaves(plan, plan.executable->issued);
       if (!overwritten.empty()) throw Overwritten{std::current_exception(), std::move(overwritten)};

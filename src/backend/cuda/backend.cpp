@@ -130,6 +130,26 @@ class CudaBackend final : public Backend {
     this->device(device)->copy(pointer(destination), pointer(source), bytes);
   }
 
+  bool has_lanes(int) const override { return true; }
+  std::shared_ptr<const Point> mark(int device, Lane lane) override {
+    const std::shared_ptr<Device> on = this->device(device);
+    on->context().ensure_alive();
+    return std::make_shared<StreamPoint>(on, lane);
+  }
+  void hold(int /*device*/, Lane lane, const Point& point) override {
+    static_cast<const StreamPoint&>(point).hold(lane);
+  }
+  void upload_aside(int device, Address destination, const void* source,
+                    std::size_t bytes) override {
+    this->device(device)->upload_aside(pointer(destination), source, bytes);
+  }
+  void download_aside(int device, void* destination, Address source, std::size_t bytes) override {
+    this->device(device)->download_aside(destination, pointer(source), bytes);
+  }
+  void begin_download(int device, void* destination, Address source, std::size_t bytes) override {
+    this->device(device)->begin_download(destination, pointer(source), bytes);
+  }
+
   void* allocate_pinned(int device, std::size_t bytes) override {
     const Context& context = this->device(device)->context();
     const ContextScope scope(context);

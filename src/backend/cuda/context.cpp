@@ -231,16 +231,22 @@ Event::~Event() {
 Event::Event(Event&& other) noexcept
     : context_(other.context_), event_(std::exchange(other.event_, nullptr)) {}
 
-void Event::record() const {
-  context_->check(context_->driver().cuEventRecord(event_, context_->stream()),
-                  "recording an event");
+void Event::record(CUstream stream) const {
+  context_->check(context_->driver().cuEventRecord(event_, stream), "recording an event");
 }
 
 void Event::wait() const {
   context_->check(context_->driver().cuEventSynchronize(event_), "waiting for the device");
 }
 
-void Event::wait_quietly() const noexcept { context_->driver().cuEventSynchronize(event_); }
+bool Event::has_passed() const noexcept {
+  return context_->driver().cuEventQuery(event_) != CUDA_ERROR_NOT_READY;
+}
+
+void Event::hold(CUstream stream) const {
+  context_->check(context_->driver().cuStreamWaitEvent(stream, event_, CU_EVENT_WAIT_DEFAULT),
+                  "waiting for another stream");
+}
 
 TimedEvent::TimedEvent(const Context& context) : context_(context) {
   context.check(context.driver().cuEventCreate(&event_, CU_EVENT_DEFAULT), "creating an event");

@@ -135,7 +135,7 @@ class Stream {
   CUstream stream_ = nullptr;
 };
 
-// A point in the compute stream's work.
+// A point in a stream's work.
 class Event {
  public:
   explicit Event(const Context& context);
@@ -143,10 +143,13 @@ class Event {
   Event(Event&& other) noexcept;
   Event& operator=(Event&&) = delete;
 
-  void record() const;
+  void record() const { record(context_->stream()); }
+  void record(CUstream stream) const;
   // Waits until the last recorded point has passed; returns at once when none was recorded.
   void wait() const;
-  void wait_quietly() const noexcept;
+  bool has_passed() const noexcept;  // or the device is lost
+  // The stream's work from now on waits for the last recorded point.
+  void hold(CUstream stream) const;
 
  private:
   const Context* context_;

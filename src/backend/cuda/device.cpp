@@ -9,10 +9,14 @@ namespace volta::cuda {
 Device::Device(const Libraries& libraries, int index)
     : context_(libraries, index),
       capture_stream_(context_),
+      upload_stream_(context_),
+      download_stream_(context_),
       modules_(context_),
       matmuls_(context_),
       cudnn_(context_),
-      staging_(context_),
+      staging_(context_, context_.stream()),
+      upload_staging_(context_, upload_stream_.get()),
+      download_staging_(context_, download_stream_.get()),
       timeline_(context_, index) {}
 
 CUdeviceptr Device::allocate(std::size_t bytes) {
@@ -21,28 +25,49 @@ CUdeviceptr Device::allocate(std::size_t bytes) {
 }
 
 void Device::release(CUdeviceptr memory) {
-  context_.ensure_alive();
+  synchronize();  // copies may still use memory that its owners let go of
   const ContextScope scope(context_);
-  context_.synchronize();
   context_.check(context_.driver().cuMemFree(memory), "freeing memory");
 }
 
+CUstream Device::stream_of(Lane lane) const {
+  switch (lane) {
+    case Lane::Upload:
+      return upload_stream_.get();
+    case Lane::Download:
+      return download_stream_.get();
+    case Lane::Compute:
+      break;
+  }
+  return context_.stream();
+}
+
 template <class Enqueue>
-void Device::timed_copy(profiling::Span::Kind kind, std::size_t bytes, const Enqueue& enqueue) {
+void Device::timed_copy(CUstream stream, profiling::Span::Kind kind, std::size_t bytes,
+                        const Enqueue& enqueue) {
   if (timeline_.session() == 0) return enqueue();
-  Mark begin = timeline_.begin(context_.stream());
+  Mark begin = timeline_.begin(stream);
   enqueue();
-  timeline_.end(std::move(begin), {.kind = kind, .bytes = bytes}, context_.stream());
+  timeline_.end(std::move(begin), {.kind = kind, .bytes = bytes}, stream);
 }
 
 void Device::upload(CUdeviceptr destination, const void* source, std::size_t bytes) {
+  upload(staging_, Lane::Compute, destination, source, bytes);
+}
+
+void Device::upload_aside(CUdeviceptr destination, const void* source, std::size_t bytes) {
+  upload(upload_staging_, Lane::Upload, destination, source, bytes);
+}
+
+void Device::upload(Staging& staging, Lane lane, CUdeviceptr destination, const void* source,
+                    std::size_t bytes) {
   context_.ensure_alive();
   if (bytes == 0) return;
   const ContextScope scope(context_);
   // Before, should the upload fail halfway; after, should another thread's run come between.
   forget_scalars(destination, bytes);
-  timed_copy(profiling::Span::Kind::Upload, bytes,
-             [&] { staging_.upload(destination, source, bytes); });
+  timed_copy(stream_of(lane), profiling::Span::Kind::Upload, bytes,
+             [&] { staging.upload(destination, source, bytes); });
   forget_scalars(destination, bytes);
 }
 
@@ -56,8 +81,27 @@ void Device::download(void* destination, CUdeviceptr source, std::size_t bytes) 
   if (bytes == 0) return;
   const ContextScope scope(context_);
   if (bytes <= kMaxScalarBytes && read_mirror(destination, source, bytes)) return;
-  timed_copy(profiling::Span::Kind::Download, bytes,
+  timed_copy(context_.stream(), profiling::Span::Kind::Download, bytes,
              [&] { staging_.download(destination, source, bytes); });
+}
+
+void Device::download_aside(void* destination, CUdeviceptr source, std::size_t bytes) {
+  context_.ensure_alive();
+  if (bytes == 0) return;
+  const ContextScope scope(context_);
+  timed_copy(download_stream_.get(), profiling::Span::Kind::Download, bytes,
+             [&] { download_staging_.download(destination, source, bytes); });
+}
+
+void Device::begin_download(void* destination, CUdeviceptr source, std::size_t bytes) {
+  context_.ensure_alive();
+  if (bytes == 0) return;
+  const ContextScope scope(context_);
+  const CUstream stream = download_stream_.get();
+  timed_copy(stream, profiling::Span::Kind::Download, bytes, [&] {
+    context_.check(context_.driver().cuMemcpyDtoHAsync(destination, source, bytes, stream),
+                   "copying from the device");
+  });
 }
 
 // Takes a scalar from its mirror, if it has one. Either way the output counts as observed from now
@@ -87,7 +131,7 @@ void Device::copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes
   const ContextScope scope(context_);
   const std::lock_guard lock(submission_);
   scalars_.written(destination, bytes);
-  timed_copy(profiling::Span::Kind::Copy, bytes, [&] {
+  timed_copy(context_.stream(), profiling::Span::Kind::Copy, bytes, [&] {
     context_.check(
         context_.driver().cuMemcpyDtoDAsync(destination, source, bytes, context_.stream()),
         "copying on the device");
@@ -97,7 +141,56 @@ void Device::copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes
 void Device::synchronize() {
   context_.ensure_alive();
   const ContextScope scope(context_);
-  context_.synchronize();
+  for (const Lane lane : {Lane::Compute, Lane::Upload, Lane::Download}) {
+    context_.check(context_.driver().cuStreamSynchronize(stream_of(lane)),
+                   "waiting for the device");
+  }
+}
+
+std::unique_ptr<Event> Device::take_event() {
+  {
+    const std::lock_guard lock(events_mutex_);
+    if (!spare_events_.empty()) {
+      auto event = std::move(spare_events_.back());
+      spare_events_.pop_back();
+      return event;
+    }
+  }
+  return std::make_unique<Event>(context_);
+}
+
+void Device::give_back(std::unique_ptr<Event> event) noexcept {
+  try {
+    const std::lock_guard lock(events_mutex_);
+    spare_events_.push_back(std::move(event));
+  } catch (...) {  // it goes instead
+  }
+}
+
+StreamPoint::StreamPoint(std::shared_ptr<Device> device, Lane lane)
+    : device_(std::move(device)), event_(device_->take_event()) {
+  const ContextScope scope(device_->context());
+  event_->record(device_->stream_of(lane));
+}
+
+// Streams that wait for the event keep waiting for what it marked, whatever it marks next.
+StreamPoint::~StreamPoint() { device_->give_back(std::move(event_)); }
+
+bool StreamPoint::has_passed() const noexcept {
+  if (device_->context().lost()) return true;
+  const ContextScope scope(device_->context(), std::nothrow);
+  return event_->has_passed();
+}
+
+void StreamPoint::wait() const {
+  device_->context().ensure_alive();
+  const ContextScope scope(device_->context());
+  event_->wait();
+}
+
+void StreamPoint::hold(Lane lane) const {
+  const ContextScope scope(device_->context());
+  event_->hold(device_->stream_of(lane));
 }
 
 }  // namespace volta::cuda

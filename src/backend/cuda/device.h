@@ -1,10 +1,13 @@
-// Everything of one CUDA device: context, staging, kernels, products, and the scalars
+// Everything of one CUDA device: context, streams, staging, kernels, products, and the scalars
 // written lately. Made on first use.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <mutex>
+#include <vector>
 
+#include "backend/backend.h"
 #include "backend/cuda/context.h"
 #include "backend/cuda/cudnn.h"
 #include "backend/cuda/matmul.h"
@@ -25,7 +28,15 @@ class Device {
   void upload(CUdeviceptr destination, const void* source, std::size_t bytes);
   void download(void* destination, CUdeviceptr source, std::size_t bytes);
   void copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes);
-  void synchronize();
+  void synchronize();  // all streams
+  // In streams of their own; see Backend.
+  void upload_aside(CUdeviceptr destination, const void* source, std::size_t bytes);
+  void download_aside(void* destination, CUdeviceptr source, std::size_t bytes);
+  void begin_download(void* destination, CUdeviceptr source, std::size_t bytes);
+  CUstream stream_of(Lane lane) const;
+  // Events of points that nobody asks any more are used again.
+  std::unique_ptr<Event> take_event();
+  void give_back(std::unique_ptr<Event> event) noexcept;
 
   const Context& context() const { return context_; }
   Modules& modules() { return modules_; }
@@ -40,20 +51,44 @@ class Device {
 
  private:
   void forget_scalars(CUdeviceptr address, std::size_t bytes);
-  // Enqueues a copy, timed where a profiler records.
+  // Enqueues a copy in the stream, timed where a profiler records.
   template <class Enqueue>
-  void timed_copy(profiling::Span::Kind kind, std::size_t bytes, const Enqueue& enqueue);
+  void timed_copy(CUstream stream, profiling::Span::Kind kind, std::size_t bytes,
+                  const Enqueue& enqueue);
+  void upload(Staging& staging, Lane lane, CUdeviceptr destination, const void* source,
+              std::size_t bytes);
   bool read_mirror(void* destination, CUdeviceptr source, std::size_t bytes);
 
   const Context context_;  // first: the others use it to their end
   Stream capture_stream_;
+  Stream upload_stream_, download_stream_;
   Modules modules_;
   MatmulLibrary matmuls_;
   CudnnLibrary cudnn_;
-  Staging staging_;
+  Staging staging_, upload_staging_, download_staging_;
   Timeline timeline_;
   std::mutex submission_;
   ScalarTable scalars_;
+  std::mutex events_mutex_;
+  std::vector<std::unique_ptr<Event>> spare_events_;
+};
+
+// A point in the work of one of the device's streams.
+class StreamPoint final : public Point {
+ public:
+  // Marks it.
+  StreamPoint(std::shared_ptr<Device> device, Lane lane);
+  ~StreamPoint() override;
+  StreamPoint(const StreamPoint&) = delete;
+  StreamPoint& operator=(const StreamPoint&) = delete;
+
+  bool has_passed() const noexcept override;
+  void wait() const override;
+  void hold(Lane lane) const;
+
+ private:
+  const std::shared_ptr<Device> device_;
+  std::unique_ptr<Event> event_;
 };
 
 }  // namespace volta::cuda

@@ -31,6 +31,7 @@ namespace volta::cuda {
   X(cuStreamDestroy)                   \
   X(cuStreamQuery)                     \
   X(cuStreamSynchronize)               \
+  X(cuStreamWaitEvent)                 \
   X(cuStreamBeginCapture)              \
   X(cuStreamEndCapture)                \
   X(cuEventCreate)                     \

@@ -65,10 +65,9 @@ bool Staging::is_pinned(const void* memory) const {
 void Staging::upload(CUdeviceptr destination, const void* source, std::size_t bytes) {
   const std::lock_guard lock(upload_mutex_);
   if (bytes > kPieceBytes && is_pinned(source)) {
-    context_.check(
-        context_.driver().cuMemcpyHtoDAsync(destination, source, bytes, context_.stream()),
-        "copying to the device");
-    direct_.record();
+    context_.check(context_.driver().cuMemcpyHtoDAsync(destination, source, bytes, stream_),
+                   "copying to the device");
+    direct_.record(stream_);
     direct_.wait();
     return;
   }
@@ -82,7 +81,7 @@ void Staging::upload(CUdeviceptr destination, const void* source, std::size_t by
   }
   grow(upload_blocks_, workers * kBlocksPerWorker);
   // The block small uploads were filling is used whole from here on.
-  upload_blocks_[current_]->event.record();
+  upload_blocks_[current_]->event.record(stream_);
   used_ = kBlockBytes;
   in_parallel(context_, workers, [&](std::size_t worker) {
     upload_chunks(destination, from, bytes, worker, workers);
@@ -92,7 +91,7 @@ void Staging::upload(CUdeviceptr destination, const void* source, std::size_t by
 void Staging::upload_piece(CUdeviceptr destination, const char* source, std::size_t bytes) {
   grow(upload_blocks_, current_ + 1);
   if (used_ + bytes > kBlockBytes) {
-    upload_blocks_[current_]->event.record();
+    upload_blocks_[current_]->event.record(stream_);
     current_ = (current_ + 1) % kBlocks;
     grow(upload_blocks_, current_ + 1);
     upload_blocks_[current_]->event.wait();
@@ -100,7 +99,7 @@ void Staging::upload_piece(CUdeviceptr destination, const char* source, std::siz
   }
   char* staged = static_cast<char*>(upload_blocks_[current_]->memory.host()) + used_;
   std::memcpy(staged, source, bytes);
-  context_.check(context_.driver().cuMemcpyHtoDAsync(destination, staged, bytes, context_.stream()),
+  context_.check(context_.driver().cuMemcpyHtoDAsync(destination, staged, bytes, stream_),
                  "copying to the device");
   used_ += (bytes + 63) / 64 * 64;
 }
@@ -113,10 +112,10 @@ void Staging::upload_chunks(CUdeviceptr destination, const char* source, std::si
     block.event.wait();
     const std::size_t size = std::min(kBlockBytes, bytes - done);
     std::memcpy(block.memory.host(), source + done, size);
-    context_.check(context_.driver().cuMemcpyHtoDAsync(destination + done, block.memory.host(),
-                                                       size, context_.stream()),
-                   "copying to the device");
-    block.event.record();
+    context_.check(
+        context_.driver().cuMemcpyHtoDAsync(destination + done, block.memory.host(), size, stream_),
+        "copying to the device");
+    block.event.record(stream_);
   }
 }
 
@@ -140,9 +139,9 @@ void Staging::download_chunks(char* destination, CUdeviceptr source, std::size_t
     const Block& block = block_of(done);
     context_.check(
         context_.driver().cuMemcpyDtoHAsync(block.memory.host(), source + done,
-                                            std::min(kBlockBytes, bytes - done), context_.stream()),
+                                            std::min(kBlockBytes, bytes - done), stream_),
         "copying from the device");
-    block.event.record();
+    block.event.record(stream_);
   };
   for (std::size_t ahead = 0; ahead < kBlocksPerWorker; ++ahead) fetch(first + ahead * step);
   for (std::size_t done = first; done < bytes; done += step) {

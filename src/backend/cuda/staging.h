@@ -14,10 +14,11 @@ namespace volta::cuda {
 
 class Staging {
  public:
-  explicit Staging(const Context& context) : context_(context) {}
+  // Copies are in the order of the stream's work.
+  Staging(const Context& context, CUstream stream) : context_(context), stream_(stream) {}
 
   // The context is current. upload returns when `source` has been read, download when `destination`
-  // is complete; both in the order of the compute stream.
+  // is complete.
   void upload(CUdeviceptr destination, const void* source, std::size_t bytes);
   void download(void* destination, CUdeviceptr source, std::size_t bytes);
 
@@ -39,6 +40,7 @@ class Staging {
                        std::size_t workers) const;
 
   const Context& context_;
+  const CUstream stream_;
   std::mutex upload_mutex_;
   Blocks upload_blocks_;
   std::size_t current_ = 0;  // the block being filled by small uploads

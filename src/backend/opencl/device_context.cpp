@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "backend/opencl/gemm_parameters.h"
@@ -13,11 +11,6 @@
 
 namespace volta::opencl {
 namespace {
-
-// Copies up to this size go through a host block; larger ones wait for the device.
-constexpr std::size_t kBlockLimit = std::size_t{4} << 20;
-// Host blocks waiting for the device at one time.
-constexpr std::size_t kInFlightLimit = std::size_t{32} << 20;
 
 bool out_of_memory(cl_int status) {
   return status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_RESOURCES ||
@@ -41,20 +34,13 @@ bool loses_device(const StatusError& error) {
   }
 }
 
-bool finished(cl_event event) {
-  cl_int status = CL_QUEUED;
-  check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr),
-        "clGetEventInfo");
-  if (status < 0) check_wait(status, "a copy to the device");
-  return status == CL_COMPLETE;
-}
-
 }  // namespace
 
 DeviceContext::DeviceContext(const DeviceInfo& info, int index)
     : info_(info),
       name_(fmt::format("opencl:{}", index)),
       timeline_(DeviceAccess::make(DeviceType::opencl, index)) {
+  const Device device = DeviceAccess::make(DeviceType::opencl, index);
   const cl_context_properties properties[] = {
       CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(info_.platform), 0};
   cl_int status = CL_SUCCESS;
@@ -62,6 +48,10 @@ DeviceContext::DeviceContext(const DeviceInfo& info, int index)
   check(status, "clCreateContext");
   queue_ = QueueHandle(clCreateCommandQueue(context_.get(), info_.id, 0, &status));
   check(status, "clCreateCommandQueue");
+  first_use_queue_ = QueueHandle(clCreateCommandQueue(context_.get(), info_.id, 0, &status));
+  check(status, "clCreateCommandQueue");
+  uploads_.emplace(context_.get(), info_.id, device);
+  downloads_.emplace(context_.get(), info_.id, device);
   compiler_.emplace(context_.get(), info_);
   set_gemm_parameters(info_);
 }
@@ -106,10 +96,13 @@ BufferHandle DeviceContext::try_allocate(std::size_t bytes) {
   cl_int status = CL_SUCCESS;
   BufferHandle buffer(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, bytes, nullptr, &status));
   if (status == CL_SUCCESS) {
-    // Some drivers allocate when a buffer is first used: use it, so that exhaustion shows here.
+    // Some drivers allocate when a buffer is first used: use it, so that exhaustion shows here. Any
+    // lane may be the next to use it.
     const cl_uchar zero = 0;
     const std::lock_guard lock(queue_mutex_);
-    status = clEnqueueFillBuffer(queue(), buffer.get(), &zero, 1, 0, 1, 0, nullptr, nullptr);
+    cl_command_queue queue = first_use_queue_.get();
+    status = clEnqueueFillBuffer(queue, buffer.get(), &zero, 1, 0, 1, 0, nullptr, nullptr);
+    if (status == CL_SUCCESS) status = clFinish(queue);
   }
   if (out_of_memory(status)) return {};
   check(status, "clCreateBuffer");
@@ -124,44 +117,56 @@ BufferHandle DeviceContext::allocate(std::size_t bytes, const char* purpose) {
   return buffer;
 }
 
-DeviceContext::HostBlock DeviceContext::take_block(std::size_t bytes) {
-  HostBlock block;
-  while (!in_flight_.empty()) {
-    const bool full = in_flight_bytes_ + bytes > kInFlightLimit;
-    cl_event oldest = in_flight_.front().event.get();
-    if (full) {
-      check_wait(clWaitForEvents(1, &oldest), "clWaitForEvents");
-    } else if (!finished(oldest)) {
+cl_command_queue DeviceContext::queue_of(Lane lane) {
+  switch (lane) {
+    case Lane::Upload:
+      return uploads_->queue();
+    case Lane::Download:
+      return downloads_->queue();
+    case Lane::Compute:
       break;
-    }
-    block = std::move(in_flight_.front());
-    in_flight_.pop_front();
-    in_flight_bytes_ -= block.bytes.size();
   }
-  block.bytes.resize(bytes);
-  block.event = {};
-  return block;
+  return queue();
+}
+
+std::shared_ptr<const Point> DeviceContext::mark(Lane lane) {
+  const std::lock_guard lock(queue_mutex_);
+  return opencl::mark(*this, queue_of(lane));
+}
+
+void DeviceContext::hold(Lane lane, const Point& point) {
+  const std::lock_guard lock(queue_mutex_);
+  opencl::hold(queue_of(lane), point);
+}
+
+void DeviceContext::synchronize() {
+  for (const Lane lane : {Lane::Compute, Lane::Upload, Lane::Download})
+    check_wait(clFinish(queue_of(lane)), "clFinish");
+}
+
+void DeviceContext::flush_profile() {
+  timeline_.tell(true);
+  uploads_->flush_profile();
+  downloads_->flush_profile();
 }
 
 void DeviceContext::write(cl_mem destination, std::size_t offset, const void* source,
                           std::size_t bytes) {
   if (bytes == 0) return;
-  if (bytes > kBlockLimit) {
+  if (bytes > HostBlocks::kBlockLimit) {
     check_wait(clEnqueueWriteBuffer(queue(), destination, CL_TRUE, offset, bytes, source, 0,
                                     nullptr, timeline_.next_event()),
                "clEnqueueWriteBuffer");
     return;
   }
   const std::lock_guard lock(blocks_mutex_);
-  HostBlock block = take_block(bytes);
-  std::memcpy(block.bytes.data(), source, bytes);
+  HostBlocks::Block block = blocks_.take(source, bytes);
   cl_event event = nullptr;
   check(clEnqueueWriteBuffer(queue(), destination, CL_FALSE, offset, bytes, block.bytes.data(), 0,
                              nullptr, &event),
         "clEnqueueWriteBuffer");
   block.event = EventHandle(event);
-  in_flight_bytes_ += bytes;
-  in_flight_.push_back(std::move(block));  // the copy reads it: before anything can fail
+  blocks_.keep(std::move(block));  // the copy reads it: before anything can fail
   if (cl_event* timed = timeline_.next_event()) {
     check(clRetainEvent(event), "clRetainEvent");
     *timed = event;

@@ -1,18 +1,19 @@
-// An opened device: its context, its in-order queue, and what all plans of the device share.
+// An opened device: its context, its in-order queues, and what all plans of the device share.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "backend/opencl/compiler.h"
+#include "backend/opencl/copy_lane.h"
 #include "backend/opencl/device_info.h"
 #include "backend/opencl/handles.h"
+#include "backend/opencl/host_blocks.h"
 #include "backend/opencl/timeline.h"
 
 namespace volta::opencl {
@@ -47,6 +48,13 @@ class DeviceContext {
     if (profiling::session() != timeline_.session()) change_queue();
   }
   Timeline& timeline() { return timeline_; }
+  CopyLane& uploads() { return *uploads_; }
+  CopyLane& downloads() { return *downloads_; }
+  // Points of the lanes and waits for them; see Backend.
+  std::shared_ptr<const Point> mark(Lane lane);
+  void hold(Lane lane, const Point& point);
+  void synchronize();
+  void flush_profile();
   Compiler& compiler() { return *compiler_; }
 
   // A buffer the device really has; empty when it has no more memory.
@@ -75,12 +83,8 @@ class DeviceContext {
   void ensure_alive() const;
   [[noreturn]] void fail(const StatusError& error);
 
-  struct HostBlock {
-    std::vector<std::byte> bytes;
-    EventHandle event;
-  };
-  HostBlock take_block(std::size_t bytes);
   void change_queue();
+  cl_command_queue queue_of(Lane lane);
 
   const DeviceInfo info_;
   const std::string name_;  // "opencl:0"
@@ -89,16 +93,17 @@ class DeviceContext {
   std::string lost_reason_;
   ContextHandle context_;
   QueueHandle queue_, timed_queue_;
-  std::mutex queue_mutex_;  // while a queue is used outside the device's lock, or changes
+  QueueHandle first_use_queue_;  // makes drivers allocate
+  std::mutex queue_mutex_;       // while a queue is used outside the device's lock, or changes
   Timeline timeline_;
+  std::optional<CopyLane> uploads_, downloads_;
   std::optional<Compiler> compiler_;
   BufferHandle scratch_;
   std::size_t scratch_bytes_ = 0;
   std::atomic<std::uint64_t> releases_{0};
   std::uint64_t enqueued_ = 0;
   std::mutex blocks_mutex_;
-  std::deque<HostBlock> in_flight_;  // oldest first
-  std::size_t in_flight_bytes_ = 0;
+  HostBlocks blocks_;
 };
 
 }  // namespace volta::opencl

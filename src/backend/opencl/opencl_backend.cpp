@@ -95,6 +95,29 @@ class OpenClBackend final : public Backend {
     opened->guarded([&] { enqueue_copy(*opened, destination, source, bytes); });
   }
 
+  bool has_lanes(int) const override { return true; }
+  std::shared_ptr<const Point> mark(int device, Lane lane) override {
+    const auto opened = open(device);
+    return opened->guarded([&] { return opened->mark(lane); });
+  }
+  void hold(int device, Lane lane, const Point& point) override {
+    const auto opened = open(device);
+    opened->guarded([&] { opened->hold(lane, point); });
+  }
+  void upload_aside(int device, Address destination, const void* source,
+                    std::size_t bytes) override {
+    const auto opened = open(device);
+    opened->guarded([&] {
+      opened->uploads().write(memory_of(destination), destination.offset, source, bytes);
+    });
+  }
+  void download_aside(int device, void* destination, Address source, std::size_t bytes) override {
+    read_aside(device, destination, source, bytes, true);
+  }
+  void begin_download(int device, void* destination, Address source, std::size_t bytes) override {
+    read_aside(device, destination, source, bytes, false);
+  }
+
   std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
     const auto opened = open(device);
     return opened->guarded([&] { return std::make_unique<OpenClExecutable>(opened, steps); });
@@ -108,7 +131,7 @@ class OpenClBackend final : public Backend {
 
   void synchronize(int device) override {
     const auto opened = open(device);
-    opened->guarded([&] { check_wait(clFinish(opened->queue()), "clFinish"); });
+    opened->guarded([&] { opened->synchronize(); });
   }
 
   void flush_profile(int device) override {
@@ -116,7 +139,7 @@ class OpenClBackend final : public Backend {
       const std::lock_guard lock(mutex_);
       return opened_.at(static_cast<std::size_t>(device));
     }();
-    if (opened) opened->guarded([&] { opened->timeline().tell(true); });
+    if (opened) opened->guarded([&] { opened->flush_profile(); });
   }
 
  private:
@@ -131,6 +154,12 @@ class OpenClBackend final : public Backend {
     } catch (const StatusError& error) {
       throw BackendError("opencl:" + std::to_string(device) + ": " + error.what());
     }
+  }
+  void read_aside(int device, void* destination, Address source, std::size_t bytes, bool wait) {
+    const auto opened = open(device);
+    opened->guarded([&] {
+      opened->downloads().read(destination, memory_of(source), source.offset, bytes, wait);
+    });
   }
   // What the next command is.
   static void set_span(DeviceContext& device, profiling::Span::Kind kind, std::size_t bytes) {

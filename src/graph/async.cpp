@@ -1,0 +1,203 @@
+// Events, and values that are fetched while the program goes on.
+#include "volta/async.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backend/pinned_cache.h"
+#include "core/fork_guard.h"
+#include "core/profiling.h"
+#include "core/registry.h"
+#include "graph/apply.h"
+#include "graph/host.h"
+#include "graph/index_checks.h"
+#include "graph/node.h"
+#include "graph/segment.h"
+#include "graph/transfers.h"
+#include "volta/transfers.h"
+
+namespace volta {
+
+using graph::Node;
+using graph::NodeState;
+
+struct Event::State {
+  // A tensor's part: when its value is there, and the indices it depends on.
+  struct Part {
+    DeviceEntry* entry = nullptr;
+    std::shared_ptr<const Point> computed, uploaded;
+    std::shared_ptr<const graph::Dependence> indices;
+  };
+  std::vector<Part> parts;
+  std::exception_ptr error;  // of the submit
+};
+
+bool Event::done() const noexcept {
+  if (state_ == nullptr || state_->error) return true;
+  return std::ranges::all_of(state_->parts, [](const State::Part& part) {
+    return (!part.computed || part.computed->has_passed()) &&
+           (!part.uploaded || part.uploaded->has_passed());
+  });
+}
+
+void Event::wait() const {
+  if (state_ == nullptr) return;
+  if (state_->error) std::rethrow_exception(state_->error);
+  const profiling::HostSpan span("waiting for an event");
+  for (const State::Part& part : state_->parts) {
+    if (part.uploaded) part.uploaded->wait();
+    if (part.computed) part.computed->wait();
+  }
+  for (const State::Part& part : state_->parts) {
+    if (!part.indices) continue;
+    const std::lock_guard guard(part.entry->lock);
+    graph::verify_indices(*part.indices);
+  }
+}
+
+namespace {
+
+// Under the device's lock, of a node that has been submitted: what its value waits for.
+LaneTimes times_of(const Node& node) {
+  const bool computed = node.state.load(std::memory_order_acquire) == NodeState::Computed;
+  return computed ? node.buffer->times : LaneTimes{};
+}
+
+}  // namespace
+
+Event eval_async(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors) graph::require_defined("eval_async", tensor);
+  auto state = std::make_shared<Event::State>();
+  try {
+    for (const Tensor& tensor : tensors) graph::ensure_computed(graph::node_of(tensor));
+    for (const Tensor& tensor : tensors) {
+      const Node& node = *graph::node_of(tensor);
+      DeviceEntry& entry = *node.entry;
+      const std::lock_guard guard(entry.lock);
+      graph::throw_known_index_error(node);
+      const LaneTimes times = times_of(node);
+      Event::State::Part part{&entry, entry.lanes.computed(times.compute),
+                              entry.lanes.uploaded(times.upload), nullptr};
+      if (const auto* indices = node.indices()) part.indices = *indices;
+      if (part.computed || part.uploaded || part.indices) state->parts.push_back(std::move(part));
+    }
+  } catch (...) {
+    state->error = std::current_exception();
+  }
+  Event event;
+  if (state->error || !state->parts.empty()) event.state_ = std::move(state);
+  return event;
+}
+
+Event Tensor::eval_async() const { return volta::eval_async({this, 1}); }
+
+namespace detail {
+
+struct ValuesOnTheWay::State {
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (arrived == nullptr) return;
+    try {
+      arrived->wait();
+    } catch (...) {  // a lost device copies nothing
+    }
+  }
+
+  std::size_t count = 0;
+  DType dtype = DType::f32;
+  graph::Held node;
+  std::exception_ptr error;  // of the submit
+  std::span<const std::byte> bytes;
+  // Where the bytes go that are on their way.
+  PinnedBlock pinned;
+  std::unique_ptr<graph::HostCopy> pageable;
+  std::shared_ptr<const Point> arrived;
+};
+
+namespace {
+
+// Memory of the host that the device can fill by itself, or any where there is none of that.
+std::span<std::byte> host_memory(DeviceEntry& entry, std::size_t bytes, PinnedBlock& pinned,
+                                 std::unique_ptr<graph::HostCopy>& pageable) {
+  pinned = entry.pinned.take(bytes);
+  if (pinned.memory() != nullptr) return {static_cast<std::byte*>(pinned.memory()), bytes};
+  pageable = std::make_unique<graph::HostCopy>(bytes);
+  return pageable->bytes;
+}
+
+}  // namespace
+
+ValuesOnTheWay::ValuesOnTheWay(const Tensor& tensor, DType dtype, std::size_t element_bytes,
+                               Place place) {
+  graph::require_defined("to_vector_async", tensor, "this");
+  graph::require_host_memory("to_vector_async", tensor, element_bytes);
+  graph::require_holds("to_vector_async", tensor.dtype(), dtype);
+  const TransferReason reason("to_vector_async", place);
+  Node* node = graph::node_of(tensor);
+  auto state = std::make_shared<State>();
+  state->node = graph::Held(node);
+  state->dtype = node->dtype;
+  state->count = static_cast<std::size_t>(node->shape.numel());
+  const std::size_t bytes = state->count * size_of(node->dtype);
+  DeviceEntry& entry = *node->entry;
+  try {
+    graph::ensure_computed(node);
+    const std::lock_guard guard(entry.lock);
+    graph::throw_known_index_error(*node);
+    const bool is_here = entry.device.is_cpu() || node->host || bytes == 0 ||
+                         node->state.load(std::memory_order_acquire) == NodeState::Constant;
+    if (is_here) {
+      state->bytes = graph::observe(node);
+      if (node->buffer != nullptr && node->buffer->foreign) {  // may change from now on
+        state->pageable = std::make_unique<graph::HostCopy>(bytes);
+        std::ranges::copy(state->bytes, state->pageable->bytes.begin());
+        state->bytes = state->pageable->bytes;
+      }
+    } else {
+      require_not_forked(entry);
+      const std::span<std::byte> to = host_memory(entry, bytes, state->pinned, state->pageable);
+      const Transfer transfer(Transfer::Direction::ToHost, entry.device, bytes);
+      state->arrived =
+          entry.lanes.begin_download(to.data(), node->buffer->address, node->buffer->times, bytes);
+      state->bytes = to;
+    }
+  } catch (...) {
+    state->error = std::current_exception();
+  }
+  state_ = std::move(state);
+}
+
+bool ValuesOnTheWay::done() const noexcept {
+  return state_ == nullptr || state_->error || state_->arrived == nullptr ||
+         state_->arrived->has_passed();
+}
+
+void ValuesOnTheWay::wait() const {
+  if (state_ == nullptr) return;
+  if (state_->error) std::rethrow_exception(state_->error);
+  if (state_->arrived) {
+    const profiling::HostSpan span("waiting for values");
+    state_->arrived->wait();
+  }
+  const std::lock_guard guard(state_->node->entry->lock);
+  graph::verify_indices(*state_->node.get());
+}
+
+std::size_t ValuesOnTheWay::count() const noexcept { return state_ == nullptr ? 0 : state_->count; }
+
+void ValuesOnTheWay::copy_to(DType dtype, void* values) const {
+  wait();
+  if (state_ != nullptr)
+    graph::convert(state_->bytes.data(), state_->dtype, values, dtype, state_->count);
+}
+
+}  // namespace detail
+}  // namespace volta
