@@ -111,6 +111,10 @@ class FaultyBackend final : public Backend {
   std::optional<std::uint64_t> attention(int d, const plan::AttentionStep& step) override {
     return at("attention", d).attention(d, step);
   }
+  std::string fingerprint(int d) const override { return at("fingerprint", d).fingerprint(d); }
+  std::vector<std::string> product_cuts(int d, const plan::MatmulStep& step) const override {
+    return at("product_cuts", d).product_cuts(d, step);
+  }
   DeviceFigures figures(int d) const override { return at("figures", d).figures(d); }
   std::optional<std::uint64_t> free_memory(int d) override {
     return at("free_memory", d).free_memory(d);
