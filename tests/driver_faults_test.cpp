@@ -71,6 +71,7 @@ class DriverFaults : public testing::TestWithParam<DriverKind> {
       GTEST_SKIP() << why_unusable(GetParam().type, 0);
     testing_child::Environment environment = {
         {GetParam().variable, shim_path()},
+        {"VOLTA_TUNE", "off"},
         {"VOLTA_TEST_DEVICE", to_string(DeviceAccess::make(GetParam().type, 0))}};
     // A sanitizer's runtime wants to be the first library, unless told otherwise.
     const char* options = std::getenv("ASAN_OPTIONS");

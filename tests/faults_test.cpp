@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "child.h"
 #include "fault_training.h"
 #include "faulty_backend.h"
+#include "paths.h"
 #include "test_device.h"
 #include "volta/profiler.h"
 #include "volta/volta.h"
@@ -40,7 +44,7 @@ Outcome train(int failing_step, const std::function<void()>& arm,
 template <class Body>
 void with_faults(Body body) {
   const bool is_child = testing_child::is_child();
-  testing_child::Environment environment;
+  testing_child::Environment environment = {{"VOLTA_TUNE", "off"}};
   if (is_child) {
     testing_faults::put_faulty_backends_in_place();
   } else {
@@ -91,6 +95,27 @@ void fail_every_call(int failing_step, bool new_plans, std::set<std::string> mus
   }
   std::printf("%ld calls failed in turn\n", calls);
   EXPECT_TRUE(must_fail.empty()) << "never called: " << *must_fail.begin();
+}
+
+// A call that the test's backend does not pass on would be the default's, and never fail.
+TEST(Faults, TheBackendInFrontHasEveryCall) {
+  const auto text = [](const char* name) {
+    std::ifstream file(paths::source_tree() + name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string header = text("/src/backend/backend.h");
+  const std::string in_front = text("/tests/faulty_backend.h");
+  const std::regex declaration(R"(virtual [^(;~]*?(\w+)\()");
+  int calls = 0;
+  for (std::sregex_iterator found(header.begin(), header.end(), declaration), end; found != end;
+       ++found) {
+    const std::string name = (*found)[1];
+    const std::regex overridden(" " + name + R"(\([^{;]*override)");
+    EXPECT_TRUE(std::regex_search(in_front, overridden) || name == "has_passed" || name == "wait")
+        << name;
+    ++calls;
+  }
+  EXPECT_GT(calls, 25);
 }
 
 TEST(Faults, EveryCallOfAFirstStep) {

@@ -111,6 +111,10 @@ class FaultyBackend final : public Backend {
   std::optional<std::uint64_t> attention(int d, const plan::AttentionStep& step) override {
     return at("attention", d).attention(d, step);
   }
+  std::string fingerprint(int d) const override { return at("fingerprint", d).fingerprint(d); }
+  std::vector<std::string> product_cuts(int d, const plan::MatmulStep& step) const override {
+    return at("product_cuts", d).product_cuts(d, step);
+  }
   DeviceFigures figures(int d) const override { return at("figures", d).figures(d); }
   std::optional<std::uint64_t> free_memory(int d) override {
     return at("free_memory", d).free_memory(d);
@@ -141,6 +145,20 @@ class FaultyBackend final : public Backend {
   }
   void copy(int d, Address destination, Address source, std::size_t bytes) override {
     at("copy", d).copy(d, destination, source, bytes);
+  }
+  bool has_lanes(int d) const override { return real_.has_lanes(d); }  // as device_count
+  std::shared_ptr<const Point> mark(int d, Lane lane) override {
+    return at("mark", d).mark(d, lane);
+  }
+  void hold(int d, Lane lane, const Point& point) override { at("hold", d).hold(d, lane, point); }
+  void upload_aside(int d, Address destination, const void* source, std::size_t bytes) override {
+    at("upload_aside", d).upload_aside(d, destination, source, bytes);
+  }
+  void download_aside(int d, void* destination, Address source, std::size_t bytes) override {
+    at("download_aside", d).download_aside(d, destination, source, bytes);
+  }
+  void begin_download(int d, void* destination, Address source, std::size_t bytes) override {
+    at("begin_download", d).begin_download(d, destination, source, bytes);
   }
   void* allocate_pinned(int d, std::size_t bytes) override {
     return at("allocate_pinned", d).allocate_pinned(d, bytes);

@@ -234,6 +234,9 @@ TEST(Forking, BeforeTheFirstUseBothProcessesTrain) {
 }
 
 TEST(Forking, AfterTheFirstUseTheCpuGoesOn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer has no threads in forked processes";
+#endif
   in_fresh_process([] {
     EXPECT_TRUE(trains_on(Device::cpu()));
     EXPECT_EQ(threads_of_a_loop(), 2u);

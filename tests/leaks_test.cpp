@@ -103,11 +103,12 @@ TEST(Leaks, TenThousandStepsHoldWhatAThousandDo) {
   EXPECT_EQ(after.plans, before.plans);
   EXPECT_EQ(after.groupings, before.groupings);
   EXPECT_EQ(after.programs, before.programs);
-  // The heap keeps free pages in an order of its own, and a page touched once stays. A leak of
-  // 1 KiB a step, less than one node and its tape record, would be 9 MiB over 9,000 steps.
-  const std::uint64_t bound = static_cast<std::uint64_t>(kSteps - kWarm) * 400 + (1u << 20);
-  EXPECT_LT(after.resident, before.resident + bound)
-      << (after.resident - before.resident) << " bytes in " << kSteps - kWarm << " steps";
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep what was freed
+  // The heap keeps free pages in an order of its own: tens of KiB were seen. One node a step that
+  // is not freed would be 2 MiB.
+  constexpr std::uint64_t kBound = std::uint64_t{1} << 20;
+  EXPECT_LT(after.resident, before.resident + kBound);
+#endif
   std::printf(
       "resident: %+lld KiB in %d steps\n",
       (static_cast<long long>(after.resident) - static_cast<long long>(before.resident)) / 1024,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/pinned_cache.h"
+#include "core/fork_guard.h"
 #include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/apply.h"
@@ -161,6 +162,7 @@ ValuesOnTheWay::ValuesOnTheWay(const Tensor& tensor, DType dtype, std::size_t el
         state->bytes = state->pageable->bytes;
       }
     } else {
+      require_not_forked(entry);
       const std::span<std::byte> to = host_memory(entry, bytes, state->pinned, state->pageable);
       const Transfer transfer(Transfer::Direction::ToHost, entry.device, bytes);
       state->arrived =

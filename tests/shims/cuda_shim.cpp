@@ -74,6 +74,9 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   *graph = nullptr;
   return static_cast<CUresult>(status);
 }
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
+  VOLTA_FORWARD(cuStreamWaitEvent, false, stream, event, flags);
+}
 CUresult cuStreamSynchronize(CUstream stream) { VOLTA_FORWARD(cuStreamSynchronize, true, stream); }
 CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   VOLTA_FORWARD(cuEventCreate, false, event, flags);

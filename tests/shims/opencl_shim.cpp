@@ -68,6 +68,26 @@ cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void* pa
   return forward(queue, buffer, pattern, pattern_bytes, offset, bytes, count, wait, event);
 }
 
+cl_int clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint count, const cl_event* wait,
+                                   cl_event* event) {
+  VOLTA_REAL(clEnqueueMarkerWithWaitList);
+  if (const cl_int status = fails_now("clEnqueueMarkerWithWaitList")) return status;
+  return forward(queue, count, wait, event);
+}
+
+cl_int clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint count, const cl_event* wait,
+                                    cl_event* event) {
+  VOLTA_REAL(clEnqueueBarrierWithWaitList);
+  if (const cl_int status = fails_now("clEnqueueBarrierWithWaitList")) return status;
+  return forward(queue, count, wait, event);
+}
+
+cl_int clRetainEvent(cl_event event) {
+  VOLTA_REAL(clRetainEvent);
+  if (const cl_int status = fails_now("clRetainEvent")) return status;
+  return forward(event);
+}
+
 cl_int clFinish(cl_command_queue queue) {
   VOLTA_REAL(clFinish);
   if (const cl_int status = fails_now("clFinish", true)) return status;

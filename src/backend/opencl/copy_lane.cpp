@@ -3,12 +3,14 @@
 
 #include <utility>
 
+#include "backend/opencl/device_context.h"
+
 namespace volta::opencl {
 namespace {
 
 class EventPoint final : public Point {
  public:
-  explicit EventPoint(cl_event event) : event_(event) {}
+  EventPoint(DeviceContext& device, cl_event event) : device_(device), event_(event) {}
 
   bool has_passed() const noexcept override {
     cl_int status = CL_COMPLETE;
@@ -18,11 +20,12 @@ class EventPoint final : public Point {
   }
   void wait() const override {
     cl_event event = event_.get();
-    check_wait(clWaitForEvents(1, &event), "clWaitForEvents");
+    device_.guarded([&] { check_wait(clWaitForEvents(1, &event), "clWaitForEvents"); });
   }
   cl_event event() const { return event_.get(); }
 
  private:
+  DeviceContext& device_;  // open as long as the process lives
   EventHandle event_;
 };
 
@@ -36,10 +39,10 @@ QueueHandle make_queue(cl_context context, cl_device_id id) {
 
 }  // namespace
 
-std::shared_ptr<const Point> mark(cl_command_queue queue) {
+std::shared_ptr<const Point> mark(DeviceContext& device, cl_command_queue queue) {
   cl_event event = nullptr;
   check(clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
-  auto point = std::make_shared<EventPoint>(event);
+  auto point = std::make_shared<EventPoint>(device, event);
   // Another queue may wait for it, and nobody waits on this one.
   check(clFlush(queue), "clFlush");
   return point;

@@ -14,8 +14,10 @@
 
 namespace volta::opencl {
 
-// The point after everything enqueued so far.
-std::shared_ptr<const Point> mark(cl_command_queue queue);
+class DeviceContext;
+
+// The point after everything enqueued so far in a queue of the device.
+std::shared_ptr<const Point> mark(DeviceContext& device, cl_command_queue queue);
 // What is enqueued from now on waits for the point.
 void hold(cl_command_queue queue, const Point& point);
 

@@ -131,7 +131,7 @@ cl_command_queue DeviceContext::queue_of(Lane lane) {
 
 std::shared_ptr<const Point> DeviceContext::mark(Lane lane) {
   const std::lock_guard lock(queue_mutex_);
-  return opencl::mark(queue_of(lane));
+  return opencl::mark(*this, queue_of(lane));
 }
 
 void DeviceContext::hold(Lane lane, const Point& point) {

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "backend/opencl/compiler.h"
 #include "backend/opencl/copy_lane.h"

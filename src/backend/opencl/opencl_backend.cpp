@@ -112,16 +112,10 @@ class OpenClBackend final : public Backend {
     });
   }
   void download_aside(int device, void* destination, Address source, std::size_t bytes) override {
-    const auto opened = open(device);
-    opened->guarded([&] {
-      opened->downloads().read(destination, memory_of(source), source.offset, bytes, true);
-    });
+    read_aside(device, destination, source, bytes, true);
   }
   void begin_download(int device, void* destination, Address source, std::size_t bytes) override {
-    const auto opened = open(device);
-    opened->guarded([&] {
-      opened->downloads().read(destination, memory_of(source), source.offset, bytes, false);
-    });
+    read_aside(device, destination, source, bytes, false);
   }
 
   std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
@@ -160,6 +154,12 @@ class OpenClBackend final : public Backend {
     } catch (const StatusError& error) {
       throw BackendError("opencl:" + std::to_string(device) + ": " + error.what());
     }
+  }
+  void read_aside(int device, void* destination, Address source, std::size_t bytes, bool wait) {
+    const auto opened = open(device);
+    opened->guarded([&] {
+      opened->downloads().read(destination, memory_of(source), source.offset, bytes, wait);
+    });
   }
   // What the next command is.
   static void set_span(DeviceContext& device, profiling::Span::Kind kind, std::size_t bytes) {
