@@ -11,6 +11,7 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/pool_faults.h"
@@ -19,6 +20,7 @@
 #include "faulty_backend.h"
 #include "paths.h"
 #include "test_device.h"
+#include "volta/async.h"
 #include "volta/profiler.h"
 #include "volta/volta.h"
 
@@ -124,6 +126,50 @@ TEST(Faults, EveryCallOfAFirstStep) {
 
 TEST(Faults, EveryCallOfAReplayedStep) {
   with_faults([] { fail_every_call(2, false, {"upload", "run", "take_error"}); });
+}
+
+// Copies that go beside the computation, and values that are fetched while the program goes on.
+TEST(Faults, EveryCallOfLargeCopies) {
+  with_faults([] {
+    std::vector<float> numbers(1 << 16);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 1000);
+    const auto round = [&] {
+      const Tensor x = from_vector(numbers, {.device = test_device()});
+      const Tensor y = x * 2 + 1, z = y + x;
+      const AsyncValues<float> later = z.to_vector_async<float>();
+      const std::vector<float> now = y.to_vector<float>();
+      return std::pair(now, later.get());
+    };
+    const auto expected = round();
+    round();
+    const std::uint64_t memory = testing_faults::in_use();
+    // The armed call fails in a round; gives its name, empty where it was not reached.
+    const auto fail_once = [&] {
+      try {
+        EXPECT_EQ(round(), expected);  // where a sweep fails, what is looked at is computed alone
+      } catch (const BackendError& error) {
+        EXPECT_EQ(std::string(error.what()),
+                  to_string(test_device()) + ": " + faults().failed + " failed: injected");
+      }
+      const std::string failed = faults().failed;
+      faults().count();
+      EXPECT_EQ(round(), expected);
+      EXPECT_EQ(testing_faults::in_use(), memory);
+      return failed;
+    };
+    for (long call = 1; call < 100; ++call) {
+      SCOPED_TRACE("call " + std::to_string(call));
+      faults().arm(call);
+      if (fail_once().empty()) break;
+    }
+    if (test_device().is_cpu()) return;
+    // Whether a lane has to wait is up to chance, and so are the numbers of the calls above.
+    for (const char* name : {"upload_aside", "download_aside", "begin_download", "mark"}) {
+      faults().arm(1);
+      faults().only = name;
+      EXPECT_EQ(fail_once(), name);
+    }
+  });
 }
 
 // ---- Memory.
