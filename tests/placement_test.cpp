@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "child.h"
+#include "graph/device_times.h"
 #include "op_calls.h"
 #include "test_device.h"
 #include "volta/volta.h"
@@ -556,12 +557,12 @@ TEST(PlacementByEnvironment, AnotherProcessMeasuresNothing) {
                              {"MEASURED", measured}},
                             [&] {
                               const PlacementFigures figures = placement_figures(test_device());
-                              EXPECT_EQ(graph::placement_measurements(),
-                                        std::atoi(std::getenv("MEASURED")));
+                              EXPECT_EQ(graph::measurements() > 0,
+                                        std::string_view(std::getenv("MEASURED")) == "1");
                               for (const TimeCurve* curve :
                                    {&figures.cpu.memory, &figures.cpu.products, &figures.gpu.memory,
                                     &figures.gpu.products, &figures.upload, &figures.download}) {
-                                EXPECT_GE(curve->points.size(), 5u);
+                                EXPECT_GE(curve->points.size(), 3u);
                                 EXPECT_GT(curve->seconds(1e8), curve->seconds(1e3));
                               }
                               std::ostringstream text;

@@ -59,8 +59,6 @@ inline Tensor to_assign(const Tensor& value, const Tensor& target, Place place) 
 // Tests decide themselves: the device for an operation, or null to leave it to the policy.
 using PlacementChooser = DeviceEntry* (*)(OpId op);
 VOLTA_BACKEND_API void set_placement_chooser(PlacementChooser chooser);
-// How often figures were measured in this process.
-VOLTA_BACKEND_API int placement_measurements();
 
 // Figures with what is asked of them all the time.
 struct Reckoning {

@@ -20,6 +20,7 @@
 #include "core/fork_guard.h"
 #include "core/profiling.h"
 #include "core/registry.h"
+#include "graph/device_times.h"
 #include "graph/holders.h"
 #include "graph/index_checks.h"
 #include "plan/check.h"
@@ -198,10 +199,15 @@ std::vector<std::uint32_t> overwritten_leaves(const Plan& plan, std::size_t issu
 void tell_plan(const DeviceEntry& entry, const Plan& plan) {
   const PlanSteps& steps = plan.steps;
   if (profiling::knows_plan(steps.id)) return;
-  const DeviceFigures figures = entry.backend.figures(entry.index);
+  const DeviceFigures nominal = entry.backend.figures(entry.index);
   std::vector<StepInfo> infos;
-  for (std::size_t i = 0; i < steps.steps.size(); ++i)
-    infos.push_back(describe(steps.steps[i], steps.work[i], figures));
+  for (std::size_t i = 0; i < steps.steps.size(); ++i) {
+    const Work& work = steps.work[i];
+    const auto bytes = static_cast<double>(work.bytes_read + work.bytes_written);
+    const bool known = nominal.bytes_per_second > 0;
+    infos.push_back(
+        describe(steps.steps[i], work, known ? nominal : graph::measured_figures(entry, bytes)));
+  }
   profiling::add_plan(steps.id, std::move(infos));
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/fork_guard.h"
 #include "core/registry.h"
+#include "graph/device_times.h"
 #include "volta/error.h"
 #include "volta/log.h"
 
@@ -117,7 +118,10 @@ void HostSpan::end() noexcept {
 
 namespace volta {
 
-Profiler::Profiler(ProfilerOptions options) { profiling::begin_recording(options); }
+Profiler::Profiler(ProfilerOptions options) {
+  graph::prepare_figures();
+  profiling::begin_recording(options);
+}
 
 Profiler::~Profiler() {
   if (!recording_) return;
