@@ -193,7 +193,8 @@ TEST_P(DriverFaults, EveryLaunchOfAReplayedStep) {
 }
 
 TEST_P(DriverFaults, EveryCallOfAReplayedStep) {
-  // New plans on CUDA, whose graphs know addresses: the fifth run of a plan is a replay.
+  // New plans on CUDA, whose graphs know addresses: the fourth run of the plan that the second step
+  // builds is a replay.
   if (GetParam().type == DeviceType::cuda) {
     with_shim([&] { fail_calls("", 4, true, 1); });
   } else {
@@ -207,7 +208,8 @@ TEST_P(DriverFaults, CallsOfAFirstStep) {
 
 TEST_P(DriverFaults, CallsOfTheStepThatIsCaptured) {
   if (GetParam().type != DeviceType::cuda) GTEST_SKIP() << "only CUDA captures";
-  with_shim([&] { fail_calls("", 2, true, stride(5)); });
+  // The second step has another plan than the first; its third run is captured.
+  with_shim([&] { fail_calls("", 3, true, stride(5)); });
 }
 
 TEST_P(DriverFaults, ADeviceLostMidStepStaysLost) {
