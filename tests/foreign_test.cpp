@@ -133,6 +133,7 @@ TEST(FromBlob, DeleterRunsOnceWhereThingsGoWrong) {
   // A plan that fails.
   {
     const Tensor x = from_blob(memory, {4}, {.deleter = deleter});
+    empty_cache(Device::cpu());
     set_memory_limit(Device::cpu(), memory_stats(Device::cpu()).in_use + 1024);
     const Tensor y = x.expand({1 << 20, 4}) + 1;
     EXPECT_THROW(y.eval(), OutOfMemory);

@@ -25,8 +25,9 @@ namespace {
 // that takes 15 us to begin, and a bus of 10 GB/s.
 PlacementFigures round_figures() {
   PlacementFigures figures;
-  figures.cpu = {TimeCurve::of(2e-6, 10e9), TimeCurve::of(2e-6, 20e9)};
-  figures.gpu = {TimeCurve::of(15e-6, 1000e9), TimeCurve::of(15e-6, 2000e9)};
+  figures.cpu = {TimeCurve::of(2e-6, 10e9), TimeCurve::of(2e-6, 20e9), TimeCurve::of(2e-6, 1e9)};
+  figures.gpu = {TimeCurve::of(15e-6, 1000e9), TimeCurve::of(15e-6, 2000e9),
+                 TimeCurve::of(15e-6, 100e9)};
   figures.upload = TimeCurve::of(10e-6, 10e9);
   figures.download = TimeCurve::of(15e-6, 10e9);
   return figures;
@@ -95,6 +96,20 @@ TEST_F(Placements, DecisionsFollowTheFigures) {
   EXPECT_EQ(runs_on(fast_cpu), Device::cpu());
   fast_cpu.gpu.products = TimeCurve::of(1e-6, 2000e9);  // too little for the moves
   EXPECT_EQ(runs_on(fast_cpu), Device::cpu());
+}
+
+// Of the same bytes, a function takes the CPU ten times as long.
+TEST_F(Placements, FunctionsCountForMoreThanTheirBytes) {
+  PlacementFigures figures = round_figures();
+  figures.upload = TimeCurve::of(10e-6, 100e9);
+  set_placement_figures(test_device(), figures);
+  const ExecutionContext context(options(Placement::by_cost));
+  EXPECT_EQ((host_values({20000}) + 1).device(), Device::cpu());
+  EXPECT_EQ(host_values({40000}).relu().device(), Device::cpu());
+  EXPECT_EQ(host_values({40000}).tanh().device(), test_device());
+  EXPECT_EQ(gelu(host_values({40000})).device(), test_device());
+  EXPECT_EQ(softmax(host_values({4, 10000}), 1).device(), test_device());
+  EXPECT_EQ(rand({40000}).device(), test_device());
 }
 
 // Values that the GPU has go to the host where that is so much faster that the way pays.
@@ -297,7 +312,7 @@ class PlacedTraining : public Placements, public testing::WithParamInterface<Pla
 // After the first step everything is where an explicit program has it: no launch, no transfer more.
 TEST_P(PlacedTraining, IsThatOfAProgramThatNamesTheDevice) {
   PlacementFigures figures = round_figures();  // so slow a CPU that even these are worth moving
-  figures.cpu = {TimeCurve::of(1e-3, 1e9), TimeCurve::of(1e-3, 1e9)};
+  figures.cpu = {TimeCurve::of(1e-3, 1e9), TimeCurve::of(1e-3, 1e9), TimeCurve::of(1e-3, 1e9)};
   set_placement_figures(test_device(), figures);
   const std::pair<nn::Sequential (*)(), Shape> cases[] = {{mlp, Shape{32, 64}},
                                                           {cnn, Shape{16, 1, 8, 8}}};

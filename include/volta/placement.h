@@ -24,6 +24,7 @@ struct VOLTA_API TimeCurve {
 struct DeviceTimes {
   TimeCurve memory;    // by bytes read and written
   TimeCurve products;  // by multiplications of f32 matrices
+  TimeCurve functions = {};  // by elements of which exp, tanh and the like are taken
 };
 
 struct PlacementFigures {

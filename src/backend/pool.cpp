@@ -36,10 +36,10 @@ constexpr std::uint64_t kLargeGranule = 2 * kMiB;
 // Reserved, over the most that was ever in use, before whole free chunks are given back.
 constexpr double kSpare = 1.05;
 // Uploads take a free block that no running work uses: among so many, and where none is, new memory
-// as long as fewer than kBusyBlocks wait to become free. So a program that drops each batch before
-// it makes the next has two in turn.
+// as long as fewer than kBusyBlocks wait to become free. So a program that drops each batch, and a
+// result as large, before it makes the next has some in turn.
 constexpr int kMostLookedAt = 16;
-constexpr int kBusyBlocks = 2;
+constexpr int kBusyBlocks = 4;
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t granule) {
   return (bytes + granule - 1) / granule * granule;

@@ -63,7 +63,8 @@ DeviceTimes measured(Device device) {
     const std::int64_t n = std::int64_t{1} << log;
     const Tensor x = rand({n}, {.device = device}).eval();
     times.memory.points.emplace_back(8.0 * static_cast<double>(n), run([&] { return x * 2 + 1; }));
-    if (times.memory.points.back().second > kLongestSeconds) break;
+    times.functions.points.emplace_back(static_cast<double>(n), run([&] { return x.tanh(); }));
+    if (times.functions.points.back().second > kLongestSeconds) break;
   }
   for (std::int64_t n = 32; n <= 2048; n *= 2) {
     const Tensor a = rand({n, n}, {.device = device}).eval();
@@ -133,7 +134,7 @@ void recall_or_measure(const char* what, Device device, std::initializer_list<Ti
                        const std::function<void()>& measure) {
   const std::string machine =
       fmt::format("{} / {} / {} threads", Device::cpu().name(), device.name(), num_threads());
-  const std::string key = kernel::KernelCache::key(to_string(device), what, machine, "1");
+  const std::string key = kernel::KernelCache::key(to_string(device), what, machine, "2");
   std::string text;
   if (kernel::KernelCache::instance().load(key, text) && read(text, curves)) return;
   std::exception_ptr failure;
@@ -159,7 +160,7 @@ DeviceTimes device_times(Device device) {
   const auto found = known().times.find(&entry);
   if (found != known().times.end()) return found->second;
   DeviceTimes times;
-  recall_or_measure("times", device, {&times.memory, &times.products},
+  recall_or_measure("times", device, {&times.memory, &times.products, &times.functions},
                     [&] { times = measured(device); });
   known().times.emplace(&entry, times);
   return times;

@@ -2,16 +2,20 @@
 #include "graph/placement.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/inline_vector.h"
 #include "core/log_once.h"
+#include "graph/formula.h"
 #include "graph/host.h"
 #include "graph/operation_count.h"
 #include "graph/segment.h"
@@ -208,7 +212,7 @@ namespace {
 
 // What is known of an operation before it is placed.
 struct Work {
-  double bytes = 0, multiplications = 0;
+  double bytes = 0, multiplications = 0, functions = 0;
   std::int64_t elements = 0;   // of its largest operand or result
   DeviceEntry* gpu = nullptr;  // that an operand is on
   bool on_cpu = false;         // an operand is
@@ -230,6 +234,43 @@ bool only_arranges(OpId op) {
     default:
       return false;
   }
+}
+
+// Whether a formula's value has a function in it.
+bool calls_function(std::string_view formula) {
+  constexpr std::string_view kFunctions[] = {"exp", "log", "tanh", "erf", "pow", "sin", "cos"};
+  return std::any_of(std::begin(kFunctions), std::end(kFunctions), [&](std::string_view name) {
+    return formula.find(name) != std::string_view::npos;
+  });
+}
+
+// Takes logarithms, powers or angles of its elements, or draws numbers for them.
+bool takes_functions(OpId op) {
+  if (is_scalar_op(op)) {
+    return (op >= OpId::exp && op <= OpId::erf) || op == OpId::pow || op == OpId::atan2 ||
+           op == OpId::fmod;
+  }
+  switch (op) {
+    case OpId::softmax:
+    case OpId::log_softmax:
+    case OpId::logsumexp:
+    case OpId::cross_entropy:
+    case OpId::dropout:
+      return true;
+    default:
+      break;
+  }
+  const FormulaText* formula = op_info(op).formula;
+  if (formula == nullptr) return false;
+  // 0: not looked at yet.
+  static std::array<std::atomic<std::uint8_t>, kOps> found{};
+  const auto number = static_cast<std::size_t>(op);
+  if (number >= kOps) return calls_function(formula->value);
+  const std::uint8_t known = found[number].load(std::memory_order_relaxed);
+  if (known != 0) return known == 2;
+  const bool calls = calls_function(formula->value);
+  found[number].store(calls ? 2 : 1, std::memory_order_relaxed);
+  return calls;
 }
 
 // Reads only what it gives.
@@ -286,6 +327,7 @@ Work work_of(const Unplaced& operation) {
         0.5 * static_cast<double>(
                   operations_of(operation.op, nodes.span(), operation.attrs, operation.shapes[0]));
   }
+  if (takes_functions(operation.op)) work.functions = static_cast<double>(work.elements);
   work.differentiated = work.differentiated && grad_mode();
   return work;
 }
@@ -321,15 +363,18 @@ DeviceEntry& cheaper(const Unplaced& operation, const Work& work, DeviceEntry& c
       work.multiplications <= reckoning.stay_multiplications)
     return gpu;
   if (!on_gpu && work.bytes <= reckoning.small_bytes &&
-      work.multiplications <= reckoning.small_multiplications)
+      work.multiplications <= reckoning.small_multiplications &&
+      work.functions <= reckoning.small_functions)
     return cpu;
   // Two operations of the backward pass follow each that has a gradient.
   const double times = work.differentiated ? 3 : 1;
   const PlacementFigures& figures = reckoning.figures;
-  const double cpu_work = times * Reckoning::whole(figures.cpu, work.bytes, work.multiplications);
+  const double cpu_work =
+      times * Reckoning::whole(figures.cpu, work.bytes, work.multiplications, work.functions);
   const double gpu_work =
-      times * (on_gpu ? reckoning.marginal_gpu(work.bytes, work.multiplications)
-                      : Reckoning::whole(figures.gpu, work.bytes, work.multiplications));
+      times *
+      (on_gpu ? reckoning.marginal_gpu(work.bytes, work.multiplications, work.functions)
+              : Reckoning::whole(figures.gpu, work.bytes, work.multiplications, work.functions));
   double up = 0, down = 0;
   const std::vector<Move> uploads = moves_to(gpu, operation.inputs, figures);
   for (const Move& move : uploads)
@@ -462,8 +507,12 @@ Device placed_creation(const Shape& shape, DType dtype, bool from_host) {
   if (policy.placement != Placement::by_cost || from_host) return Device::cpu();
   const PlacementFigures& figures = reckoning_of(*policy.gpu).figures;
   const double bytes = bytes_of(shape, dtype);
-  return figures.gpu.memory.seconds(bytes) < figures.cpu.memory.seconds(bytes) ? gpu
-                                                                               : Device::cpu();
+  // Numbers that are drawn take as long as functions.
+  const auto elements = static_cast<double>(shape.numel());
+  return Reckoning::whole(figures.gpu, bytes, 0, elements) <
+                 Reckoning::whole(figures.cpu, bytes, 0, elements)
+             ? gpu
+             : Device::cpu();
 }
 
 }  // namespace volta::graph

@@ -65,14 +65,15 @@ struct Reckoning {
   explicit Reckoning(PlacementFigures figures);
 
   // Where time goes in a device that has work already: without the start and the wait.
-  double marginal_gpu(double bytes, double multiplications) const;
-  static double whole(const DeviceTimes& times, double bytes, double multiplications);
+  double marginal_gpu(double bytes, double multiplications, double functions) const;
+  static double whole(const DeviceTimes& times, double bytes, double multiplications,
+                      double functions);
 
   PlacementFigures figures;
   // Up to so many bytes and multiplications no download of values that the GPU has pays, and no
   // GPU begins before the CPU has finished.
   double stay_bytes, stay_multiplications;
-  double small_bytes, small_multiplications;
+  double small_bytes, small_multiplications, small_functions;
 };
 // Those in force; the object stays.
 const Reckoning& reckoning(DeviceEntry& gpu);

@@ -28,8 +28,10 @@ template <class Figures>
 auto curves_of(Figures& figures) {
   return std::array{std::pair{"cpu memory", &figures.cpu.memory},
                     std::pair{"cpu products", &figures.cpu.products},
+                    std::pair{"cpu functions", &figures.cpu.functions},
                     std::pair{"gpu memory", &figures.gpu.memory},
                     std::pair{"gpu products", &figures.gpu.products},
+                    std::pair{"gpu functions", &figures.gpu.functions},
                     std::pair{"upload", &figures.upload},
                     std::pair{"download", &figures.download}};
 }
@@ -115,26 +117,35 @@ constexpr double kLaunchSeconds = 2e-6;
 
 Reckoning::Reckoning(PlacementFigures given) : figures(std::move(given)) {
   const double limit = figures.download.seconds(0);
-  stay_bytes = amount_below(limit, [&](double bytes) { return marginal_gpu(bytes, 0); });
-  stay_multiplications = amount_below(limit, [&](double count) { return marginal_gpu(0, count); });
+  stay_bytes = amount_below(limit, [&](double bytes) { return marginal_gpu(bytes, 0, 0); });
+  stay_multiplications =
+      amount_below(limit, [&](double count) { return marginal_gpu(0, count, 0); });
   small_bytes = amount_below(figures.gpu.memory.seconds(0),
                              [&](double bytes) { return figures.cpu.memory.seconds(bytes); });
+  small_functions =
+      amount_below(std::max(figures.gpu.memory.seconds(0), figures.gpu.functions.seconds(0)),
+                   [&](double count) { return figures.cpu.functions.seconds(count); });
   small_multiplications =
       amount_below(std::max(figures.gpu.memory.seconds(0), figures.gpu.products.seconds(0)),
                    [&](double count) { return figures.cpu.products.seconds(count); });
 }
 
-double Reckoning::whole(const DeviceTimes& times, double bytes, double multiplications) {
-  const double memory = times.memory.seconds(bytes);
-  return multiplications > 0 ? std::max(memory, times.products.seconds(multiplications)) : memory;
+double Reckoning::whole(const DeviceTimes& times, double bytes, double multiplications,
+                        double functions) {
+  double seconds = times.memory.seconds(bytes);
+  if (multiplications > 0) seconds = std::max(seconds, times.products.seconds(multiplications));
+  if (functions > 0) seconds = std::max(seconds, times.functions.seconds(functions));
+  return seconds;
 }
 
-double Reckoning::marginal_gpu(double bytes, double multiplications) const {
+double Reckoning::marginal_gpu(double bytes, double multiplications, double functions) const {
+  const auto more = [](const TimeCurve& curve, double amount) {
+    return amount > 0 ? curve.seconds(amount) - curve.seconds(0) : 0;
+  };
   const DeviceTimes& times = figures.gpu;
-  const double memory = times.memory.seconds(bytes) - times.memory.seconds(0);
-  const double products =
-      multiplications > 0 ? times.products.seconds(multiplications) - times.products.seconds(0) : 0;
-  return kLaunchSeconds + std::max(memory, products);
+  return kLaunchSeconds +
+         std::max({more(times.memory, bytes), more(times.products, multiplications),
+                   more(times.functions, functions)});
 }
 
 const Reckoning& reckoning(DeviceEntry& gpu) {
