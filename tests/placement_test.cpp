@@ -101,7 +101,7 @@ TEST_F(Placements, DecisionsFollowTheFigures) {
 // Of the same bytes, a function takes the CPU ten times as long.
 TEST_F(Placements, FunctionsCountForMoreThanTheirBytes) {
   PlacementFigures figures = round_figures();
-  figures.upload = TimeCurve::of(10e-6, 100e9);
+  figures.upload = TimeCurve::of(20e-6, 100e9);
   set_placement_figures(test_device(), figures);
   const ExecutionContext context(options(Placement::by_cost));
   EXPECT_EQ((host_values({20000}) + 1).device(), Device::cpu());
