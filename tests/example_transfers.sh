@@ -13,7 +13,7 @@ cd "$folder" || exit 1 # what it saves
 moved=()
 for steps in "$few" "$more"; do
   rows=$folder/rows_${#moved[@]}
-  VOLTA_TRANSFERS=$rows "${@//%/${steps%%:*}}" >output 2>&1 || { cat output; echo "exit $?"; exit 1; }
+  VOLTA_TRANSFERS=$rows "${@//%/${steps%%:*}}" >output 2>&1 || { code=$?; cat output; echo "exit $code"; exit 1; }
   cat "$rows"
   # What is moved because a program forgot to say where.
   if awk -F '\t' '$6 ~ /^(mixed devices|placement)/ { print; found = 1 } END { exit !found }' "$rows"; then

@@ -186,8 +186,8 @@ TEST_F(Placements, UsingAValueAgainMovesNothing) {
   EXPECT_NE(before, 320000);
 }
 
-// A product takes 105 us on the CPU and 16 on the GPU, moving its two operands 50: the first use
-// pays with one operand there already, else the second does.
+// A product takes 107 us on the CPU and 16 on the GPU, moving its two operands 200: the third use
+// pays, with what the first two passed by.
 TEST_F(Placements, WhatMovingWouldHaveSavedAddsUp) {
   PlacementFigures figures = round_figures();
   figures.upload = TimeCurve::of(100e-6, 1e12);  // 100 us each
@@ -425,6 +425,117 @@ TEST_F(Placements, AccumulatedGradientsFollowTheirLeaf) {
   EXPECT_EQ(w.device(), test_device());
   EXPECT_EQ(w.grad().device(), test_device());
   for (const float g : w.grad().to_vector<float>()) EXPECT_EQ(g, 5);
+}
+
+// ---- What else looks at leaves and records
+
+TEST_F(Placements, StretchesThatAreComputedAgainRunWhereTheyRan) {
+  for (const Placement placement : {Placement::force_gpu, Placement::by_cost}) {
+    PlacementFigures figures = round_figures();
+    figures.upload = TimeCurve::of(100e-6, 1e12);  // pays after a few steps
+    set_placement_figures(test_device(), figures);
+    const auto run = [&](bool placed) {
+      Tensor w = host_values({96, 96});
+      w.set_requires_grad();
+      optim::SGD sgd({w}, {.lr = 0.01});
+      const Tensor x = host_values({96, 96});
+      const auto layer = [&](const Tensor& t) { return matmul(t, w).tanh(); };
+      std::vector<double> losses;
+      for (int i = 0; i < 5; ++i) {
+        const ExecutionContext context(
+            placed ? options(placement) : ExecutionOptions{.placement = Placement::as_written});
+        sgd.zero_grad();
+        const Tensor loss = (checkpoint(layer, checkpoint(layer, x)) + w).square().mean();
+        loss.backward();
+        sgd.step();
+        losses.push_back(loss.item());
+      }
+      return losses;
+    };
+    const std::vector<double> wanted = run(false), losses = run(true);
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(losses[i], wanted[i], 1e-4) << i;
+  }
+}
+
+TEST_F(Placements, ThreadsGiveOneLeafItsGradients) {
+  for (int round = 0; round < 20; ++round) {
+    Tensor w = host_values({64, 64});
+    w.set_requires_grad();
+    (w * 1).sum().backward();  // a gradient of ones, on the CPU
+    std::atomic<int> ready{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        const ExecutionContext context(options(Placement::force_gpu));
+        const Tensor x = ones({8, 64}).eval();
+        ++ready;
+        while (ready < 4) std::this_thread::yield();
+        matmul(x, w).sum().backward();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(w.device(), test_device());
+    EXPECT_EQ(w.grad().sum().item(), 64 * 64 * (1 + 4 * 8));
+  }
+}
+
+TEST_F(Placements, WhatLooksIntoALeafStaysValid) {
+  Tensor w = host_values({1000});
+  w.set_requires_grad();
+  const std::span<const float> look = w.span<float>();
+  const float first = look[0], last = look[999];
+  {
+    const ExecutionContext context(options(Placement::force_gpu));
+    EXPECT_EQ(grad((w * w).sum(), w).device(), Device::cpu());
+    EXPECT_EQ(w.device(), Device::cpu());  // grad() moves nothing
+    (w * w).sum().backward();
+  }
+  EXPECT_EQ(w.device(), test_device());
+  std::vector<Tensor> others;
+  for (int i = 0; i < 4; ++i) others.push_back(host_values({1000}, 100.0f));
+  EXPECT_EQ(look[0], first);
+  EXPECT_EQ(look[999], last);
+}
+
+TEST_F(Placements, PartsOfAParameterMoveItOnce) {
+  Tensor w = host_values({64, 32});
+  w.set_requires_grad();
+  optim::SGD sgd({w}, {.lr = 0.01});
+  const Tensor x = host_values({4, 32});
+  const ExecutionContext context(options(Placement::force_gpu));
+  for (int i = 0; i < 4; ++i) {
+    const Counters moved = counted([&] {
+      sgd.zero_grad();
+      (matmul(x, w.narrow(0, 0, 32)) * matmul(x, w.narrow(0, 32, 32))).sum().backward();
+      sgd.step();
+    });
+    if (i > 0) {
+      EXPECT_EQ(moved.transfers, 0u) << i;
+    }
+  }
+  EXPECT_EQ(w.device(), test_device());
+}
+
+// A hook, or an earlier part of the pass, may have the gradient on another device.
+TEST_F(Placements, GradientsComeToTheirLeaf) {
+  Tensor w = host_values({200, 10});
+  w.set_requires_grad();
+  optim::SGD sgd({w}, {.lr = 0.1});
+  ExecutionOptions some = options(Placement::automatic);
+  some.gpu_threshold = 1000;
+  const ExecutionContext context(some);
+  const Tensor small = w[0].square().sum(), large = (w * w).sum();
+  large.backward();
+  sgd.step();
+  sgd.zero_grad();
+  small.backward();
+  EXPECT_EQ(w.grad().device(), w.device());
+  sgd.step();
+  const auto handle = w.register_hook([](const Tensor& g) { return zeros(g.shape()); });
+  (w * w).sum().backward();
+  EXPECT_EQ(w.grad().device(), w.device());
+  sgd.step();
+  EXPECT_EQ(w.device(), test_device());
 }
 
 // Without memory there, an operation that may run here does.

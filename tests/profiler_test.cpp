@@ -56,6 +56,9 @@ bool is_step(const ProfileEvent& event) {
 TEST(Profiler, RecordsEveryStepOfEveryRun) {
   Training training;
   for (int i = 0; i < 4; ++i) training.step().item();  // a CUDA graph by now
+  {
+    const Profiler first;
+  }  // devices without figures have been measured
   const Counters before = counters();
   Profiler profiler;
   constexpr int kSteps = 5;
@@ -138,7 +141,7 @@ TEST(Profiler, RowsSayWhatExplainSays) {
     EXPECT_EQ(row.bytes, step->second.bytes_read + step->second.bytes_written);
     EXPECT_EQ(row.operations, step->second.operations);
     EXPECT_EQ(row.memory_bound, step->second.memory_bound);
-    EXPECT_EQ(row.peak_share > 0, step->second.seconds > 0);
+    EXPECT_GT(row.peak_share, 0);  // from figures of the driver, or measured
   }
   EXPECT_EQ(found, told.size());
 }

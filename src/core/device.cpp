@@ -52,13 +52,19 @@ std::optional<int> index_in_family(std::string_view text, DeviceType type) {
   return index;
 }
 
-// The device that VOLTA_DEVICE names; nothing where it is unset or "auto". "auto:opencl:0" names one
-// for placement to choose.
+// The device that VOLTA_DEVICE names; nothing where it is unset or "auto". "auto:opencl:0" names
+// one for placement to choose.
 std::optional<Device> named_by_environment() {
   std::string text = platform::environment("VOLTA_DEVICE").value_or("auto");
   if (text.starts_with("auto:")) text.erase(0, 5);
   if (text.empty() || text == "auto" || text == "gpu" || text == "best") return std::nullopt;
-  return Device::parse(text);
+  try {
+    return Device::parse(text);
+  } catch (const ArgumentError&) {
+    throw ArgumentError(
+        "VOLTA_DEVICE: \"" + text +
+        "\" is not a device; expected cpu, cuda[:N], opencl[:N], auto or auto:DEVICE");
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "data/host_tensor.h"
 #include "volta/data/random.h"
 #include "volta/error.h"
+#include "volta/execution.h"
 #include "volta/generator.h"
 #include "volta/random.h"
 #include "volta/transfers.h"
@@ -132,6 +133,7 @@ Batch BatchBuilder::collated(const BatchPlace& place, std::int64_t& asked) const
     examples.push_back(dataset_->get(asked));
   }
   asked = -1;
+  const ExecutionContext on_the_host({.placement = Placement::as_written});
   return options_.collate ? options_.collate(examples) : stack(examples, place.indices);
 }
 
@@ -143,6 +145,7 @@ Batch BatchBuilder::transformed(const Batch& batch, const BatchPlace& place) con
   manual_seed(Random(seed_, static_cast<std::uint64_t>(place.epoch),
                      static_cast<std::uint64_t>(place.first))
                   .next());
+  const ExecutionContext on_the_host({.placement = Placement::as_written});
   return options_.transform(batch, random);
 }
 

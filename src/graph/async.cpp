@@ -51,6 +51,7 @@ void Event::wait() const {
   if (state_->error) std::rethrow_exception(state_->error);
   const profiling::HostSpan span("waiting for an event");
   for (const State::Part& part : state_->parts) {
+    require_not_forked(*part.entry);
     if (part.uploaded) part.uploaded->wait();
     if (part.computed) part.computed->wait();
   }
@@ -104,7 +105,7 @@ struct ValuesOnTheWay::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
-    if (arrived == nullptr) return;
+    if (arrived == nullptr || is_forked(*node->entry)) return;
     try {
       arrived->wait();
     } catch (...) {  // a lost device copies nothing
@@ -184,6 +185,7 @@ void ValuesOnTheWay::wait() const {
   if (state_ == nullptr) return;
   if (state_->error) std::rethrow_exception(state_->error);
   if (state_->arrived) {
+    require_not_forked(*state_->node->entry);
     const profiling::HostSpan span("waiting for values");
     state_->arrived->wait();
   }

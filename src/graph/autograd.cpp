@@ -14,6 +14,7 @@
 #include "core/counting.h"
 #include "core/registry.h"
 #include "graph/apply.h"
+#include "graph/gradient_guard.h"
 #include "graph/host.h"
 #include "graph/observer.h"
 #include "graph/segment.h"
@@ -24,23 +25,10 @@
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/ops.h"
+#include "volta/transfers.h"
 
 namespace volta::graph {
 namespace {
-
-// Threads may give one leaf its gradients at a time. Hardly ever do two meet, and not for long.
-class GradientGuard {
- public:
-  explicit GradientGuard(Variable& leaf) : busy_(leaf.grad_busy) {
-    while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
-  }
-  GradientGuard(const GradientGuard&) = delete;
-  GradientGuard& operator=(const GradientGuard&) = delete;
-  ~GradientGuard() { busy_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool>& busy_;
-};
 
 bool expands(const Shape& from, const Shape& to) {
   if (from.rank() > to.rank()) return false;
@@ -247,6 +235,11 @@ class BackwardPass {
 
   void accumulate(Variable& leaf, Tensor& part, Place place) {
     const GradientGuard guard(leaf);
+    // Where a leaf is used on two devices, or a hook made the gradient elsewhere.
+    if (node_of(part)->entry != leaf.node->entry) [[unlikely]] {
+      const TransferReason reason("gradients", place);
+      part = part.to(leaf.node->entry->device, place);
+    }
     if (leaf.grad.defined()) {
       const Tensor sum = added(leaf.grad, part, place);
       // In place: a handle to the gradient sees it grow.

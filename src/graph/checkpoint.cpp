@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/generator.h"
+#include "graph/placement.h"
 #include "graph/tape_extras.h"
 #include "volta/autocast.h"
 #include "volta/autograd.h"
@@ -46,6 +47,9 @@ class Recompute {
   // Generators that the function drew from, and where they stood.
   void set_drawn(std::vector<StreamPosition> drawn) { drawn_ = std::move(drawn); }
 
+  // Where its operations run.
+  PlacementTrace& placed() { return placed_; }
+
   void forget(std::size_t number) { tapes_[number] = nullptr; }
 
   void run() {
@@ -58,6 +62,8 @@ class Recompute {
       const EnableGrad enable;
       const Repositioned same_numbers(random_, drawn_);
       const ExecutionContext scope(options_);
+      placed_.begin_again();
+      const PlacementTrace::Scope same_places(placed_);
       const Autocast precision(autocast_);
       TapeCollector collector;
       fn(inputs_);
@@ -93,6 +99,7 @@ class Recompute {
   GeneratorState random_;
   std::vector<StreamPosition> drawn_;
   ExecutionOptions options_;
+  PlacementTrace placed_;
   DType autocast_;
   std::vector<Tape*> tapes_;  // null: gone, or keeps its values itself
 };
@@ -131,6 +138,7 @@ std::vector<Tensor> checkpoint(
   const auto stretch = std::make_shared<Recompute>(fn, std::move(kept), random_state());
   TapeCollector collector;
   DrawnFrom drawn;
+  const PlacementTrace::Scope places(stretch->placed());
   std::vector<Tensor> outputs = fn(inputs);
   stretch->set_drawn(std::move(drawn.streams));
   Recompute::take(stretch, collector.tapes);

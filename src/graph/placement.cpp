@@ -16,6 +16,7 @@
 #include "core/inline_vector.h"
 #include "core/log_once.h"
 #include "graph/formula.h"
+#include "graph/gradient_guard.h"
 #include "graph/host.h"
 #include "graph/operation_count.h"
 #include "graph/segment.h"
@@ -34,6 +35,7 @@ Placement named_placement() {
 }
 
 std::atomic<PlacementChooser> chooser{nullptr};
+constinit thread_local PlacementTrace* trace_of_thread = nullptr;
 
 // What the thread goes by, found at the first question after its options changed.
 struct Policy {
@@ -100,8 +102,10 @@ bool is_pending_here(const Node* node) {
 }
 
 // Whether the node is recorded again on another device rather than copied to it: what it is made of
-// is no larger, and is mostly a parameter that should move itself.
+// is mostly a parameter that should move itself. Of what is much larger, a data set, only the part
+// moves.
 bool is_recorded_again(const Node* node) {
+  constexpr std::int64_t kParts = 16;
   switch (node->op) {
     case OpId::iota:
     case OpId::reshape:
@@ -109,6 +113,11 @@ bool is_recorded_again(const Node* node) {
     case OpId::expand:
     case OpId::cast:
       return is_pending_here(node);
+    case OpId::shrink:
+    case OpId::stride:
+    case OpId::unfold:
+      return is_pending_here(node) &&
+             node->inputs[0]->shape.numel() <= kParts * node->shape.numel();
     default:
       return false;
   }
@@ -142,6 +151,18 @@ Held copied(Node* node, DeviceEntry& entry) {
   return held;
 }
 
+// Records of moves are none of the program's: a stretch that is computed again may need others.
+class Uncollected {
+ public:
+  Uncollected() : collector_(std::exchange(recording_state.collector, nullptr)) {}
+  ~Uncollected() { recording_state.collector = collector_; }
+  Uncollected(const Uncollected&) = delete;
+  Uncollected& operator=(const Uncollected&) = delete;
+
+ private:
+  TapeCollector* const collector_;
+};
+
 // What the operand is made of, as a tensor with its history.
 Tensor source_of(const Borrowed& operand) {
   const Node* node = operand.node();
@@ -166,9 +187,14 @@ void note_options(const ExecutionOptions& options) {
 
 void set_placement_chooser(PlacementChooser choose) { chooser = choose; }
 
+PlacementTrace::Scope::Scope(PlacementTrace& trace)
+    : outer_(std::exchange(trace_of_thread, &trace)) {}
+PlacementTrace::Scope::~Scope() { trace_of_thread = outer_; }
+
 Tensor moved(const Borrowed& operand, DeviceEntry& entry, Place place, bool adopts) {
   Node* node = operand.node();
   if (node->entry == &entry) return operand.tensor();
+  const Uncollected uncollected;
   if (is_recorded_again(node)) {
     // Moving the source may submit the segment that the node's lists are in.
     const std::vector<std::int64_t> attrs(node->attr_span().begin(), node->attr_span().end());
@@ -193,6 +219,7 @@ Tensor moved(const Borrowed& operand, DeviceEntry& entry, Place place, bool adop
 }
 
 bool adopt_mirror(Variable& leaf, DeviceEntry& entry) {
+  const GradientGuard guard(leaf);
   if (leaf.node->entry == &entry) return true;
   Held mirror = is_constant(leaf.node.get()) ? copied(leaf.node.get(), entry)
                                              : known_mirror(leaf.node.get(), entry);
@@ -202,7 +229,17 @@ bool adopt_mirror(Variable& leaf, DeviceEntry& entry) {
     assign_node(leaf.grad, TensorAccess::variable(grad)->node);
     set_tape(*TensorAccess::variable(leaf.grad), TensorAccess::variable(grad)->tape);
   }
-  leaf.node = std::move(mirror);
+  // The former value stays, as the mirror of its mirror, until the leaf gets another one: spans
+  // look into it, and other threads may be reading it.
+  Held there = mirror;
+  Node* dropped = nullptr;
+  {
+    const std::lock_guard lock(mirror_lock());
+    if (leaf.node->mirror == mirror.get()) dropped = std::exchange(leaf.node->mirror, nullptr);
+    if (there->mirror == nullptr) there->mirror = Held(leaf.node).leave();
+  }
+  leaf.node = std::move(there);
+  if (dropped != nullptr) unhold(dropped);
   return true;
 }
 
@@ -476,7 +513,10 @@ std::vector<Tensor> moved_operands(const Unplaced& operation, DeviceEntry& entry
 
 std::vector<Tensor> placed_operands(const Unplaced& operation) {
   if (operation.inputs.empty()) return {};
-  DeviceEntry& entry = chosen_device(operation);
+  PlacementTrace* const trace = trace_of_thread;
+  DeviceEntry* const before = trace != nullptr ? trace->next() : nullptr;
+  DeviceEntry& entry = before != nullptr ? *before : chosen_device(operation);
+  if (trace != nullptr && before == nullptr) trace->add(entry);
   if (std::all_of(operation.inputs.begin(), operation.inputs.end(),
                   [&](const Borrowed& input) { return is_at(input, entry); }))
     return {};

@@ -56,6 +56,34 @@ inline Tensor to_assign(const Tensor& value, const Tensor& target, Place place) 
   return is_placing() ? value : value.to(target.device(), place);
 }
 
+// Where the operations of a stretch were placed, for computing it again: there the same choices
+// hold, whatever has moved since.
+class PlacementTrace {
+ public:
+  // This thread's operations are of the stretch.
+  class Scope {
+   public:
+    explicit Scope(PlacementTrace& trace);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    PlacementTrace* const outer_;
+  };
+  void begin_again() { next_ = 0; }
+  void add(DeviceEntry& entry) {
+    chosen_.push_back(&entry);
+    next_ = chosen_.size();
+  }
+  // Null where the stretch is recorded for the first time.
+  DeviceEntry* next() { return next_ < chosen_.size() ? chosen_[next_++] : nullptr; }
+
+ private:
+  std::vector<DeviceEntry*> chosen_;
+  std::size_t next_ = 0;
+};
+
 // Tests decide themselves: the device for an operation, or null to leave it to the policy.
 using PlacementChooser = DeviceEntry* (*)(OpId op);
 VOLTA_BACKEND_API void set_placement_chooser(PlacementChooser chooser);

@@ -136,7 +136,7 @@ void matmul(Vjp& v) {
 void to_device(Vjp& v) {
   const Edge& edge = v.tape().edges[0];
   const bool placed = !v.attrs().empty() && v.attr(0) != 0;
-  if (placed && edge.leaf.defined() &&
+  if (placed && v.gives_leaves() && edge.leaf.defined() &&
       adopt_mirror(*TensorAccess::variable(edge.leaf), entry_of(v.gradient())))
     return v.give(0, v.gradient());
   // Where the leaf is now: it may have moved since.

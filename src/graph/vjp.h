@@ -51,6 +51,8 @@ class Vjp {
     return handle(tape_.auxiliary[static_cast<std::size_t>(i)], nullptr);
   }
   bool with_history() const { return options_.history; }
+  // Whether leaves get their gradients, and not the caller.
+  bool gives_leaves() const { return options_.wants == nullptr; }
   Tape& tape() { return tape_; }
   PassRecords& records() { return records_; }
   const Shape& shape(int input) const { return tape_.edges[static_cast<std::size_t>(input)].shape; }

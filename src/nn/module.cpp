@@ -249,13 +249,15 @@ void Module::to(Device device, DType dtype) {
 Device Module::device() const {
   const auto leaves = State::unique(state_->all_leaves());
   if (leaves.empty()) return Device::cpu();
-  const auto count_on = [&](Device device) {
-    return std::count_if(leaves.begin(), leaves.end(),
-                         [&](const auto& leaf) { return leaf.tensor->device() == device; });
+  const auto elements_on = [&](Device device) {
+    std::int64_t elements = 0;
+    for (const auto& leaf : leaves)
+      elements += leaf.tensor->device() == device ? leaf.tensor->numel() : 0;
+    return elements;
   };
   const Device home =
       std::max_element(leaves.begin(), leaves.end(), [&](const auto& a, const auto& b) {
-        return count_on(a.tensor->device()) < count_on(b.tensor->device());
+        return elements_on(a.tensor->device()) < elements_on(b.tensor->device());
       })->tensor->device();
   // Placement leaves what is seldom used where it is.
   if (execution_options().placement != Placement::as_written) return home;
