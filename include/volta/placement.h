@@ -22,8 +22,8 @@ struct VOLTA_API TimeCurve {
 
 // One operation, from the call to its end.
 struct DeviceTimes {
-  TimeCurve memory;    // by bytes read and written
-  TimeCurve products;  // by multiplications of f32 matrices
+  TimeCurve memory;          // by bytes read and written
+  TimeCurve products;        // by multiplications of f32 matrices
   TimeCurve functions = {};  // by elements of which exp, tanh and the like are taken
 };
 
