@@ -516,6 +516,27 @@ TEST_F(Placements, PartsOfAParameterMoveItOnce) {
   EXPECT_EQ(w.device(), test_device());
 }
 
+// Recurrent layers are Functions: gradients come to the leaves directly.
+TEST_F(Placements, RecurrentLayersMoveOnce) {
+  ExecutionOptions some = options(Placement::automatic);
+  some.gpu_threshold = 1000;
+  const ExecutionContext context(some);
+  nn::LSTM lstm(16, 16);
+  optim::SGD sgd(lstm.parameters(), {.lr = 0.01});
+  for (int i = 0; i < 4; ++i) {
+    const Tensor x = host_values({32, 16, 16});
+    const Counters moved = counted([&] {
+      sgd.zero_grad();
+      lstm(x).output.sum().backward();
+      sgd.step();
+    });
+    if (i > 0) {
+      EXPECT_EQ(moved.transfers, 1u) << i;  // the batch
+    }
+  }
+  EXPECT_EQ(lstm.device(), test_device());
+}
+
 // A hook, or an earlier part of the pass, may have the gradient on another device.
 TEST_F(Placements, GradientsComeToTheirLeaf) {
   Tensor w = host_values({200, 10});

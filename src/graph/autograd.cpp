@@ -17,6 +17,7 @@
 #include "graph/gradient_guard.h"
 #include "graph/host.h"
 #include "graph/observer.h"
+#include "graph/placement.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "graph/vjp.h"
@@ -235,8 +236,10 @@ class BackwardPass {
 
   void accumulate(Variable& leaf, Tensor& part, Place place) {
     const GradientGuard guard(leaf);
-    // Where a leaf is used on two devices, or a hook made the gradient elsewhere.
-    if (node_of(part)->entry != leaf.node->entry) [[unlikely]] {
+    // Of a leaf that was used on two devices or in a Function, or a hook made the gradient.
+    DeviceEntry& there = *node_of(part)->entry;
+    if (&there != leaf.node->entry && !(there.device.is_gpu() && adopt_mirror(leaf, there)))
+        [[unlikely]] {
       const TransferReason reason("gradients", place);
       part = part.to(leaf.node->entry->device, place);
     }

@@ -91,8 +91,11 @@ void vjp::function(Vjp& v) {
   const std::vector<Tensor> results =
       call.backward(v.tape(), *v.records().of(&v.tape()).outputs, v.with_history());
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i].defined() && v.needs(static_cast<int>(i)))
-      v.give(static_cast<int>(i), results[i].to(v.device(static_cast<int>(i)), v.place()));
+    const int input = static_cast<int>(i);
+    if (!results[i].defined() || !v.needs(input)) continue;
+    // A leaf's gradient comes to the leaf, or the leaf to it.
+    const bool of_leaf = v.tape().edges[i].leaf.defined() && v.gives_leaves();
+    v.give(input, of_leaf ? results[i] : results[i].to(v.device(input), v.place()));
   }
 }
 

@@ -16,7 +16,6 @@
 #include "core/inline_vector.h"
 #include "core/log_once.h"
 #include "graph/formula.h"
-#include "graph/gradient_guard.h"
 #include "graph/host.h"
 #include "graph/operation_count.h"
 #include "graph/segment.h"
@@ -219,7 +218,6 @@ Tensor moved(const Borrowed& operand, DeviceEntry& entry, Place place, bool adop
 }
 
 bool adopt_mirror(Variable& leaf, DeviceEntry& entry) {
-  const GradientGuard guard(leaf);
   if (leaf.node->entry == &entry) return true;
   Held mirror = is_constant(leaf.node.get()) ? copied(leaf.node.get(), entry)
                                              : known_mirror(leaf.node.get(), entry);

@@ -49,6 +49,7 @@ Device placed_creation(const Shape& shape, DType dtype, bool from_host);
 // The operand on another device, with its history. `adopts`: its leaf may move there for good.
 Tensor moved(const Borrowed& operand, DeviceEntry& entry, Place place, bool adopts);
 // A leaf's gradient has come on this device: the leaf moves there if a copy of its value is there.
+// The caller has the leaf's GradientGuard.
 bool adopt_mirror(Variable& leaf, DeviceEntry& entry);
 
 // A new value for `target`, which stays where it is unless operations are placed.

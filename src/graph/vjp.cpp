@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "graph/apply.h"
+#include "graph/gradient_guard.h"
 #include "graph/placement.h"
 #include "graph/rules.h"
 #include "volta/ops.h"
@@ -136,9 +137,11 @@ void matmul(Vjp& v) {
 void to_device(Vjp& v) {
   const Edge& edge = v.tape().edges[0];
   const bool placed = !v.attrs().empty() && v.attr(0) != 0;
-  if (placed && v.gives_leaves() && edge.leaf.defined() &&
-      adopt_mirror(*TensorAccess::variable(edge.leaf), entry_of(v.gradient())))
-    return v.give(0, v.gradient());
+  if (placed && v.gives_leaves() && edge.leaf.defined()) {
+    Variable& leaf = *TensorAccess::variable(edge.leaf);
+    const GradientGuard guard(leaf);
+    if (adopt_mirror(leaf, entry_of(v.gradient()))) return v.give(0, v.gradient());
+  }
   // Where the leaf is now: it may have moved since.
   const Device home = edge.leaf.defined() ? edge.leaf.device() : v.device(0);
   v.give(0, v.gradient().to(home, v.place()));
