@@ -10,12 +10,9 @@
 
 namespace volta::graph {
 
-namespace {
-bool only_moves(OpId op) {
+bool only_arranges(OpId op) {
   switch (op) {
     case OpId::cast:
-    case OpId::constant:
-    case OpId::iota:
     case OpId::reshape:
     case OpId::permute:
     case OpId::expand:
@@ -23,6 +20,17 @@ bool only_moves(OpId op) {
     case OpId::pad:
     case OpId::stride:
     case OpId::unfold:
+      return true;
+    default:
+      return false;
+  }
+}
+
+namespace {
+bool only_moves(OpId op) {
+  switch (op) {
+    case OpId::constant:
+    case OpId::iota:
     case OpId::gather:
     case OpId::output:
     case OpId::to_device:
@@ -35,10 +43,9 @@ bool only_moves(OpId op) {
     case OpId::put_slice:
       return true;
     default:
-      return false;
+      return only_arranges(op);
   }
 }
-
 }  // namespace
 
 bool is_product(OpId op) {

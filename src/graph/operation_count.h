@@ -18,6 +18,8 @@ std::int64_t count_operations(std::span<const Tensor> results, std::span<const T
 // The same of one operation.
 std::int64_t operations_of(OpId op, std::span<Node* const> inputs,
                            std::span<const std::int64_t> attrs, const Shape& shape);
+// Whether each element is one of the operand's, at another place or of another dtype.
+bool only_arranges(OpId op);
 // Whether it is products of matrices, or is like them.
 bool is_product(OpId op);
 

@@ -13,7 +13,6 @@
 
 #include <fmt/format.h>
 
-#include "core/inline_vector.h"
 #include "core/log_once.h"
 #include "graph/formula.h"
 #include "graph/host.h"
@@ -254,23 +253,6 @@ struct Work {
   bool differentiated = false;
 };
 
-// Moves nothing by itself: whoever computes with the result decides.
-bool only_arranges(OpId op) {
-  switch (op) {
-    case OpId::cast:
-    case OpId::reshape:
-    case OpId::permute:
-    case OpId::expand:
-    case OpId::shrink:
-    case OpId::pad:
-    case OpId::stride:
-    case OpId::unfold:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Whether a formula's value has a function in it.
 bool calls_function(std::string_view formula) {
   constexpr std::string_view kFunctions[] = {"exp", "log", "tanh", "erf", "pow", "sin", "cos"};
@@ -356,11 +338,11 @@ Work work_of(const Unplaced& operation) {
     work.elements = std::max(work.elements, operation.shapes[i].numel());
   }
   if (is_product(operation.op)) {
-    InlineVector<Node*, 4> nodes;
-    for (const Borrowed& input : operation.inputs) nodes.emplace_back(input.node());
-    work.multiplications =
-        0.5 * static_cast<double>(
-                  operations_of(operation.op, nodes.span(), operation.attrs, operation.shapes[0]));
+    std::vector<Node*> nodes;
+    nodes.reserve(operation.inputs.size());
+    for (const Borrowed& input : operation.inputs) nodes.push_back(input.node());
+    work.multiplications = 0.5 * static_cast<double>(operations_of(
+                                     operation.op, nodes, operation.attrs, operation.shapes[0]));
   }
   if (takes_functions(operation.op)) work.functions = static_cast<double>(work.elements);
   work.differentiated = work.differentiated && grad_mode();
@@ -485,6 +467,7 @@ DeviceEntry& chosen_device(const Unplaced& operation) {
         policy.placement == Placement::force_gpu || policy.placement == Placement::force_cpu;
     if (!forced && work.gpu == nullptr && !work.on_cpu)
       return *operation.inputs[0].node()->entry;  // of numbers
+    // Arranging moves nothing by itself: whoever computes with the result decides.
     const bool stays =
         !forced && only_arranges(operation.op) && (work.gpu == nullptr || !work.on_cpu);
     wanted = stays ? work.gpu != nullptr ? gpu : &cpu_entry()
