@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A training step after the first moves its batch to the device and nothing else, in every example: bytes
-# a step (an epoch where the example counts those) against what the batch has.
+# A training step after the first moves its batch to the device and nothing else, in the examples of the
+# table: bytes a step (an epoch where the example counts those) against what the batch has.
 #   transfers_of_examples.sh DEVICE FOLDER-OF-EXAMPLES [example ...; default all]
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

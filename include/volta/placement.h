@@ -35,7 +35,7 @@ struct PlacementFigures {
 };
 
 // The figures of this machine and the device. They are measured when they are first asked for
-// (about a second) and kept beside the kernels (VOLTA_CACHE_DIR): another process measures nothing.
+// (a few seconds) and kept beside the kernels (VOLTA_CACHE_DIR): another process measures nothing.
 VOLTA_API PlacementFigures placement_figures(Device gpu);
 // For this process, instead of what was measured.
 VOLTA_API void set_placement_figures(Device gpu, PlacementFigures figures);
