@@ -270,13 +270,6 @@ inline void expect_close(const Array& actual, const Array& expected, Tolerance t
 // these shapes and dtypes. conformance_cases_test.cpp counts them.
 void count_case(const char* what, std::span<const Array> inputs);
 
-// Where a compiler takes a third of a second for a kernel, the cases that differ only in
-// combination are left to VOLTA_TEST_FULL=1 (make test-full) and to the other devices.
-inline bool thorough() {
-  static const bool full = std::getenv("VOLTA_TEST_FULL") != nullptr;
-  return full || test_device().type() != DeviceType::opencl;
-}
-
 inline bool has(DType dtype) { return test_device().supports(dtype); }
 // What gradients are checked in.
 inline DType widest() { return has(DType::f64) ? DType::f64 : DType::f32; }

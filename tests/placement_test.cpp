@@ -635,8 +635,7 @@ void expect_near(const std::vector<std::vector<double>>& a,
 }
 
 TEST_F(Placements, EveryOperationInPiecesAnywhere) {
-  // A compiler that takes its time sees every fourth.
-  const std::size_t stride = test_device().type() == DeviceType::opencl ? 4 : 1;
+  const std::size_t stride = thorough() ? 1 : 12;
   const std::vector<calls::Call>& all = calls::all();
   for (std::size_t i = 0; i < all.size(); i += stride) {
     const calls::Call& call = all[i];

@@ -2,6 +2,15 @@
 // default.
 #pragma once
 
+#include <cstdlib>
+
 #include "volta/device.h"
 
 volta::Device test_device();
+
+// Where a compiler takes a third of a second for a kernel, the cases that differ only in
+// combination are left to VOLTA_TEST_FULL=1 (make test-full) and to the other devices.
+inline bool thorough() {
+  static const bool full = std::getenv("VOLTA_TEST_FULL") != nullptr;
+  return full || test_device().type() != volta::DeviceType::opencl;
+}
