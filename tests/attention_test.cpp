@@ -90,7 +90,7 @@ TEST(Attention, BlocksOfQueriesGiveTheSame) {
                                .mask = Shape{1, 130},
                                .dropout = 0.2},
                               rows);
-  if (!conformance::thorough()) return;
+  if (!thorough()) return;
   const std::int64_t others[] = {16, 60};
   expect_blocks_give_the_same({.q = {2, 2, 100, 32}, .kv = {2, 2, 120, 32}}, others);
   expect_blocks_give_the_same({.q = {2, 2, 100, 32}, .kv = {2, 2, 120, 32}, .causal = true},
@@ -105,7 +105,7 @@ TEST(Attention, BlocksOfQueriesGiveTheSame) {
 
 // Of one row, of several, with a rest: all in kernels.
 TEST(Attention, BlocksOfFewQueriesGiveTheSame) {
-  if (!conformance::thorough()) GTEST_SKIP() << "too many kernels to compile";
+  if (!thorough()) GTEST_SKIP() << "too many kernels to compile";
   const std::int64_t rows[] = {1, 3, 4, 12};
   for (const bool causal : {false, true}) {
     for (const double dropout : {0.0, 0.4}) {
@@ -120,7 +120,7 @@ TEST(Attention, BlocksOfFewQueriesGiveTheSame) {
 }
 
 TEST(Attention, BlocksOfMasksGiveTheSame) {
-  if (!conformance::thorough()) GTEST_SKIP() << "too many kernels to compile";
+  if (!thorough()) GTEST_SKIP() << "too many kernels to compile";
   const std::int64_t rows[] = {1, 3};
   for (const bool additive : {false, true}) {
     for (const Shape& mask : {Shape{2, 3, 7, 5}, Shape{7, 5}, Shape{1, 5}, Shape{7, 1}, Shape{}}) {
@@ -181,7 +181,7 @@ TEST(Attention, GradientsAgreeWithDifferences) {
         });
   };
   check({4, 3, 2}, {2, 3, 2}, {.causal = true, .scale = 0.8});
-  if (!conformance::thorough()) return;
+  if (!thorough()) return;
   check({2, 3, 3}, {2, 4, 3}, {});
   check({1, 4, 2}, {1, 3, 2}, {.mask = seen({4, 3}), .dropout = 0.3});
 }
@@ -214,7 +214,7 @@ TEST(Attention, SecondOrderGradientsAgreeWithDifferences) {
     EXPECT_TRUE(report.passed) << report.message;
   };
   check({4, 3, 2}, {2, 4, 2}, {.causal = true, .dropout = 0.3}, false);
-  if (!conformance::thorough()) return;
+  if (!thorough()) return;
   check({2, 3, 2}, {2, 3, 2}, {}, false);
   check({1, 3, 2}, {1, 3, 2}, {}, true);
   Tensor mask = seen({3, 3});

@@ -126,7 +126,7 @@ TEST_P(BatchNormPlan, BothWaysReadInputFourTimesAndGradientTwice) {
 
 // Where the result was observed before, what relu let through is read from it.
 TEST_F(BatchNormPlans, BackwardOfWhatWasObservedReadsTheResult) {
-  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
+  if (!thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({16, 64, 32, 32});
   const Tensor y = layer().relu();
   y.eval();
@@ -141,7 +141,7 @@ TEST_F(BatchNormPlans, BackwardOfWhatWasObservedReadsTheResult) {
 
 // Without relu: two sums of the gradient and x, their combination, and the gradient of x.
 TEST_F(BatchNormPlans, BackwardReadsGradientAndInputTwice) {
-  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
+  if (!thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({16, 64, 32, 32});
   const Tensor y = layer();
   y.eval();
@@ -222,7 +222,7 @@ void nothing(std::vector<float>&) {}
 // In f32 the squares themselves are 1e8 and have no digit of a variance of 1.
 TEST(BatchNormStatistics, AreGoodFarFromZero) {
   expect_statistics({16, 2, 32, 32}, 1e4, 1e-5, nothing);
-  if (!conformance::thorough()) return;
+  if (!thorough()) return;
   for (const double centre : {0.0, 1.0, -300.0, 1e4, -1e5}) {
     expect_statistics({4, 3, 5, 5}, centre, 1e-5, nothing);
     expect_statistics({16, 2, 32, 32}, centre, 1e-5, nothing);
@@ -235,7 +235,7 @@ TEST(BatchNormStatistics, AreGoodFarFromZero) {
 // What a chunk's elements are measured from is no outlier, be it its first element or, as in images
 // that begin and end alike, one of each end.
 TEST(BatchNormStatistics, AreGoodWhereFirstElementsLieApart) {
-  if (!conformance::thorough()) GTEST_SKIP() << "the formula does not depend on devices";
+  if (!thorough()) GTEST_SKIP() << "the formula does not depend on devices";
   const auto expect_good = [](const Shape& shape, bool channels_last) {
     const auto plane = static_cast<std::size_t>(shape[2] * shape[3]);
     const auto set = [&](std::size_t place, float value) {
@@ -267,7 +267,7 @@ TEST(BatchNormStatistics, AreGoodWhereFirstElementsLieApart) {
 // Chunks that do not come out even: of images, of lines, of single values.
 TEST(BatchNormStatistics, OfChunksThatAreShorterAtTheEnd) {
   expect_statistics({10007, 3}, 2, 1e-5, nothing);
-  if (!conformance::thorough()) return;
+  if (!thorough()) return;
   for (const Shape& shape : {Shape{13, 2, 31, 31}, Shape{1, 1, 127, 101}, Shape{3, 5, 8191},
                              Shape{2, 1, 17, 19, 23}, Shape{8193, 1}}) {
     expect_statistics(shape, 2, 1e-5, nothing);
@@ -277,7 +277,7 @@ TEST(BatchNormStatistics, OfChunksThatAreShorterAtTheEnd) {
 // Gradients of channels in chunks against those of the same channels normalised by tensor
 // operations, in f64 where the device has it.
 TEST(BatchNormStatistics, GradientsOfChunks) {
-  if (!conformance::thorough()) GTEST_SKIP() << "too many kernels to compile";
+  if (!thorough()) GTEST_SKIP() << "too many kernels to compile";
   const DType dtype = conformance::widest();
   const auto expect_gradients = [&](const Shape& shape) {
     SCOPED_TRACE(to_string(shape));
@@ -311,7 +311,7 @@ TEST(BatchNormStatistics, GradientsOfChunks) {
 // ---- Running statistics.
 
 TEST(BatchNormRunning, ChangeInPlaceWithoutHistory) {
-  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
+  if (!thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({4, 3, 5, 6});
   const Tensor alias = layer.mean;  // another handle
   const std::vector<float> before = layer.mean.to_vector<float>();
@@ -341,7 +341,7 @@ TEST(BatchNormRunning, StayWhileEvaluatingAndAreUpdatedUnderNoGrad) {
 
 // The gradient of an earlier call is by the statistics of that call.
 TEST(BatchNormRunning, LaterChangesDoNotReachEarlierGradients) {
-  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
+  if (!thorough()) GTEST_SKIP() << "kernels to spare";
   Layer layer({4, 3, 5, 6});
   const auto gradient = [&](bool changes) {
     const Tensor y = layer({});
@@ -355,7 +355,7 @@ TEST(BatchNormRunning, LaterChangesDoNotReachEarlierGradients) {
 
 // Half-precision images keep their statistics in f32.
 TEST(BatchNormRunning, OfHalvesAreF32) {
-  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
+  if (!thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({4, 3, 5, 6});
   const Tensor x = layer.x.detach().to(DType::bf16);
   const Tensor y = batch_norm(x, layer.mean, layer.variance, layer.weight, layer.bias, kTraining);
@@ -370,7 +370,7 @@ TEST(BatchNormRunning, OfHalvesAreF32) {
 
 // A training step with batch norm repeats its plan, and its running statistics stay in their place.
 TEST(BatchNormRunning, AStepRepeats) {
-  if (!conformance::thorough()) GTEST_SKIP() << "kernels to spare";
+  if (!thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({8, 4, 6, 6});
   optim::SGD optimizer({layer.weight, layer.bias}, {.lr = 0.01});
   const auto step = [&] {
@@ -391,7 +391,7 @@ TEST(BatchNormRunning, AStepRepeats) {
 
 TEST(BatchNormGradients, AreThoseOfDifferencesAndOfAnyOrder) {
   if (conformance::widest() != DType::f64) GTEST_SKIP() << "differences want f64";
-  if (!conformance::thorough()) GTEST_SKIP() << "too many kernels to compile";
+  if (!thorough()) GTEST_SKIP() << "too many kernels to compile";
   const DType dtype = DType::f64;
   const Shape shape{3, 2, 2, 3}, channels{2};
   const Tensor mean = upload(numbers(channels, -1, 1, dtype, 0.5)),

@@ -81,7 +81,7 @@ TEST(CheckGradients, DefaultsTellAPercentApart) {
 }
 
 TEST(CheckGradients, HalvesAreCheckedCoarsely) {
-  if (!conformance::thorough()) GTEST_SKIP() << "kernels of halves are others";
+  if (!thorough()) GTEST_SKIP() << "kernels of halves are others";
   const Tensor x = tensor({1, 2, 3}, here(DType::f16));
   EXPECT_TRUE(check_gradients([](const Tensor& in) { return wrong_square(in, 1); }, x).passed);
   EXPECT_FALSE(check_gradients([](const Tensor& in) { return wrong_square(in, 1.25); }, x).passed);

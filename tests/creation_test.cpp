@@ -20,7 +20,7 @@ TensorOptions here(std::optional<DType> dtype = std::nullopt, bool grad = false)
 std::vector<double> doubles(const Tensor& x) { return x.to(Device::cpu()).to_vector<double>(); }
 // Where a kernel takes long to compile, one of each kind.
 std::vector<DType> dtypes() {
-  if (!conformance::thorough()) return {DType::bf16, DType::f32, DType::u8, DType::boolean};
+  if (!thorough()) return {DType::bf16, DType::f32, DType::u8, DType::boolean};
   std::vector<DType> present;
   for (int i = 0; i < kDTypeCount; ++i)
     if (test_device().supports(static_cast<DType>(i))) present.push_back(static_cast<DType>(i));

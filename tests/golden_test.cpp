@@ -148,7 +148,7 @@ bool is_empty(const Case& c) {
 // cross_entropy have: where a kernel takes long to compile, these three run.
 bool is_run_by_others(const Operation& operation) {
   static const char* const names[] = {"cross_entropy_probabilities", "cross_entropy_gradient"};
-  return !conformance::thorough() && std::count(std::begin(names), std::end(names), operation.name);
+  return !thorough() && std::count(std::begin(names), std::end(names), operation.name);
 }
 
 // The cases that run on the test device. Where a kernel takes long to compile: of each operation
@@ -160,7 +160,7 @@ std::vector<Case> wanted_cases(const SafetensorsFile& file, const Operation& ope
   static const std::set<std::string> several{"clamp", "max", "min"};
   std::vector<Case> cases = cases_of(file, operation.name);
   std::erase_if(cases, [](const Case& c) { return !is_supported(c); });
-  if (conformance::thorough() || samples.count(operation.name) != 0) return cases;
+  if (thorough() || samples.count(operation.name) != 0) return cases;
   if (is_run_by_others(operation)) return {};
   const auto has_gradient = [&](const Case& c) { return file.find(c.name + "/g") != nullptr; };
   std::map<std::string, const Case*> firsts;
@@ -357,7 +357,7 @@ void check(const std::string& family, const Operation& operation) {
   if (is_run_by_others(operation)) GTEST_SKIP() << "others of its kind run here";
   const auto registered = std::find_if(families().begin(), families().end(),
                                        [&](const Family& f) { return f.name == family; });
-  if (!conformance::thorough() && registered != families().end() && !registered->looks_at_values) {
+  if (!thorough() && registered != families().end() && !registered->looks_at_values) {
     static std::map<std::string, ProblemsOf> checked;
     if (checked.count(family) == 0) {
       checked.emplace(family, check_family(*registered));

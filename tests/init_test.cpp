@@ -100,7 +100,7 @@ TEST(Init, OrthogonalIsOrthogonal) {
   for (std::uint64_t seed = 2; seed < 12; ++seed)
     EXPECT_LT(defect(init::orthogonal({64, 64}, {}, here(std::nullopt, seed)), 1), 1e-5) << seed;
   EXPECT_EQ(init::orthogonal({0, 4}, {}, here()).shape(), Shape({0, 4}));
-  if (!conformance::thorough()) return;  // each shape takes kernels of its own
+  if (!thorough()) return;  // each shape takes kernels of its own
   EXPECT_LT(defect(init::orthogonal({50, 20}, {}, here()), 1), 1e-5);
   EXPECT_LT(defect(init::orthogonal({8, 3, 3, 3}, {}, here()), 1), 1e-5);
   EXPECT_LT(defect(init::orthogonal({1, 5}, {}, here()), 1), 1e-5);

@@ -22,7 +22,7 @@ Tensor leaf(const Shape& shape, double value) { return of(shape, value).set_requ
 class OnOneDevice : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!conformance::thorough()) GTEST_SKIP() << "the formulas do not depend on devices";
+    if (!thorough()) GTEST_SKIP() << "the formulas do not depend on devices";
   }
 };
 class NormalizationOfNothing : public OnOneDevice {};

@@ -413,7 +413,7 @@ TEST(OpCalls, NothingFallsBackToTheCpu) {
     for (const StepInfo& step : plan.steps)
       EXPECT_TRUE(step.kind == "kernel" || step.kind == "matmul" || step.kind == "convolution" ||
                   step.kind == "sort");
-    if (conformance::thorough()) {
+    if (thorough()) {
       for (const Tensor& result : results) result.eval();
     }
     work.expect_here();

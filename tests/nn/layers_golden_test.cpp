@@ -418,7 +418,7 @@ bool runs_here(const std::string& name) {
   static const std::set<std::string> always{"batch_norm2d/cumulative/train",
                                             "instance_norm2d/both/train", "rms_norm/plain",
                                             "relu6/plain"};
-  return conformance::thorough() || always.contains(name);
+  return thorough() || always.contains(name);
 }
 
 // The case of a name in the file: without dtype and mode.
