@@ -23,16 +23,20 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::size_t kLarge = Lanes::kAsideBytes;
 
-const char* name_of(Lane lane) {
-  return lane == Lane::Compute ? "compute" : lane == Lane::Upload ? "upload" : "download";
+std::string name_of(Lane lane) {
+  if (lane == Lane::Upload) return "upload";
+  if (lane == Lane::Download) return "download";
+  return std::string("compute") +
+         (lane == Lane::Compute ? "" : "-" + std::to_string(number_of(lane)) + ":");
 }
 
 // A point passes when a test says so.
 struct PaperPoint final : Point {
   explicit PaperPoint(std::string its_name) : name(std::move(its_name)) {}
   bool has_passed() const noexcept override { return passed; }
-  void wait() const override {}
+  void wait() const override { ++waits; }
   std::string name;
+  mutable int waits = 0;
   std::atomic<bool> passed = false;
 };
 
@@ -60,7 +64,7 @@ class PaperLanes : public Backend {
     return point;
   }
   void hold(int, Lane lane, const Point& point) override {
-    add(std::string(name_of(lane)) + " waits for " + static_cast<const PaperPoint&>(point).name);
+    add(name_of(lane) + " waits for " + static_cast<const PaperPoint&>(point).name);
   }
   void upload_aside(int, Address, const void*, std::size_t) override { copy_aside("upload"); }
   void download_aside(int, void*, Address, std::size_t) override { copy_aside("download"); }
@@ -90,12 +94,26 @@ using Told = std::vector<std::string>;
 
 class LanesTest : public testing::Test {
  protected:
+  // Work that reads memory which was given the upload; its number.
   std::uint64_t run(std::uint64_t uploads = 0) {
-    return lanes.compute(uploads, [] {});
+    MemoryTimes memory;
+    memory.note_upload(uploads);
+    return run_in(0, {&memory}, {});
   }
-  std::uint64_t upload(LaneTimes times = {}) {
-    lanes.upload({}, times, nullptr, kLarge);
-    return times.upload;
+  std::uint64_t run_in(std::size_t lane, std::vector<MemoryTimes*> reads,
+                       std::vector<MemoryTimes*> writes) {
+    Lanes::Run work(lanes, lane);
+    for (MemoryTimes* memory : reads) work.reads(*memory);
+    for (MemoryTimes* memory : writes) work.writes(*memory);
+    lanes.compute(work, [] {});
+    return work.number();
+  }
+  // To memory with these times.
+  std::uint64_t upload(const LaneTimes& times = {}) {
+    MemoryTimes memory;
+    memory.set(times);
+    lanes.upload({}, memory, nullptr, kLarge);
+    return memory.upload();
   }
 
   PaperLanes backend;
@@ -114,11 +132,11 @@ TEST_F(LanesTest, AnUploadWaitsForTheWorkThatUsedTheMemoryAndForNoLaterOne) {
   for (int i = 0; i < 5; ++i) run();
   ASSERT_EQ(backend.points.size(), 6u);
   backend.told();
-  upload({.compute = 3});
+  upload({.compute = {3}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute3", "upload"}));
-  upload({.compute = 2});  // the lane waits for later work already
+  upload({.compute = {2}});  // the lane waits for later work already
   EXPECT_EQ(backend.told(), Told{"upload"});
-  upload({.compute = 5});
+  upload({.compute = {5}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute5", "upload"}));
 }
 
@@ -138,11 +156,11 @@ TEST_F(LanesTest, WorkWaitsForTheUploadsItWasGivenAndForNoOther) {
 
 TEST_F(LanesTest, NothingIsMarkedWhereNothingIsCopied) {
   for (int i = 0; i < 200; ++i) run();
-  LaneTimes times;
+  MemoryTimes times;
   lanes.upload({}, times, nullptr, kLarge - 1);
   lanes.download(nullptr, {}, times, kLarge - 1);
-  EXPECT_EQ(times.compute, 201u);
-  EXPECT_EQ(times.upload, 0u);
+  EXPECT_EQ(times.use(0), 201u);
+  EXPECT_EQ(times.upload(), 0u);
   EXPECT_TRUE(backend.points.empty());
   EXPECT_EQ(backend.told(), (Told{"upload in compute", "download in compute"}));
 }
@@ -150,13 +168,14 @@ TEST_F(LanesTest, NothingIsMarkedWhereNothingIsCopied) {
 // Another thread may wait for the device with the lock, for as long as a step takes.
 TEST_F(LanesTest, SmallUploadsGoAsideWhereTheLockIsTaken) {
   std::unique_lock taken(lock);
-  LaneTimes times{.compute = run()};
+  MemoryTimes times;
+  run_in(0, {}, {&times});
   std::jthread([&] { lanes.upload({}, times, nullptr, 4); }).join();
-  EXPECT_EQ(times.upload, 1u);
+  EXPECT_EQ(times.upload(), 1u);
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute0", "upload"}));
   lanes.upload({}, times, nullptr, 4);  // its own thread's
   EXPECT_EQ(backend.told(), (Told{"compute waits for upload1", "upload in compute"}));
-  EXPECT_EQ(times.compute, 2u);
+  EXPECT_EQ(times.use(0), 2u);
 }
 
 TEST_F(LanesTest, PointsEndSomeTimeAfterTheLastCopy) {
@@ -167,26 +186,26 @@ TEST_F(LanesTest, PointsEndSomeTimeAfterTheLastCopy) {
 
 TEST_F(LanesTest, WorkWithoutAPointIsWaitedForByOneMarkedThen) {
   for (int i = 0; i < 7; ++i) run();
-  upload({.compute = 2});
+  upload({.compute = {2}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute0", "upload"}));
-  upload({.compute = 7});  // the point was marked after all of these
+  upload({.compute = {7}});  // the point was marked after all of these
   EXPECT_EQ(backend.told(), Told{"upload"});
 }
 
 TEST_F(LanesTest, WorkThatHasEndedIsNotWaitedFor) {
   upload();
   for (int i = 0; i < 4; ++i) run();
-  EXPECT_EQ(lanes.finished(), 0u);
+  EXPECT_EQ(lanes.finished()[0], 0u);
   backend.points[1]->passed = backend.points[2]->passed = true;
-  EXPECT_EQ(lanes.finished(), 2u);
+  EXPECT_EQ(lanes.finished()[0], 2u);
   backend.told();
-  upload({.compute = 2});
+  upload({.compute = {2}});
   EXPECT_EQ(backend.told(), Told{"upload"});
   backend.points[0]->passed = true;  // the upload
   run(1);
   EXPECT_EQ(backend.told(), Told{});
-  EXPECT_EQ(lanes.computed(2), nullptr);
-  EXPECT_EQ(lanes.computed(3), backend.points[3]);
+  EXPECT_EQ(lanes.computed({0, 2}), nullptr);
+  EXPECT_EQ(lanes.computed({0, 3}), backend.points[3]);
   EXPECT_EQ(lanes.uploaded(1), nullptr);
 }
 
@@ -194,20 +213,21 @@ TEST_F(LanesTest, ALaterPointServesForOneThatIsGone) {
   upload();
   for (std::size_t i = 0; i < Lanes::kPoints + 10; ++i) run();
   backend.told();
-  upload({.compute = 4});
+  upload({.compute = {4}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute11", "upload"}));
 }
 
 TEST_F(LanesTest, ADownloadWaitsForWhatWroteTheValue) {
-  const std::uint64_t uploaded = upload();
-  const std::uint64_t written = run(uploaded);
+  MemoryTimes uploaded, written;
+  uploaded.note_upload(upload());
+  run_in(0, {&uploaded}, {&written});
   run();
   backend.told();
-  lanes.download(nullptr, {}, {.compute = written}, kLarge);
+  lanes.download(nullptr, {}, written, kLarge);
   EXPECT_EQ(backend.told(), (Told{"download waits for compute1", "download"}));
-  lanes.download(nullptr, {}, {.upload = uploaded}, kLarge);
+  lanes.download(nullptr, {}, uploaded, kLarge);
   EXPECT_EQ(backend.told(), (Told{"download waits for upload0", "download"}));
-  const auto arrived = lanes.begin_download(nullptr, {}, {.compute = written}, 4);
+  const auto arrived = lanes.begin_download(nullptr, {}, written, 4);
   EXPECT_EQ(arrived, backend.points.back());
   EXPECT_EQ(backend.points.back()->name, "download3");
   EXPECT_EQ(backend.told(), Told{"begin"});
@@ -215,24 +235,26 @@ TEST_F(LanesTest, ADownloadWaitsForWhatWroteTheValue) {
 
 // The value is on the device when a later copy reads it.
 TEST_F(LanesTest, SmallCopiesWaitForUploadsToo) {
-  const std::uint64_t uploaded = upload();
+  MemoryTimes from, to;
+  from.note_upload(upload());
   backend.told();
-  lanes.download(nullptr, {}, {.upload = uploaded}, 4);
+  lanes.download(nullptr, {}, from, 4);
   EXPECT_EQ(backend.told(), (Told{"compute waits for upload0", "download in compute"}));
-  LaneTimes from{.upload = upload()}, to;
+  from.note_upload(upload());
   backend.told();
   lanes.copy({}, to, {}, from, 4);
   EXPECT_EQ(backend.told(), (Told{"compute waits for upload1", "copy"}));
-  EXPECT_EQ(to.compute, 1u);
-  EXPECT_EQ(from.compute, 1u);
+  EXPECT_EQ(to.use(0), 1u);
+  EXPECT_EQ(to.written().number, 1u);
+  EXPECT_EQ(lanes.last_use(from).compute[0], 1u);
 }
 
 TEST_F(LanesTest, AFailedCopyLeavesNothingUnderWay) {
   backend.fails = true;
-  LaneTimes times;
+  MemoryTimes times;
   EXPECT_THROW(lanes.upload({}, times, nullptr, kLarge), BackendError);
   EXPECT_EQ(backend.told(), (Told{"upload", "synchronize"}));
-  EXPECT_EQ(times.upload, 0u);
+  EXPECT_EQ(times.upload(), 0u);
   EXPECT_THROW(lanes.download(nullptr, {}, times, kLarge), BackendError);
   EXPECT_EQ(backend.told(), (Told{"download", "synchronize"}));
   EXPECT_THROW(lanes.begin_download(nullptr, {}, times, kLarge), BackendError);
@@ -241,7 +263,8 @@ TEST_F(LanesTest, AFailedCopyLeavesNothingUnderWay) {
 
 // Its first launches may have been enqueued.
 TEST_F(LanesTest, WorkThatFailsIsCounted) {
-  EXPECT_THROW(lanes.compute(0, [] { throw BackendError("paper: torn"); }), BackendError);
+  const Lanes::Run work(lanes, 0);
+  EXPECT_THROW(lanes.compute(work, [] { throw BackendError("paper: torn"); }), BackendError);
   EXPECT_EQ(lanes.latest(), 1u);
 }
 
@@ -250,14 +273,135 @@ TEST(Lanes, OfADeviceWithoutThemAreOne) {
   backend.lanes = false;
   std::recursive_mutex lock;
   Lanes lanes(backend, 0, lock);
-  LaneTimes times;
+  EXPECT_EQ(lanes.lane_of(3), 0u);
+  MemoryTimes times;
   lanes.upload({}, times, nullptr, 100 * kMiB);
   lanes.download(nullptr, {}, times, 100 * kMiB);
   EXPECT_EQ(lanes.begin_download(nullptr, {}, times, 100 * kMiB), nullptr);
-  EXPECT_EQ(lanes.computed(lanes.latest()), nullptr);
+  EXPECT_EQ(lanes.computed({0, lanes.latest()}), nullptr);
   EXPECT_EQ(backend.told(),
             (Told{"upload in compute", "download in compute", "download in compute"}));
   EXPECT_TRUE(backend.points.empty());
+}
+
+// ---- Several lanes that compute.
+
+TEST_F(LanesTest, WorkOfTwoLanesRunsSideBySide) {
+  MemoryTimes a, b;
+  for (int i = 0; i < 3; ++i) {
+    run_in(1, {&a}, {&a});
+    run_in(2, {&b}, {&b});
+  }
+  EXPECT_EQ(backend.told(), Told{});
+  EXPECT_EQ(lanes.latest(1), 3u);
+  EXPECT_EQ(lanes.latest(2), 3u);
+  EXPECT_EQ(lanes.latest(0), 0u);
+}
+
+TEST_F(LanesTest, ReadingWaitsForWhatWroteTheValueInAnotherLane) {
+  MemoryTimes value, other;
+  run_in(1, {}, {&value});  // compute-1:0
+  run_in(1, {}, {&other});  // compute-1:1
+  run_in(2, {&value}, {});  // compute-2:2
+  EXPECT_EQ(backend.told(), Told{"compute-2: waits for compute-1:0"});
+  run_in(2, {&value}, {});
+  EXPECT_EQ(backend.told(), Told{}) << "it has waited for that";
+  run_in(0, {&other, &value}, {});
+  EXPECT_EQ(backend.told(), Told{"compute waits for compute-1:1"});
+  backend.points[1]->passed = true;
+  run_in(3, {&other}, {});
+  EXPECT_EQ(backend.told(), Told{}) << "it has ended";
+}
+
+// Two models are given the same batch.
+TEST_F(LanesTest, ReadersDoNotWaitForEachOther) {
+  MemoryTimes batch;
+  run_in(1, {&batch}, {});
+  run_in(2, {&batch}, {});
+  run_in(0, {&batch}, {});
+  EXPECT_EQ(backend.told(), Told{});
+}
+
+TEST_F(LanesTest, WritingWaitsForThoseWhoReadInOtherLanes) {
+  MemoryTimes value, unrelated;
+  run_in(1, {}, {&value});      // compute-1:0
+  run_in(2, {&value}, {});      // compute-2:1
+  run_in(2, {&unrelated}, {});  // compute-2:2
+  run_in(3, {&value}, {});      // compute-3:3
+  backend.told();
+  run_in(1, {&value}, {&value});
+  EXPECT_EQ(backend.told(),
+            (Told{"compute-1: waits for compute-2:1", "compute-1: waits for compute-3:3"}));
+}
+
+// What the first lane read while it was the only one was not noted.
+TEST_F(LanesTest, WritingWaitsForWhatTheFirstLaneDidBeforeThereWereOthers) {
+  MemoryTimes value, later;
+  run_in(0, {}, {&value});
+  run_in(0, {&value}, {});
+  EXPECT_FALSE(lanes.several());
+  run_in(1, {}, {&value});
+  EXPECT_TRUE(lanes.several());
+  EXPECT_EQ(backend.told(), Told{"compute-1: waits for compute0"});
+  run_in(0, {&later}, {});
+  run_in(0, {}, {});
+  run_in(1, {}, {&later});
+  EXPECT_EQ(backend.told(), Told{"compute-1: waits for compute2"}) << "noted from then on";
+}
+
+TEST_F(LanesTest, MemoryGoesBackWithTheWorkOfEachLaneThatUsedIt) {
+  MemoryTimes value;
+  run_in(0, {&value}, {});
+  run_in(1, {}, {});
+  run_in(2, {}, {&value});
+  run_in(2, {}, {});
+  EXPECT_EQ(lanes.last_use(value).compute, (ComputeTimes{1, 0, 1}));
+  run_in(1, {&value}, {});
+  EXPECT_EQ(lanes.last_use(value).compute, (ComputeTimes{1, 2, 1}));
+}
+
+TEST_F(LanesTest, CopiesGoAsideAndWaitForEveryLane) {
+  MemoryTimes value, small;
+  run_in(1, {}, {&value});
+  run_in(2, {&value}, {});
+  backend.told();
+  lanes.upload({}, value, nullptr, kLarge);
+  EXPECT_EQ(backend.told(),
+            (Told{"upload waits for compute-1:0", "upload waits for compute-2:1", "upload"}));
+  lanes.upload({}, small, nullptr, 4);
+  lanes.download(nullptr, {}, small, 4);
+  EXPECT_EQ(backend.told(), (Told{"upload", "download waits for upload3", "download"}));
+  run_in(2, {&small}, {});
+  EXPECT_EQ(backend.told(), Told{"compute-2: waits for upload3"});
+}
+
+TEST_F(LanesTest, TheFirstLaneIsTheOnlyOneAgainAfterAWhile) {
+  MemoryTimes value;
+  run_in(1, {}, {&value});
+  for (std::uint64_t i = 0; i <= 2 * Lanes::kWorkAlone; ++i) run();
+  EXPECT_TRUE(lanes.several()) << "the other's work has not ended";
+  backend.points[0]->passed = true;
+  for (std::uint64_t i = 0; i < Lanes::kWorkAlone; ++i) run();
+  EXPECT_FALSE(lanes.several());
+  const std::uint64_t last = run_in(0, {&value}, {});
+  backend.told();
+  run_in(2, {}, {&value});
+  EXPECT_TRUE(lanes.several());
+  EXPECT_EQ(lanes.last_use(value).compute[0], last);
+  ASSERT_EQ(backend.told().size(), 1u) << "it waits for what was read without notice";
+}
+
+TEST_F(LanesTest, LittleOfALaneIsUnderWay) {
+  MemoryTimes value;
+  run_in(1, {}, {&value});
+  lanes.make_room(1);
+  EXPECT_EQ(backend.points[0]->waits, 0);
+  run_in(1, {}, {&value});
+  lanes.make_room(1);
+  EXPECT_EQ(backend.points[0]->waits, 1);
+  EXPECT_EQ(backend.points[1]->waits, 0);
+  lanes.make_room(2);  // nothing there
+  EXPECT_EQ(backend.points[1]->waits, 0);
 }
 
 // Uploads of several threads beside work, each number given once. (For the thread sanitizer, too.)
@@ -269,7 +413,7 @@ TEST_F(LanesTest, ThreadsUploadWhileOthersCompute) {
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < kRounds; ++i)
-          numbers[static_cast<std::size_t>(t)].push_back(upload({.compute = lanes.latest()}));
+          numbers[static_cast<std::size_t>(t)].push_back(upload({.compute = {lanes.latest()}}));
       });
     }
     for (int i = 0; i < kRounds; ++i) run(static_cast<std::uint64_t>(i));
@@ -293,7 +437,7 @@ TEST(PoolTimes, FreshMemoryWasNeverUsed) {
   PaperLanes backend;
   Pool pool(backend, 0, "paper:0");
   const LaneTimes used = used_by_next(pool, 4 * kMiB);
-  EXPECT_EQ(used.compute, 0u);
+  EXPECT_EQ(used.compute, ComputeTimes{});
   EXPECT_EQ(used.upload, 0u);
 }
 
@@ -302,18 +446,19 @@ TEST(PoolTimes, PartsOfABlockKeepItsTimesAndTheWholeHasTheLatest) {
   Pool pool(backend, 0, "paper:0");
   Address parts[4];
   for (Address& part : parts) part = pool.allocate(4 * kMiB);
-  for (std::uint64_t i = 0; i < 4; ++i) pool.release(parts[i], {10 + i, 9 - i});  // joined to one
+  for (std::uint64_t i = 0; i < 4; ++i)
+    pool.release(parts[i], {{10 + i, 0, 7 - i}, 9 - i, {}});  // joined to one
   LaneTimes used;
   const Address small = pool.allocate(2 * kMiB, &used);
-  EXPECT_EQ(used.compute, 13u);
+  EXPECT_EQ(used.compute, (ComputeTimes{13, 0, 7}));
   EXPECT_EQ(used.upload, 9u);
   const LaneTimes rest = used_by_next(pool, 14 * kMiB);
-  EXPECT_EQ(rest.compute, 13u);
+  EXPECT_EQ(rest.compute, (ComputeTimes{13, 0, 7}));
   EXPECT_EQ(rest.upload, 9u);
-  pool.release(small, {20, 1});
-  EXPECT_EQ(used_by_next(pool, 16 * kMiB).compute, 20u);
+  pool.release(small, {{20}, 1, {}});
+  EXPECT_EQ(used_by_next(pool, 16 * kMiB).compute, (ComputeTimes{20, 0, 7}));
   pool.empty_cache();
-  EXPECT_EQ(used_by_next(pool, 16 * kMiB).compute, 0u);
+  EXPECT_EQ(used_by_next(pool, 16 * kMiB).compute, ComputeTimes{});
 }
 
 TEST(PoolTimes, IdleMemoryIsPreferredAndAFewSpareBlocksAreMade) {
@@ -325,21 +470,40 @@ TEST(PoolTimes, IdleMemoryIsPreferredAndAFewSpareBlocksAreMade) {
   // not the one that is uploaded to.
   std::set<void*> blocks;
   for (std::uint64_t step = 1; step < 50; ++step) {
-    const Address batch = pool.allocate_idle(kBytes, step < 2 ? 0 : step - 2, used);
-    EXPECT_LE(used.compute, step < 2 ? 0 : step - 2);
+    const Address batch = pool.allocate_idle(kBytes, {step < 2 ? 0 : step - 2}, used);
+    EXPECT_LE(used.compute[0], step < 2 ? 0 : step - 2);
     blocks.insert(batch.base);
-    pool.release(batch, {step, step});
+    pool.release(batch, {{step}, step, {}});
   }
   EXPECT_EQ(blocks.size(), 2u);
   EXPECT_EQ(pool.stats().reserved, 2 * kBytes);
   // Where nothing ends, four serve in turn: no more are taken, and the one used longest ago comes
   // first.
   for (std::uint64_t step = 50; step < 60; ++step) {
-    const Address batch = pool.allocate_idle(kBytes, 0, used);
-    EXPECT_EQ(used.compute, step < 52 ? 0 : step - 4);
-    pool.release(batch, {step, step});
+    const Address batch = pool.allocate_idle(kBytes, {}, used);
+    EXPECT_EQ(used.compute[0], step < 52 ? 0 : step - 4);
+    pool.release(batch, {{step}, step, {}});
   }
   EXPECT_EQ(pool.stats().reserved, 4 * kBytes);
+}
+
+TEST(PoolTimes, MemoryOfOneLaneIsIdleForAnotherWhenItsWorkHasEnded) {
+  PaperLanes backend;
+  Pool pool(backend, 0, "paper:0");
+  constexpr std::size_t kBytes = 32 * kMiB;
+  constexpr std::uint64_t kAny = ~std::uint64_t{0};
+  LaneTimes used;
+  const Address a = pool.allocate(kBytes), b = pool.allocate(kBytes);
+  pool.release(a, {{0, 5, 0}, 0, {}});  // used in lane 1
+  pool.release(b, {{0, 0, 5}, 0, {}});  // and in lane 2
+  const Address first = pool.allocate_idle(kBytes, {0, 0, kAny}, used);
+  EXPECT_EQ(first, b) << "lane 2 gets its own";
+  pool.release(first, {{0, 0, 6}, 0, {}});
+  const Address second = pool.allocate_idle(kBytes, {0, kAny, 0}, used);
+  EXPECT_EQ(second, a);
+  pool.release(second, {{0, 6, 0}, 0, {}});
+  pool.release(pool.allocate_idle(kBytes, {0, 6, 0}, used), used);
+  EXPECT_EQ(used.compute, (ComputeTimes{0, 6, 0}));
 }
 
 TEST(PoolTimes, UnderALimitBusyMemoryServes) {
@@ -347,10 +511,10 @@ TEST(PoolTimes, UnderALimitBusyMemoryServes) {
   Pool pool(backend, 0, "paper:0");
   pool.set_limit(32 * kMiB);
   LaneTimes used;
-  pool.release(pool.allocate(32 * kMiB), {5, 0});
-  const Address batch = pool.allocate_idle(32 * kMiB, 3, used);
-  EXPECT_EQ(used.compute, 5u);
-  EXPECT_THROW(pool.allocate_idle(32 * kMiB, 3, used), OutOfMemory);
+  pool.release(pool.allocate(32 * kMiB), {{5}, 0, {}});
+  const Address batch = pool.allocate_idle(32 * kMiB, {3}, used);
+  EXPECT_EQ(used.compute[0], 5u);
+  EXPECT_THROW(pool.allocate_idle(32 * kMiB, {3}, used), OutOfMemory);
   pool.release(batch);
 }
 

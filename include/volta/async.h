@@ -17,6 +17,7 @@
 #include "volta/dtype.h"
 #include "volta/export.h"
 #include "volta/place.h"
+#include "volta/scope.h"
 #include "volta/tensor.h"
 
 namespace volta {
@@ -38,6 +39,20 @@ class VOLTA_API Event {
 // Submits what computes the tensors and returns without waiting; the event is when all of them have
 // their values. Tensors of several devices are computed side by side.
 VOLTA_API Event eval_async(std::span<const Tensor> tensors);
+
+// A device computes in several streams side by side: work of one waits for what it needs of another
+// and for nothing else, so that two models may train, or answer, at the same time. What a thread
+// records, in passes backward and optimizers too, goes into the stream of the innermost scope, into
+// stream 0 where there is none. Values are used in any stream as they are. Which thread records in
+// which stream is the program's choice; what one thread records for one stream keeps its order. On
+// the CPU streams run one after the other.
+inline constexpr int kMaxStreams = 4;
+class VOLTA_API StreamScope : public Scope<int> {
+ public:
+  explicit StreamScope(int stream);  // 0 to kMaxStreams - 1
+  ~StreamScope();
+};
+VOLTA_API int current_stream() noexcept;
 
 namespace detail {
 

@@ -28,6 +28,7 @@ struct ProfileEvent {
   std::string what;
   Device device = Device::cpu();
   int thread = 0;  // of "host" and "range": counted from 1 in the order of appearance
+  int stream = 0;  // of what computes on a device (StreamScope)
   double start = 0;
   double seconds = 0;
   std::uint64_t bytes = 0;  // read and written

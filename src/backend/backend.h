@@ -3,6 +3,8 @@
 // only.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,13 +30,64 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// A device's work is in lanes: each in order, none waiting for another unless told to.
-enum class Lane : std::uint8_t { Compute, Upload, Download };
+// A device's work is in lanes: each in order, none waiting for another unless told to. Some
+// compute: those of the numbers below kComputeLanes, of which Compute is the first.
+inline constexpr std::size_t kComputeLanes = 4;
+enum class Lane : std::uint8_t { Compute = 0, Upload = kComputeLanes, Download };
+inline constexpr std::size_t kLanes = kComputeLanes + 2;
+constexpr std::size_t number_of(Lane lane) { return static_cast<std::size_t>(lane); }
+constexpr Lane compute_lane(std::size_t number) { return static_cast<Lane>(number); }
 
-// When memory was used last, by the numbers that Lanes gives out (backend/lanes.h); 0: never.
+// Work of a lane that computes, by the number that Lanes gives it (backend/lanes.h); 0: none.
+struct Work {
+  std::uint32_t lane = 0;
+  std::uint64_t number = 0;
+};
+
+// When memory was used last; 0: never.
+using ComputeTimes = std::array<std::uint64_t, kComputeLanes>;
 struct LaneTimes {
-  std::uint64_t compute = 0;
+  ComputeTimes compute = {};  // by lane
   std::uint64_t upload = 0;
+  Work written = {};  // what gave it the value that it has
+};
+
+// Those of memory that several threads know: set under the device's lock, read by any of them.
+class MemoryTimes {
+ public:
+  LaneTimes get() const {
+    LaneTimes times;
+    for (std::size_t lane = 0; lane < kComputeLanes; ++lane)
+      times.compute[lane] = compute_[lane].load(std::memory_order_relaxed);
+    times.upload = upload();
+    times.written = written();
+    return times;
+  }
+  void set(const LaneTimes& times) {
+    for (std::size_t lane = 0; lane < kComputeLanes; ++lane) note_use(lane, times.compute[lane]);
+    note_upload(times.upload);
+    note_write(times.written);
+  }
+  std::uint64_t use(std::size_t lane) const {
+    return compute_[lane].load(std::memory_order_relaxed);
+  }
+  std::uint64_t upload() const { return upload_.load(std::memory_order_relaxed); }
+  Work written() const {
+    const std::uint64_t word = written_.load(std::memory_order_relaxed);
+    return {static_cast<std::uint32_t>(word % kComputeLanes), word / kComputeLanes};
+  }
+  void note_use(std::size_t lane, std::uint64_t number) {
+    compute_[lane].store(number, std::memory_order_relaxed);
+  }
+  void note_upload(std::uint64_t number) { upload_.store(number, std::memory_order_relaxed); }
+  void note_write(Work work) {
+    written_.store(work.number * kComputeLanes + work.lane, std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, kComputeLanes> compute_{};
+  std::atomic<std::uint64_t> upload_{0};
+  std::atomic<std::uint64_t> written_{0};  // lane and number in one word
 };
 
 // A moment of a lane: it has passed when everything has ended that was enqueued before it. Any
@@ -152,20 +205,20 @@ class VOLTA_BACKEND_API Backend {
   virtual Address allocate(int device, std::size_t bytes) = 0;
   virtual void release(int device, Address memory) = 0;
 
-  // Copies in the lane Compute. upload may return before the device has the bytes but not before
-  // `source` may change; download waits for the bytes.
+  // Copies in the first lane that computes. upload may return before the device has the bytes but
+  // not before `source` may change; download waits for the bytes.
   virtual void upload(int device, Address destination, const void* source, std::size_t bytes) = 0;
   virtual void download(int device, void* destination, Address source, std::size_t bytes) = 0;
   virtual void copy(int device, Address destination, Address source, std::size_t bytes) = 0;
 
-  // Whether copies have lanes of their own. Where not there is one lane, and the calls below are
+  // Whether there is more than one lane. Where not, plans run in the first, and the calls below are
   // those above.
   virtual bool has_lanes(int /*device*/) const { return false; }
   // The moment after everything enqueued in the lane; null where that has ended. From any thread.
   virtual std::shared_ptr<const Point> mark(int /*device*/, Lane /*lane*/) { return nullptr; }
   // What is enqueued in the lane from now on waits for the point. From any thread.
   virtual void hold(int /*device*/, Lane /*lane*/, const Point& /*point*/) {}
-  // upload and download in lanes of these names, from any thread. begin_download does not wait:
+  // upload and download in the lanes of these names, from any thread. begin_download does not wait:
   // `destination`, pinned where the family has pinned memory, is complete when a point that is
   // marked afterwards has passed.
   virtual void upload_aside(int device, Address destination, const void* source, std::size_t bytes);
@@ -177,7 +230,8 @@ class VOLTA_BACKEND_API Backend {
   virtual void* allocate_pinned(int device, std::size_t bytes);
   virtual void release_pinned(int device, void* memory) noexcept;
 
-  // Compiles everything the plan needs. Throws BackendError with the compiler's words.
+  // Compiles everything the plan needs to run in its lane. Throws BackendError with the compiler's
+  // words.
   virtual std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) = 0;
 
   // Compiled programs the device has now.

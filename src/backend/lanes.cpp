@@ -30,25 +30,78 @@ std::uint64_t Lanes::Points::update_finished() {
   return finished;
 }
 
-std::uint64_t Lanes::finished() {
+ComputeTimes Lanes::finished() {
   const std::lock_guard guard(mutex_);
-  return computed_.update_finished();
+  ComputeTimes finished{};
+  for (std::size_t lane = 0; lane < kComputeLanes; ++lane)
+    finished[lane] = computed_[lane].update_finished();
+  return finished;
 }
 
-const Lanes::Points::Entry* Lanes::compute_entry(std::uint64_t number) {
-  points_until_ = latest() + kPointsAfterCopy;
-  if (number <= computed_.finished) return nullptr;
-  const Points::Entry* entry = computed_.find(number);
+Lanes::Run::Run(Lanes& lanes, std::size_t lane)
+    : lanes_(lanes),
+      lane_(lane),
+      number_(lanes.latest(lane) + 1),
+      several_((lanes.note_lane(lane), lanes.several())) {}
+
+void Lanes::note_lane(std::size_t lane) {
+  if (lane != 0) {
+    beside_ = latest(0);
+    if (several()) return;
+    unnoted_until_.store(beside_, std::memory_order_release);
+    several_.store(true, std::memory_order_release);
+  } else if (several() && latest(0) - beside_ >= kWorkAlone) {
+    beside_ = latest(0);  // if not now, not so soon again
+    const ComputeTimes ended = finished();
+    for (std::size_t other = 1; other < kComputeLanes; ++other) {
+      if (ended[other] < latest(other)) return;
+    }
+    several_.store(false, std::memory_order_release);
+  }
+}
+
+void Lanes::Run::reads(MemoryTimes& memory) {
+  needs_.upload = std::max(needs_.upload, memory.upload());
+  if (!several_) return;
+  if (const Work work = memory.written(); work.lane != lane_)
+    needs_.compute[work.lane] = std::max(needs_.compute[work.lane], work.number);
+  memory.note_use(lane_, number_);
+}
+
+void Lanes::Run::writes(MemoryTimes& memory) {
+  needs_.upload = std::max(needs_.upload, memory.upload());
+  if (several_) {
+    const LaneTimes used = lanes_.last_use(memory);
+    for (std::size_t other = 0; other < kComputeLanes; ++other)
+      needs_.compute[other] = std::max(needs_.compute[other], used.compute[other]);
+  }
+  memory.note_use(lane_, number_);
+  memory.note_write({static_cast<std::uint32_t>(lane_), number_});
+}
+
+LaneTimes Lanes::last_use(const MemoryTimes& memory) const {
+  LaneTimes times = memory.get();
+  times.compute[0] =
+      several() ? std::max(times.compute[0], unnoted_until_.load(std::memory_order_acquire))
+                : latest();
+  return times;
+}
+
+const Lanes::Points::Entry* Lanes::compute_entry(Work work) {
+  if (work.lane == 0) points_until_ = latest() + kPointsAfterCopy;
+  Points& computed = computed_[work.lane];
+  if (work.number <= computed.finished) return nullptr;
+  const Points::Entry* entry = computed.find(work.number);
   if (entry == nullptr) {
     // Read before the point is marked: all work up to it has been enqueued.
-    const std::uint64_t enqueued = latest();
-    auto point = backend_.mark(device_, Lane::Compute);
+    const std::uint64_t enqueued = latest(work.lane);
+    auto point = backend_.mark(device_, compute_lane(work.lane));
     if (point == nullptr) return nullptr;
-    computed_.add(enqueued, std::move(point));
-    entry = &computed_.entries.back();
+    computed.add(enqueued, std::move(point));
+    entry = &computed.entries.back();
   }
   if (!entry->point->has_passed()) return entry;
-  computed_.finished = std::max(computed_.finished, entry->number);
+  computed.finished = std::max(computed.finished, entry->number);
   return nullptr;
 }
 
@@ -61,10 +114,10 @@ const Lanes::Points::Entry* Lanes::upload_entry(std::uint64_t number) {
   return nullptr;
 }
 
-std::shared_ptr<const Point> Lanes::computed(std::uint64_t number) {
+std::shared_ptr<const Point> Lanes::computed(Work work) {
   if (!has_lanes_) return nullptr;
   const std::lock_guard guard(mutex_);
-  const Points::Entry* entry = compute_entry(number);
+  const Points::Entry* entry = compute_entry(work);
   return entry == nullptr ? nullptr : entry->point;
 }
 
@@ -74,35 +127,45 @@ std::shared_ptr<const Point> Lanes::uploaded(std::uint64_t number) {
   return entry == nullptr ? nullptr : entry->point;
 }
 
-void Lanes::wait_in(Lane lane, LaneTimes times) {
+void Lanes::make_room(std::size_t lane) {
+  // As many as a plan's own runs may be under way (see the backends).
+  constexpr std::uint64_t kUnderWay = 1;
+  const std::uint64_t number = latest(lane);
+  if (!several() || number <= kUnderWay) return;
+  try {
+    if (const auto point = computed({static_cast<std::uint32_t>(lane), number - kUnderWay}))
+      point->wait();
+  } catch (...) {  // what is wrong shows when the work is enqueued
+  }
+}
+
+void Lanes::wait_in(Lane lane, const LaneTimes& needs) {
   const std::lock_guard guard(mutex_);
-  LaneTimes& waited = waited_[static_cast<std::size_t>(lane)];
-  if (lane != Lane::Compute && times.compute > waited.compute) {
-    if (const Points::Entry* entry = compute_entry(times.compute)) {
+  LaneTimes& waited = waited_[number_of(lane)];
+  for (std::uint32_t other = 0; other < kComputeLanes; ++other) {
+    if (compute_lane(other) == lane || needs.compute[other] <= waited.compute[other]) continue;
+    if (const Points::Entry* entry = compute_entry({other, needs.compute[other]})) {
       backend_.hold(device_, lane, *entry->point);
-      waited.compute = entry->number;
+      waited.compute[other] = entry->number;
     }
   }
-  if (lane != Lane::Upload && times.upload > waited.upload) {
-    if (const Points::Entry* entry = upload_entry(times.upload)) {
+  if (lane != Lane::Upload && needs.upload > waited.upload) {
+    if (const Points::Entry* entry = upload_entry(needs.upload)) {
       backend_.hold(device_, lane, *entry->point);
       waited.upload = entry->number;
     }
   }
 }
 
-void Lanes::begin_compute(std::uint64_t uploads) {
-  if (uploads > 0) wait_in(Lane::Compute, {.upload = uploads});
-}
-
-void Lanes::end_compute() noexcept {
-  const std::uint64_t number = latest() + 1;
-  latest_.store(number, std::memory_order_release);
+void Lanes::end_compute(std::size_t lane) noexcept {
+  const std::uint64_t number = latest(lane) + 1;
+  latest_[lane].store(number, std::memory_order_release);
   if (!has_lanes_) return;
   try {
     const std::lock_guard guard(mutex_);
-    if (number > points_until_) return;
-    if (auto point = backend_.mark(device_, Lane::Compute)) computed_.add(number, std::move(point));
+    if (!several() && number > points_until_) return;
+    if (auto point = backend_.mark(device_, compute_lane(lane)))
+      computed_[lane].add(number, std::move(point));
   } catch (...) {  // who waits for the work marks a point then, and is told why that fails
   }
 }
@@ -130,50 +193,71 @@ void Lanes::or_drained(const Copy& copy) {
   }
 }
 
-void Lanes::upload(Address destination, LaneTimes& times, const void* source, std::size_t bytes) {
+void Lanes::upload(Address destination, MemoryTimes& times, const void* source, std::size_t bytes) {
   // Whoever has the lock may be waiting for the device: small ones go aside then, too.
   std::unique_lock guard(lock_, std::defer_lock);
   if (!goes_aside(bytes) && (!has_lanes_ || guard.try_lock())) {
-    times.compute =
-        compute(times.upload, [&] { backend_.upload(device_, destination, source, bytes); });
-    return;
+    if (!guard.owns_lock()) guard.lock();
+    Run run(*this, 0);
+    run.writes(times);
+    return compute(run, [&] { backend_.upload(device_, destination, source, bytes); });
   }
   {
     const std::lock_guard guard(mutex_);
     points_until_ = latest() + kPointsAfterCopy;
   }
-  wait_in(Lane::Upload, times);
+  wait_in(Lane::Upload, times.get());
   or_drained([&] {
     backend_.upload_aside(device_, destination, source, bytes);
-    times.upload = mark_upload();
+    times.note_upload(mark_upload());
+    times.note_write({});
   });
 }
 
-void Lanes::download(void* destination, Address source, LaneTimes times, std::size_t bytes) {
+namespace {
+// What reading a value waits for.
+LaneTimes times_of_value(const MemoryTimes& memory) {
+  LaneTimes times;
+  const Work work = memory.written();
+  times.compute[work.lane] = work.number;
+  times.upload = memory.upload();
+  return times;
+}
+}  // namespace
+
+void Lanes::download(void* destination, Address source, const MemoryTimes& times,
+                     std::size_t bytes) {
   if (goes_aside(bytes)) {
-    wait_in(Lane::Download, times);
+    // Downloads follow each other: one that waits for a stream's work must not keep another
+    // stream's from its values.
+    if (several()) {
+      if (const auto written = computed(times.written())) written->wait();
+    }
+    wait_in(Lane::Download, times_of_value(times));
     return or_drained([&] { backend_.download_aside(device_, destination, source, bytes); });
   }
   const std::lock_guard guard(lock_);
-  begin_compute(times.upload);
+  wait_in(Lane::Compute, times_of_value(times));
   backend_.download(device_, destination, source, bytes);
 }
 
-void Lanes::copy(Address destination, LaneTimes& destination_times, Address source,
-                 LaneTimes& source_times, std::size_t bytes) {
-  const std::uint64_t number = compute(std::max(destination_times.upload, source_times.upload),
-                                       [&] { backend_.copy(device_, destination, source, bytes); });
-  destination_times.compute = source_times.compute = number;
+void Lanes::copy(Address destination, MemoryTimes& destination_times, Address source,
+                 MemoryTimes& source_times, std::size_t bytes) {
+  const std::lock_guard guard(lock_);
+  Run run(*this, 0);
+  run.reads(source_times);
+  run.writes(destination_times);
+  compute(run, [&] { backend_.copy(device_, destination, source, bytes); });
 }
 
 std::shared_ptr<const Point> Lanes::begin_download(void* destination, Address source,
-                                                   LaneTimes times, std::size_t bytes) {
+                                                   const MemoryTimes& times, std::size_t bytes) {
   if (!has_lanes_) {
     const std::lock_guard guard(lock_);
     backend_.download(device_, destination, source, bytes);
     return nullptr;
   }
-  wait_in(Lane::Download, times);
+  wait_in(Lane::Download, times_of_value(times));
   std::shared_ptr<const Point> arrived;
   or_drained([&] {
     backend_.begin_download(device_, destination, source, bytes);

@@ -10,7 +10,6 @@
 #include <exception>
 #include <limits>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -35,9 +34,9 @@ constexpr std::uint64_t kLargeChunk = 16 * kMiB;  // the least for a large one
 constexpr std::uint64_t kLargeGranule = 2 * kMiB;
 // Reserved, over the most that was ever in use, before whole free chunks are given back.
 constexpr double kSpare = 1.05;
-// Uploads take a free block that no running work uses: among so many, and where none is, new memory
-// as long as fewer than kBusyBlocks wait to become free. So a program that drops each batch, and a
-// result as large, before it makes the next has some in turn.
+// Who asks for idle memory gets a free block that no running work uses: among so many, and where
+// none is, new memory as long as fewer than kBusyBlocks wait to become free. So a program that
+// drops each batch, and a result as large, before it makes the next has some in turn.
 constexpr int kMostLookedAt = 16;
 constexpr int kBusyBlocks = 4;
 
@@ -143,23 +142,37 @@ struct Pool::State {
     return nullptr;
   }
 
+  // How much work has to end until nobody uses the block.
+  static std::uint64_t pending(const Block& block, const ComputeTimes& finished) {
+    std::uint64_t most = 0;
+    for (std::size_t lane = 0; lane < kComputeLanes; ++lane) {
+      const std::uint64_t used = block.used.compute[lane];
+      if (used > finished[lane]) most = std::max(most, used - finished[lane]);
+    }
+    return most;
+  }
+
   // The nearest free block that no work after `finished` uses. Where there is none: a new one as
-  // long as few wait to become free, then the one that was used longest ago. Null: any will do.
-  Block* find_idle(std::uint64_t bytes, std::uint64_t finished) {
+  // long as few wait to become free, then the one that has to wait the least. Null: any will do.
+  Block* find_idle(std::uint64_t bytes, const ComputeTimes& finished) {
     const bool small = bytes < kSmallLimit;
     const FreeBlocks& blocks = free_blocks(small);
-    Block* oldest = nullptr;
+    Block* soonest = nullptr;
+    std::uint64_t least = 0;
     int busy = 0;
     for (auto next = blocks.lower_bound(bytes); next != blocks.end() && busy < kMostLookedAt;
          ++next, ++busy) {
       Block* block = *next;
-      if (block->used.compute <= finished) return block;
-      if (busy <= kBusyBlocks && (oldest == nullptr || block->used.compute < oldest->used.compute))
-        oldest = block;
+      const std::uint64_t work = pending(*block, finished);
+      if (work == 0) return block;
+      if (busy <= kBusyBlocks && (soonest == nullptr || work < least)) {
+        soonest = block;
+        least = work;
+      }
     }
-    if (busy == 0 || busy >= kBusyBlocks) return oldest;
+    if (busy == 0 || busy >= kBusyBlocks) return soonest;
     Block* added = add_chunk(small ? kSmallChunk : round_up(bytes, kLargeGranule), small);
-    return added != nullptr ? added : oldest;
+    return added != nullptr ? added : soonest;
   }
 
   // Marks the block used and gives what it has beyond `bytes` back as a free block. Whatever may
@@ -189,8 +202,9 @@ struct Pool::State {
   // Joins `right` to the block before it and forgets it.
   static void absorb(Block* left, Block* right) {
     left->bytes += right->bytes;
-    left->used = {std::max(left->used.compute, right->used.compute),
-                  std::max(left->used.upload, right->used.upload)};
+    for (std::size_t lane = 0; lane < kComputeLanes; ++lane)
+      left->used.compute[lane] = std::max(left->used.compute[lane], right->used.compute[lane]);
+    left->used.upload = std::max(left->used.upload, right->used.upload);
     left->next = right->next;
     if (left->next != nullptr) left->next->previous = left;
     delete right;
@@ -254,14 +268,14 @@ Pool::~Pool() {
 }
 
 Address Pool::allocate(std::size_t bytes, LaneTimes* used) {
-  return allocate(bytes, std::nullopt, used);
+  return allocate(bytes, nullptr, used);
 }
 
-Address Pool::allocate_idle(std::size_t bytes, std::uint64_t finished, LaneTimes& used) {
-  return allocate(bytes, finished, &used);
+Address Pool::allocate_idle(std::size_t bytes, const ComputeTimes& finished, LaneTimes& used) {
+  return allocate(bytes, &finished, &used);
 }
 
-Address Pool::allocate(std::size_t bytes, std::optional<std::uint64_t> finished, LaneTimes* used) {
+Address Pool::allocate(std::size_t bytes, const ComputeTimes* finished, LaneTimes* used) {
   const std::lock_guard lock(state_->mutex);
   if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) state_->throw_out_of_memory(bytes);
   if (const RefuseAllocation refuse = refuse_allocation.load(std::memory_order_relaxed);
@@ -269,7 +283,7 @@ Address Pool::allocate(std::size_t bytes, std::optional<std::uint64_t> finished,
     state_->throw_out_of_memory(bytes);
   }
   const std::uint64_t rounded = round_up(bytes, kGranule);
-  Block* block = finished ? state_->find_idle(rounded, *finished) : nullptr;
+  Block* block = finished != nullptr ? state_->find_idle(rounded, *finished) : nullptr;
   if (block == nullptr) block = state_->acquire(rounded);
   if (block == nullptr) state_->throw_out_of_memory(bytes);
   state_->take(block, rounded);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "backend/backend.h"
@@ -27,7 +26,7 @@ class VOLTA_BACKEND_API Pool {
   Address allocate(std::size_t bytes, LaneTimes* used = nullptr);
   // The same, of memory that no compute work after `finished` used, if that takes no more than a
   // few spare chunks.
-  Address allocate_idle(std::size_t bytes, std::uint64_t finished, LaneTimes& used);
+  Address allocate_idle(std::size_t bytes, const ComputeTimes& finished, LaneTimes& used);
   // Work up to `used` may still use it.
   void release(Address memory, LaneTimes used = {});
 
@@ -38,7 +37,7 @@ class VOLTA_BACKEND_API Pool {
 
  private:
   struct State;
-  Address allocate(std::size_t bytes, std::optional<std::uint64_t> finished, LaneTimes* used);
+  Address allocate(std::size_t bytes, const ComputeTimes* finished, LaneTimes* used);
   std::unique_ptr<State> state_;
 };
 

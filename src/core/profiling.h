@@ -30,6 +30,7 @@ struct Span {
   enum class Kind : std::uint8_t { Step, Upload, Download, Copy, Run, Sample };
   Kind kind = Kind::Step;
   std::uint32_t plan = 0, step = 0;  // PlanSteps::id, and the place in it
+  std::uint32_t lane = 0;            // of those that compute
   std::uint64_t bytes = 0;           // of copies
   Time begin = 0, end = 0;
 };

@@ -1,6 +1,8 @@
 // Events, and values that are fetched while the program goes on.
 #include "volta/async.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <exception>
@@ -18,14 +20,34 @@
 #include "graph/host.h"
 #include "graph/index_checks.h"
 #include "graph/node.h"
+#include "graph/recording_state.h"
 #include "graph/segment.h"
 #include "graph/transfers.h"
+#include "volta/error.h"
 #include "volta/transfers.h"
 
 namespace volta {
 
 using graph::Node;
 using graph::NodeState;
+
+static_assert(kMaxStreams == static_cast<int>(kComputeLanes));
+
+namespace {
+int valid_stream(int stream) {
+  if (stream >= 0 && stream < kMaxStreams) return stream;
+  throw ArgumentError(
+      fmt::format("StreamScope: there is no stream {}: they are 0 to {}", stream, kMaxStreams - 1));
+}
+}  // namespace
+
+StreamScope::StreamScope(int stream)
+    : Scope(graph::recording_state.stream, graph::recording_state.stream_scope,
+            valid_stream(stream)) {}
+StreamScope::~StreamScope() {
+  end(graph::recording_state.stream, graph::recording_state.stream_scope);
+}
+int current_stream() noexcept { return graph::recording_state.stream; }
 
 struct Event::State {
   // A tensor's part: when its value is there, and the indices it depends on.
@@ -67,7 +89,7 @@ namespace {
 // Under the device's lock, of a node that has been submitted: what its value waits for.
 LaneTimes times_of(const Node& node) {
   const bool computed = node.state.load(std::memory_order_acquire) == NodeState::Computed;
-  return computed ? node.buffer->times : LaneTimes{};
+  return computed ? node.buffer->times.get() : LaneTimes{};
 }
 
 }  // namespace
@@ -83,7 +105,7 @@ Event eval_async(std::span<const Tensor> tensors) {
       const std::lock_guard guard(entry.lock);
       graph::throw_known_index_error(node);
       const LaneTimes times = times_of(node);
-      Event::State::Part part{&entry, entry.lanes.computed(times.compute),
+      Event::State::Part part{&entry, entry.lanes.computed(times.written),
                               entry.lanes.uploaded(times.upload), nullptr};
       if (const auto* indices = node.indices()) part.indices = *indices;
       if (part.computed || part.uploaded || part.indices) state->parts.push_back(std::move(part));

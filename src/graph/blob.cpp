@@ -107,7 +107,7 @@ Tensor copied(const char* op, const Foreign& memory, bool contiguous, Device tar
   Buffer* buffer = allocate_buffer(entry, bytes);
   const Tensor copy = in_buffer(buffer, *memory.shape, memory.dtype);
   const std::lock_guard guard(entry.lock);
-  LaneTimes not_ours;
+  MemoryTimes not_ours;
   entry.lanes.copy(buffer->address, buffer->times, memory.address, not_ours, bytes);
   entry.backend.synchronize(entry.index);  // before the memory is given back
   return copy.to(target);

@@ -199,7 +199,7 @@ std::span<const std::byte> observe(Node* node) {
   ensure_computed(node);
   const std::size_t bytes = static_cast<std::size_t>(node->shape.numel()) * size_of(node->dtype);
   DeviceEntry& entry = *node->entry;
-  const std::lock_guard guard(entry.lock);
+  std::unique_lock guard(entry.lock);
   if (node->state.load(std::memory_order_acquire) == NodeState::Constant) {
     if (!node->host) {
       node->host = host_copy(*node, bytes);
@@ -222,11 +222,16 @@ std::span<const std::byte> observe(Node* node) {
     if (bytes == 0) {
       entry.backend.synchronize(entry.index);  // nothing to wait for, but an index may be wrong
     } else {
-      const Transfer transfer(Transfer::Direction::ToHost, entry.device, bytes);
-      entry.lanes.download(host->bytes.data(), node->buffer->address, node->buffer->times, bytes);
+      // Work of other streams need not wait too: whoever looks at the node keeps it as it is.
+      if (entry.lanes.several()) guard.unlock();
+      {
+        const Transfer transfer(Transfer::Direction::ToHost, entry.device, bytes);
+        entry.lanes.download(host->bytes.data(), node->buffer->address, node->buffer->times, bytes);
+      }
+      if (!guard.owns_lock()) guard.lock();
     }
     verify_indices(*node);
-    node->host = std::move(host);
+    if (!node->host) node->host = std::move(host);  // or another thread was first
   }
   return node->host->bytes;
 }

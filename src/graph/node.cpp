@@ -1,6 +1,7 @@
 // Reference counts, node and buffer memory.
 #include "graph/node.h"
 
+#include <limits>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -45,10 +46,11 @@ std::string table_of_holders(const DeviceEntry& entry) {
 
 // Memory of the pool; where there is none, after what plans keep was given back. Then OutOfMemory
 // tells who holds it.
-Address allocate(DeviceEntry& entry, std::size_t bytes, bool idle, LaneTimes& used) {
+Address allocate(DeviceEntry& entry, std::size_t bytes, const ComputeTimes* finished,
+                 LaneTimes& used) {
   const auto from_pool = [&](bool last) -> std::optional<Address> {
     try {
-      if (idle) return entry.pool.allocate_idle(bytes, entry.lanes.finished(), used);
+      if (finished != nullptr) return entry.pool.allocate_idle(bytes, *finished, used);
       return entry.pool.allocate(bytes, &used);
     } catch (const OutOfMemory& error) {
       if (last) throw OutOfMemory(error.what() + table_of_holders(entry));
@@ -61,15 +63,16 @@ Address allocate(DeviceEntry& entry, std::size_t bytes, bool idle, LaneTimes& us
   return *from_pool(true);
 }
 
-Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, bool idle) {
+// `finished`: memory that no later work uses is preferred.
+Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, const ComputeTimes* finished) {
   LaneTimes used;
-  const Address address = allocate(entry, bytes == 0 ? 1 : bytes, idle, used);
+  const Address address = allocate(entry, bytes == 0 ? 1 : bytes, finished, used);
   tell_memory(entry);
   Buffer* buffer = Slab<Buffer>::make();
   buffer->entry = &entry;
   buffer->bytes = bytes;
   buffer->address = address;
-  buffer->times = used;
+  buffer->times.set(used);
   if (bytes >= kListedBytes) list_buffer(buffer);
   return buffer;
 }
@@ -77,18 +80,25 @@ Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, bool idle) {
 }  // namespace
 
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes) {
-  return new_buffer(entry, bytes, false);
+  return new_buffer(entry, bytes, nullptr);
+}
+Buffer* allocate_result(DeviceEntry& entry, std::size_t bytes, std::size_t lane) {
+  if (!entry.lanes.several()) return allocate_buffer(entry, bytes);
+  ComputeTimes finished = entry.lanes.finished();
+  finished[lane] = std::numeric_limits<std::uint64_t>::max();  // its own comes before
+  return new_buffer(entry, bytes, &finished);
 }
 Buffer* allocate_upload(DeviceEntry& entry, std::size_t bytes) {
-  return new_buffer(entry, bytes, entry.lanes.goes_aside(bytes));
+  if (!entry.lanes.goes_aside(bytes)) return allocate_buffer(entry, bytes);
+  const ComputeTimes finished = entry.lanes.finished();
+  return new_buffer(entry, bytes, &finished);
 }
 
 void release(Buffer* buffer) noexcept {
   if (buffer->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (buffer->pool_owned) {
     if (buffer->bytes >= kListedBytes) unlist_buffer(buffer);
-    buffer->entry->pool.release(buffer->address,
-                                {buffer->entry->lanes.latest(), buffer->times.upload});
+    buffer->entry->pool.release(buffer->address, buffer->entry->lanes.last_use(buffer->times));
     tell_memory(*buffer->entry);
   } else if (buffer->deleter) {
     buffer->deleter();

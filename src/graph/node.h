@@ -40,7 +40,7 @@ struct Buffer {
   DeviceEntry* entry = nullptr;
   Address address;
   std::size_t bytes = 0;
-  LaneTimes times;  // what the next to use it must wait for, or had to
+  MemoryTimes times;  // what the next to use it must wait for, or had to
   bool pool_owned = true;
   bool foreign = false;  // of the user's: may change when what reads it is evaluated
   bool kept =
@@ -48,6 +48,9 @@ struct Buffer {
   std::function<void()> deleter;  // of foreign memory
 };
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes);
+// For what a lane computes: where several do, memory that no running work of the others uses, if
+// possible.
+Buffer* allocate_result(DeviceEntry& entry, std::size_t bytes, std::size_t lane);
 // For values of the host: memory that no running work uses, if possible.
 Buffer* allocate_upload(DeviceEntry& entry, std::size_t bytes);
 void release(Buffer* buffer) noexcept;

@@ -19,6 +19,7 @@ enum class Placing : std::uint8_t { by_default, no, yes };
 struct RecordingState {
   bool history = true;
   Placing placing = Placing::by_default;
+  int stream = 0;                         // StreamScope
   DType autocast = DType::f32;            // what products are computed in (graph/autocast.h)
   std::uint32_t epoch = 0;                // of stretches computed again (Node::epoch)
   RecordingObserver* observer = nullptr;  // graph/observer.h
@@ -28,6 +29,7 @@ struct RecordingState {
   // The innermost ones that are open.
   Scope<bool>* history_scope = nullptr;
   Scope<DType>* autocast_scope = nullptr;
+  Scope<int>* stream_scope = nullptr;
 };
 extern constinit thread_local RecordingState recording_state;
 

@@ -328,6 +328,7 @@ namespace {
   }
   if (segment == nullptr) segment = new Segment;
   segment->entry = &entry;
+  segment->stream = recording_state.stream;
   segment->lock.own();
   thread_segments().push_back(segment);
   return *segment;
@@ -336,7 +337,7 @@ namespace {
 
 Segment& current_segment(DeviceEntry& entry) {
   for (Segment* segment : thread_segments()) {
-    if (segment->entry == &entry) return *segment;
+    if (segment->entry == &entry && segment->stream == recording_state.stream) return *segment;
   }
   return first_segment(entry);
 }
@@ -514,5 +515,12 @@ void assign_node(const Tensor& variable, Held node, bool is_state) {
 }
 
 void submit(DeviceEntry& entry) { plan::submit_segment(current_segment(entry)); }
+
+void submit_all(DeviceEntry& entry) {
+  const std::vector<Segment*> all = thread_segments();
+  for (Segment* segment : all) {
+    if (segment->entry == &entry) plan::submit_segment(*segment);
+  }
+}
 
 }  // namespace volta::graph

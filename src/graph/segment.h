@@ -1,6 +1,6 @@
-// The pending nodes of one thread on one device, from one submit to the next, and the key that
-// identifies them. The key accumulates while recording, so that finding the plan of a repeated step
-// walks nothing.
+// The pending nodes of one thread on one device, in one stream, from one submit to the next, and
+// the key that identifies them. The key accumulates while recording, so that finding the plan of a
+// repeated step walks nothing.
 #pragma once
 
 #include <atomic>
@@ -103,6 +103,7 @@ struct Batch {
 
 struct Segment {
   DeviceEntry* entry = nullptr;
+  int stream = 0;
   platform::BiasedLock lock;  // the recording thread owns it
   LiveCounters::Count& recorded = live_counters().nodes_recorded.add_shard();
   Batch batch;
@@ -113,7 +114,7 @@ struct Segment {
   bool set_aside = false;  // no thread's: has a batch whose sweep failed (plan/runner.cpp)
 };
 
-// This thread's segment for a device.
+// This thread's segment for a device, in the stream that it records into.
 Segment& current_segment(DeviceEntry& entry);
 
 inline std::uint64_t live_word(std::uint32_t index) {
@@ -160,8 +161,10 @@ void undo_failed_assignments();
 // is kept from step to step, not computed with.
 void assign_node(const Tensor& variable, Held node, bool is_state = false);
 
-// Runs what this thread has pending on the device.
+// Runs what this thread has pending on the device, in the stream that it records into.
 void submit(DeviceEntry& entry);
+// The same, in all streams.
+void submit_all(DeviceEntry& entry);
 // Makes sure the node is computed (or constant): submits the segment it is pending in, whosever it
 // is. Rethrows the error of a failed one.
 void ensure_computed(Node* node);

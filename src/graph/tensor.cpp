@@ -404,7 +404,7 @@ void submit(Device device) { graph::submit(device_entry(device)); }
 
 void synchronize(Device device) {
   DeviceEntry& entry = device_entry(device);
-  graph::submit(entry);
+  graph::submit_all(entry);
   const std::lock_guard guard(entry.lock);
   entry.backend.synchronize(entry.index);
   graph::check_device_error(entry);

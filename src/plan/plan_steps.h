@@ -175,7 +175,8 @@ struct Work {
 };
 
 struct PlanSteps {
-  std::uint32_t id = 0;  // unique in the process
+  std::uint32_t id = 0;    // unique in the process
+  std::uint32_t lane = 0;  // of those that compute, the one it runs in
   std::vector<Step> steps;
   std::vector<Work> work;  // of each step
   std::vector<std::uint64_t> leaf_bytes;

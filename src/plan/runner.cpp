@@ -2,10 +2,12 @@
 #include "plan/runner.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -57,7 +59,7 @@ struct KeyHash {
   }
 };
 
-// Where plans run: the cache, the arena all plans share, batches to record into.
+// Where plans run: the cache, an arena that all plans of a lane share, batches to record into.
 struct DeviceState {
   explicit DeviceState(DeviceEntry& e) : entry(e) {}
   struct Entry {
@@ -69,8 +71,8 @@ struct DeviceState {
   std::list<Entry> plans;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
   GroupingCache groupings;
-  Buffer* arena = nullptr;
-  bool running = false;  // a plan is being given its memory
+  std::array<Buffer*, kComputeLanes> arenas{};
+  std::optional<std::size_t> running;  // the lane in which a plan is being given its memory
   std::vector<std::unique_ptr<Batch>> spare;
   std::vector<Segment*> aside, free_aside;  // with batches whose sweep failed, and for the next
   // Reused between runs: a steady-state step allocates nothing.
@@ -80,11 +82,17 @@ struct DeviceState {
   std::vector<bool> donatable;
 };
 
-// The arena is as large as the largest plan so far wanted it; who needs memory more may have it.
+void drop_arena(DeviceState& state, std::size_t lane) {
+  if (Buffer* arena = std::exchange(state.arenas[lane], nullptr)) graph::release(arena);
+}
+
+// An arena is as large as the largest plan so far wanted it; who needs memory more may have it.
 void trim(DeviceEntry& entry) {
   const std::lock_guard guard(entry.lock);
   auto& state = *static_cast<DeviceState*>(entry.plans);
-  if (state.arena != nullptr && !state.running) graph::release(std::exchange(state.arena, nullptr));
+  for (std::size_t lane = 0; lane < kComputeLanes; ++lane) {
+    if (state.running != lane) drop_arena(state, lane);
+  }
 }
 
 // The entry is locked, and lives as long as the process.
@@ -105,8 +113,15 @@ bool is_donatable(const graph::Leaf& leaf) {
          node.counts.load(std::memory_order_acquire) == kReference + kHolder * leaf.journaled;
 }
 
-Key key_of(const Batch& batch, std::vector<bool>& donatable) {
+// The lane that runs what was recorded for a stream. Steps that are checked one by one are all in
+// the first, as is what they are compared with.
+std::size_t lane_of(const DeviceEntry& entry, const Segment& segment) {
+  return checks_steps() ? 0 : entry.lanes.lane_of(segment.stream);
+}
+
+Key key_of(const Batch& batch, std::size_t lane, std::vector<bool>& donatable) {
   Key key{batch.hash, batch.live};
+  if (lane != 0) key.hash.mix(lane);
   donatable.assign(batch.leaves.size(), false);
   std::uint64_t bits = 1;
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
@@ -121,12 +136,12 @@ Key key_of(const Batch& batch, std::vector<bool>& donatable) {
   return key;
 }
 
-void ensure_arena(DeviceState& state, std::uint64_t bytes) {
-  if (bytes == 0 || (state.arena != nullptr && state.arena->bytes >= bytes)) return;
-  // The old one first: both at once would be the peak.
-  if (state.arena != nullptr) graph::release(std::exchange(state.arena, nullptr));
-  state.arena = graph::allocate_buffer(state.entry, bytes);
-  graph::note_holding(state.arena, "temporaries of a plan");
+void ensure_arena(DeviceState& state, std::size_t lane, std::uint64_t bytes) {
+  Buffer*& arena = state.arenas[lane];
+  if (bytes == 0 || (arena != nullptr && arena->bytes >= bytes)) return;
+  drop_arena(state, lane);  // first: both at once would be the peak
+  arena = graph::allocate_result(state.entry, bytes, lane);
+  graph::note_holding(arena, "temporaries of a plan");
 }
 
 // Memory of an output. Small ones are kept by the plan, two each (a state that moves between two
@@ -134,14 +149,14 @@ void ensure_arena(DeviceState& state, std::uint64_t bytes) {
 // addresses unchanged.
 Buffer* output_buffer(DeviceEntry& entry, Plan& plan, std::size_t output) {
   const std::uint64_t bytes = plan.steps.output_bytes[output];
-  if (bytes > kMaxKeptBytes) return graph::allocate_buffer(entry, bytes);
+  if (bytes > kMaxKeptBytes) return graph::allocate_result(entry, bytes, plan.steps.lane);
   auto& kept = plan.kept[output];
   for (Buffer* buffer : kept) {
     if (buffer == nullptr || buffer->refs.load(std::memory_order_acquire) != 1) continue;
     buffer->refs.fetch_add(1, std::memory_order_relaxed);
     return buffer;
   }
-  Buffer* fresh = graph::allocate_buffer(entry, bytes);
+  Buffer* fresh = graph::allocate_result(entry, bytes, plan.steps.lane);
   fresh->kept = true;
   fresh->refs.fetch_add(1, std::memory_order_relaxed);
   if (kept[0] != nullptr) {
@@ -212,23 +227,20 @@ void tell_plan(const DeviceEntry& entry, const Plan& plan) {
 }
 
 struct Running {
-  explicit Running(DeviceState& the_state) : state(the_state) { state.running = true; }
-  ~Running() { state.running = false; }
+  Running(DeviceState& the_state, std::size_t lane) : state(the_state) { state.running = lane; }
+  ~Running() { state.running.reset(); }
   DeviceState& state;
 };
 
 // Memory first, then the launches: if memory runs out nothing has happened. `alone`: other nodes of
 // the batch stay pending, and need the recipes of those computed now.
 void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
-  ensure_arena(state, plan.steps.arena_bytes);
-  const Running running(state);
+  const std::size_t lane = plan.steps.lane;
+  ensure_arena(state, lane, plan.steps.arena_bytes);
+  Buffer* const arena = state.arenas[lane];
+  const Running running(state, lane);
   state.leaves.clear();
-  std::uint64_t uploads = state.arena != nullptr ? state.arena->times.upload : 0;
-  const auto use = [&uploads](const Buffer& buffer) {
-    uploads = std::max(uploads, buffer.times.upload);
-    return buffer.address;
-  };
-  for (const graph::Leaf& leaf : batch.leaves) state.leaves.push_back(use(*leaf.node->buffer));
+  for (const graph::Leaf& leaf : batch.leaves) state.leaves.push_back(leaf.node->buffer->address);
   state.outputs.clear();
   state.buffers.clear();
   state.shared.clear();
@@ -243,7 +255,7 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
         buffer = output_buffer(state.entry, plan, i);
       }
       state.buffers.push_back(buffer);
-      state.outputs.push_back(use(*buffer));
+      state.outputs.push_back(buffer->address);
     }
     for (const Result& result : plan.results) {
       if (result.kind == Result::Kind::Output) continue;
@@ -260,18 +272,22 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
     plan.executable->issued = 0;
     try {
       if (!state.entry.device.is_cpu()) wait_for_devices_at_exit();
-      const Address arena = state.arena ? state.arena->address : Address{};
-      const std::uint64_t work = state.entry.lanes.compute(uploads, [&] {
+      const Address temporaries = arena != nullptr ? arena->address : Address{};
+      // Not before the copies above, which are work as well.
+      Lanes::Run work(state.entry.lanes, lane);
+      for (const graph::Leaf& leaf : batch.leaves) work.reads(leaf.node->buffer->times);
+      for (Buffer* buffer : state.buffers) work.writes(buffer->times);
+      if (arena != nullptr) work.writes(arena->times);
+      state.entry.lanes.compute(work, [&] {
         if (checks_steps() && !state.entry.device.is_cpu()) [[unlikely]] {
           if (!plan.checked_steps)
             plan.checked_steps = std::make_unique<CheckedSteps>(state.entry, plan.steps);
           plan.executable->issued = plan.steps.steps.size();
-          plan.checked_steps->run(state.leaves, state.outputs, arena, state.args);
+          plan.checked_steps->run(state.leaves, state.outputs, temporaries, state.args);
         } else {
-          plan.executable->run(state.leaves, state.outputs, arena, state.args);
+          plan.executable->run(state.leaves, state.outputs, temporaries, state.args);
         }
       });
-      for (Buffer* buffer : state.buffers) buffer->times.compute = work;
     } catch (...) {
       auto overwritten = overwritten_leaves(plan, plan.executable->issued);
       if (!overwritten.empty()) throw Overwritten{std::current_exception(), std::move(overwritten)};
@@ -313,11 +329,12 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
 // Where memory runs out although the arena is larger than this plan wants it, the arena is made
 // anew.
 void execute(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
-  if (state.arena != nullptr && state.arena->bytes > plan.steps.arena_bytes) {
+  const std::size_t lane = plan.steps.lane;
+  if (state.arenas[lane] != nullptr && state.arenas[lane]->bytes > plan.steps.arena_bytes) {
     try {
       return execute_once(state, plan, batch, alone);
     } catch (const OutOfMemory&) {
-      graph::release(std::exchange(state.arena, nullptr));
+      drop_arena(state, lane);
     }
   }
   execute_once(state, plan, batch, alone);
@@ -354,7 +371,8 @@ void mark_lost(const DeviceState& state, const Batch& batch, const Overwritten& 
   }
 }
 
-void prepare(DeviceState& state, Plan& plan, const Batch& batch) {
+void prepare(DeviceState& state, Plan& plan, const Batch& batch, std::size_t lane) {
+  plan.steps.lane = static_cast<std::uint32_t>(lane);
   if (!state.entry.device.is_cpu())
     tune(state.entry.backend, state.entry.index, plan.steps, Unknown::Time);
   plan.executable = state.entry.backend.prepare(state.entry.index, plan.steps);
@@ -375,8 +393,8 @@ void retire(DeviceState& state, const Plan& plan) {
   plan.checks->close();
 }
 
-Plan& find_or_build(DeviceState& state, Batch& batch) {
-  const Key key = key_of(batch, state.donatable);
+Plan& find_or_build(DeviceState& state, Batch& batch, std::size_t lane) {
+  const Key key = key_of(batch, lane, state.donatable);
   if (const auto found = state.by_key.find(key); found != state.by_key.end()) {
     state.plans.splice(state.plans.begin(), state.plans, found->second);
     return *found->second->plan;
@@ -388,7 +406,7 @@ Plan& find_or_build(DeviceState& state, Batch& batch) {
   count(live_counters().plans_built);
   {
     const profiling::HostSpan span("compiling");
-    prepare(state, *plan, batch);
+    prepare(state, *plan, batch, lane);
   }
   state.plans.push_front({key, std::move(plan)});
   state.by_key[key] = state.plans.begin();
@@ -474,11 +492,11 @@ void give_back(DeviceState& state, std::unique_ptr<Batch> batch) {
 }
 
 // Computes one node of a batch whose sweep failed; false if that fails as well.
-bool compute_alone(DeviceState& state, Batch& batch, const Node& node) {
+bool compute_alone(DeviceState& state, Batch& batch, std::size_t lane, const Node& node) {
   try {
     const std::vector<bool> none(batch.leaves.size(), false);
     const auto plan = build_plan(batch, none, !state.entry.device.is_cpu(), state.groupings, &node);
-    prepare(state, *plan, batch);
+    prepare(state, *plan, batch, lane);
     execute(state, *plan, batch, true);
     retire(state, *plan);
     return true;
@@ -489,7 +507,14 @@ bool compute_alone(DeviceState& state, Batch& batch, const Node& node) {
 
 }  // namespace
 
-void submit_segment(Segment& segment) { submit_segment(segment, nullptr); }
+void submit_segment(Segment& segment) {
+  make_room(segment);
+  submit_segment(segment, nullptr);
+}
+
+void make_room(const Segment& segment) {
+  segment.entry->lanes.make_room(lane_of(*segment.entry, segment));
+}
 
 void submit_segment(Segment& segment, Node* observed) {
   DeviceEntry& entry = *segment.entry;
@@ -497,12 +522,13 @@ void submit_segment(Segment& segment, Node* observed) {
   const std::lock_guard device_guard(entry.lock);
   require_not_forked(entry);
   DeviceState& state = state_of(entry);
+  const std::size_t lane = lane_of(entry, segment);
   if (!state.aside.empty()) drop_aside(state);
   std::unique_ptr<Batch> batch = take_batch(state, segment);
   if (batch->live == 0) return give_back(state, std::move(batch));
   std::exception_ptr error;
   try {
-    execute(state, find_or_build(state, *batch), *batch, false);
+    execute(state, find_or_build(state, *batch, lane), *batch, false);
     return give_back(state, std::move(batch));
   } catch (const Overwritten& overwritten) {
     undo_assignments(segment, *batch, overwritten.error);
@@ -513,7 +539,7 @@ void submit_segment(Segment& segment, Node* observed) {
   } catch (...) {
     error = std::current_exception();
   }
-  const bool rescued = observed != nullptr && compute_alone(state, *batch, *observed);
+  const bool rescued = observed != nullptr && compute_alone(state, *batch, lane, *observed);
   undo_assignments(segment, *batch, error);
   set_aside(state, segment, *batch);
   give_back(state, std::move(batch));
@@ -526,7 +552,7 @@ Explanation explain_segment(Segment& segment, const SavedFor& saved_for) {
   const std::lock_guard guard(segment.lock);
   if (segment.batch.live == 0) return {};
   std::vector<bool> donatable;
-  key_of(segment.batch, donatable);
+  key_of(segment.batch, 0, donatable);
   Account account{{}, entry.backend.figures(entry.index), saved_for};
   const auto plan = build_plan(segment.batch, donatable, !entry.device.is_cpu(),
                                state_of(entry).groupings, nullptr, &account);
@@ -547,7 +573,7 @@ CacheStats cache_stats(Device device) {
   stats.sites = static_cast<std::size_t>(
       std::count_if(state.plans.begin(), state.plans.end(),
                     [](const DeviceState::Entry& e) { return e.plan->checks != nullptr; }));
-  if (state.arena != nullptr) stats.arena_bytes = state.arena->bytes;
+  for (const Buffer* arena : state.arenas) stats.arena_bytes += arena != nullptr ? arena->bytes : 0;
   if (!state.plans.empty()) stats.latest_arena = state.plans.front().plan->steps.arena_bytes;
   return stats;
 }
@@ -558,6 +584,10 @@ namespace volta::graph {
 
 void ensure_computed(Node* node) {
   if (node->state.load(std::memory_order_acquire) == NodeState::Pending) {
+    if (node->entry->lanes.several()) [[unlikely]] {
+      if (const Segment* segment = node->segment.load(std::memory_order_acquire))
+        plan::make_room(*segment);
+    }
     const std::lock_guard device_guard(node->entry->lock);
     // Under the device's lock nobody else is submitting: it is in a segment, or done.
     Segment* segment = node->segment.load(std::memory_order_acquire);

@@ -22,6 +22,10 @@ void submit_segment(graph::Segment& segment);
 // and the error is thrown only if that fails too.
 void submit_segment(graph::Segment& segment, graph::Node* observed);
 
+// Before the device's lock is taken for a submit: waits where too much of the segment's stream is
+// under way (Lanes::make_room).
+void make_room(const graph::Segment& segment);
+
 // What submitting the segment now would run. `saved_for`: what tapes keep of it (see explain.h).
 Explanation explain_segment(
     graph::Segment& segment,
@@ -34,7 +38,7 @@ struct CacheStats {
   std::size_t groupings = 0;
   std::size_t sites = 0;           // plans that check indices
   std::size_t programs = 0;        // compiled
-  std::uint64_t arena_bytes = 0;   // memory that temporaries of all plans share
+  std::uint64_t arena_bytes = 0;   // memory that temporaries of all plans share, lane by lane
   std::uint64_t latest_arena = 0;  // what the plan used last needs of it
 };
 VOLTA_BACKEND_API CacheStats cache_stats(Device device);

@@ -111,6 +111,7 @@ Profile make_profile(const Recording& recording) {
                        .what = words_of(span.kind),
                        .device = recorded.device,
                        .thread = recorded.thread,
+                       .stream = static_cast<int>(span.lane),
                        .start = seconds(span.begin - recording.begin),
                        .seconds = seconds(span.end - span.begin),
                        .bytes = span.bytes};

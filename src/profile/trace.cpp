@@ -1,7 +1,10 @@
 // Profiles in Chrome's trace format: a process for the program with its threads, one for each
-// device with a lane for each direction of copies, counters for memory.
+// device with a lane for each stream that computes and each direction of copies, counters for
+// memory.
 #include <map>
-#include <string_view>
+#include <set>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,10 +16,11 @@ namespace volta {
 namespace {
 
 constexpr int kProgram = 1;
-constexpr int kCompute = 1, kUploads = 2, kDownloads = 3;
+constexpr int kCompute = 1, kUploads = 2, kDownloads = 3, kOtherStreams = 3;
 
-int lane_of(std::string_view kind) {
-  return kind == "upload" ? kUploads : kind == "download" ? kDownloads : kCompute;
+int lane_of(const ProfileEvent& event) {
+  if (event.stream > 0) return kOtherStreams + event.stream;
+  return event.kind == "upload" ? kUploads : event.kind == "download" ? kDownloads : kCompute;
 }
 
 class Trace {
@@ -58,10 +62,13 @@ void Profile::save_trace(const std::string& path) const {
     return found->second;
   };
   std::map<int, bool> threads;
+  std::set<std::pair<int, int>> streams;
   for (const ProfileEvent& event : events) {
     const bool is_host = event.kind == "host" || event.kind == "range";
     const int process = is_host ? kProgram : process_of(event.device);
-    const int lane = is_host ? event.thread : lane_of(event.kind);
+    const int lane = is_host ? event.thread : lane_of(event);
+    if (event.stream > 0 && streams.emplace(process, lane).second)
+      trace.name("thread_name", process, lane, fmt::format("computing, stream {}", event.stream));
     if (is_host && threads.try_emplace(event.thread, true).second)
       trace.name("thread_name", kProgram, event.thread, fmt::format("thread {}", event.thread));
     std::string args;

@@ -102,8 +102,8 @@ std::string Context::device_name() const {
   return name;
 }
 
-void Context::synchronize() const {
-  check(driver().cuStreamSynchronize(stream_), "waiting for the device");
+void Context::synchronize(CUstream stream) const {
+  check(driver().cuStreamSynchronize(stream), "waiting for the device");
 }
 
 ContextScope::ContextScope(const Context& context) : context_(context) {

@@ -1,4 +1,4 @@
-// One device's primary context and its compute stream, the checking of every status, and what
+// One device's primary context and its first compute stream, the checking of every status, and what
 // becomes of a device after a fault: it is lost, and every later call says so.
 #pragma once
 
@@ -39,8 +39,9 @@ class Context {
   void ensure_alive() const;
   bool lost() const { return lost_.load(std::memory_order_acquire); }
 
-  // Waits for the compute stream.
-  void synchronize() const;
+  // Waits for the first compute stream, or another.
+  void synchronize() const { synchronize(stream_); }
+  void synchronize(CUstream stream) const;
 
  private:
   [[noreturn]] void fail(CUresult status, const char* doing) const;
@@ -143,7 +144,6 @@ class Event {
   Event(Event&& other) noexcept;
   Event& operator=(Event&&) = delete;
 
-  void record() const { record(context_->stream()); }
   void record(CUstream stream) const;
   // Waits until the last recorded point has passed; returns at once when none was recorded.
   void wait() const;

@@ -30,16 +30,22 @@ void Device::release(CUdeviceptr memory) {
   context_.check(context_.driver().cuMemFree(memory), "freeing memory");
 }
 
+void Device::open_lane(std::size_t number) {
+  const std::lock_guard lock(lanes_mutex_);
+  if (number > 0 && lanes_[number] == nullptr)
+    lanes_[number] = std::make_unique<ComputeLane>(context_);
+}
+
+bool Device::is_open(std::size_t number) {
+  const std::lock_guard lock(lanes_mutex_);
+  return lanes_[number] != nullptr;
+}
+
 CUstream Device::stream_of(Lane lane) const {
-  switch (lane) {
-    case Lane::Upload:
-      return upload_stream_.get();
-    case Lane::Download:
-      return download_stream_.get();
-    case Lane::Compute:
-      break;
-  }
-  return context_.stream();
+  if (lane == Lane::Compute) return context_.stream();
+  if (lane == Lane::Upload) return upload_stream_.get();
+  if (lane == Lane::Download) return download_stream_.get();
+  return lanes_[number_of(lane)]->stream.get();
 }
 
 template <class Enqueue>
@@ -89,6 +95,7 @@ void Device::download_aside(void* destination, CUdeviceptr source, std::size_t b
   context_.ensure_alive();
   if (bytes == 0) return;
   const ContextScope scope(context_);
+  if (bytes <= kMaxScalarBytes && read_mirror(destination, source, bytes)) return;
   timed_copy(download_stream_.get(), profiling::Span::Kind::Download, bytes,
              [&] { download_staging_.download(destination, source, bytes); });
 }
@@ -141,9 +148,9 @@ void Device::copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes
 void Device::synchronize() {
   context_.ensure_alive();
   const ContextScope scope(context_);
-  for (const Lane lane : {Lane::Compute, Lane::Upload, Lane::Download}) {
-    context_.check(context_.driver().cuStreamSynchronize(stream_of(lane)),
-                   "waiting for the device");
+  for (std::size_t number = 0; number < kLanes; ++number) {
+    const bool open = number == 0 || number >= kComputeLanes || is_open(number);
+    if (open) context_.synchronize(stream_of(static_cast<Lane>(number)));
   }
 }
 

@@ -2,6 +2,7 @@
 // written lately. Made on first use.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,9 @@ class Device {
   void upload_aside(CUdeviceptr destination, const void* source, std::size_t bytes);
   void download_aside(void* destination, CUdeviceptr source, std::size_t bytes);
   void begin_download(void* destination, CUdeviceptr source, std::size_t bytes);
+  // Makes what the lane needs that computes, once before its first work.
+  void open_lane(std::size_t number);
+  bool is_open(std::size_t number);
   CUstream stream_of(Lane lane) const;
   // Events of points that nobody asks any more are used again.
   std::unique_ptr<Event> take_event();
@@ -42,7 +46,8 @@ class Device {
   Modules& modules() { return modules_; }
   MatmulLibrary& matmuls() { return matmuls_; }
   CudnnLibrary& cudnn() { return cudnn_; }
-  Staging& staging() { return staging_; }
+  // In the order of a lane's work.
+  Staging& staging(std::size_t lane) { return lane == 0 ? staging_ : lanes_[lane]->staging; }
   Timeline& timeline() { return timeline_; }
   ScalarTable& scalars() { return scalars_; }  // under submission()
   CUstream capture_stream() const { return capture_stream_.get(); }
@@ -59,6 +64,13 @@ class Device {
               std::size_t bytes);
   bool read_mirror(void* destination, CUdeviceptr source, std::size_t bytes);
 
+  struct ComputeLane {
+    explicit ComputeLane(const Context& context)
+        : stream(context), staging(context, stream.get()) {}
+    Stream stream;
+    Staging staging;
+  };
+
   const Context context_;  // first: the others use it to their end
   Stream capture_stream_;
   Stream upload_stream_, download_stream_;
@@ -66,6 +78,8 @@ class Device {
   MatmulLibrary matmuls_;
   CudnnLibrary cudnn_;
   Staging staging_, upload_staging_, download_staging_;
+  std::mutex lanes_mutex_;                                         // while one is opened
+  std::array<std::unique_ptr<ComputeLane>, kComputeLanes> lanes_;  // of all but the first, if open
   Timeline timeline_;
   std::mutex submission_;
   ScalarTable scalars_;

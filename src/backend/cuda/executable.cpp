@@ -38,6 +38,8 @@ std::uint64_t bytes_of(const plan::PlanSteps& steps) {
 CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanSteps& steps)
     : device_(std::move(device)),
       context_(device_->context()),
+      lane_(steps.lane),
+      stream_((device_->open_lane(lane_), device_->stream_of(compute_lane(lane_)))),
       leaf_bytes_(steps.leaf_bytes),
       output_bytes_(steps.output_bytes),
       arena_bytes_(steps.arena_bytes),
@@ -73,7 +75,7 @@ CudaExecutable::~CudaExecutable() {
   device_->timeline().remove(this);
   const ContextScope scope(context_, std::nothrow);
   // The group under way has no event yet.
-  context_.driver().cuStreamSynchronize(context_.stream());
+  context_.driver().cuStreamSynchronize(stream_);
   try {
     tell_replays();
   } catch (...) {  // a profile without them
@@ -103,7 +105,7 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
   } else {
     replay(variants_[choice.variant]);
   }
-  if (++runs_ % group_runs_ == 0) finished.record();
+  if (++runs_ % group_runs_ == 0) finished.record(stream_);
 }
 
 std::optional<kernel::ErrorRecord> CudaExecutable::take_error() {
@@ -126,7 +128,7 @@ bool CudaExecutable::is_costly_to_slot() {
   // A copy is a launch itself.
   const std::uint64_t launches = is_single() ? 0 : steps_.launches() + steps_.library_calls();
   if (copied <= kBytesPerLaunch * launches) return false;
-  context_.synchronize();  // earlier variants may still be running
+  context_.synchronize(stream_);  // earlier variants may still be running
   variants_.clear();
   slots_ = {};
   return replay_off_ = true;
@@ -168,9 +170,8 @@ void CudaExecutable::send_args(std::span<const std::uint64_t> args) {
   char* block = static_cast<char*>(arg_blocks_.host()) + next_arg_block_ * bytes;
   std::memcpy(block, args.data(), bytes);
   last_args_.clear();
-  context_.check(
-      context_.driver().cuMemcpyHtoDAsync(args_.address(), block, bytes, context_.stream()),
-      "sending arguments");
+  context_.check(context_.driver().cuMemcpyHtoDAsync(args_.address(), block, bytes, stream_),
+                 "sending arguments");
   last_args_.assign(args.begin(), args.end());
   next_arg_block_ = (next_arg_block_ + 1) % arg_block_count_;
 }
@@ -182,12 +183,13 @@ Bound CudaExecutable::bound(const std::vector<std::uint64_t>& addresses) const {
 }
 
 LaunchPlace CudaExecutable::place(const DeviceMemory& tables, CUstream stream) const {
-  return {tables.address(), args_.address(), error_.device(), stream};
+  return {tables.address(), args_.address(), error_.device(), stream, lane_};
 }
 
 void CudaExecutable::upload_tables(const DeviceMemory& tables,
                                    const std::vector<std::uint64_t>& rows) const {
-  device_->staging().upload(tables.address(), rows.data(), rows.size() * sizeof(std::uint64_t));
+  device_->staging(lane_).upload(tables.address(), rows.data(),
+                                 rows.size() * sizeof(std::uint64_t));
 }
 
 void CudaExecutable::run_eagerly() {
@@ -203,7 +205,7 @@ void CudaExecutable::run_eagerly() {
     }
   }
   note_writes(nullptr);
-  const LaunchPlace here = place(eager_tables_, context_.stream());
+  const LaunchPlace here = place(eager_tables_, stream_);
   Timeline& timeline = device_->timeline();
   if (timeline.session() == 0) {
     for (std::size_t step = 0; step < steps_.size(); ++step) {
@@ -215,7 +217,8 @@ void CudaExecutable::run_eagerly() {
       Mark begin = timeline.begin(here.stream);
       steps_.issue(step, buffers, here);
       issued = steps_.numbers()[step] + 1;
-      timeline.end(std::move(begin), {.plan = plan_, .step = steps_.numbers()[step]}, here.stream);
+      timeline.end(std::move(begin), {.plan = plan_, .step = steps_.numbers()[step], .lane = lane_},
+                   here.stream);
     }
   }
   count(live_counters().launches, steps_.launches());
@@ -225,7 +228,7 @@ void CudaExecutable::run_eagerly() {
 bool CudaExecutable::capture(std::size_t index) {
   try {
     if (index == 0 && !variants_.empty()) {
-      context_.synchronize();  // earlier variants may still be running in the old slots
+      context_.synchronize(stream_);  // earlier variants may still be running in the old slots
       variants_.clear();
       slots_ = {};
       slots_ = DeviceMemory(context_, table_.slot_bytes());
@@ -234,7 +237,7 @@ bool CudaExecutable::capture(std::size_t index) {
     return true;
   } catch (const std::exception& error) {
     if (context_.lost()) throw;
-    context_.synchronize();
+    context_.synchronize(stream_);
     variants_.clear();
     slots_ = {};
     replay_off_ = true;
@@ -260,8 +263,8 @@ CudaExecutable::Variant CudaExecutable::record() {
   for (std::size_t i = 0; i < scalars_.size(); ++i) {
     if (scalars_[i] == nullptr || !scalars_[i]->observed || !steps_.last_writer(i)) continue;
     if (scalars_[i]->mirror == nullptr) {
-      scalars_[i]->mirror =
-          std::make_unique<Mirror>(context_, device_->modules().own_function(mirror_kernel()));
+      scalars_[i]->mirror = std::make_unique<Mirror>(
+          context_, device_->modules().own_function(mirror_kernel()), stream_);
     }
     variant.mirrored.push_back(i);
   }
@@ -305,14 +308,14 @@ void CudaExecutable::launch_timed(Variant& variant, std::uint64_t session) {
   }
   if (timed.replays++ % kReplaysPerSample != 0 || !prepare_sample(variant)) {
     Timeline& timeline = device_->timeline();
-    Mark begin = timeline.begin(context_.stream());
-    variant.graph.launch();
-    timeline.end(std::move(begin), {.kind = profiling::Span::Kind::Run, .plan = plan_},
-                 context_.stream());
+    Mark begin = timeline.begin(stream_);
+    variant.graph.launch(stream_);
+    timeline.end(std::move(begin),
+                 {.kind = profiling::Span::Kind::Run, .plan = plan_, .lane = lane_}, stream_);
     return;
   }
   tell(timed);
-  timed.graph.launch();
+  timed.graph.launch(stream_);
   timed.untold = true;
 }
 
@@ -335,7 +338,7 @@ bool CudaExecutable::prepare_sample(Variant& variant) {
 void CudaExecutable::tell(TimedGraph& timed) {
   if (!std::exchange(timed.untold, false)) return;
   timed.marks.back().wait();
-  device_->timeline().tell_sample(timed.session, plan_, timed.marks, steps_.numbers());
+  device_->timeline().tell_sample(timed.session, plan_, lane_, timed.marks, steps_.numbers());
 }
 
 void CudaExecutable::tell_replays() {
@@ -350,7 +353,7 @@ void CudaExecutable::replay(Variant& variant) {
     issued = all;
     launch_timed(variant, session);
   } else {
-    variant.graph.launch();
+    variant.graph.launch(stream_);
     issued = all;
   }
   note_writes(&variant);
@@ -379,7 +382,7 @@ void CudaExecutable::copy_slots(bool in) {
       const CUdeviceptr slot = slots_.address() + table_.slot(first + i);
       const CUdeviceptr outside = addresses_[first + i];
       context_.check(context_.driver().cuMemcpyDtoDAsync(in ? slot : outside, in ? outside : slot,
-                                                         sizes[i], context_.stream()),
+                                                         sizes[i], stream_),
                      in ? "copying an input into its slot" : "copying an output from its slot");
       bytes += sizes[i];
     }
@@ -390,10 +393,10 @@ void CudaExecutable::copy_slots(bool in) {
     copy_all();
     return;
   }
-  Mark begin = timeline.begin(context_.stream());
+  Mark begin = timeline.begin(stream_);
   if (const std::uint64_t bytes = copy_all(); bytes > 0) {
-    timeline.end(std::move(begin), {.kind = profiling::Span::Kind::Copy, .bytes = bytes},
-                 context_.stream());
+    timeline.end(std::move(begin),
+                 {.kind = profiling::Span::Kind::Copy, .lane = lane_, .bytes = bytes}, stream_);
   }
 }
 

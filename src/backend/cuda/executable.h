@@ -90,6 +90,8 @@ class CudaExecutable final : public Executable {
 
   const std::shared_ptr<Device> device_;
   const Context& context_;
+  const std::uint32_t lane_;  // it runs in, and its stream
+  const CUstream stream_;
   const std::vector<std::uint64_t> leaf_bytes_, output_bytes_;
   const std::uint64_t arena_bytes_;
   const std::uint64_t bytes_;  // all of these

@@ -37,9 +37,8 @@ Graph& Graph::operator=(Graph&& other) noexcept {
   return *this;
 }
 
-void Graph::launch() const {
-  context_->check(context_->driver().cuGraphLaunch(graph_, context_->stream()),
-                  "launching a graph");
+void Graph::launch(CUstream stream) const {
+  context_->check(context_->driver().cuGraphLaunch(graph_, stream), "launching a graph");
 }
 
 void Graph::reset() noexcept {

@@ -17,8 +17,8 @@ class Graph {
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
 
-  // Enqueues the whole graph on the compute stream.
-  void launch() const;
+  // Enqueues the whole graph.
+  void launch(CUstream stream) const;
 
  private:
   void reset() noexcept;

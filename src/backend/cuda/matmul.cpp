@@ -146,6 +146,12 @@ void MatmulLibrary::claim_workspace() {
   workspace_bytes_ = workspace_ ? kWorkspaceBytes : 0;
 }
 
+void MatmulLibrary::open_lane(std::size_t lane) {
+  const std::lock_guard lock(mutex_);
+  if (lane == 0 || lane_workspaces_[lane] || !start()) return;
+  lane_workspaces_[lane] = DeviceMemory(context_, kWorkspaceBytes);
+}
+
 MatmulLibrary::~MatmulLibrary() {
   products_ = {};
   if (handle_ == nullptr) return;
@@ -338,7 +344,7 @@ std::size_t MatmulLibrary::fastest(
   const auto seconds = [&](std::size_t way) -> std::optional<double> {
     return seconds_of_a_run(context_, [&] {
       return multiply(product, candidates[way].algo, address[0], address[1], address[2],
-                      context_.stream()) == CUBLAS_STATUS_SUCCESS;
+                      context_.stream(), workspace_) == CUBLAS_STATUS_SUCCESS;
     });
   };
   const std::optional<std::size_t> way = fastest_way(names.size(), seconds, kBudget);
@@ -349,7 +355,8 @@ std::size_t MatmulLibrary::fastest(
 
 cublasStatus_t MatmulLibrary::multiply(const Product& product,
                                        const cublasLtMatmulAlgo_t& algorithm, CUdeviceptr a,
-                                       CUdeviceptr b, CUdeviceptr c, CUstream stream) const {
+                                       CUdeviceptr b, CUdeviceptr c, CUstream stream,
+                                       const DeviceMemory& workspace) const {
   const float one = 1, zero = 0;
   const double one_double = 1, zero_double = 0;
   const void* alpha = product.is_double ? static_cast<const void*>(&one_double) : &one;
@@ -358,7 +365,7 @@ cublasStatus_t MatmulLibrary::multiply(const Product& product,
   return context_.libraries().cublas.cublasLtMatmul(
       handle_, product.operation, alpha, pointer(b), product.first, pointer(a), product.second,
       beta, pointer(c), product.result, pointer(c), product.result, &algorithm,
-      pointer(workspace_.address()), workspace_bytes_, stream);
+      pointer(workspace.address()), workspace ? kWorkspaceBytes : 0, stream);
 }
 
 void MatmulLibrary::set(const Product& product, cublasLtMatmulDescAttributes_t attribute,
@@ -380,9 +387,12 @@ void MatmulLibrary::bind_epilogue(const Product& product, CUdeviceptr bias,
   if (product.uses_other) set_address(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, other);
 }
 
-void MatmulLibrary::run(const Product& product, const ProductAddresses& at, CUstream stream) const {
+void MatmulLibrary::run(const Product& product, const ProductAddresses& at, CUstream stream,
+                        std::size_t lane) const {
   bind_epilogue(product, at.bias, at.other);
-  check(multiply(product, product.algorithm, at.a, at.b, at.c, stream), "running a product");
+  check(multiply(product, product.algorithm, at.a, at.b, at.c, stream,
+                 lane == 0 ? workspace_ : lane_workspaces_[lane]),
+        "running a product");
 }
 
 }  // namespace volta::cuda

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
 
+#include "backend/backend.h"
 #include "backend/cuda/context.h"
 #include "core/recent.h"
 #include "plan/plan_steps.h"
@@ -40,8 +42,12 @@ class MatmulLibrary {
   // How to run the product; null when the library does not take it, or when there is none (said
   // once, as a warning). The library is started by the first product. The context is current.
   std::shared_ptr<const Product> product(const plan::MatmulStep& step, Alignment alignment);
-  // Enqueues it. One at a time.
-  void run(const Product& product, const ProductAddresses& at, CUstream stream) const;
+  // Memory for products that run beside those of the first lane; throws OutOfMemory. Once before
+  // the lane's first product.
+  void open_lane(std::size_t lane);
+  // Enqueues it, for the work of a lane. One at a time.
+  void run(const Product& product, const ProductAddresses& at, CUstream stream,
+           std::size_t lane) const;
 
  private:
   using Key = std::array<std::int64_t, 21>;
@@ -57,12 +63,14 @@ class MatmulLibrary {
   std::size_t fastest(const plan::MatmulStep& step, Alignment aligned, const Product& product,
                       std::span<const cublasLtMatmulHeuristicResult_t> candidates) const;
   cublasStatus_t multiply(const Product& product, const cublasLtMatmulAlgo_t& algorithm,
-                          CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream) const;
+                          CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream,
+                          const DeviceMemory& workspace) const;
   void check(cublasStatus_t status, const char* doing) const;
 
   const Context& context_;
   cublasLtHandle_t handle_ = nullptr;
   DeviceMemory workspace_;
+  std::array<DeviceMemory, kComputeLanes> lane_workspaces_;  // of all but the first
   std::size_t workspace_bytes_ = 0;
   std::mutex mutex_;
   Recent<Key, std::shared_ptr<const Product>> products_;

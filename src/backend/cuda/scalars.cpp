@@ -37,16 +37,17 @@ kernel::KernelSource mirror_kernel() {
                                    kMirrorName)};
 }
 
-Mirror::Mirror(const Context& context, CUfunction function)
+Mirror::Mirror(const Context& context, CUfunction function, CUstream stream)
     : context_(context),
       function_(function),
+      stream_(stream),
       counter_(context, sizeof(std::uint64_t)),
       entries_(context, 2 * kEntries * sizeof(std::uint64_t)) {
   const Driver& cu = context.driver();
-  context.check(cu.cuMemsetD8Async(counter_.address(), 0, sizeof(std::uint64_t), context.stream()),
+  context.check(cu.cuMemsetD8Async(counter_.address(), 0, sizeof(std::uint64_t), stream),
                 "clearing a counter");
   // Once outside any capture, since a kernel's first launch may load it.
-  enqueue(counter_.address(), sizeof(std::uint64_t), context.stream());
+  enqueue(counter_.address(), sizeof(std::uint64_t), stream);
   issue();
 }
 
@@ -70,7 +71,7 @@ bool Mirror::wait(std::uint64_t sequence) const {
     for (int spin = 0; spin < kSpins; ++spin) {
       if (load(number) >= sequence) return true;
     }
-    const CUresult status = context_.driver().cuStreamQuery(context_.stream());
+    const CUresult status = context_.driver().cuStreamQuery(stream_);
     if (status == CUDA_SUCCESS) return load(number) >= sequence;
     if (status != CUDA_ERROR_NOT_READY) context_.check(status, "waiting for a scalar");
     std::this_thread::yield();

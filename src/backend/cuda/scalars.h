@@ -24,8 +24,9 @@ kernel::KernelSource mirror_kernel();
 // Values of one output as its runs wrote them, the latest few.
 class Mirror {
  public:
-  // The context is current; `function` is mirror_kernel's.
-  Mirror(const Context& context, CUfunction function);
+  // The context is current; `function` is mirror_kernel's. Launches are in this stream, or in
+  // graphs that are.
+  Mirror(const Context& context, CUfunction function, CUstream stream);
 
   // Enqueues the mirroring of `bytes` at `source`. Counts as issued only once `issued` is called,
   // since a captured mirror is issued by each launch of its graph.
@@ -45,6 +46,7 @@ class Mirror {
 
   const Context& context_;
   CUfunction function_;
+  CUstream stream_;
   DeviceMemory counter_;
   PinnedMemory entries_;  // (value, sequence) pairs, number n at n % kEntries
   std::uint64_t issued_ = 0;

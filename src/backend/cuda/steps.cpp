@@ -63,6 +63,10 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
   const auto writes = [&](const plan::BufferRef& buffer) {
     if (buffer.kind == plan::BufferRef::Kind::Output) last_writers_[buffer.index] = steps_.size();
   };
+  const bool multiplies = std::ranges::any_of(steps.steps, [](const plan::Step& step) {
+    return std::holds_alternative<plan::MatmulStep>(step);
+  });
+  if (multiplies) matmuls_.open_lane(steps.lane);
   std::uint32_t number = 0;
   for (const plan::Step& step : steps.steps) {
     if (const auto* kernel_step = std::get_if<plan::KernelStep>(&step)) {
@@ -264,7 +268,7 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
                 .c = bound[matmul.c],
                 .bias = matmul.has_bias ? bound[matmul.bias] : 0,
                 .other = matmul.uses_other() ? bound[matmul.other] : 0},
-               place.stream);
+               place.stream, place.lane);
 }
 
 void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,

@@ -1,5 +1,5 @@
 // A plan's steps made ready: kernels compiled, products planned, parameters laid out. `issue`
-// enqueues one step for given addresses, on the compute stream or into a capture.
+// enqueues one step for given addresses, on a compute stream or into a capture.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +42,7 @@ struct Bound {
 struct LaunchPlace {
   CUdeviceptr tables = 0, args = 0, error = 0;
   CUstream stream = nullptr;
+  std::size_t lane = 0;  // whose work it is
 };
 
 class PreparedSteps {

@@ -142,8 +142,8 @@ void Timeline::drain(bool wait) {
     profiling::add(DeviceAccess::make(DeviceType::cuda, device_), spans);
 }
 
-void Timeline::tell_sample(std::uint64_t session, std::uint32_t plan, std::span<const Mark> marks,
-                           std::span<const std::uint32_t> numbers) {
+void Timeline::tell_sample(std::uint64_t session, std::uint32_t plan, std::uint32_t lane,
+                           std::span<const Mark> marks, std::span<const std::uint32_t> numbers) {
   const std::lock_guard lock(mutex_);
   if (session != session_ || session != profiling::session()) return;
   std::vector<profiling::Span> spans;
@@ -154,6 +154,7 @@ void Timeline::tell_sample(std::uint64_t session, std::uint32_t plan, std::span<
     spans.push_back({.kind = profiling::Span::Kind::Sample,
                      .plan = plan,
                      .step = numbers[step],
+                     .lane = lane,
                      .begin = begin,
                      .end = begin + length});
     begin += length;

@@ -49,8 +49,8 @@ class Timeline {
   void end(Mark begin, profiling::Span span, CUstream stream);
 
   // The steps of a replay, whose marks have passed: one more than steps.
-  void tell_sample(std::uint64_t session, std::uint32_t plan, std::span<const Mark> marks,
-                   std::span<const std::uint32_t> numbers);
+  void tell_sample(std::uint64_t session, std::uint32_t plan, std::uint32_t lane,
+                   std::span<const Mark> marks, std::span<const std::uint32_t> numbers);
 
   // Waits for everything timed, and tells it.
   void flush();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 #include "backend/opencl/gemm_parameters.h"
 #include "core/registry.h"
@@ -46,10 +47,8 @@ DeviceContext::DeviceContext(const DeviceInfo& info, int index)
   cl_int status = CL_SUCCESS;
   context_ = ContextHandle(clCreateContext(properties, 1, &info_.id, nullptr, nullptr, &status));
   check(status, "clCreateContext");
-  queue_ = QueueHandle(clCreateCommandQueue(context_.get(), info_.id, 0, &status));
-  check(status, "clCreateCommandQueue");
-  first_use_queue_ = QueueHandle(clCreateCommandQueue(context_.get(), info_.id, 0, &status));
-  check(status, "clCreateCommandQueue");
+  lanes_[0].queue = make_queue(0);
+  first_use_queue_ = make_queue(0);
   uploads_.emplace(context_.get(), info_.id, device);
   downloads_.emplace(context_.get(), info_.id, device);
   compiler_.emplace(context_.get(), info_);
@@ -58,8 +57,10 @@ DeviceContext::DeviceContext(const DeviceInfo& info, int index)
 
 DeviceContext::~DeviceContext() {
   // Copies may still read the host blocks.
-  clFinish(queue_.get());
-  if (timed_queue_) clFinish(timed_queue_.get());
+  for (const ComputeLane& lane : lanes_) {
+    if (lane.queue) clFinish(lane.queue.get());
+    if (lane.timed_queue) clFinish(lane.timed_queue.get());
+  }
 }
 
 void DeviceContext::ensure_alive() const {
@@ -82,14 +83,27 @@ void DeviceContext::fail(const StatusError& error) {
 void DeviceContext::change_queue() {
   const std::uint64_t session = profiling::session();
   const std::lock_guard lock(queue_mutex_);
-  check_wait(clFinish(queue()), "clFinish");
-  if (session != 0 && !timed_queue_) {
-    cl_int status = CL_SUCCESS;
-    timed_queue_ = QueueHandle(
-        clCreateCommandQueue(context_.get(), info_.id, CL_QUEUE_PROFILING_ENABLE, &status));
-    check(status, "clCreateCommandQueue");
+  for (ComputeLane& lane : lanes_) {
+    if (!lane.queue) continue;
+    check_wait(clFinish(queue_of(lane)), "clFinish");
+    if (session != 0 && !lane.timed_queue) lane.timed_queue = make_queue(CL_QUEUE_PROFILING_ENABLE);
   }
   timeline_.set_session(session);
+}
+
+QueueHandle DeviceContext::make_queue(cl_command_queue_properties properties) const {
+  cl_int status = CL_SUCCESS;
+  QueueHandle queue(clCreateCommandQueue(context_.get(), info_.id, properties, &status));
+  check(status, "clCreateCommandQueue");
+  return queue;
+}
+
+void DeviceContext::open_lane(std::size_t number) {
+  ComputeLane& lane = lanes_[number];
+  if (lane.queue) return;
+  const std::lock_guard lock(queue_mutex_);
+  if (timeline_.is_recording()) lane.timed_queue = make_queue(CL_QUEUE_PROFILING_ENABLE);
+  lane.queue = make_queue(0);
 }
 
 BufferHandle DeviceContext::try_allocate(std::size_t bytes) {
@@ -118,15 +132,9 @@ BufferHandle DeviceContext::allocate(std::size_t bytes, const char* purpose) {
 }
 
 cl_command_queue DeviceContext::queue_of(Lane lane) {
-  switch (lane) {
-    case Lane::Upload:
-      return uploads_->queue();
-    case Lane::Download:
-      return downloads_->queue();
-    case Lane::Compute:
-      break;
-  }
-  return queue();
+  if (lane == Lane::Upload) return uploads_->queue();
+  if (lane == Lane::Download) return downloads_->queue();
+  return queue_of(lanes_[number_of(lane)]);
 }
 
 std::shared_ptr<const Point> DeviceContext::mark(Lane lane) {
@@ -140,8 +148,15 @@ void DeviceContext::hold(Lane lane, const Point& point) {
 }
 
 void DeviceContext::synchronize() {
-  for (const Lane lane : {Lane::Compute, Lane::Upload, Lane::Download})
-    check_wait(clFinish(queue_of(lane)), "clFinish");
+  std::vector<cl_command_queue> queues;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    for (std::size_t number = 0; number < kLanes; ++number) {
+      if (number >= kComputeLanes || lanes_[number].queue)
+        queues.push_back(queue_of(static_cast<Lane>(number)));
+    }
+  }
+  for (cl_command_queue queue : queues) check_wait(clFinish(queue), "clFinish");
 }
 
 void DeviceContext::flush_profile() {
@@ -174,11 +189,12 @@ void DeviceContext::write(cl_mem destination, std::size_t offset, const void* so
 }
 
 void DeviceContext::reserve_scratch(std::size_t bytes) {
-  if (bytes <= scratch_bytes_) return;
-  scratch_ = BufferHandle();
-  scratch_bytes_ = 0;
-  scratch_ = allocate(bytes, "the workspace of a matrix product");
-  scratch_bytes_ = bytes;
+  ComputeLane& lane = lanes_[lane_];
+  if (bytes <= lane.scratch_bytes) return;
+  lane.scratch = BufferHandle();
+  lane.scratch_bytes = 0;
+  lane.scratch = allocate(bytes, "the workspace of a matrix product");
+  lane.scratch_bytes = bytes;
 }
 
 }  // namespace volta::opencl

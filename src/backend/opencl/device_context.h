@@ -1,6 +1,7 @@
 // An opened device: its context, its in-order queues, and what all plans of the device share.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -39,9 +40,22 @@ class DeviceContext {
       fail(error);
     }
   }
-  cl_command_queue queue() const {
-    return (timeline_.is_recording() ? timed_queue_ : queue_).get();
-  }
+  // Of the lane whose work is being enqueued.
+  cl_command_queue queue() const { return queue_of(lanes_[lane_]); }
+  // Until it goes, what is enqueued under the device's lock is work of this lane that computes.
+  class LaneScope {
+   public:
+    LaneScope(DeviceContext& device, std::size_t lane) : device_(device) {
+      device.open_lane(lane);
+      device.lane_ = lane;
+    }
+    ~LaneScope() { device_.lane_ = 0; }
+    LaneScope(const LaneScope&) = delete;
+    LaneScope& operator=(const LaneScope&) = delete;
+
+   private:
+    DeviceContext& device_;
+  };
   // Before work is enqueued: goes over to the queue that takes times where a profiler records, and
   // back where none does.
   void follow_profiler() {
@@ -66,9 +80,10 @@ class DeviceContext {
   // wait for the device: they go through host blocks that are reused when their event has passed.
   void write(cl_mem destination, std::size_t offset, const void* source, std::size_t bytes);
 
-  // Memory that one command uses and the next may overwrite; at least what was ever reserved.
+  // Memory that one command uses and the next of its lane may overwrite; at least what was ever
+  // reserved.
   void reserve_scratch(std::size_t bytes);
-  cl_mem scratch() const { return scratch_.get(); }
+  cl_mem scratch() const { return lanes_[lane_].scratch.get(); }
 
   // A memory object was given back: its handle may come again as another object, so bound arguments
   // that compare equal may be stale.
@@ -83,7 +98,18 @@ class DeviceContext {
   void ensure_alive() const;
   [[noreturn]] void fail(const StatusError& error);
 
+  // A lane that computes: its queue, and the one that takes times.
+  struct ComputeLane {
+    QueueHandle queue, timed_queue;
+    BufferHandle scratch;
+    std::size_t scratch_bytes = 0;
+  };
+  QueueHandle make_queue(cl_command_queue_properties properties) const;
+  void open_lane(std::size_t number);
   void change_queue();
+  cl_command_queue queue_of(const ComputeLane& lane) const {
+    return (timeline_.is_recording() ? lane.timed_queue : lane.queue).get();
+  }
   cl_command_queue queue_of(Lane lane);
 
   const DeviceInfo info_;
@@ -92,14 +118,13 @@ class DeviceContext {
   mutable std::mutex lost_mutex_;
   std::string lost_reason_;
   ContextHandle context_;
-  QueueHandle queue_, timed_queue_;
+  std::array<ComputeLane, kComputeLanes> lanes_;  // the first, and those in use
+  std::size_t lane_ = 0;
   QueueHandle first_use_queue_;  // makes drivers allocate
   std::mutex queue_mutex_;       // while a queue is used outside the device's lock, or changes
   Timeline timeline_;
   std::optional<CopyLane> uploads_, downloads_;
   std::optional<Compiler> compiler_;
-  BufferHandle scratch_;
-  std::size_t scratch_bytes_ = 0;
   std::atomic<std::uint64_t> releases_{0};
   std::uint64_t enqueued_ = 0;
   std::mutex blocks_mutex_;

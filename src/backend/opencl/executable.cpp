@@ -21,7 +21,8 @@ namespace volta::opencl {
 
 OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
                                    const plan::PlanSteps& steps)
-    : device_(std::move(device)), plan_(steps.id) {
+    : device_(std::move(device)), plan_(steps.id), lane_(steps.lane) {
+  const DeviceContext::LaneScope lane(*device_, lane_);
   if (steps.arg_words > 0) {
     args_ =
         device_->allocate(steps.arg_words * sizeof(std::uint64_t), "the argument block of a plan");
@@ -99,13 +100,17 @@ void OpenClExecutable::add(const plan::AttentionStep& step) {
 
 void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
                            Address arena, std::span<const std::uint64_t> args) {
-  device_->guarded([&] { enqueue(leaves, outputs, arena, args); });
+  device_->guarded([&] {
+    const DeviceContext::LaneScope lane(*device_, lane_);
+    enqueue(leaves, outputs, arena, args);
+  });
 }
 
 void OpenClExecutable::enqueue(std::span<const Address> leaves, std::span<const Address> outputs,
                                Address arena, std::span<const std::uint64_t> args) {
   device_->follow_profiler();
-  device_->timeline().set_span({.kind = profiling::Span::Kind::Upload});  // tables, arguments
+  device_->timeline().set_span(
+      {.kind = profiling::Span::Kind::Upload, .lane = lane_});  // tables, arguments
   const std::uint64_t releases = device_->releases();
   const RunBuffers buffers{leaves, outputs, arena, releases != releases_};
   for (const auto& launch : launches_) launch->bind(buffers);
@@ -117,7 +122,7 @@ void OpenClExecutable::enqueue(std::span<const Address> leaves, std::span<const 
   }
   error_used_ = static_cast<bool>(error_);
   for (std::size_t i = 0; i < launches_.size(); ++i) {
-    device_->timeline().set_span({.plan = plan_, .step = numbers_[i]});
+    device_->timeline().set_span({.plan = plan_, .step = numbers_[i], .lane = lane_});
     const std::uint64_t enqueued = device_->enqueued();
     try {
       launches_[i]->enqueue();
@@ -133,6 +138,7 @@ void OpenClExecutable::enqueue(std::span<const Address> leaves, std::span<const 
 std::optional<kernel::ErrorRecord> OpenClExecutable::take_error() {
   if (!error_used_) return std::nullopt;
   const auto record = device_->guarded([&] {
+    const DeviceContext::LaneScope lane(*device_, lane_);
     kernel::ErrorRecord read;
     check_wait(clEnqueueReadBuffer(device_->queue(), error_.get(), CL_TRUE, 0, sizeof(read), &read,
                                    0, nullptr, nullptr),

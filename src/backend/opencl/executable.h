@@ -34,6 +34,7 @@ class OpenClExecutable final : public Executable {
 
   std::shared_ptr<DeviceContext> device_;
   const std::uint32_t plan_;  // its number
+  const std::uint32_t lane_;  // it runs in
   BufferHandle args_, error_;
   bool error_used_ = false;  // since it was read last
   std::vector<std::uint64_t> written_args_;
