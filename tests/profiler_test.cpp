@@ -11,9 +11,12 @@
 #include <sstream>
 #include <thread>
 
+#include "child.h"
 #include "core/profiling.h"
+#include "graph/device_times.h"
 #include "io/json.h"
 #include "platform/files.h"
+#include "plan/runner.h"
 #include "profile/recorder.h"
 #include "test_device.h"
 #include "volta/volta.h"
@@ -359,6 +362,23 @@ TEST(Profiler, TheTableHasTheLongestFirst) {
       profile.rows.begin(), profile.rows.end(),
       [](const ProfileRow& a, const ProfileRow& b) { return a.seconds > b.seconds; }));
   EXPECT_NE(profile.table(1).find("others"), std::string::npos);
+}
+
+// A broken driver of a device that a program does not use is not its trouble.
+TEST(Profiler, MeasuresNoDeviceThatIsNotUsed) {
+  const testing_child::Folder folder;
+  testing_child::in_child({{"VOLTA_CACHE_DIR", folder / "cache"}}, [] {
+    const std::vector<Device> present = devices();
+    (rand({4}) + 1).eval();
+    Profiler profiler;
+    profiler.stop();
+    EXPECT_EQ(graph::measurements(), 1) << "of the CPU alone";
+    for (const Device device : present) {
+      if (!device.is_cpu()) {
+        EXPECT_EQ(plan::cache_stats(device).runs, 0u) << to_string(device);
+      }
+    }
+  });
 }
 
 }  // namespace

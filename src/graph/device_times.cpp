@@ -18,7 +18,9 @@
 
 #include "kernel/emit.h"
 #include "volta/autograd.h"
+#include "volta/error.h"
 #include "volta/execution.h"
+#include "volta/log.h"
 #include "volta/ops.h"
 #include "volta/random.h"
 
@@ -185,9 +187,17 @@ DeviceFigures measured_figures(const DeviceEntry& entry, double bytes) {
 void prepare_figures() {
   std::vector<Device> lacking;
   for_each_used_device([&](DeviceEntry& entry) {
-    if (lacks_figures(entry)) lacking.push_back(entry.device);
+    const std::lock_guard guard(entry.lock);
+    if (entry.plans != nullptr && lacks_figures(entry)) lacking.push_back(entry.device);
   });
-  for (const Device device : lacking) device_times(device);
+  for (const Device device : lacking) {
+    try {
+      device_times(device);
+    } catch (const Error& error) {
+      log(LogLevel::debug,
+          fmt::format("{}: shares of its peak are not known: {}", to_string(device), error.what()));
+    }
+  }
 }
 
 }  // namespace graph

@@ -249,18 +249,20 @@ void Module::to(Device device, DType dtype) {
 Device Module::device() const {
   const auto leaves = State::unique(state_->all_leaves());
   if (leaves.empty()) return Device::cpu();
-  const auto elements_on = [&](Device device) {
-    std::int64_t elements = 0;
-    for (const auto& leaf : leaves)
-      elements += leaf.tensor->device() == device ? leaf.tensor->numel() : 0;
-    return elements;
+  // Placement leaves what is seldom used where it is: there the elements count, else the names.
+  const bool placed = execution_options().placement != Placement::as_written;
+  const auto count_on = [&](Device device) {
+    std::int64_t count = 0;
+    for (const auto& leaf : leaves) {
+      if (leaf.tensor->device() == device) count += placed ? leaf.tensor->numel() : 1;
+    }
+    return count;
   };
   const Device home =
       std::max_element(leaves.begin(), leaves.end(), [&](const auto& a, const auto& b) {
-        return elements_on(a.tensor->device()) < elements_on(b.tensor->device());
+        return count_on(a.tensor->device()) < count_on(b.tensor->device());
       })->tensor->device();
-  // Placement leaves what is seldom used where it is.
-  if (execution_options().placement != Placement::as_written) return home;
+  if (placed) return home;
   std::vector<std::string> strays;
   for (const auto& leaf : leaves) {
     if (leaf.tensor->device() != home) {

@@ -47,7 +47,7 @@ namespace volta::cuda {
   X(cuMemHostAlloc)                    \
   X(cuMemHostGetDevicePointer)         \
   X(cuMemFreeHost)                     \
-  X(cuPointerGetAttribute)             \
+  X(cuPointerGetAttributes)            \
   X(cuMemcpyHtoDAsync)                 \
   X(cuMemcpyDtoHAsync)                 \
   X(cuMemcpyDtoDAsync)                 \

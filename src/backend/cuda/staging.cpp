@@ -57,9 +57,13 @@ void Staging::grow(Blocks& blocks, std::size_t count) const {
 }
 
 bool Staging::is_pinned(const void* memory) const {
+  // Of memory that the driver does not know it says 0; asked for one attribute, it would call that
+  // an error, which tools report.
   unsigned type = 0;
-  const CUresult status = context_.driver().cuPointerGetAttribute(
-      &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(memory));
+  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+  void* answer = &type;
+  const CUresult status = context_.driver().cuPointerGetAttributes(
+      1, &attribute, &answer, reinterpret_cast<CUdeviceptr>(memory));
   return status == CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST;
 }
 
