@@ -1,0 +1,114 @@
+// Placed programs: where parameters and batches are, what moves again and what does not, memory.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "placements.h"
+#include "test_device.h"
+#include "volta/models.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+// ---- Layers and models that name no device
+
+void expect_on(Device device, const nn::Module& module,
+               std::source_location line = std::source_location::current()) {
+  SCOPED_TRACE(line.line());
+  for (const auto& [name, parameter] : module.named_parameters())
+    EXPECT_EQ(parameter.device(), device) << name;
+  for (const auto& [name, buffer] : module.named_buffers())
+    EXPECT_EQ(buffer.device(), device) << name;
+}
+
+// One of each options struct.
+void expect_layers_on(Device device) {
+  expect_on(device, nn::Linear(4, 4));
+  expect_on(device, nn::Conv1d(2, 2, 3));
+  expect_on(device, nn::Conv2d(2, 2, 3));
+  expect_on(device, nn::ConvTranspose1d(2, 2, 3));
+  expect_on(device, nn::ConvTranspose2d(2, 2, 3));
+  expect_on(device, nn::BatchNorm2d(4));
+  expect_on(device, nn::InstanceNorm2d(4, {.affine = true, .track_running_stats = true}));
+  expect_on(device, nn::GroupNorm(2, 4));
+  expect_on(device, nn::RMSNorm(4));
+  expect_on(device, nn::LayerNorm(4));
+  expect_on(device, nn::Embedding(4, 4));
+  expect_on(device, nn::PReLU(4));
+  expect_on(device, nn::LearnedEncoding(4, 4));
+  expect_on(device, nn::MultiheadAttention(4, 2));
+  expect_on(device, nn::TransformerBlock(4, 2));
+  expect_on(device, nn::TransformerEncoderLayer(4, 2));
+  expect_on(device, nn::LSTM(4, 4));
+  expect_on(device, nn::GRU(4, 4));
+  expect_on(device, nn::RNN(4, 4));
+  expect_on(device, nn::LSTMCell(4, 4));
+  expect_on(device, nn::RNNCell(4, 4));
+  expect_on(device, models::MLP({4, 4, 2}));
+  expect_on(device, models::LeNet());
+  expect_on(device, models::VAE(8, {.hidden = 4, .latent = 2}));
+  expect_on(device, models::ESPCN(2));
+  expect_on(device, models::DCGANGenerator());
+  expect_on(device, models::CharLSTM(8, {.embedding = 4, .hidden = 4}));
+  expect_on(device, models::resnet18({.classes = 4}));
+  expect_on(device, models::VGG(11, {.classes = 4}));
+  expect_on(
+      device,
+      models::GPT2({.vocab_size = 8, .n_positions = 4, .n_embd = 4, .n_layer = 1, .n_head = 2}));
+  const std::vector<std::int64_t> lengths{1, 2};
+  EXPECT_EQ(nn::padding_mask(lengths).device(), device);
+  EXPECT_EQ(nn::sinusoidal_positions(4, 4).device(), device);
+}
+
+TEST(UnnamedDevices, AreTheCpuAsWritten) {
+  const ExecutionContext context({.placement = Placement::as_written});
+  expect_layers_on(Device::cpu());
+  if (test_device().is_cpu()) return;
+  const Device device = test_device();
+  expect_on(device, nn::Linear(4, 4, {.device = device}));
+  expect_on(device, models::LeNet({.device = device}));
+  const std::vector<std::int64_t> lengths{1, 2};
+  EXPECT_EQ(nn::padding_mask(lengths, 0, device).device(), device);
+}
+
+TEST_F(Placements, LayersAreMadeWhereTensorsAre) {
+  {
+    const ExecutionContext context(options(Placement::force_gpu));
+    expect_layers_on(test_device());
+    expect_on(Device::cpu(), nn::BatchNorm2d(4, {.device = Device::cpu()}));
+  }
+  {
+    const ExecutionContext context(options(Placement::force_cpu));
+    expect_on(Device::cpu(), nn::LSTM(4, 4));
+  }
+  ExecutionOptions some = options(Placement::automatic);
+  some.gpu_threshold = 1000;
+  const ExecutionContext context(some);
+  const nn::Linear layer(100, 100);
+  EXPECT_EQ(layer.weight->device(), test_device());
+  EXPECT_EQ(layer.bias->device(), Device::cpu());
+}
+
+// From the first step on only the batch moves.
+TEST_F(Placements, LayersMadeUnderAPlacementNeverMove) {
+  const ExecutionContext context(options(Placement::force_gpu));
+  nn::Sequential model({nn::Linear(8, 16), nn::Tanh(), nn::Linear(16, 4)});
+  optim::SGD sgd(model.parameters(), {.lr = 0.1});
+  for (int i = 0; i < 2; ++i) {
+    const Tensor x = host_values({4, 8});
+    const Counters moved = counted([&] {
+      sgd.zero_grad();
+      model(x).square().mean().backward();
+      sgd.step();
+    });
+    EXPECT_EQ(moved.bytes_to_device, 4u * 8 * 4) << i;
+    EXPECT_EQ(moved.transfers, 1u) << i;
+  }
+}
+
+}  // namespace
+}  // namespace volta
