@@ -1,6 +1,7 @@
 // Placed programs: where parameters and batches are, what moves again and what does not, memory.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <source_location>
 #include <string>
@@ -13,6 +14,80 @@
 
 namespace volta {
 namespace {
+
+// ---- Options and figures that make no sense
+
+template <class Body>
+std::string refusal(Body body) {
+  try {
+    body();
+  } catch (const ArgumentError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(PlacementOptions, ThresholdsAreNotNegative) {
+  EXPECT_EQ(
+      refusal([] {
+        const ExecutionContext context({.placement = Placement::automatic, .gpu_threshold = -1});
+      }),
+      "ExecutionContext: gpu_threshold must not be negative, got -1 (0 makes every tensor "
+      "count as large)");
+  EXPECT_EQ(execution_options().gpu_threshold, ExecutionOptions().gpu_threshold);  // no scope began
+  const ExecutionContext all_large({.placement = Placement::automatic, .gpu_threshold = 0});
+  EXPECT_EQ(execution_options().gpu_threshold, 0);
+}
+
+TEST(PlacementOptions, RatesArePositive) {
+  EXPECT_EQ(refusal([] { TimeCurve::of(1e-6, 0); }),
+            "TimeCurve::of: amount_per_second must be finite and positive, got 0");
+  EXPECT_EQ(refusal([] { TimeCurve::of(1e-6, -1e9); }),
+            "TimeCurve::of: amount_per_second must be finite and positive, got -1000000000");
+  EXPECT_EQ(refusal([] { TimeCurve::of(-1, 1e9); }),
+            "TimeCurve::of: fixed_seconds must be finite and not negative, got -1");
+  EXPECT_EQ(refusal([] { TimeCurve::of(std::nan(""), 1e9); }),
+            "TimeCurve::of: fixed_seconds must be finite and not negative, got nan");
+  EXPECT_EQ(TimeCurve::of(0, 2).seconds(4), 2);
+}
+
+TEST(PlacementOptions, FiguresAreOfAGpu) {
+  EXPECT_NE(refusal([] {
+              set_placement_figures(Device::cpu(), round_figures());
+            }).find("which must be named, got cpu"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { placement_figures(Device::cpu()); }).find("placement_figures: "),
+            std::string::npos);
+}
+
+TEST_F(Placements, FiguresAreRefusedThatNothingCanBeReckonedWith) {
+  const auto given = [](const TimeCurve& upload) {
+    return refusal([&] {
+      PlacementFigures figures = round_figures();
+      figures.upload = upload;
+      set_placement_figures(test_device(), figures);
+    });
+  };
+  const std::string curve = "set_placement_figures: the curve \"upload\" ";
+  EXPECT_EQ(given({}), curve + "has no points");
+  EXPECT_EQ(given({{{1, 0}}}),
+            curve + "says that 1 takes 0 s at point 0: both must be positive and finite");
+  EXPECT_EQ(given({{{1, 1}, {-2, 1}}}),
+            curve + "says that -2 takes 1 s at point 1: both must be positive and finite");
+  EXPECT_EQ(given({{{1, 1}, {INFINITY, 1}}}),
+            curve + "says that inf takes 1 s at point 1: both must be positive and finite");
+  EXPECT_EQ(given({{{2, 1}, {1, 1}}}), curve + "has 1 after 2 at point 1: amounts must rise");
+  EXPECT_EQ(given({{{2, 1}, {2, 2}}}), curve + "has 2 after 2 at point 1: amounts must rise");
+  // What was in force stays.
+  EXPECT_EQ(placement_figures(test_device()).upload.points, round_figures().upload.points);
+  EXPECT_EQ(refusal([] { set_placement_figures(test_device(), PlacementFigures()); }),
+            "set_placement_figures: the curve \"cpu memory\" has no points");
+  PlacementFigures without_functions = round_figures();
+  without_functions.cpu.functions = without_functions.gpu.functions = {};
+  set_placement_figures(test_device(), without_functions);
+  const ExecutionContext context(options(Placement::by_cost));
+  EXPECT_EQ(host_values({10}).tanh().device(), Device::cpu());
+}
 
 // ---- Layers and models that name no device
 
@@ -67,7 +142,9 @@ void expect_layers_on(Device device) {
 TEST(UnnamedDevices, AreTheCpuAsWritten) {
   const ExecutionContext context({.placement = Placement::as_written});
   expect_layers_on(Device::cpu());
-  if (test_device().is_cpu()) return;
+}
+
+TEST_F(Placements, NamedDevicesAreTaken) {
   const Device device = test_device();
   expect_on(device, nn::Linear(4, 4, {.device = device}));
   expect_on(device, models::LeNet({.device = device}));
