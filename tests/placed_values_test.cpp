@@ -3,13 +3,16 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "placements.h"
 #include "test_device.h"
 #include "volta/models.h"
+#include "volta/transfers.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -185,6 +188,100 @@ TEST_F(Placements, LayersMadeUnderAPlacementNeverMove) {
     EXPECT_EQ(moved.bytes_to_device, 4u * 8 * 4) << i;
     EXPECT_EQ(moved.transfers, 1u) << i;
   }
+}
+
+// ---- Layers that were made before the placement began
+
+// Steps of `loss` until nothing moves any more but the batch.
+void expect_moved_once(nn::Module& module, const std::function<Tensor(const Tensor&)>& loss,
+                       std::int64_t threshold = 1000) {
+  optim::SGD sgd(module.parameters(), {.lr = 0.01});
+  std::vector<std::string> messages;
+  set_log_handler([&](LogLevel, std::string_view text) { messages.emplace_back(text); });
+  const ExecutionContext context(
+      {.placement = Placement::automatic, .gpu_threshold = threshold, .gpu = test_device()});
+  for (int i = 0; i < 4; ++i) {
+    const Tensor x = host_values({32, 16, 16});
+    reset_transfers();
+    const Counters moved = counted([&] {
+      sgd.zero_grad();
+      loss(x).backward();
+      sgd.step();
+    });
+    if (i < 2) continue;
+    EXPECT_EQ(moved.transfers, 1u) << i << "\n" << transfer_report();  // the batch
+    EXPECT_EQ(moved.bytes_to_device, 32u * 16 * 16 * 4) << i;
+  }
+  set_log_handler({});
+  EXPECT_EQ(messages, std::vector<std::string>());
+  expect_on(test_device(), module);
+}
+
+// The first operation is large enough for the device; the recurrence has parameters that are not.
+TEST_F(Placements, RecurrentLayersOfBeforeMoveOnce) {
+  for (const std::int64_t threshold : {1000, 5000}) {
+    nn::LSTM lstm(16, 16);
+    expect_moved_once(lstm, [&](const Tensor& x) { return lstm(x).output.sum(); }, threshold);
+  }
+  nn::GRU gru(16, 16);
+  expect_moved_once(gru, [&](const Tensor& x) { return gru(x).output.sum(); });
+}
+
+TEST_F(Placements, RecurrentLayersOfBeforeMoveOnceWithCasts) {
+  nn::LSTM lstm(16, 16);
+  expect_moved_once(lstm, [&](const Tensor& x) {
+    const Autocast autocast(DType::bf16);
+    return lstm(x).output.to(DType::f32).sum();
+  });
+}
+
+// What a placed layer learns is what it learns on the CPU.
+TEST_F(Placements, RecurrentLayersOfBeforeLearnTheSame) {
+  const auto trained = [](Placement placement) {
+    manual_seed(7);
+    nn::LSTM lstm(16, 16);
+    optim::SGD sgd(lstm.parameters(), {.lr = 0.01});
+    const ExecutionContext context(
+        {.placement = placement, .gpu_threshold = 1000, .gpu = test_device()});
+    for (int i = 0; i < 3; ++i) {
+      sgd.zero_grad();
+      lstm(host_values({32, 16, 16})).output.square().sum().backward();
+      sgd.step();
+    }
+    std::vector<std::vector<float>> values;
+    for (const Tensor& parameter : lstm.parameters())
+      values.push_back(parameter.to_vector<float>());
+    return values;
+  };
+  const auto wanted = trained(Placement::as_written), placed = trained(Placement::automatic);
+  ASSERT_EQ(placed.size(), wanted.size());
+  for (std::size_t p = 0; p < wanted.size(); ++p) {
+    ASSERT_EQ(placed[p].size(), wanted[p].size());
+    for (std::size_t i = 0; i < wanted[p].size(); ++i)
+      ASSERT_NEAR(placed[p][i], wanted[p][i], 1e-4) << p << " " << i;
+  }
+}
+
+// A Function's gradient finds a parameter on the CPU beside what the device computed.
+TEST_F(Placements, GradientsOfFunctionsArePlacedToo) {
+  const Function scaled({.name = "scaled",
+                         .forward =
+                             [](FunctionContext& context, const std::vector<Tensor>& inputs) {
+                               context.save(inputs);
+                               return std::vector<Tensor>{inputs[0] * inputs[1]};
+                             },
+                         .backward =
+                             [](FunctionContext& context, const std::vector<Tensor>& gradients) {
+                               const Tensor &x = context.saved()[0], &w = context.saved()[1];
+                               return std::vector<Tensor>{w * gradients[0],
+                                                          (x * gradients[0]).sum({0, 1})};
+                             }});
+  struct Scaled : nn::Module {
+    nn::Parameter w = add_parameter("w", host_values({16}));
+  } module;
+  expect_moved_once(module, [&](const Tensor& x) {
+    return scaled(std::vector<Tensor>{x, *module.w})[0].square().sum();
+  });
 }
 
 }  // namespace
