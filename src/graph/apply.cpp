@@ -355,10 +355,20 @@ bool grad_enabled() { return graph::grad_mode(); }
 namespace {
 constinit thread_local ExecutionOptions options_of_thread = {};
 constinit thread_local Scope<ExecutionOptions>* innermost_context = nullptr;
+
+const ExecutionOptions& checked(const ExecutionOptions& options) {
+  if (options.gpu_threshold < 0) {
+    throw ArgumentError(
+        fmt::format("ExecutionContext: gpu_threshold must not be negative, got {} (0 makes every "
+                    "tensor count as large)",
+                    options.gpu_threshold));
+  }
+  return options;
+}
 }  // namespace
 
 ExecutionContext::ExecutionContext(ExecutionOptions options)
-    : Scope(options_of_thread, innermost_context, options) {
+    : Scope(options_of_thread, innermost_context, checked(options)) {
   graph::note_options(options_of_thread);
 }
 ExecutionContext::~ExecutionContext() {

@@ -1,13 +1,17 @@
 // Functions with a gradient of their own: one record for the call, and one for each output that
 // leads its gradient there.
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "core/registry.h"
 #include "graph/apply.h"
+#include "graph/placement.h"
 #include "graph/rules.h"
 #include "graph/tape_extras.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
+#include "volta/execution.h"
 
 namespace volta {
 namespace graph {
@@ -38,6 +42,10 @@ void require_outputs(const std::string& name, const std::vector<Tensor>& outputs
 std::vector<Tensor> CustomCall::forward(const std::vector<Tensor>& inputs) {
   FunctionContext context;
   context.needs_ = needs;
+  if (is_placing()) {
+    const ExecutionOptions now = execution_options();
+    placement = {.placement = now.placement, .gpu_threshold = now.gpu_threshold, .gpu = now.gpu};
+  }
   std::vector<Tensor> outputs;
   {
     const NoGrad no_grad;
@@ -71,7 +79,12 @@ std::vector<Tensor> CustomCall::backward(Tape& tape, const std::vector<Tensor>& 
   const std::string& name = function->name;
   if (!function->backward)
     throw ArgumentError(fmt::format("{}: the function has no backward", name));
-  std::vector<Tensor> results = function->backward(context, gradients);
+  std::vector<Tensor> results;
+  {
+    std::optional<ExecutionContext> as_called;
+    if (placement) as_called.emplace(*placement);
+    results = function->backward(context, gradients);
+  }
   if (results.size() != needs.size()) {
     throw ArgumentError(fmt::format("{}: backward gave {} gradients for {} inputs", name,
                                     results.size(), needs.size()));

@@ -40,6 +40,14 @@ double TimeCurve::seconds(double amount) const {
 }
 
 TimeCurve TimeCurve::of(double fixed_seconds, double amount_per_second) {
+  if (!(fixed_seconds >= 0) || !std::isfinite(fixed_seconds)) {
+    throw ArgumentError(fmt::format(
+        "TimeCurve::of: fixed_seconds must be finite and not negative, got {}", fixed_seconds));
+  }
+  if (!(amount_per_second > 0) || !std::isfinite(amount_per_second)) {
+    throw ArgumentError(fmt::format(
+        "TimeCurve::of: amount_per_second must be finite and positive, got {}", amount_per_second));
+  }
   TimeCurve curve;
   for (double amount = 1; amount < 1e16; amount *= 4)
     curve.points.emplace_back(amount, fixed_seconds + amount / amount_per_second);

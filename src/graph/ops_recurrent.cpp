@@ -1,12 +1,16 @@
 // Recurrent layers: one node for all steps, one for their gradients, and a product over all steps
 // for those of the weight and the projection.
+#include <array>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "graph/apply.h"
 #include "graph/autocast.h"
+#include "graph/placement.h"
 #include "graph/recurrence.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -36,16 +40,35 @@ struct Layer {
   static std::size_t at(int input) { return static_cast<std::size_t>(input); }
   std::size_t results() const { return 1 + static_cast<std::size_t>(r.states()); }
 
-  Tensors forward(const Tensors& inputs) const {
-    const DType inner = is_half(dtype) ? DType::f32 : dtype;
+  // The node of all steps.
+  std::array<std::int64_t, 6> attrs() const {
+    return {
+        static_cast<std::int64_t>(r.cell), r.reverse, r.biased, r.has_states, r.tf32, r.projected};
+  }
+  std::vector<Shape> shapes() const {
     std::vector<Shape> shapes{{length, batch, out}, {batch, out}};
     if (r.is_lstm()) shapes.push_back({batch, size});
     shapes.insert(shapes.end(), static_cast<std::size_t>(r.kept()), Shape{length, batch, size});
-    std::vector<DType> dtypes(shapes.size(), dtype);
-    if (r.is_lstm()) dtypes.back() = inner;  // cells
-    const std::int64_t attrs[] = {
-        static_cast<std::int64_t>(r.cell), r.reverse, r.biased, r.has_states, r.tf32, r.projected};
-    return apply_multi(OpId::recurrent, inputs, attrs, shapes, dtypes, place);
+    return shapes;
+  }
+  std::vector<DType> dtypes() const {
+    std::vector<DType> dtypes(shapes().size(), dtype);
+    if (r.is_lstm()) dtypes.back() = is_half(dtype) ? DType::f32 : dtype;  // cells
+    return dtypes;
+  }
+
+  // Decided once for forward and backward, and outside of the Function: what moves has a history
+  // that leads to its leaf, through casts too.
+  void place_inputs(Tensors& inputs) const {
+    if (!is_placing()) return agree_on_device("recurrent", inputs, place);
+    const std::vector<Borrowed> views(inputs.begin(), inputs.end());
+    Tensors there = placed_operands({OpId::recurrent, views, attrs(), shapes(), dtypes(), place});
+    if (!there.empty()) inputs = std::move(there);
+  }
+
+  Tensors forward(const Tensors& inputs) const {
+    const AsWritten where_they_are;
+    return apply_multi(OpId::recurrent, inputs, attrs(), shapes(), dtypes(), place);
   }
 
   // Of the inputs, from what forward had and gave, and the gradients of its first results.
@@ -245,7 +268,7 @@ RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, cons
     throw DTypeError(fmt::format("recurrent: x is {}, another operand is {}", name_of(x.dtype()),
                                  name_of(input.dtype())));
   }
-  graph::agree_on_device("recurrent", inputs, place);
+  layer.place_inputs(inputs);
   const std::size_t given = inputs.size(), results = layer.results();
   const Function function(
       {.name = "recurrent",
@@ -259,6 +282,7 @@ RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, cons
            },
        .backward =
            [=](FunctionContext& context, const Tensors& gradients) {
+             const graph::AsWritten where_they_are;
              const Tensors& kept = context.saved();
              const Tensors from(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(given));
              if (grad_enabled()) return graph::gradients_with_history(layer, from, gradients);

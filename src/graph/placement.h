@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/registry.h"
@@ -28,6 +29,17 @@ inline bool is_placing() {
   return placing == Placing::yes ||
          (placing == Placing::by_default && default_placement != Placement::as_written);
 }
+// While it lives, what this thread records runs where its operands are.
+class AsWritten {
+ public:
+  AsWritten() : before_(std::exchange(recording_state.placing, Placing::no)) {}
+  ~AsWritten() { recording_state.placing = before_; }
+  AsWritten(const AsWritten&) = delete;
+  AsWritten& operator=(const AsWritten&) = delete;
+
+ private:
+  const Placing before_;
+};
 // The thread's options have changed.
 void note_options(const ExecutionOptions& options);
 

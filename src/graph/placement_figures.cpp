@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <ostream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +18,7 @@
 #include "graph/node.h"
 #include "graph/placement.h"
 #include "volta/creation.h"
+#include "volta/error.h"
 #include "volta/ops.h"
 #include "volta/placement.h"
 #include "volta/random.h"
@@ -34,6 +38,34 @@ auto curves_of(Figures& figures) {
                     std::pair{"gpu functions", &figures.gpu.functions},
                     std::pair{"upload", &figures.upload},
                     std::pair{"download", &figures.download}};
+}
+
+[[noreturn]] void refuse(const char* name, const std::string& why) {
+  throw ArgumentError(fmt::format("set_placement_figures: the curve \"{}\" {}", name, why));
+}
+
+// What TimeCurve::seconds can go by.
+void require_usable(const char* name, const TimeCurve& curve, bool may_be_empty) {
+  if (curve.points.empty() && !may_be_empty) refuse(name, "has no points");
+  double last = 0;
+  for (std::size_t i = 0; i < curve.points.size(); ++i) {
+    const auto& [amount, seconds] = curve.points[i];
+    const auto is_positive = [](double value) { return value > 0 && std::isfinite(value); };
+    if (!is_positive(amount) || !is_positive(seconds)) {
+      refuse(name, fmt::format("says that {} takes {} s at point {}: both must be positive and "
+                               "finite",
+                               amount, seconds, i));
+    }
+    if (amount <= last)
+      refuse(name, fmt::format("has {} after {} at point {}: amounts must rise", amount, last, i));
+    last = amount;
+  }
+}
+
+void require_gpu(const char* function, Device device) {
+  if (!device.is_cpu()) return;
+  throw ArgumentError(fmt::format(
+      "{}: figures are of the CPU and another device, which must be named, got cpu", function));
 }
 
 }  // namespace
@@ -160,10 +192,17 @@ std::uint32_t figures_edition() { return edition.load(std::memory_order_acquire)
 }  // namespace graph
 
 PlacementFigures placement_figures(Device gpu) {
+  require_gpu("placement_figures", gpu);
   return graph::reckoning(device_entry(gpu)).figures;
 }
 
 void set_placement_figures(Device gpu, PlacementFigures figures) {
+  require_gpu("set_placement_figures", gpu);
+  for (const auto& [name, curve] : curves_of(figures)) {
+    // Without it functions take as long as their bytes.
+    const bool optional = curve == &figures.cpu.functions || curve == &figures.gpu.functions;
+    require_usable(name, *curve, optional);
+  }
   graph::keep(device_entry(gpu), std::move(figures));
   graph::edition.fetch_add(1, std::memory_order_acq_rel);
 }

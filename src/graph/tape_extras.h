@@ -4,11 +4,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/apply.h"
 #include "graph/node.h"
+#include "volta/execution.h"
 #include "volta/function.h"
 
 namespace volta {
@@ -41,6 +43,9 @@ struct CustomCall {
   std::vector<Saved> saved;
   std::vector<bool> needs;
   std::size_t outputs = 0;
+  // Where the call's operations were placed: its gradient's are placed likewise, since what it has
+  // saved may be on two devices.
+  std::optional<ExecutionOptions> placement;
 
   std::vector<Tensor> forward(const std::vector<Tensor>& inputs);
   // `tape` is the call's record, `gradients` are its outputs'.

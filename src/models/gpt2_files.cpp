@@ -129,7 +129,8 @@ GPT2 GPT2::from_pretrained(const std::string& path, GPT2Options options) {
   }
   const fs::path weights = io::resolve_model_path(path);
   GPT2 model(read_gpt2_config((weights.parent_path() / "config.json").string()), options);
-  const StateDict state = load(weights.string(), {.device = options.device});
+  const StateDict state =
+      load(weights.string(), {.device = options.device.value_or(model.device())});
   model.load_pretrained(state);
   model.eval();
   return model;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,7 +28,8 @@ Tensor causal_mask(std::int64_t length, const TensorOptions& options) {
                      -std::numeric_limits<double>::infinity());
 }
 
-Tensor padding_mask(std::span<const std::int64_t> lengths, std::int64_t length, Device device) {
+Tensor padding_mask(std::span<const std::int64_t> lengths, std::int64_t length,
+                    std::optional<Device> device) {
   std::int64_t longest = 0;
   for (const std::int64_t each : lengths) {
     if (each < 0)

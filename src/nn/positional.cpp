@@ -1,6 +1,8 @@
 // Positional encodings.
 #include "volta/nn/positional.h"
 
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "volta/error.h"
@@ -32,7 +34,7 @@ Tensor angles(const Tensor& positions, std::int64_t count, std::int64_t dim, dou
   return positions.to(DType::f32).unsqueeze(1) * frequencies(count, dim, base, positions.device());
 }
 
-Tensor whole_numbers(std::int64_t count, Device device) {
+Tensor whole_numbers(std::int64_t count, std::optional<Device> device) {
   return arange(count, {.dtype = DType::f32, .device = device});
 }
 
@@ -54,9 +56,8 @@ Tensor sinusoidal_positions(std::int64_t length, std::int64_t dim, double base,
         length, dim));
   }
   check_base("sinusoidal_positions", base);
-  const Device device = options.device.value_or(Device::cpu());
   const std::int64_t pairs = (dim + 1) / 2;
-  const Tensor angle = angles(whole_numbers(length, device), pairs, dim, base);
+  const Tensor angle = angles(whole_numbers(length, options.device), pairs, dim, base);
   const Tensor both = stack({sin(angle), cos(angle)}, -1).reshape({length, 2 * pairs});
   return both.narrow(1, 0, dim).to(options.dtype.value_or(DType::f32));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/dropout.h"
 #include "volta/nn/embedding.h"
@@ -17,7 +18,7 @@ struct CharLSTMOptions {
   std::int64_t layers = 2;
   double dropout = 0;  // between the layers and before the last
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // ids [batch, length] -> logits [batch, length, vocab].

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/module.h"
 #include "volta/nn/sequential.h"
@@ -14,7 +15,7 @@ struct DCGANOptions {
   std::int64_t features = 64;  // of the layer next to the image; each further one doubles them
   std::int64_t size = 28;      // of the image: 28, or a power of two from 16 on
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // Noise [n, latent] -> images [n, channels, size, size] in [-1, 1].

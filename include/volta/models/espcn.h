@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/conv.h"
 #include "volta/nn/module.h"
@@ -11,7 +12,7 @@ namespace volta::models {
 struct ESPCNOptions {
   std::int64_t channels = 1;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // [n, channels, height, width] -> [n, channels, factor height, factor width].

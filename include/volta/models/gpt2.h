@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "volta/nn/dropout.h"
@@ -40,7 +41,7 @@ VOLTA_API GPT2Config read_gpt2_config(const std::string& path);
 
 struct GPT2Options {
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // A linear layer whose weight is [in, out].

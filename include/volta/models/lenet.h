@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/conv.h"
 #include "volta/nn/linear.h"
@@ -13,7 +14,7 @@ struct LeNetOptions {
   std::int64_t classes = 10;
   std::int64_t channels = 1;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // [n, channels, 28, 28] -> logits [n, classes].

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "volta/nn/module.h"
@@ -15,7 +16,7 @@ struct MLPOptions {
   Activation activation = Activation::relu;
   double dropout = 0;  // after each activation
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // sizes {784, 256, 10} are two layers. Axes of the input after the first are flattened.

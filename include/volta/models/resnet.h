@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/batch_norm.h"
 #include "volta/nn/conv.h"
@@ -20,7 +21,7 @@ struct ResNetOptions {
   // For images of 32x32: the first convolution is 3x3 with a stride of 1, and no pooling follows.
   bool small_images = false;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 class VOLTA_API BasicBlock : public nn::Module {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/linear.h"
 #include "volta/nn/module.h"
@@ -12,7 +13,7 @@ struct VAEOptions {
   std::int64_t hidden = 400;
   std::int64_t latent = 20;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 class VOLTA_API VAE : public nn::Module {

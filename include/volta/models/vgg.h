@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/module.h"
 #include "volta/nn/sequential.h"
@@ -16,7 +17,7 @@ struct VGGOptions {
   bool small_images = false;
   double dropout = 0.5;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // [n, channels, height, width] -> logits [n, classes].

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/module.h"
 
@@ -31,7 +32,7 @@ class VOLTA_API LeakyReLU : public Module {
 struct PReLUOptions {
   double init = 0.25;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 // x where it is positive, else x times a learned slope: one, or one for each of the channels of
 // [n, channels, ...].

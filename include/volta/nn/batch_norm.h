@@ -16,7 +16,7 @@ struct BatchNormOptions {
   bool affine = true;
   bool track_running_stats = true;  // without, eval mode takes the batch's statistics too
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // What both have. num_batches_tracked counts every batch that was trained with.

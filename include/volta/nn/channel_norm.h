@@ -26,7 +26,7 @@ class VOLTA_API ChannelNorm : public Module {
     std::optional<double> momentum;
     bool affine, track_running_stats;
     DType dtype;
-    Device device;
+    std::optional<Device> device;
   };
   ChannelNorm(const char* layer, std::int64_t num_features, const Options& options);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/convolution.h"
 #include "volta/nn/module.h"
@@ -45,7 +46,7 @@ struct Conv1dOptions {
   bool bias = true;
   PaddingMode padding_mode = PaddingMode::zeros;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 struct Conv2dOptions {
   Extent2 stride = 1;
@@ -55,7 +56,7 @@ struct Conv2dOptions {
   bool bias = true;
   PaddingMode padding_mode = PaddingMode::zeros;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 struct ConvTranspose1dOptions {
   std::int64_t stride = 1;
@@ -65,7 +66,7 @@ struct ConvTranspose1dOptions {
   bool bias = true;
   std::int64_t dilation = 1;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 struct ConvTranspose2dOptions {
   Extent2 stride = 1;
@@ -75,7 +76,7 @@ struct ConvTranspose2dOptions {
   bool bias = true;
   Extent2 dilation = 1;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // Weight and bias of all of them start uniform within ±1 / sqrt(fan in), the fan in being the

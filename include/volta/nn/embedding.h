@@ -12,7 +12,7 @@ struct EmbeddingOptions {
   // The id whose row starts as 0 and takes no gradient; negative ones count from the end.
   std::optional<std::int64_t> padding_idx = {};
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 struct PretrainedEmbeddingOptions {
   bool freeze = true;                            // the rows take no gradients

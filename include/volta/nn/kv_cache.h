@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "volta/device.h"
@@ -14,7 +15,7 @@ struct KVCacheOptions {
   std::int64_t batch = 1;
   std::int64_t capacity = 1024;  // tokens
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // Every layer's keys and values, [batch, heads, capacity, size] each. Writing one token at any

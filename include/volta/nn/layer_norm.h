@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/module.h"
 
@@ -12,7 +13,7 @@ struct LayerNormOptions {
   bool elementwise_affine = true;
   bool bias = true;  // of the affine part
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 class VOLTA_API LayerNorm : public Module {

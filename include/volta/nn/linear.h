@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/module.h"
 
@@ -10,7 +11,7 @@ namespace volta::nn {
 struct LinearOptions {
   bool bias = true;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 class VOLTA_API Linear : public Module {

@@ -21,7 +21,7 @@ struct MultiheadAttentionOptions {
   // Queries and keys are rotated by their positions.
   std::optional<RotaryOptions> rotary = {};
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // What a query sees. Other than in scaled_dot_product_attention, true hides, as in PyTorch.

@@ -14,13 +14,13 @@ struct RMSNormOptions {
   std::optional<double> eps = std::nullopt;  // none: the smallest difference from 1 of f32 or f64
   bool elementwise_affine = true;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 struct GroupNormOptions {
   double eps = 1e-5;
   bool affine = true;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 struct InstanceNormOptions {
   double eps = 1e-5;
@@ -29,7 +29,7 @@ struct InstanceNormOptions {
   bool affine = false;
   bool track_running_stats = false;  // eval mode then takes running statistics
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // x / sqrt(mean of x² over the last axes + eps), then a learned scale. Halves are computed in f32;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/module.h"
 
@@ -32,7 +33,7 @@ class VOLTA_API SinusoidalEncoding : public Module {
 struct LearnedEncodingOptions {
   double dropout = 0;  // of the sum
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // x [..., length, dim] plus a learned row for each position.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "volta/nn/module.h"
@@ -20,7 +21,7 @@ struct LSTMOptions {
   // Below hidden_size: h is projected to this size at every step; c is not. 0: it is not.
   std::int64_t proj_size = 0;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 struct GRUOptions {
   std::int64_t num_layers = 1;
@@ -29,7 +30,7 @@ struct GRUOptions {
   double dropout = 0;
   bool bidirectional = false;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 enum class RNNNonlinearity : std::uint8_t { tanh, relu };
@@ -41,7 +42,7 @@ struct RNNOptions {
   double dropout = 0;
   bool bidirectional = false;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // What the three have in common. A layer has a weight_ih [gates * hidden_size, its input's size], a

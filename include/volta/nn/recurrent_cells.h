@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "volta/nn/module.h"
 #include "volta/nn/recurrent.h"
@@ -13,13 +14,13 @@ namespace volta::nn {
 struct RecurrentCellOptions {
   bool bias = true;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 struct RNNCellOptions {
   bool bias = true;
   RNNNonlinearity nonlinearity = RNNNonlinearity::tanh;
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // What the three have in common; everything starts uniform within ±1 / sqrt(hidden_size).

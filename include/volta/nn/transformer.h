@@ -27,7 +27,7 @@ struct TransformerEncoderLayerOptions {
   bool causal = false;  // every call is, whatever its AttendOptions
   std::optional<RotaryOptions> rotary = {};
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // Attention of x among itself, then two linear layers at every position, each added to its input.
@@ -65,7 +65,7 @@ struct TransformerBlockOptions {
   double layer_norm_eps = 1e-5;
   std::optional<RotaryOptions> rotary = {};
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
 };
 
 // x [batch, length, dim]; its parameters have TransformerEncoderLayer's names. It is one with other

@@ -1,0 +1,288 @@
+// Placed programs: where parameters and batches are, what moves again and what does not, memory.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "placements.h"
+#include "test_device.h"
+#include "volta/models.h"
+#include "volta/transfers.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+// ---- Options and figures that make no sense
+
+template <class Body>
+std::string refusal(Body body) {
+  try {
+    body();
+  } catch (const ArgumentError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(PlacementOptions, ThresholdsAreNotNegative) {
+  EXPECT_EQ(
+      refusal([] {
+        const ExecutionContext context({.placement = Placement::automatic, .gpu_threshold = -1});
+      }),
+      "ExecutionContext: gpu_threshold must not be negative, got -1 (0 makes every tensor "
+      "count as large)");
+  EXPECT_EQ(execution_options().gpu_threshold, ExecutionOptions().gpu_threshold);  // no scope began
+  const ExecutionContext all_large({.placement = Placement::automatic, .gpu_threshold = 0});
+  EXPECT_EQ(execution_options().gpu_threshold, 0);
+}
+
+TEST(PlacementOptions, RatesArePositive) {
+  EXPECT_EQ(refusal([] { TimeCurve::of(1e-6, 0); }),
+            "TimeCurve::of: amount_per_second must be finite and positive, got 0");
+  EXPECT_EQ(refusal([] { TimeCurve::of(1e-6, -1e9); }),
+            "TimeCurve::of: amount_per_second must be finite and positive, got -1000000000");
+  EXPECT_EQ(refusal([] { TimeCurve::of(-1, 1e9); }),
+            "TimeCurve::of: fixed_seconds must be finite and not negative, got -1");
+  EXPECT_EQ(refusal([] { TimeCurve::of(std::nan(""), 1e9); }),
+            "TimeCurve::of: fixed_seconds must be finite and not negative, got nan");
+  EXPECT_EQ(TimeCurve::of(0, 2).seconds(4), 2);
+}
+
+TEST(PlacementOptions, FiguresAreOfAGpu) {
+  EXPECT_NE(refusal([] {
+              set_placement_figures(Device::cpu(), round_figures());
+            }).find("which must be named, got cpu"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { placement_figures(Device::cpu()); }).find("placement_figures: "),
+            std::string::npos);
+}
+
+TEST_F(Placements, FiguresAreRefusedThatNothingCanBeReckonedWith) {
+  const auto given = [](const TimeCurve& upload) {
+    return refusal([&] {
+      PlacementFigures figures = round_figures();
+      figures.upload = upload;
+      set_placement_figures(test_device(), figures);
+    });
+  };
+  const std::string curve = "set_placement_figures: the curve \"upload\" ";
+  EXPECT_EQ(given({}), curve + "has no points");
+  EXPECT_EQ(given({{{1, 0}}}),
+            curve + "says that 1 takes 0 s at point 0: both must be positive and finite");
+  EXPECT_EQ(given({{{1, 1}, {-2, 1}}}),
+            curve + "says that -2 takes 1 s at point 1: both must be positive and finite");
+  EXPECT_EQ(given({{{1, 1}, {INFINITY, 1}}}),
+            curve + "says that inf takes 1 s at point 1: both must be positive and finite");
+  EXPECT_EQ(given({{{2, 1}, {1, 1}}}), curve + "has 1 after 2 at point 1: amounts must rise");
+  EXPECT_EQ(given({{{2, 1}, {2, 2}}}), curve + "has 2 after 2 at point 1: amounts must rise");
+  // What was in force stays.
+  EXPECT_EQ(placement_figures(test_device()).upload.points, round_figures().upload.points);
+  EXPECT_EQ(refusal([] { set_placement_figures(test_device(), PlacementFigures()); }),
+            "set_placement_figures: the curve \"cpu memory\" has no points");
+  PlacementFigures without_functions = round_figures();
+  without_functions.cpu.functions = without_functions.gpu.functions = {};
+  set_placement_figures(test_device(), without_functions);
+  const ExecutionContext context(options(Placement::by_cost));
+  EXPECT_EQ(host_values({10}).tanh().device(), Device::cpu());
+}
+
+// ---- Layers and models that name no device
+
+void expect_on(Device device, const nn::Module& module,
+               std::source_location line = std::source_location::current()) {
+  SCOPED_TRACE(line.line());
+  for (const auto& [name, parameter] : module.named_parameters())
+    EXPECT_EQ(parameter.device(), device) << name;
+  for (const auto& [name, buffer] : module.named_buffers())
+    EXPECT_EQ(buffer.device(), device) << name;
+}
+
+// One of each options struct.
+void expect_layers_on(Device device) {
+  expect_on(device, nn::Linear(4, 4));
+  expect_on(device, nn::Conv1d(2, 2, 3));
+  expect_on(device, nn::Conv2d(2, 2, 3));
+  expect_on(device, nn::ConvTranspose1d(2, 2, 3));
+  expect_on(device, nn::ConvTranspose2d(2, 2, 3));
+  expect_on(device, nn::BatchNorm2d(4));
+  expect_on(device, nn::InstanceNorm2d(4, {.affine = true, .track_running_stats = true}));
+  expect_on(device, nn::GroupNorm(2, 4));
+  expect_on(device, nn::RMSNorm(4));
+  expect_on(device, nn::LayerNorm(4));
+  expect_on(device, nn::Embedding(4, 4));
+  expect_on(device, nn::PReLU(4));
+  expect_on(device, nn::LearnedEncoding(4, 4));
+  expect_on(device, nn::MultiheadAttention(4, 2));
+  expect_on(device, nn::TransformerBlock(4, 2));
+  expect_on(device, nn::TransformerEncoderLayer(4, 2));
+  expect_on(device, nn::LSTM(4, 4));
+  expect_on(device, nn::GRU(4, 4));
+  expect_on(device, nn::RNN(4, 4));
+  expect_on(device, nn::LSTMCell(4, 4));
+  expect_on(device, nn::RNNCell(4, 4));
+  expect_on(device, models::MLP({4, 4, 2}));
+  expect_on(device, models::LeNet());
+  expect_on(device, models::VAE(8, {.hidden = 4, .latent = 2}));
+  expect_on(device, models::ESPCN(2));
+  expect_on(device, models::DCGANGenerator());
+  expect_on(device, models::CharLSTM(8, {.embedding = 4, .hidden = 4}));
+  expect_on(device, models::resnet18({.classes = 4}));
+  expect_on(device, models::VGG(11, {.classes = 4}));
+  expect_on(
+      device,
+      models::GPT2({.vocab_size = 8, .n_positions = 4, .n_embd = 4, .n_layer = 1, .n_head = 2}));
+  const std::vector<std::int64_t> lengths{1, 2};
+  EXPECT_EQ(nn::padding_mask(lengths).device(), device);
+  EXPECT_EQ(nn::sinusoidal_positions(4, 4).device(), device);
+}
+
+TEST(UnnamedDevices, AreTheCpuAsWritten) {
+  const ExecutionContext context({.placement = Placement::as_written});
+  expect_layers_on(Device::cpu());
+}
+
+TEST_F(Placements, NamedDevicesAreTaken) {
+  const Device device = test_device();
+  expect_on(device, nn::Linear(4, 4, {.device = device}));
+  expect_on(device, models::LeNet({.device = device}));
+  const std::vector<std::int64_t> lengths{1, 2};
+  EXPECT_EQ(nn::padding_mask(lengths, 0, device).device(), device);
+}
+
+TEST_F(Placements, LayersAreMadeWhereTensorsAre) {
+  {
+    const ExecutionContext context(options(Placement::force_gpu));
+    expect_layers_on(test_device());
+    expect_on(Device::cpu(), nn::BatchNorm2d(4, {.device = Device::cpu()}));
+  }
+  {
+    const ExecutionContext context(options(Placement::force_cpu));
+    expect_on(Device::cpu(), nn::LSTM(4, 4));
+  }
+  ExecutionOptions some = options(Placement::automatic);
+  some.gpu_threshold = 1000;
+  const ExecutionContext context(some);
+  const nn::Linear layer(100, 100);
+  EXPECT_EQ(layer.weight->device(), test_device());
+  EXPECT_EQ(layer.bias->device(), Device::cpu());
+}
+
+// From the first step on only the batch moves.
+TEST_F(Placements, LayersMadeUnderAPlacementNeverMove) {
+  const ExecutionContext context(options(Placement::force_gpu));
+  nn::Sequential model({nn::Linear(8, 16), nn::Tanh(), nn::Linear(16, 4)});
+  optim::SGD sgd(model.parameters(), {.lr = 0.1});
+  for (int i = 0; i < 2; ++i) {
+    const Tensor x = host_values({4, 8});
+    const Counters moved = counted([&] {
+      sgd.zero_grad();
+      model(x).square().mean().backward();
+      sgd.step();
+    });
+    EXPECT_EQ(moved.bytes_to_device, 4u * 8 * 4) << i;
+    EXPECT_EQ(moved.transfers, 1u) << i;
+  }
+}
+
+// ---- Layers that were made before the placement began
+
+// Steps of `loss` until nothing moves any more but the batch.
+void expect_moved_once(nn::Module& module, const std::function<Tensor(const Tensor&)>& loss,
+                       std::int64_t threshold = 1000) {
+  optim::SGD sgd(module.parameters(), {.lr = 0.01});
+  std::vector<std::string> messages;
+  set_log_handler([&](LogLevel, std::string_view text) { messages.emplace_back(text); });
+  const ExecutionContext context(
+      {.placement = Placement::automatic, .gpu_threshold = threshold, .gpu = test_device()});
+  for (int i = 0; i < 4; ++i) {
+    const Tensor x = host_values({32, 16, 16});
+    reset_transfers();
+    const Counters moved = counted([&] {
+      sgd.zero_grad();
+      loss(x).backward();
+      sgd.step();
+    });
+    if (i < 2) continue;
+    EXPECT_EQ(moved.transfers, 1u) << i << "\n" << transfer_report();  // the batch
+    EXPECT_EQ(moved.bytes_to_device, 32u * 16 * 16 * 4) << i;
+  }
+  set_log_handler({});
+  EXPECT_EQ(messages, std::vector<std::string>());
+  expect_on(test_device(), module);
+}
+
+// The first operation is large enough for the device; the recurrence has parameters that are not.
+TEST_F(Placements, RecurrentLayersOfBeforeMoveOnce) {
+  for (const std::int64_t threshold : {1000, 5000}) {
+    nn::LSTM lstm(16, 16);
+    expect_moved_once(lstm, [&](const Tensor& x) { return lstm(x).output.sum(); }, threshold);
+  }
+  nn::GRU gru(16, 16);
+  expect_moved_once(gru, [&](const Tensor& x) { return gru(x).output.sum(); });
+}
+
+TEST_F(Placements, RecurrentLayersOfBeforeMoveOnceWithCasts) {
+  nn::LSTM lstm(16, 16);
+  expect_moved_once(lstm, [&](const Tensor& x) {
+    const Autocast autocast(DType::bf16);
+    return lstm(x).output.to(DType::f32).sum();
+  });
+}
+
+// What a placed layer learns is what it learns on the CPU.
+TEST_F(Placements, RecurrentLayersOfBeforeLearnTheSame) {
+  const auto trained = [](Placement placement) {
+    manual_seed(7);
+    nn::LSTM lstm(16, 16);
+    optim::SGD sgd(lstm.parameters(), {.lr = 0.01});
+    const ExecutionContext context(
+        {.placement = placement, .gpu_threshold = 1000, .gpu = test_device()});
+    for (int i = 0; i < 3; ++i) {
+      sgd.zero_grad();
+      lstm(host_values({32, 16, 16})).output.square().sum().backward();
+      sgd.step();
+    }
+    std::vector<std::vector<float>> values;
+    for (const Tensor& parameter : lstm.parameters())
+      values.push_back(parameter.to_vector<float>());
+    return values;
+  };
+  const auto wanted = trained(Placement::as_written), placed = trained(Placement::automatic);
+  ASSERT_EQ(placed.size(), wanted.size());
+  for (std::size_t p = 0; p < wanted.size(); ++p) {
+    ASSERT_EQ(placed[p].size(), wanted[p].size());
+    for (std::size_t i = 0; i < wanted[p].size(); ++i)
+      ASSERT_NEAR(placed[p][i], wanted[p][i], 1e-4) << p << " " << i;
+  }
+}
+
+// A Function's gradient finds a parameter on the CPU beside what the device computed.
+TEST_F(Placements, GradientsOfFunctionsArePlacedToo) {
+  const Function scaled({.name = "scaled",
+                         .forward =
+                             [](FunctionContext& context, const std::vector<Tensor>& inputs) {
+                               context.save(inputs);
+                               return std::vector<Tensor>{inputs[0] * inputs[1]};
+                             },
+                         .backward =
+                             [](FunctionContext& context, const std::vector<Tensor>& gradients) {
+                               const Tensor &x = context.saved()[0], &w = context.saved()[1];
+                               return std::vector<Tensor>{w * gradients[0],
+                                                          (x * gradients[0]).sum({0, 1})};
+                             }});
+  struct Scaled : nn::Module {
+    nn::Parameter w = add_parameter("w", host_values({16}));
+  } module;
+  expect_moved_once(module, [&](const Tensor& x) {
+    return scaled(std::vector<Tensor>{x, *module.w})[0].square().sum();
+  });
+}
+
+}  // namespace
+}  // namespace volta
