@@ -227,7 +227,7 @@ StreamOptions parse_stream_options(int argc, char** argv) {
       char* end = nullptr;
       const std::int64_t number = std::strtoll(value.c_str(), &end, 10);
       if (*end != '\0' || number < 1)
-        throw UsageError(option + " needs a positive number, not " + value);
+        throw UsageError(option.append(" needs a positive number, not ").append(value));
       return number;
     };
     if (option == "--device") {
