@@ -1,9 +1,13 @@
-// Whether copies hide behind computation.
+// Whether copies hide behind computation, and whether two models compute side by side.
 //   volta_overlap [device [megabytes [milliseconds]]]
 // A step of so many milliseconds (default 2) on a batch of so many MiB (default 64), with the batch
 // already there, uploaded anew for every step from pageable and from page-locked memory, and with a
 // result of the batch's size fetched after every step. Beside each: what it costs over the step
 // alone, and what the copy takes by itself.
+//   volta_overlap --streams [--device cuda:0] [--width 1024] [--batch 64] [--steps n] [--json file]
+// Training steps of two models that share nothing: each alone, both in one stream, and each in a
+// stream of its own (StreamScope), recorded by one thread in turn and by two threads. Beside the
+// time of a pair of steps: what it is of both alone, one after the other.
 #include <volta/volta.h>
 
 #include <algorithm>
@@ -13,7 +17,10 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <semaphore>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,8 +30,15 @@ using namespace volta;
 using bench::Clock;
 using bench::median;
 using bench::seconds_since;
+using bench::UsageError;
 
 namespace {
+
+constexpr const char* kUsage =
+    "usage: volta_overlap [DEVICE [MEGABYTES [MILLISECONDS]]]\n"
+    "       volta_overlap --streams [--device cpu|cuda:0|opencl:0] [--width N] [--batch N]\n"
+    "                     [--steps N] [--json FILE]\n"
+    "  --steps N   pairs of steps to a block; without it, enough for 20 ms\n";
 
 constexpr int kRounds = 9;
 
@@ -119,13 +133,218 @@ void measure(Device device, std::int64_t megabytes, double wanted) {
   }
 }
 
+// A model with its data and optimizer: width-width-width-10, ReLU, cross-entropy, Adam.
+class Trainee {
+ public:
+  Trainee(Device device, std::int64_t width, std::int64_t batch, int stream)
+      : model_({nn::Linear(width, width), nn::ReLU(), nn::Linear(width, width), nn::ReLU(),
+                nn::Linear(width, 10)}),
+        x_(randn({batch, width}, {.device = device}).eval()),
+        y_(randint(0, 10, {batch}, {.device = device}).eval()),
+        optimizer_((model_.to(device), model_.parameters()), {.lr = 1e-5}),
+        stream_(stream) {}
+
+  void step() {
+    optimizer_.zero_grad();
+    cross_entropy(model_(x_), y_).backward();
+    optimizer_.step();
+  }
+  void step_in_own_stream() {
+    const StreamScope scope(stream_);
+    step();
+  }
+  double loss() {
+    const NoGrad no_grad;
+    return cross_entropy(model_(x_), y_).item();
+  }
+
+ private:
+  nn::Sequential model_;
+  Tensor x_, y_;
+  optim::Adam optimizer_;
+  int stream_;
+};
+
+// A second thread that records when it is told to. It lives as long as the measurement: starting a
+// thread, and what the library keeps for one, would count otherwise.
+class SecondThread {
+ public:
+  SecondThread() : thread_([this] { run(); }) {}
+  ~SecondThread() {
+    work_ = nullptr;
+    begin_.release();
+  }
+  SecondThread(const SecondThread&) = delete;
+  SecondThread& operator=(const SecondThread&) = delete;
+
+  void start(std::function<void()> work) {
+    work_ = std::move(work);
+    begin_.release();
+  }
+  void join() {
+    end_.acquire();
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+ private:
+  void run() {
+    for (;;) {
+      begin_.acquire();
+      if (!work_) return;
+      try {
+        work_();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      end_.release();
+    }
+  }
+
+  std::function<void()> work_;
+  std::exception_ptr error_;
+  std::binary_semaphore begin_{0}, end_{0};
+  std::jthread thread_;  // last: it uses the others
+};
+
+struct StreamOptions {
+  std::string device = "best", json;
+  std::int64_t width = 1024, batch = 64, steps = 0;  // steps 0: by time
+};
+
+StreamOptions parse_stream_options(int argc, char** argv) {
+  StreamOptions options;
+  for (int i = 2; i < argc; ++i) {
+    std::string option = argv[i], value;
+    if (const std::size_t equals = option.find('='); equals != std::string::npos) {
+      value = option.substr(equals + 1);
+      option.resize(equals);
+    } else if (i + 1 < argc) {
+      value = argv[++i];
+    } else {
+      throw UsageError("unknown option or missing value: " + option);
+    }
+    const auto positive = [&] {
+      char* end = nullptr;
+      const std::int64_t number = std::strtoll(value.c_str(), &end, 10);
+      if (*end != '\0' || number < 1)
+        throw UsageError(option.append(" needs a positive number, not ").append(value));
+      return number;
+    };
+    if (option == "--device") {
+      options.device = value;
+    } else if (option == "--json") {
+      options.json = value;
+    } else if (option == "--width") {
+      options.width = positive();
+    } else if (option == "--batch") {
+      options.batch = positive();
+    } else if (option == "--steps") {
+      options.steps = positive();
+    } else {
+      throw UsageError("unknown option: " + option);
+    }
+  }
+  return options;
+}
+
+void measure_streams(const StreamOptions& options, const std::string& command) {
+  const Device device = Device::parse(options.device);
+  manual_seed(0);
+  Trainee a(device, options.width, options.batch, 1), b(device, options.width, options.batch, 2);
+  const double a_before = a.loss(), b_before = b.loss();
+  SecondThread second;
+
+  struct Way {
+    const char* name;
+    int streams, threads;
+    std::function<void(std::int64_t)> steps;  // so many, submitted
+  };
+  const auto repeat = [](std::int64_t steps, const auto& step) {
+    for (std::int64_t i = 0; i < steps; ++i) step();
+  };
+  const auto side_by_side = [&](std::int64_t steps, void (Trainee::*step)()) {
+    second.start([&, steps, step] { repeat(steps, [&] { (b.*step)(); }); });
+    repeat(steps, [&] { (a.*step)(); });
+    second.join();
+  };
+  const std::vector<Way> ways = {
+      {"A alone", 1, 1, [&](std::int64_t steps) { repeat(steps, [&] { a.step(); }); }},
+      {"B alone", 1, 1, [&](std::int64_t steps) { repeat(steps, [&] { b.step(); }); }},
+      {"both, one stream", 1, 1,
+       [&](std::int64_t steps) { repeat(steps, [&] { (a.step(), b.step()); }); }},
+      {"both, one stream, two threads", 1, 2,
+       [&](std::int64_t steps) { side_by_side(steps, &Trainee::step); }},
+      {"both, two streams", 2, 1,
+       [&](std::int64_t steps) {
+         repeat(steps, [&] { (a.step_in_own_stream(), b.step_in_own_stream()); });
+       }},
+      {"both, two streams, two threads", 2, 2,
+       [&](std::int64_t steps) { side_by_side(steps, &Trainee::step_in_own_stream); }},
+  };
+
+  constexpr int kWarmup = 20;
+  double longest = 0;  // of one step or pair, in seconds
+  for (const Way& way : ways) {
+    way.steps(kWarmup);
+    synchronize(device);
+    const auto start = Clock::now();
+    way.steps(kWarmup);
+    synchronize(device);
+    longest = std::max(longest, seconds_since(start) / kWarmup);
+  }
+  const std::int64_t block = options.steps ? options.steps : bench::block_steps(longest);
+  const int blocks = bench::block_count(longest);
+  // Block by block in turn: all of them see the same load of the machine.
+  std::vector<std::vector<double>> times(ways.size());
+  for (int round = 0; round < blocks; ++round) {
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const auto start = Clock::now();
+      ways[i].steps(block);
+      synchronize(device);
+      times[i].push_back(1e3 * seconds_since(start) / static_cast<double>(block));
+    }
+  }
+
+  const double alone = median(times[0]) + median(times[1]);
+  std::printf("%s (%s): two MLPs of width %lld, batch %lld, %lld steps a block, %d blocks\n",
+              to_string(device).c_str(), device.name().c_str(),
+              static_cast<long long>(options.width), static_cast<long long>(options.batch),
+              static_cast<long long>(block), blocks);
+  std::printf("  %-32s %10s %10s %18s\n", "", "median ms", "min ms", "of A + B alone");
+  std::vector<bench::JsonObject> results;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    const bench::Timing timing = bench::timing_of(times[i], block);
+    bench::JsonObject result;
+    result.add("workload", "mlp").add("width", options.width).add("batch", options.batch);
+    result.add("variant", ways[i].name).add("streams", ways[i].streams);
+    result.add("threads", ways[i].threads).add(timing);
+    std::printf("  %-32s %10.4f %10.4f", ways[i].name, timing.median_ms, timing.min_ms);
+    if (i >= 2) {
+      std::printf(" %18.3f", timing.median_ms / alone);
+      result.add("of_both_alone", timing.median_ms / alone);
+    }
+    std::printf("\n");
+    results.push_back(result);
+  }
+  std::printf("  losses: A %.4f to %.4f, B %.4f to %.4f\n", a_before, a.loss(), b_before, b.loss());
+  if (!options.json.empty())
+    bench::write_json(options.json, "streams", command, device, false, results);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
+  if (argc > 1 && std::string_view(argv[1]) == "--streams") {
+    measure_streams(parse_stream_options(argc, argv), bench::command_line(argc, argv));
+    return 0;
+  }
   const Device device = Device::parse(argc > 1 ? argv[1] : "best");
   const std::int64_t megabytes = argc > 2 ? std::atoll(argv[2]) : 64;
   const double wanted = argc > 3 ? std::atof(argv[3]) : 2;
   measure(device, megabytes, wanted);
+} catch (const UsageError& error) {
+  std::fprintf(stderr, "volta_overlap: %s\n%s", error.what(), kUsage);
+  return 2;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

@@ -144,6 +144,67 @@ TEST(Async, AWrongIndexReachesWhoWaits) {
   EXPECT_THROW(later.wait(), IndexError);
 }
 
+// A parameter that a wrong label went into.
+Tensor weight_of_a_bad_batch() {
+  Tensor weight = (rand({4, 3}, here()) + 1).eval();
+  weight.set_requires_grad();
+  optim::SGD optimizer({weight}, {.lr = 0.1});
+  for (const std::int64_t label : {3, 1}) {
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(ones({2, 4}, here()).matmul(weight),
+                                      from_vector<std::int64_t>({label, 0}, here()));
+    loss.backward();
+    optimizer.step();
+  }
+  return weight;
+}
+
+// A parameter tells of a wrong index once and goes on; an event, or values, each time.
+TEST(Async, AWrongIndexOfAParameterIsToldByEveryWait) {
+  const auto told = [](const auto& moment) -> std::string {
+    try {
+      moment.wait();
+      return "nothing";
+    } catch (const IndexError& error) {
+      return error.what();
+    }
+  };
+  {
+    const Tensor weight = weight_of_a_bad_batch();
+    const Event event = weight.eval_async(), copy = event;
+    const std::string first = told(event);
+    EXPECT_NE(first.find("index 3 is out of range"), std::string::npos) << first;
+    EXPECT_EQ(weight.to_vector<float>().size(), 12u);
+    for (int look = 0; look < 2; ++look) {
+      EXPECT_EQ(told(event), first);
+      EXPECT_EQ(told(copy), first);
+    }
+    EXPECT_EQ(told(weight.eval_async()), "nothing");
+  }
+  {
+    const Tensor weight = weight_of_a_bad_batch();
+    const AsyncValues<float> values = weight.to_vector_async<float>();
+    const AsyncValues<float> copy(values);
+    const std::string first = told(values);
+    EXPECT_NE(first.find("index 3 is out of range"), std::string::npos) << first;
+    EXPECT_EQ(weight.to_vector<float>().size(), 12u);
+    for (int look = 0; look < 2; ++look) {
+      EXPECT_EQ(told(values), first);
+      EXPECT_EQ(told(copy), first);
+      EXPECT_THROW(copy.get(), IndexError);
+    }
+  }
+  {
+    const Event event = weight_of_a_bad_batch().eval_async();
+    std::array<std::string, 4> all;
+    {
+      std::vector<std::jthread> threads;
+      for (std::string& own : all) threads.emplace_back([&own, event, told] { own = told(event); });
+    }
+    for (const std::string& own : all) EXPECT_NE(own.find("index 3"), std::string::npos) << own;
+  }
+}
+
 TEST(Async, NoMemoryReachesWhoWaits) {
   const Scarcity scarcity;
   Tensor large = ones({32 << 20}, here()) + arange(32 << 20, here());

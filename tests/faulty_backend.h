@@ -3,8 +3,10 @@
 // (child.h).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,6 +43,29 @@ struct Faults {
 };
 inline Faults& faults() {
   static Faults state;
+  return state;
+}
+
+// Memory that was taken from all backends and not given back.
+struct Taken {
+  std::map<void*, std::size_t> bytes;  // by address
+  std::size_t now = 0, most = 0;
+
+  void add(const Address& memory, std::size_t size) {
+    if (memory.base == nullptr) return;
+    bytes[memory.base] = size;
+    now += size;
+    most = std::max(most, now);
+  }
+  void remove(const Address& memory) {
+    const auto found = bytes.find(memory.base);
+    if (found == bytes.end()) return;
+    now -= found->second;
+    bytes.erase(found);
+  }
+};
+inline Taken& taken() {
+  static Taken state;
   return state;
 }
 
@@ -126,14 +151,14 @@ class FaultyBackend final : public Backend {
   std::vector<LibraryInfo> libraries() const override { return at("libraries", 0).libraries(); }
 
   Address allocate(int d, std::size_t bytes) override {
-    if (faults().no_memory) {
-      if (fails_now("allocate")) return {};
-      return real_.allocate(d, bytes);
-    }
-    return at("allocate", d).allocate(d, bytes);
+    if (faults().no_memory && fails_now("allocate")) return {};
+    const Address memory = (faults().no_memory ? real_ : at("allocate", d)).allocate(d, bytes);
+    taken().add(memory, bytes);
+    return memory;
   }
   void release(int d, Address memory) override {
     const bool fails = fails_here("release");
+    taken().remove(memory);
     real_.release(d, memory);  // a driver that refuses has no use for the memory either
     if (fails) fail("release", d);
   }

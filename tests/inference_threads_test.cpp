@@ -286,5 +286,54 @@ TEST(Forking, AfterTheFirstUseOtherDevicesAreRefused) {
   });
 }
 
+// Work and copies that were on their way at the fork arrive in the parent; in the child they are
+// over, and whoever waits is told why.
+TEST(Forking, EventsOfTheParentEndInTheChild) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "for other devices";
+  in_fresh_process([] {
+    constexpr std::int64_t kWide = 512;
+    const Tensor weight = (rand({kWide, kWide}, here()) / (kWide / 2.0)).eval();
+    synchronize(test_device());
+    Tensor product = weight;
+    for (int i = 0; i < 20; ++i) product = matmul(product, weight);
+    const Event event = product.eval_async();
+    const AsyncValues<float> values = product.to_vector_async<float>();
+    const Event on_the_cpu = (rand({100}) + 1).eval_async();
+    const int child = status_of_fork([&] {
+      const auto refused = [](auto act) {
+        try {
+          act();
+        } catch (const DeviceError& error) {
+          if (std::string(error.what()).find("this process was forked") != std::string::npos)
+            return true;
+          std::fprintf(stderr, "%s\n", error.what());
+        }
+        return false;
+      };
+      if (!event.done() || !values.done()) return 1;
+      for (int look = 0; look < 2; ++look) {
+        if (!refused([&] { event.wait(); })) return 2;
+        if (!refused([&] { values.wait(); })) return 4;
+        if (!refused([&] { values.get(); })) return 5;
+      }
+      // What is new, of a value that is there and of one that is not.
+      for (const Tensor& tensor : {weight, weight + 1}) {
+        const Event late = tensor.eval_async();
+        if (!late.done() || !refused([&] { late.wait(); })) return 6;
+        const AsyncValues<float> copied = tensor.to_vector_async<float>();
+        if (!copied.done() || !refused([&] { copied.get(); })) return 7;
+      }
+      on_the_cpu.wait();
+      const Event here_too = (rand({100}) + 1).eval_async();
+      here_too.wait();
+      return on_the_cpu.done() && here_too.done() ? 0 : 8;
+    });
+    EXPECT_EQ(child, 0);
+    event.wait();
+    EXPECT_TRUE(event.done());
+    EXPECT_EQ(values.get(), product.to_vector<float>());
+  });
+}
+
 }  // namespace
 }  // namespace volta

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "backend/pool.h"
+#include "core/count_aside.h"
 #include "core/counting.h"
 #include "core/registry.h"
 
@@ -28,12 +30,19 @@ void for_each_counter(Counters& totals, LiveCounters& live, Visit visit) {
   visit(totals.allocations, live.allocations);
 }
 
-}  // namespace
-
-LiveCounters& live_counters() {
+LiveCounters& shared_counters() {
   static auto* live = new LiveCounters;  // usable until the process ends
   return *live;
 }
+
+thread_local LiveCounters* aside = nullptr;
+
+}  // namespace
+
+LiveCounters& live_counters() { return aside != nullptr ? *aside : shared_counters(); }
+
+CountAside::CountAside() : outer_(std::exchange(aside, &counts_)) {}
+CountAside::~CountAside() { aside = outer_; }
 
 ShardedCount::Shard& ShardedCount::add_shard() {
   const std::lock_guard guard(mutex_);
@@ -58,19 +67,19 @@ void ShardedCount::reset() {
 
 Counters counters() {
   Counters totals;
-  for_each_counter(totals, live_counters(), [](std::uint64_t& total, LiveCounters::Count& live) {
+  for_each_counter(totals, shared_counters(), [](std::uint64_t& total, LiveCounters::Count& live) {
     total = live.load(std::memory_order_relaxed);
   });
-  totals.nodes_recorded = live_counters().nodes_recorded.total();
+  totals.nodes_recorded = shared_counters().nodes_recorded.total();
   return totals;
 }
 
 void reset_counters() {
   Counters unused;
-  for_each_counter(unused, live_counters(), [](std::uint64_t&, LiveCounters::Count& live) {
+  for_each_counter(unused, shared_counters(), [](std::uint64_t&, LiveCounters::Count& live) {
     live.store(0, std::memory_order_relaxed);
   });
-  live_counters().nodes_recorded.reset();
+  shared_counters().nodes_recorded.reset();
 }
 
 MemoryStats memory_stats(Device device) { return device_entry(device).pool.stats(); }

@@ -49,6 +49,31 @@ StreamScope::~StreamScope() {
 }
 int current_stream() noexcept { return graph::recording_state.stream; }
 
+namespace {
+
+// What a wait found wrong. The device tells of a wrong index in a parameter once: whoever looks at
+// the same moment again is told from here.
+class Finding {
+ public:
+  template <class Look>
+  void look(Look look) const {
+    const std::lock_guard guard(mutex_);
+    if (error_) std::rethrow_exception(error_);
+    try {
+      look();
+    } catch (...) {
+      error_ = std::current_exception();
+      throw;
+    }
+  }
+
+ private:
+  mutable std::mutex mutex_;  // before the device's lock
+  mutable std::exception_ptr error_;
+};
+
+}  // namespace
+
 struct Event::State {
   // A tensor's part: when its value is there, and the indices it depends on.
   struct Part {
@@ -58,11 +83,13 @@ struct Event::State {
   };
   std::vector<Part> parts;
   std::exception_ptr error;  // of the submit
+  Finding indices;
 };
 
 bool Event::done() const noexcept {
   if (state_ == nullptr || state_->error) return true;
   return std::ranges::all_of(state_->parts, [](const State::Part& part) {
+    if (is_forked(*part.entry)) return true;  // will never be there
     return (!part.computed || part.computed->has_passed()) &&
            (!part.uploaded || part.uploaded->has_passed());
   });
@@ -77,11 +104,13 @@ void Event::wait() const {
     if (part.uploaded) part.uploaded->wait();
     if (part.computed) part.computed->wait();
   }
-  for (const State::Part& part : state_->parts) {
-    if (!part.indices) continue;
-    const std::lock_guard guard(part.entry->lock);
-    graph::verify_indices(*part.indices);
-  }
+  state_->indices.look([this] {
+    for (const State::Part& part : state_->parts) {
+      if (!part.indices) continue;
+      const std::lock_guard guard(part.entry->lock);
+      graph::verify_indices(*part.indices);
+    }
+  });
 }
 
 namespace {
@@ -102,6 +131,7 @@ Event eval_async(std::span<const Tensor> tensors) {
     for (const Tensor& tensor : tensors) {
       const Node& node = *graph::node_of(tensor);
       DeviceEntry& entry = *node.entry;
+      require_not_forked(entry);
       const std::lock_guard guard(entry.lock);
       graph::throw_known_index_error(node);
       const LaneTimes times = times_of(node);
@@ -138,6 +168,7 @@ struct ValuesOnTheWay::State {
   DType dtype = DType::f32;
   graph::Held node;
   std::exception_ptr error;  // of the submit
+  Finding indices;
   std::span<const std::byte> bytes;
   // Where the bytes go that are on their way.
   PinnedBlock pinned;
@@ -200,7 +231,7 @@ ValuesOnTheWay::ValuesOnTheWay(const Tensor& tensor, DType dtype, std::size_t el
 
 bool ValuesOnTheWay::done() const noexcept {
   return state_ == nullptr || state_->error || state_->arrived == nullptr ||
-         state_->arrived->has_passed();
+         is_forked(*state_->node->entry) || state_->arrived->has_passed();
 }
 
 void ValuesOnTheWay::wait() const {
@@ -211,8 +242,10 @@ void ValuesOnTheWay::wait() const {
     const profiling::HostSpan span("waiting for values");
     state_->arrived->wait();
   }
-  const std::lock_guard guard(state_->node->entry->lock);
-  graph::verify_indices(*state_->node.get());
+  state_->indices.look([this] {
+    const std::lock_guard guard(state_->node->entry->lock);
+    graph::verify_indices(*state_->node.get());
+  });
 }
 
 std::size_t ValuesOnTheWay::count() const noexcept { return state_ == nullptr ? 0 : state_->count; }

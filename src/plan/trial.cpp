@@ -6,11 +6,14 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <random>
 #include <utility>
 #include <variant>
 
-#include "core/counting.h"
+#include "core/count_aside.h"
+#include "core/registry.h"
+#include "volta/counters.h"
 
 namespace volta::plan {
 namespace {
@@ -23,6 +26,19 @@ constexpr std::size_t kFillBytes = std::size_t{1} << 20;
 
 std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// What the device has, and what the limit of its pool leaves.
+std::optional<std::uint64_t> room_on(Backend& backend, int device) {
+  std::optional<std::uint64_t> room = backend.free_memory(device);
+  for_each_used_device([&](DeviceEntry& entry) {
+    if (&entry.backend != &backend || entry.index != device) return;
+    const MemoryStats stats = entry.pool.stats();
+    if (stats.limit == 0) return;
+    const std::uint64_t left = stats.limit - std::min(stats.limit, stats.reserved);
+    room = std::min(room.value_or(left), left);
+  });
+  return room;
 }
 
 // The elements from a slot's first to the last that some access may name.
@@ -105,9 +121,10 @@ Trial::Trial(Backend& backend, int device, const PlanSteps& plan, const Step& st
   std::uint64_t sets = std::clamp<std::uint64_t>(kCacheBytes / set_bytes_, 1, kMostSets);
   // Addresses of segments side by side are a table, which had to be sent for every set.
   if (kernel != nullptr && kernel->segments.size() > 1) sets = 1;
-  if (const auto free = backend.free_memory(device)) {
-    if (*free / 2 < set_bytes_) return;
-    sets = std::min(sets, *free / 2 / set_bytes_);
+  // Half of it stays for what other threads need meanwhile.
+  if (const auto room = room_on(backend, device)) {
+    if (*room / 2 < set_bytes_) return;
+    sets = std::min(sets, *room / 2 / set_bytes_);
   }
   memory_ = backend.allocate(device, sets * set_bytes_);
   if (!has_memory()) return;
@@ -116,10 +133,17 @@ Trial::Trial(Backend& backend, int device, const PlanSteps& plan, const Step& st
     for (const Place& place : places_)
       addresses.push_back({memory_.base, memory_.offset + set * set_bytes_ + place.offset});
   }
-  fill(step);
+  try {
+    fill(step);
+  } catch (...) {
+    release();
+    throw;
+  }
 }
 
-Trial::~Trial() {
+Trial::~Trial() { release(); }
+
+void Trial::release() noexcept {
   if (!has_memory()) return;
   try {
     backend_.synchronize(device_);
@@ -258,17 +282,13 @@ double Trial::seconds(Executable& executable, int times) {
     executable.run(sets_[next_set_], {}, {}, args_);
     next_set_ = (next_set_ + 1) % sets_.size();
   };
-  // What the program did is counted, not what was tried for it.
-  LiveCounters::Count& launches = live_counters().launches;
-  const std::uint64_t before = launches.load(std::memory_order_relaxed);
+  const CountAside not_the_program;
   run();
   backend_.synchronize(device_);
   const auto start = Clock::now();
   for (int i = 0; i < times; ++i) run();
   backend_.synchronize(device_);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  launches.fetch_sub(launches.load(std::memory_order_relaxed) - before, std::memory_order_relaxed);
-  return seconds / times;
+  return std::chrono::duration<double>(Clock::now() - start).count() / times;
 }
 
 }  // namespace volta::plan

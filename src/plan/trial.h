@@ -13,7 +13,8 @@ namespace volta::plan {
 
 class Trial {
  public:
-  // The memory that one of the plan's steps needs, filled with numbers. Kernels and products only.
+  // The memory that one of the plan's steps needs, filled with numbers, within the limit that the
+  // device's pool has. Kernels and products only.
   Trial(Backend& backend, int device, const PlanSteps& plan, const Step& step);
   ~Trial();
   Trial(const Trial&) = delete;
@@ -27,7 +28,7 @@ class Trial {
   // The same for several: compiles their kernels side by side.
   void compile(const std::vector<const Step*>& steps) const;
 
-  // Seconds of a run, of `times` in a row.
+  // Seconds of a run, of `times` in a row; volta::counters() has none of them.
   double seconds(Executable& executable, int times);
 
  private:
@@ -40,6 +41,7 @@ class Trial {
   void add_buffers(const KernelStep& step);
   void add_buffers(const MatmulStep& step);
   void fill(const Step& step);
+  void release() noexcept;
   std::size_t leaf_of(const BufferRef& buffer) const;
   void move_to_leaves(Step& step) const;
 
