@@ -42,10 +42,7 @@ void require_outputs(const std::string& name, const std::vector<Tensor>& outputs
 std::vector<Tensor> CustomCall::forward(const std::vector<Tensor>& inputs) {
   FunctionContext context;
   context.needs_ = needs;
-  if (is_placing()) {
-    const ExecutionOptions now = execution_options();
-    placement = {.placement = now.placement, .gpu_threshold = now.gpu_threshold, .gpu = now.gpu};
-  }
+  if (is_placing()) placement = execution_options();
   std::vector<Tensor> outputs;
   {
     const NoGrad no_grad;
@@ -82,7 +79,13 @@ std::vector<Tensor> CustomCall::backward(Tape& tape, const std::vector<Tensor>& 
   std::vector<Tensor> results;
   {
     std::optional<ExecutionContext> as_called;
-    if (placement) as_called.emplace(*placement);
+    if (placement) {
+      ExecutionOptions options = execution_options();
+      options.placement = placement->placement;
+      options.gpu_threshold = placement->gpu_threshold;
+      options.gpu = placement->gpu;
+      as_called.emplace(options);
+    }
     results = function->backward(context, gradients);
   }
   if (results.size() != needs.size()) {
