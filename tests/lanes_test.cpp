@@ -487,23 +487,43 @@ TEST(PoolTimes, IdleMemoryIsPreferredAndAFewSpareBlocksAreMade) {
   EXPECT_EQ(pool.stats().reserved, 4 * kBytes);
 }
 
-TEST(PoolTimes, MemoryOfOneLaneIsIdleForAnotherWhenItsWorkHasEnded) {
+TEST(PoolTimes, LanesHaveMemoryOfTheirOwn) {
   PaperLanes backend;
   Pool pool(backend, 0, "paper:0");
   constexpr std::size_t kBytes = 32 * kMiB;
-  constexpr std::uint64_t kAny = ~std::uint64_t{0};
+  const Address a = pool.allocate(kBytes, nullptr, 1), small = pool.allocate(512, nullptr, 1);
+  pool.release(a, {{0, 5}, 0, {}});
+  pool.release(small, {{0, 5}, 0, {}});
   LaneTimes used;
-  const Address a = pool.allocate(kBytes), b = pool.allocate(kBytes);
-  pool.release(a, {{0, 5, 0}, 0, {}});  // used in lane 1
-  pool.release(b, {{0, 0, 5}, 0, {}});  // and in lane 2
-  const Address first = pool.allocate_idle(kBytes, {0, 0, kAny}, used);
-  EXPECT_EQ(first, b) << "lane 2 gets its own";
-  pool.release(first, {{0, 0, 6}, 0, {}});
-  const Address second = pool.allocate_idle(kBytes, {0, kAny, 0}, used);
-  EXPECT_EQ(second, a);
-  pool.release(second, {{0, 6, 0}, 0, {}});
-  pool.release(pool.allocate_idle(kBytes, {0, 6, 0}, used), used);
-  EXPECT_EQ(used.compute, (ComputeTimes{0, 6, 0}));
+  const Address b = pool.allocate(kBytes, &used, 2), other = pool.allocate(512, nullptr, 2);
+  EXPECT_NE(b, a);
+  EXPECT_NE(other, small);
+  EXPECT_EQ(used.compute, ComputeTimes{}) << "new";
+  EXPECT_EQ(pool.allocate(kBytes, &used, 1), a) << "the same again";
+  EXPECT_EQ(used.compute, (ComputeTimes{0, 5}));
+  EXPECT_EQ(pool.allocate(512, nullptr, 1), small);
+  // A lane that needs more than it ever had leaves the others theirs.
+  pool.release(a, {{0, 6}, 0, {}});
+  const std::uint64_t reserved = pool.stats().reserved;
+  const Address large = pool.allocate(2 * kBytes, nullptr, 2);
+  EXPECT_EQ(pool.stats().reserved, reserved + 2 * kBytes);
+  EXPECT_EQ(pool.allocate(kBytes, nullptr, 1), a);
+  for (const Address& one : {a, b, small, other, large}) pool.release(one);
+  EXPECT_EQ(pool.stats().in_use, 0u);
+  pool.empty_cache();
+  EXPECT_EQ(pool.stats().reserved, 0u);
+}
+
+TEST(PoolTimes, UnderALimitOneLaneGetsWhatAnotherGaveBack) {
+  PaperLanes backend;
+  Pool pool(backend, 0, "paper:0");
+  pool.set_limit(32 * kMiB);
+  pool.release(pool.allocate(32 * kMiB, nullptr, 1), {{0, 5}, 0, {}});
+  LaneTimes used;
+  const Address memory = pool.allocate(32 * kMiB, &used, 2);
+  EXPECT_EQ(used.compute, ComputeTimes{}) << "given back to the device, which waited";
+  EXPECT_THROW(pool.allocate(32 * kMiB, nullptr, 1), OutOfMemory);
+  pool.release(memory);
 }
 
 TEST(PoolTimes, UnderALimitBusyMemoryServes) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <exception>
 #include <limits>
@@ -49,6 +50,7 @@ struct Chunk {
   std::uint64_t bytes;
   std::uint64_t serial;  // orders chunks: the oldest with room is filled first
   bool small;
+  std::size_t lane;
 };
 
 // A stretch of a chunk; its neighbours are those of lower and higher offset.
@@ -95,49 +97,58 @@ struct Pool::State {
 
   std::mutex mutex;  // guards all below
   MemoryStats stats;
-  std::uint64_t most_in_use = 0;  // ever; the peak of the statistics can be reset
   std::uint64_t next_serial = 0;
-  FreeBlocks free_small, free_large;
+  struct OfLane {
+    FreeBlocks free_small, free_large;
+    std::uint64_t reserved = 0, in_use = 0;
+    std::uint64_t most_in_use = 0;  // ever; the peak of the statistics can be reset
+  };
+  std::array<OfLane, kComputeLanes> lanes;
   std::unordered_map<Address, Block*, AddressHash> live;
 
-  FreeBlocks& free_blocks(bool small) { return small ? free_small : free_large; }
+  FreeBlocks& free_blocks(bool small, std::size_t lane) {
+    return small ? lanes[lane].free_small : lanes[lane].free_large;
+  }
+  FreeBlocks& free_blocks(const Chunk& chunk) { return free_blocks(chunk.small, chunk.lane); }
 
   // The best free block of at least `bytes`, or null.
-  Block* find(std::uint64_t bytes, bool small) {
-    FreeBlocks& blocks = free_blocks(small);
+  Block* find(std::uint64_t bytes, bool small, std::size_t lane) {
+    FreeBlocks& blocks = free_blocks(small, lane);
     const auto best = blocks.lower_bound(bytes);
     return best == blocks.end() ? nullptr : *best;
   }
 
   // A new chunk as one free block, or null when the limit or the device does not allow it.
-  Block* add_chunk(std::uint64_t bytes, bool small) {
+  Block* add_chunk(std::uint64_t bytes, bool small, std::size_t lane) {
     if (stats.limit != 0 && (bytes > stats.limit || stats.reserved > stats.limit - bytes))
       return nullptr;
-    auto chunk = std::make_shared<Chunk>(Chunk{{}, bytes, next_serial++, small});
+    auto chunk = std::make_shared<Chunk>(Chunk{{}, bytes, next_serial++, small, lane});
     auto block = std::make_unique<Block>(Block{chunk, 0, bytes});
     count(live_counters().allocations);
     chunk->memory = backend.allocate(device, bytes);
     if (chunk->memory == Address{}) return nullptr;
     stats.reserved += bytes;
-    free_blocks(small).insert(block.get());
+    lanes[lane].reserved += bytes;
+    free_blocks(*chunk).insert(block.get());
     return block.release();
   }
 
   // A free block of at least `bytes`, from the cache or the device. Throws OutOfMemory.
-  Block* acquire(std::uint64_t bytes) {
+  Block* acquire(std::uint64_t bytes, std::size_t lane) {
     const bool small = bytes < kSmallLimit;
     const std::uint64_t preferred =
         small ? kSmallChunk : std::max(round_up(bytes, kLargeGranule), kLargeChunk);
-    if (Block* block = find(bytes, small)) return block;
+    if (Block* block = find(bytes, small, lane)) return block;
     // What is cached and does not fit must not pile up: sizes that differ a little each time would
     // take the device's memory many times over.
-    if (static_cast<double>(stats.reserved + preferred) >
-        kSpare * static_cast<double>(most_in_use + preferred))
-      release_free_chunks();
-    if (Block* block = add_chunk(preferred, small)) return block;
+    OfLane& own = lanes[lane];
+    if (static_cast<double>(own.reserved + preferred) >
+        kSpare * static_cast<double>(own.most_in_use + preferred))
+      release_free_chunks(own);
+    if (Block* block = add_chunk(preferred, small, lane)) return block;
     release_free_chunks();
-    if (Block* block = add_chunk(preferred, small)) return block;
-    if (Block* block = add_chunk(bytes, small))
+    if (Block* block = add_chunk(preferred, small, lane)) return block;
+    if (Block* block = add_chunk(bytes, small, lane))
       return block;  // exactly what is asked may still fit
     return nullptr;
   }
@@ -154,9 +165,9 @@ struct Pool::State {
 
   // The nearest free block that no work after `finished` uses. Where there is none: a new one as
   // long as few wait to become free, then the one that has to wait the least. Null: any will do.
-  Block* find_idle(std::uint64_t bytes, const ComputeTimes& finished) {
+  Block* find_idle(std::uint64_t bytes, const ComputeTimes& finished, std::size_t lane) {
     const bool small = bytes < kSmallLimit;
-    const FreeBlocks& blocks = free_blocks(small);
+    const FreeBlocks& blocks = free_blocks(small, lane);
     Block* soonest = nullptr;
     std::uint64_t least = 0;
     int busy = 0;
@@ -171,7 +182,7 @@ struct Pool::State {
       }
     }
     if (busy == 0 || busy >= kBusyBlocks) return soonest;
-    Block* added = add_chunk(small ? kSmallChunk : round_up(bytes, kLargeGranule), small);
+    Block* added = add_chunk(small ? kSmallChunk : round_up(bytes, kLargeGranule), small, lane);
     return added != nullptr ? added : soonest;
   }
 
@@ -184,7 +195,7 @@ struct Pool::State {
                            block->next, true, block->used});
     live.emplace(block->address(), block);
 
-    FreeBlocks& blocks = free_blocks(block->chunk->small);
+    FreeBlocks& blocks = free_blocks(*block->chunk);
     auto node = blocks.extract(block);
     block->free = false;
     if (rest) {
@@ -196,7 +207,9 @@ struct Pool::State {
     }
     stats.in_use += bytes;
     stats.peak = std::max(stats.peak, stats.in_use);
-    most_in_use = std::max(most_in_use, stats.in_use);
+    OfLane& own = lanes[block->chunk->lane];
+    own.in_use += bytes;
+    own.most_in_use = std::max(own.most_in_use, own.in_use);
   }
 
   // Joins `right` to the block before it and forgets it.
@@ -212,8 +225,9 @@ struct Pool::State {
 
   void give_back(Block* block, LaneTimes used) {
     block->used = used;
-    FreeBlocks& blocks = free_blocks(block->chunk->small);
+    FreeBlocks& blocks = free_blocks(*block->chunk);
     stats.in_use -= block->bytes;
+    lanes[block->chunk->lane].in_use -= block->bytes;
     block->free = true;
     if (block->next != nullptr && block->next->free) {
       blocks.erase(block->next);
@@ -229,7 +243,10 @@ struct Pool::State {
   }
 
   void release_free_chunks() {
-    for (FreeBlocks* blocks : {&free_small, &free_large}) {
+    for (OfLane& lane : lanes) release_free_chunks(lane);
+  }
+  void release_free_chunks(OfLane& lane) {
+    for (FreeBlocks* blocks : {&lane.free_small, &lane.free_large}) {
       for (auto it = blocks->begin(); it != blocks->end();) {
         Block* block = *it;
         if (!block->is_whole_chunk()) {
@@ -238,6 +255,7 @@ struct Pool::State {
         }
         it = blocks->erase(it);
         stats.reserved -= block->chunk->bytes;
+        lane.reserved -= block->chunk->bytes;
         try {
           backend.release(device, block->chunk->memory);
         } catch (const std::exception& error) {
@@ -267,15 +285,17 @@ Pool::~Pool() {
   state_->release_free_chunks();
 }
 
-Address Pool::allocate(std::size_t bytes, LaneTimes* used) {
-  return allocate(bytes, nullptr, used);
+Address Pool::allocate(std::size_t bytes, LaneTimes* used, std::size_t lane) {
+  return allocate(bytes, nullptr, used, lane);
 }
 
-Address Pool::allocate_idle(std::size_t bytes, const ComputeTimes& finished, LaneTimes& used) {
-  return allocate(bytes, &finished, &used);
+Address Pool::allocate_idle(std::size_t bytes, const ComputeTimes& finished, LaneTimes& used,
+                            std::size_t lane) {
+  return allocate(bytes, &finished, &used, lane);
 }
 
-Address Pool::allocate(std::size_t bytes, const ComputeTimes* finished, LaneTimes* used) {
+Address Pool::allocate(std::size_t bytes, const ComputeTimes* finished, LaneTimes* used,
+                       std::size_t lane) {
   const std::lock_guard lock(state_->mutex);
   if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) state_->throw_out_of_memory(bytes);
   if (const RefuseAllocation refuse = refuse_allocation.load(std::memory_order_relaxed);
@@ -283,8 +303,8 @@ Address Pool::allocate(std::size_t bytes, const ComputeTimes* finished, LaneTime
     state_->throw_out_of_memory(bytes);
   }
   const std::uint64_t rounded = round_up(bytes, kGranule);
-  Block* block = finished != nullptr ? state_->find_idle(rounded, *finished) : nullptr;
-  if (block == nullptr) block = state_->acquire(rounded);
+  Block* block = finished != nullptr ? state_->find_idle(rounded, *finished, lane) : nullptr;
+  if (block == nullptr) block = state_->acquire(rounded, lane);
   if (block == nullptr) state_->throw_out_of_memory(bytes);
   state_->take(block, rounded);
   if (used != nullptr) *used = block->used;

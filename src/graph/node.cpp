@@ -1,7 +1,6 @@
 // Reference counts, node and buffer memory.
 #include "graph/node.h"
 
-#include <limits>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "core/slab.h"
 #include "graph/autocast.h"
 #include "graph/holders.h"
+#include "graph/recording_state.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "volta/error.h"
@@ -46,12 +46,12 @@ std::string table_of_holders(const DeviceEntry& entry) {
 
 // Memory of the pool; where there is none, after what plans keep was given back. Then OutOfMemory
 // tells who holds it.
-Address allocate(DeviceEntry& entry, std::size_t bytes, const ComputeTimes* finished,
-                 LaneTimes& used) {
+Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
+                 const ComputeTimes* finished, LaneTimes& used) {
   const auto from_pool = [&](bool last) -> std::optional<Address> {
     try {
-      if (finished != nullptr) return entry.pool.allocate_idle(bytes, *finished, used);
-      return entry.pool.allocate(bytes, &used);
+      if (finished != nullptr) return entry.pool.allocate_idle(bytes, *finished, used, lane);
+      return entry.pool.allocate(bytes, &used, lane);
     } catch (const OutOfMemory& error) {
       if (last) throw OutOfMemory(error.what() + table_of_holders(entry));
       return std::nullopt;
@@ -64,9 +64,10 @@ Address allocate(DeviceEntry& entry, std::size_t bytes, const ComputeTimes* fini
 }
 
 // `finished`: memory that no later work uses is preferred.
-Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, const ComputeTimes* finished) {
+Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
+                   const ComputeTimes* finished) {
   LaneTimes used;
-  const Address address = allocate(entry, bytes == 0 ? 1 : bytes, finished, used);
+  const Address address = allocate(entry, bytes == 0 ? 1 : bytes, lane, finished, used);
   tell_memory(entry);
   Buffer* buffer = Slab<Buffer>::make();
   buffer->entry = &entry;
@@ -80,18 +81,16 @@ Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, const ComputeTimes* fi
 }  // namespace
 
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes) {
-  return new_buffer(entry, bytes, nullptr);
+  return new_buffer(entry, bytes, 0, nullptr);
 }
 Buffer* allocate_result(DeviceEntry& entry, std::size_t bytes, std::size_t lane) {
-  if (!entry.lanes.several()) return allocate_buffer(entry, bytes);
-  ComputeTimes finished = entry.lanes.finished();
-  finished[lane] = std::numeric_limits<std::uint64_t>::max();  // its own comes before
-  return new_buffer(entry, bytes, &finished);
+  return new_buffer(entry, bytes, lane, nullptr);
 }
 Buffer* allocate_upload(DeviceEntry& entry, std::size_t bytes) {
-  if (!entry.lanes.goes_aside(bytes)) return allocate_buffer(entry, bytes);
+  const std::size_t lane = entry.lanes.lane_of(recording_state.stream);
+  if (!entry.lanes.goes_aside(bytes)) return new_buffer(entry, bytes, lane, nullptr);
   const ComputeTimes finished = entry.lanes.finished();
-  return new_buffer(entry, bytes, &finished);
+  return new_buffer(entry, bytes, lane, &finished);
 }
 
 void release(Buffer* buffer) noexcept {

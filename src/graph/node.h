@@ -48,10 +48,10 @@ struct Buffer {
   std::function<void()> deleter;  // of foreign memory
 };
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes);
-// For what a lane computes: where several do, memory that no running work of the others uses, if
-// possible.
+// For what a lane computes.
 Buffer* allocate_result(DeviceEntry& entry, std::size_t bytes, std::size_t lane);
-// For values of the host: memory that no running work uses, if possible.
+// For values of the host, used in the stream that this thread records into: memory that no running
+// work uses, if possible.
 Buffer* allocate_upload(DeviceEntry& entry, std::size_t bytes);
 void release(Buffer* buffer) noexcept;
 
