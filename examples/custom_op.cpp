@@ -1,10 +1,11 @@
 // Operations of one's own, from outside the library: an activation written as a C expression, with
 // its gradient, and a function with a forward and a backward pass. Both run on every device; the
 // expression fuses with what is around it.
-//   custom_op [device]      device: cpu, cuda:0, opencl:0 ... (default: the best one present)
+//   custom_op [device [epochs]]   device: cpu, cuda:0, opencl:0 ... (default: the best one present)
 #include <volta/volta.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 using namespace volta;
 
@@ -41,6 +42,7 @@ struct Layer : nn::Module {
 
 int main(int argc, char** argv) {
   const Device device = argc > 1 ? Device::parse(argv[1]) : Device::best();
+  const int epochs = argc > 2 ? std::atoi(argv[2]) : 400;
   manual_seed(7);
 
   // The gradients written above are what differences say.
@@ -55,7 +57,7 @@ int main(int argc, char** argv) {
   optim::Adam optimizer(model.parameters(), {.lr = 0.01});
   const Tensor inputs = linspace(-3, 3, 128, {.device = device}).reshape({128, 1});
   const Tensor targets = inputs.sin();
-  for (int epoch = 0; epoch <= 400; ++epoch) {
+  for (int epoch = 0; epoch <= epochs; ++epoch) {
     optimizer.zero_grad();
     const Tensor loss = mse_loss(model(inputs), targets);
     loss.backward();

@@ -40,7 +40,7 @@ double milliseconds(models::MLP& model, std::int64_t width, std::int64_t batch, 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Options options(argc, argv, {{"widths", "3"}});
+  const Options options(argc, argv, {{"steps", "50"}, {"widths", "3"}});
   const Device device = options.device();
   std::printf("%s (%s) beside the CPU\n", to_string(device).c_str(), device.name().c_str());
 
@@ -57,9 +57,10 @@ int main(int argc, char** argv) {
     return loss.item();
   };
   double before = 0, after = 0;
-  for (int i = 0; i < 50; ++i) before = train();
+  const int steps = options.number("steps");
+  for (int i = 0; i < steps; ++i) before = train();
   model.to(device);
-  for (int i = 0; i < 50; ++i) after = train();
+  for (int i = 0; i < steps; ++i) after = train();
   std::printf("loss %.4f on the CPU, then %.4f on %s\n", before, after,
               to_string(model.device()).c_str());
 

@@ -1,9 +1,10 @@
 // A classifier trained on data made on the device: ten patterns under noise, told apart by an MLP
 // 784-1024-1024-10. Prints loss and accuracy, then saves the model and loads it again.
-//   mlp [device]      device: cpu, cuda:0, opencl:0 ... (default: the best one present)
+//   mlp [device [steps]]      device: cpu, cuda:0, opencl:0 ... (default: the best one present)
 #include <volta/volta.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 using namespace volta;
@@ -24,6 +25,7 @@ struct MLP : nn::Module {
 
 int main(int argc, char** argv) try {
   const Device device = argc > 1 ? Device::parse(argv[1]) : Device::best();
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 100;
   manual_seed(7);
 
   const Tensor patterns = randn({10, 784}, {.device = device}).eval();
@@ -41,7 +43,7 @@ int main(int argc, char** argv) try {
   MLP model;
   model.to(device);
   optim::Adam opt(model.parameters(), {.lr = 1e-3});
-  for (int step = 0; step <= 100; ++step) {
+  for (int step = 0; step <= steps; ++step) {
     const auto [x, y] = batch(128);
     opt.zero_grad();
     Tensor loss = cross_entropy(model(x), y);

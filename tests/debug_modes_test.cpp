@@ -1,6 +1,8 @@
 // VOLTA_EAGER, VOLTA_CHECK and VOLTA_DUMP_KERNELS: how programs are looked into.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,10 +14,13 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "child.h"
 #include "core/registry.h"
+#include "plan/attention_reference.h"
 #include "plan/check.h"
 #include "volta/volta.h"
 
@@ -108,8 +113,29 @@ class WrongBackend : public Backend {
       std::unique_ptr<Executable> right;
       const float* wrong = nullptr;
     };
+    // The CPU has no call for attention.
+    struct Attention : Executable {
+      void run(std::span<const Address> leaves, std::span<const Address> outputs, Address,
+               std::span<const std::uint64_t>) override {
+        std::vector<const std::byte*> reads;
+        for (const auto& read : step.reads)
+          reads.push_back(static_cast<const std::byte*>(leaves[read.buffer.index].pointer()));
+        std::vector<std::byte*> writes;
+        for (const plan::BufferRef& buffer : step.writes)
+          writes.push_back(static_cast<std::byte*>(outputs[buffer.index].pointer()));
+        plan::attend(step, reads, writes);
+      }
+      std::optional<kernel::ErrorRecord> take_error() override { return std::nullopt; }
+      plan::AttentionStep step;
+    };
     auto executable = std::make_unique<Wrong>();
-    executable->right = cpu_.prepare(0, steps);
+    if (const auto* attention = std::get_if<plan::AttentionStep>(&steps.steps.front())) {
+      auto own = std::make_unique<Attention>();
+      own->step = *attention;
+      executable->right = std::move(own);
+    } else {
+      executable->right = cpu_.prepare(0, steps);
+    }
     executable->wrong = &wrong;
     return executable;
   }
@@ -118,13 +144,54 @@ class WrongBackend : public Backend {
   Backend& cpu_ = device_entry(Device::cpu()).backend;
 };
 
-TEST(DebugModes, CheckingNamesTheStepThatDiffers) {
+struct WrongDevice {
   WrongBackend backend;
-  Pool pool(backend, 0, "wrong:0");
+  Pool pool{backend, 0, "wrong:0"};
   std::recursive_mutex lock;
-  Lanes lanes(backend, 0, lock);
-  PinnedCache pinned(backend, 0);
+  Lanes lanes{backend, 0, lock};
+  PinnedCache pinned{backend, 0};
   DeviceEntry entry{Device::cpu(), backend, 0, pool, lock, lanes, pinned};
+};
+
+TEST(DebugModes, CheckingNamesTheAttentionThatDiffers) {
+  WrongDevice device;
+  plan::AttentionStep step;
+  step.dtype = DType::f32;
+  step.causal = true;
+  step.batch = 1, step.heads = step.kv_heads = 2;
+  step.queries = step.keys = 3, step.size = 4;
+  step.label = "attention";
+  for (std::uint32_t i = 0; i < 3; ++i)
+    step.reads.push_back({{plan::BufferRef::Kind::Leaf, i, 0}, {24, 12, 4, 1}, 0});
+  for (std::uint32_t i = 0; i < 2; ++i)
+    step.writes.push_back({plan::BufferRef::Kind::Output, i, 0});
+  plan::PlanSteps steps;
+  steps.steps.emplace_back(step);
+  steps.leaf_bytes = {96, 96, 96};
+  steps.output_bytes = {96, 24};
+  std::vector<float> q(24, 0.5f), k(24, 0.25f), v(24, 2.0f), y(24), logs(6);
+  const std::vector<Address> leaves{{q.data(), 0}, {k.data(), 0}, {v.data(), 0}},
+      outputs{{y.data(), 0}, {logs.data(), 0}};
+  plan::CheckedSteps checked(device.entry, steps);
+  checked.run(leaves, outputs, {}, {});
+  for (const float value : y) EXPECT_FLOAT_EQ(value, 2.0f);
+  for (std::size_t i = 0; i < logs.size(); ++i)
+    EXPECT_FLOAT_EQ(logs[i], 0.5f + std::log(static_cast<float>(i % 3 + 1)));
+  device.backend.wrong = 0.01f;
+  try {
+    checked.run(leaves, outputs, {}, {});
+    FAIL() << "nothing was told";
+  } catch (const BackendError& error) {
+    const std::string told = error.what();
+    EXPECT_NE(told.find("step 1 of 1, attention"), std::string::npos) << told;
+    EXPECT_NE(told.find("element 5 of 24 f32 is 2.00999"), std::string::npos) << told;
+  }
+}
+
+TEST(DebugModes, CheckingNamesTheStepThatDiffers) {
+  WrongDevice device;
+  WrongBackend& backend = device.backend;
+  DeviceEntry& entry = device.entry;
   plan::MatmulStep product;
   product.m = 3, product.n = 4, product.k = 2;
   product.lda = 2, product.ldb = product.ldc = 4;

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "child.h"
 #include "core/registry.h"
 #include "test_device.h"
 #include "volta/counters.h"
@@ -205,6 +206,31 @@ TEST_F(DevicesDeathTest, TheEnvironmentNamesTheBest) {
                                  return false;
                                }),
               testing::ExitedWithCode(0), "");
+}
+
+// The first thing that needs to know the device says which variable is wrong, and what it may be.
+TEST(Devices, AWrongNameInTheEnvironmentIsTold) {
+  const std::string expected = "expected cpu, cuda[:N], opencl[:N], gpu, auto or auto:DEVICE";
+  for (const char* value : {"gpu7", "auto:gpu7", "cuda:x", "opencl:-1"}) {
+    testing_child::in_child({{"VOLTA_DEVICE", value}}, [&] {
+      const std::string text = std::string("VOLTA_DEVICE=") + std::getenv("VOLTA_DEVICE") +
+                               " names no device; " + expected;
+      EXPECT_EQ(message_of<ArgumentError>([] { Device::best(); }), text);
+      EXPECT_EQ(message_of<ArgumentError>([] { Device::gpu(); }), text);
+      EXPECT_EQ(message_of<ArgumentError>([] { (rand({600, 600}) + 1).eval(); }), text);
+    });
+  }
+}
+
+TEST(Devices, AnAbsentDeviceInTheEnvironmentIsTold) {
+  for (const char* value : {"cuda:254", "auto:opencl:254"}) {
+    testing_child::in_child({{"VOLTA_DEVICE", value}}, [] {
+      const std::string start = std::string("VOLTA_DEVICE=") + std::getenv("VOLTA_DEVICE") + ": ";
+      const std::string told = message_of<DeviceError>([] { Device::best(); });
+      EXPECT_TRUE(told.starts_with(start)) << told;
+      EXPECT_NE(told.find(":254: "), std::string::npos) << told;
+    });
+  }
 }
 
 // Where tensors are made that no device is named for.

@@ -55,15 +55,17 @@ std::optional<int> index_in_family(std::string_view text, DeviceType type) {
 // The device that VOLTA_DEVICE names; nothing where it is unset or "auto". "auto:opencl:0" names
 // one for placement to choose.
 std::optional<Device> named_by_environment() {
-  std::string text = platform::environment("VOLTA_DEVICE").value_or("auto");
-  if (text.starts_with("auto:")) text.erase(0, 5);
+  const std::string value = platform::environment("VOLTA_DEVICE").value_or("auto");
+  const std::string text = value.starts_with("auto:") ? value.substr(5) : value;
   if (text.empty() || text == "auto" || text == "gpu" || text == "best") return std::nullopt;
   try {
     return Device::parse(text);
   } catch (const ArgumentError&) {
-    throw ArgumentError(
-        "VOLTA_DEVICE: \"" + text +
-        "\" is not a device; expected cpu, cuda[:N], opencl[:N], auto or auto:DEVICE");
+    throw ArgumentError("VOLTA_DEVICE=" + value +
+                        " names no device; expected cpu, cuda[:N], opencl[:N], gpu, auto or "
+                        "auto:DEVICE");
+  } catch (const DeviceError& error) {
+    throw DeviceError("VOLTA_DEVICE=" + value + ": " + error.what());
   }
 }
 

@@ -125,6 +125,7 @@ Random BatchBuilder::random_of(const BatchPlace& place, std::size_t i) const {
 }
 
 Batch BatchBuilder::collated(const BatchPlace& place, std::int64_t& asked) const {
+  const ExecutionContext on_the_host({.placement = Placement::as_written});
   std::vector<Example> examples;
   examples.reserve(place.indices.size());
   for (std::size_t i = 0; i < place.indices.size(); ++i) {
@@ -133,7 +134,6 @@ Batch BatchBuilder::collated(const BatchPlace& place, std::int64_t& asked) const
     examples.push_back(dataset_->get(asked));
   }
   asked = -1;
-  const ExecutionContext on_the_host({.placement = Placement::as_written});
   return options_.collate ? options_.collate(examples) : stack(examples, place.indices);
 }
 

@@ -14,6 +14,7 @@
 #include "backend/cpu/conv.h"
 #include "backend/matmul_program.h"
 #include "graph/host.h"
+#include "plan/attention_reference.h"
 #include "plan/explain.h"
 #include "platform/env.h"
 #include "volta/error.h"
@@ -62,6 +63,11 @@ std::vector<Written> written_by(const Step& step) {
     if (sort->has_values) written.push_back({sort->values, sort->dtype});
   } else if (const auto* conv = std::get_if<ConvStep>(&step)) {
     written.push_back({conv->c, conv->dtype});
+  } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
+    for (std::size_t i = 0; i < attention->writes.size(); ++i) {
+      const bool logs = !attention->gradient && i == 1;
+      written.push_back({attention->writes[i], logs ? DType::f32 : attention->dtype});
+    }
   }
   return written;
 }
@@ -103,8 +109,9 @@ struct CheckedSteps::Step {
   // A convolution is the CPU's library call with weights as that wants them.
   std::optional<ConvStep> convolution;
   std::unique_ptr<cpu::Conv> call;
+  const AttentionStep* attention = nullptr;
   std::vector<Written> written;
-  bool can_check() const { return on_cpu != nullptr || call != nullptr; }
+  bool can_check() const { return on_cpu != nullptr || call != nullptr || attention != nullptr; }
 };
 
 // The plan's buffers in the host's memory. Outputs lie where the device has them: in a leaf, if it
@@ -144,7 +151,9 @@ CheckedSteps::CheckedSteps(DeviceEntry& entry, const PlanSteps& steps)
         checked->call = cpu::make_conv(same);
         checked->convolution = *conv;
       }
-    } else if (!std::holds_alternative<AttentionStep>(step)) {
+    } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
+      checked->attention = attention;
+    } else {
       if (const auto* product = std::get_if<MatmulStep>(&step);
           product != nullptr && (product->activation != Activation::None || product->keeps_input))
         one.steps.front() = lower_matmul(*product);
@@ -209,6 +218,13 @@ void CheckedSteps::run(std::span<const Address> leaves, std::span<const Address>
         const std::vector<std::byte> turned = with_channels(result, conv, true);
         std::memcpy(c, turned.data(), turned.size());
       }
+    } else if (step.attention != nullptr) {
+      std::vector<const std::byte*> reads;
+      for (const AttentionStep::Operand& read : step.attention->reads)
+        reads.push_back(host.at(read.buffer));
+      std::vector<std::byte*> writes;
+      for (const BufferRef& buffer : step.attention->writes) writes.push_back(host.at(buffer));
+      attend(*step.attention, reads, writes);
     } else {
       continue;
     }

@@ -6,13 +6,17 @@
 #include <iterator>
 #include <numeric>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "child.h"
 #include "data/data_testing.h"
 #include "test_device.h"
 #include "volta/data.h"
+#include "volta/transfers.h"
 #include "volta/volta.h"
 
 using namespace volta;
@@ -523,6 +527,62 @@ TEST(DataLoader, TransformsDrawForEveryExampleAndEpoch) {
   std::vector<float> joined;
   for (const auto& batch : first) joined.insert(joined.end(), batch.begin(), batch.end());
   EXPECT_EQ(epoch_x(whole).at(0), joined);
+}
+
+// Whatever VOLTA_DEVICE says, examples, collating and transforms are computed on the host; the
+// batch goes to the loader's device as a whole.
+TEST(DataLoader, WorksOnTheHostWhereTheEnvironmentPlacesEverythingOnADevice) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "needs a second device";
+  const std::string name = to_string(test_device());
+  testing_child::in_child({{"VOLTA_DEVICE", name}, {"VOLTA_TEST_DEVICE", name}}, [] {
+    const Device device = test_device();
+    ASSERT_EQ((tensor({1, 2, 3}) + 1).device(), device);  // the program's own work
+    std::atomic<int> elsewhere{0}, calls{0};
+    const auto look = [&](const Tensor& x) {
+      ++calls;
+      if (!x.device().is_cpu()) ++elsewhere;
+      return x;
+    };
+    const data::Transform twice([&](Batch batch, std::span<data::Random>) {
+      look(batch.x);
+      batch.x = look(batch.x * 2.0 + look(ones({2})));
+      return batch;
+    });
+    const auto first = [&](const std::vector<Example>& examples) {
+      return Batch{look(look(examples.front().x).reshape({1, 2})),
+                   look(look(examples.front().y).reshape({1}))};
+    };
+    const data::TensorDataset dataset = numbered(8);
+    for (const int workers : {0, 2}) {
+      reset_transfers();
+      DataLoader gathered(
+          dataset, {.batch_size = 4, .workers = workers, .device = device, .transform = twice});
+      std::vector<float> values;
+      for (const auto& [x, y] : gathered) {
+        EXPECT_EQ(x.device(), device);
+        EXPECT_EQ(y.device(), device);
+        for (const float value : x.to_vector<float>()) values.push_back(value);
+      }
+      for (std::size_t i = 0; i < values.size(); ++i)
+        EXPECT_EQ(values[i], static_cast<float>(i / 2) * 2 + (i % 2 ? 2 : 1)) << i;
+      EXPECT_EQ(values.size(), 16u);
+      DataLoader collated(Drawn(4), {.batch_size = 2,
+                                     .workers = workers,
+                                     .device = device,
+                                     .transform = twice,
+                                     .collate = first});
+      for (const auto& [x, y] : collated) EXPECT_EQ(x.device(), device);
+      for (const TransferRow& row : transfer_report().rows) {
+        if (row.to_device) {
+          EXPECT_EQ(row.reason, "data loader") << row.place;
+        } else {
+          EXPECT_EQ(row.reason, "to_vector") << row.place;
+        }
+      }
+    }
+    EXPECT_EQ(elsewhere, 0);
+    EXPECT_GE(calls, 2 * (2 * 3 + 2 * 7));
+  });
 }
 
 TEST(DataLoader, CountsWhatItDid) {

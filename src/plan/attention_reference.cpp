@@ -1,0 +1,195 @@
+// Row by row of the queries: loops over neighbouring elements, which compilers make fast.
+#include "plan/attention_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "graph/host.h"
+
+namespace volta::plan {
+namespace {
+
+using Numbers = std::vector<float>;
+
+// A matrix of one head, row by row.
+struct Matrix {
+  std::int64_t rows = 0, columns = 0;
+  Numbers elements;
+
+  float* row(std::int64_t i) { return elements.data() + i * columns; }
+  const float* row(std::int64_t i) const { return elements.data() + i * columns; }
+  Matrix turned() const {
+    Matrix result{columns, rows, Numbers(elements.size())};
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) result.row(j)[i] = row(i)[j];
+    }
+    return result;
+  }
+};
+
+// to += factor * from
+void add(float* to, float factor, const float* from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] += factor * from[i];
+}
+// The products of a vector with the columns of a matrix, by its rows.
+void multiply(const float* vector, const Matrix& matrix, std::int64_t columns, float* to) {
+  std::fill_n(to, columns, 0.0f);
+  for (std::int64_t i = 0; i < matrix.rows; ++i) add(to, vector[i], matrix.row(i), columns);
+}
+
+class Host {
+ public:
+  Host(const AttentionStep& step, std::span<const std::byte* const> reads,
+       std::span<std::byte* const> writes)
+      : s_(step), reads_(reads), writes_(writes) {}
+
+  void run() const {
+    const std::int64_t group = s_.heads / s_.kv_heads;
+    for (std::int64_t b = 0; b < s_.batch; ++b) {
+      for (std::int64_t kv = 0; kv < s_.kv_heads; ++kv) {
+        const Keys keys(*this, b, kv);
+        Matrix dk{s_.keys, s_.size, Numbers(keys.k.elements.size())}, dv = dk;
+        for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
+          if (s_.gradient) {
+            differentiate(keys, b, head, dk, dv);
+          } else {
+            attend(keys, b, head);
+          }
+        }
+        if (!s_.gradient) continue;
+        write(1, dk, b, kv, s_.kv_heads);
+        write(2, dv, b, kv, s_.kv_heads);
+      }
+    }
+  }
+
+ private:
+  // What the heads of a group share.
+  struct Keys {
+    Keys(const Host& host, std::int64_t batch, std::int64_t head)
+        : k(host.read(1, batch, head, host.s_.keys)),
+          v(host.read(2, batch, head, host.s_.keys)),
+          k_turned(k.turned()),
+          v_turned(v.turned()) {}
+    Matrix k, v, k_turned, v_turned;
+  };
+
+  std::int64_t seen(std::int64_t query) const {
+    return s_.causal ? std::min(s_.keys, query + 1) : s_.keys;
+  }
+
+  Matrix read(std::size_t operand, std::int64_t batch, std::int64_t head,
+              std::int64_t length) const {
+    const AttentionStep::Operand& from = s_.reads[operand];
+    const auto size = static_cast<std::int64_t>(size_of(s_.dtype));
+    Matrix matrix{length, s_.size, Numbers(static_cast<std::size_t>(length * s_.size))};
+    for (std::int64_t i = 0; i < length; ++i) {
+      const std::byte* row =
+          reads_[operand] + size * (from.offset + batch * from.strides[0] + head * from.strides[1] +
+                                    i * from.strides[2]);
+      const bool dense = from.strides[3] == 1;
+      for (std::int64_t j = 0; j < (dense ? 1 : s_.size); ++j)
+        graph::convert(row + size * j * from.strides[3], s_.dtype, matrix.row(i) + j, DType::f32,
+                       static_cast<std::size_t>(dense ? s_.size : 1));
+    }
+    return matrix;
+  }
+
+  void write(std::size_t result, const Matrix& matrix, std::int64_t batch, std::int64_t head,
+             std::int64_t heads) const {
+    const bool heads_first = (s_.heads_first >> result & 1) != 0;
+    for (std::int64_t i = 0; i < matrix.rows; ++i) {
+      const std::int64_t row = heads_first ? (batch * heads + head) * matrix.rows + i
+                                           : (batch * matrix.rows + i) * heads + head;
+      graph::convert(matrix.row(i), DType::f32,
+                     writes_[result] + static_cast<std::int64_t>(size_of(s_.dtype)) * row * s_.size,
+                     s_.dtype, static_cast<std::size_t>(s_.size));
+    }
+  }
+
+  // The logarithm of a row's sum of exponentials.
+  float read_log(std::int64_t batch, std::int64_t head, std::int64_t query) const {
+    const AttentionStep::Operand& from = s_.reads[5];
+    float log = 0;
+    const std::int64_t at =
+        from.offset + batch * from.strides[0] + head * from.strides[1] + query * from.strides[2];
+    graph::convert(reads_[5] + at * static_cast<std::int64_t>(sizeof log), DType::f32, &log,
+                   DType::f32, 1);
+    return log;
+  }
+
+  void attend(const Keys& keys, std::int64_t batch, std::int64_t head) const {
+    const Matrix q = read(0, batch, head, s_.queries);
+    Matrix y{s_.queries, s_.size, Numbers(q.elements.size())};
+    Numbers logs(static_cast<std::size_t>(s_.queries)), row(static_cast<std::size_t>(s_.keys));
+    for (std::int64_t i = 0; i < s_.queries; ++i) {
+      const std::int64_t count = seen(i);
+      multiply(q.row(i), keys.k_turned, count, row.data());
+      float top = -std::numeric_limits<float>::infinity();
+      for (std::int64_t j = 0; j < count; ++j) {
+        row[static_cast<std::size_t>(j)] *= static_cast<float>(s_.scale);
+        top = std::max(top, row[static_cast<std::size_t>(j)]);
+      }
+      double sum = 0;
+      for (std::int64_t j = 0; j < count; ++j) {
+        float& weight = row[static_cast<std::size_t>(j)];
+        weight = std::exp(weight - top);
+        sum += weight;
+      }
+      for (std::int64_t j = 0; j < count; ++j)
+        add(y.row(i), row[static_cast<std::size_t>(j)] / static_cast<float>(sum), keys.v.row(j),
+            s_.size);
+      logs[static_cast<std::size_t>(i)] = top + static_cast<float>(std::log(sum));
+    }
+    write(0, y, batch, head, s_.heads);
+    const std::int64_t first = (batch * s_.heads + head) * s_.queries;
+    graph::convert(logs.data(), DType::f32,
+                   writes_[1] + first * static_cast<std::int64_t>(sizeof(float)), DType::f32,
+                   logs.size());
+  }
+
+  // Adds to the gradients of keys and values, which other heads may share.
+  void differentiate(const Keys& keys, std::int64_t batch, std::int64_t head, Matrix& dk,
+                     Matrix& dv) const {
+    const Matrix q = read(0, batch, head, s_.queries), y = read(3, batch, head, s_.queries),
+                 g = read(4, batch, head, s_.queries);
+    Matrix dq{s_.queries, s_.size, Numbers(q.elements.size())};
+    Numbers scores(static_cast<std::size_t>(s_.keys)), gains(scores.size());
+    const auto scale = static_cast<float>(s_.scale);
+    for (std::int64_t i = 0; i < s_.queries; ++i) {
+      const std::int64_t count = seen(i);
+      multiply(q.row(i), keys.k_turned, count, scores.data());
+      multiply(g.row(i), keys.v_turned, count, gains.data());
+      // What all of a row's weights gain together is taken off each of them.
+      double together = 0;
+      for (std::int64_t j = 0; j < s_.size; ++j)
+        together += static_cast<double>(y.row(i)[j]) * g.row(i)[j];
+      const float log = read_log(batch, head, i);
+      for (std::int64_t j = 0; j < count; ++j) {
+        const auto n = static_cast<std::size_t>(j);
+        const float weight = std::exp(scores[n] * scale - log);
+        const float slope = weight * (gains[n] - static_cast<float>(together)) * scale;
+        add(dv.row(j), weight, g.row(i), s_.size);
+        add(dk.row(j), slope, q.row(i), s_.size);
+        add(dq.row(i), slope, keys.k.row(j), s_.size);
+      }
+    }
+    write(0, dq, batch, head, s_.heads);
+  }
+
+  const AttentionStep& s_;
+  std::span<const std::byte* const> reads_;
+  std::span<std::byte* const> writes_;
+};
+
+}  // namespace
+
+void attend(const AttentionStep& step, std::span<const std::byte* const> reads,
+            std::span<std::byte* const> writes) {
+  Host(step, reads, writes).run();
+}
+
+}  // namespace volta::plan
