@@ -219,19 +219,15 @@ void expect_moved_once(nn::Module& module, const std::function<Tensor(const Tens
 
 // The first operation is large enough for the device; the recurrence has parameters that are not.
 TEST_F(Placements, RecurrentLayersOfBeforeMoveOnce) {
-  for (const std::int64_t threshold : {1000, 5000}) {
-    nn::LSTM lstm(16, 16);
-    expect_moved_once(lstm, [&](const Tensor& x) { return lstm(x).output.sum(); }, threshold);
-  }
+  nn::LSTM lstm(16, 16);
+  expect_moved_once(lstm, [&](const Tensor& x) { return lstm(x).output.square().sum(); });
+  if (!thorough()) return;
   nn::GRU gru(16, 16);
   expect_moved_once(gru, [&](const Tensor& x) { return gru(x).output.sum(); });
-}
-
-TEST_F(Placements, RecurrentLayersOfBeforeMoveOnceWithCasts) {
-  nn::LSTM lstm(16, 16);
-  expect_moved_once(lstm, [&](const Tensor& x) {
+  nn::LSTM narrow(16, 16);
+  expect_moved_once(narrow, [&](const Tensor& x) {
     const Autocast autocast(DType::bf16);
-    return lstm(x).output.to(DType::f32).sum();
+    return narrow(x).output.to(DType::f32).sum();
   });
 }
 
@@ -282,6 +278,92 @@ TEST_F(Placements, GradientsOfFunctionsArePlacedToo) {
   expect_moved_once(module, [&](const Tensor& x) {
     return scaled(std::vector<Tensor>{x, *module.w})[0].square().sum();
   });
+}
+
+// Sums of small parameters stay on the CPU, and are computed again where they are needed.
+struct Shifted : nn::Module {
+  nn::Parameter a = add_parameter("a", host_values({16}));
+  nn::Parameter b = add_parameter("b", host_values({4, 4}));
+  Tensor shift() const { return *a - (-b->reshape({16})); }
+};
+
+TEST_F(Placements, SmallSumsOfParametersMoveThem) {
+  Shifted module;
+  expect_moved_once(module, [&](const Tensor& x) { return (x * module.shift()).square().sum(); });
+}
+
+// What is recorded again elsewhere is still the tensor whose gradient is asked for.
+TEST_F(Placements, GradientsOfWhatWasRecordedAgain) {
+  Shifted module;
+  const ExecutionContext context(
+      {.placement = Placement::automatic, .gpu_threshold = 1000, .gpu = test_device()});
+  const Tensor x = host_values({32, 16, 16});
+  const std::vector<float> wanted = x.sum({0, 1}).to_vector<float>();
+  const auto expect_wanted = [&](const Tensor& gradient) {
+    ASSERT_TRUE(gradient.defined());
+    EXPECT_EQ(gradient.device(), Device::cpu());
+    const std::vector<float> found = gradient.reshape({16}).to_vector<float>();
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-3) << i;
+  };
+  const Tensor view = module.a->reshape({1, 16}), sum = module.shift();
+  EXPECT_EQ(view.device(), Device::cpu());
+  EXPECT_EQ(sum.device(), Device::cpu());
+  expect_wanted(grad((x * view).sum(), view));
+  expect_wanted(grad((x * sum).sum(), sum));
+  Tensor kept = module.shift();
+  kept.retain_grad();
+  int calls = 0;
+  const Tensor hooked = module.shift();
+  const auto handle = hooked.register_hook([&](const Tensor& g) {
+    ++calls;
+    return g * 2;
+  });
+  ((x * kept) + (x * hooked)).sum().backward();
+  expect_wanted(kept.grad());
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(module.a->device(), test_device());
+  const std::vector<float> whole = module.a->grad().to_vector<float>();
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(whole[i], 3 * wanted[i], 1e-2) << i;
+}
+
+// A parameter may itself be a view or a conversion that nobody has looked at yet.
+TEST_F(Placements, ParametersThatAreViewsGetTheirGradients) {
+  Tensor w = (host_values({4, 4}) * 2).reshape({16});
+  w.set_requires_grad();
+  const ExecutionContext context(
+      {.placement = Placement::automatic, .gpu_threshold = 1000, .gpu = test_device()});
+  (host_values({32, 16, 16}) * w).sum().backward();
+  ASSERT_TRUE(w.grad().defined());
+  EXPECT_EQ(w.grad().device(), test_device());
+  EXPECT_EQ(w.device(), test_device());
+}
+
+// Views of values that the CPU computes: only what the values need comes back.
+TEST_F(Placements, GradientsComeBackWhereRulesNeedThem) {
+  Tensor a = host_values({16}), b = host_values({16});
+  a.set_requires_grad();
+  b.set_requires_grad();
+  const Tensor x = host_values({32, 16, 16});
+  const auto loss = [&] {
+    const Tensor small = a * b;
+    return (x * small.reshape({1, 16}).expand({32, 16, 16})).sum() + small.sum();
+  };
+  loss().backward();
+  const std::vector<float> wanted = a.grad().to_vector<float>();
+  a.zero_grad();
+  b.zero_grad();
+  std::vector<std::string> messages;
+  set_log_handler([&](LogLevel, std::string_view text) { messages.emplace_back(text); });
+  const Counters moved = counted([&] {
+    const ExecutionContext context(
+        {.placement = Placement::automatic, .gpu_threshold = 1000, .gpu = test_device()});
+    loss().backward();
+  });
+  set_log_handler({});
+  EXPECT_EQ(messages, std::vector<std::string>());
+  EXPECT_EQ(moved.bytes_to_host, 16u * 4);  // the gradient of `small`
+  const std::vector<float> found = a.grad().to_vector<float>();
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-2) << i;
 }
 
 }  // namespace

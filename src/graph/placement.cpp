@@ -99,26 +99,40 @@ bool is_pending_here(const Node* node) {
          node->segment.load(std::memory_order_acquire) == &current_segment(*node->entry);
 }
 
+// A view or a conversion: its rule takes the gradient on any device.
+bool is_view(OpId op) {
+  switch (op) {
+    case OpId::reshape:
+    case OpId::permute:
+    case OpId::expand:
+    case OpId::cast:
+    case OpId::shrink:
+    case OpId::stride:
+    case OpId::unfold:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Sums of leaves and of views of them, where nothing else is between.
+bool is_sum_of_leaves(const Tape& tape, int depth = 8) {
+  const bool sums = tape.op == OpId::add || tape.op == OpId::sub || tape.op == OpId::neg;
+  return (sums || is_view(tape.op)) &&
+         std::all_of(tape.edges.begin(), tape.edges.end(), [&](const Edge& edge) {
+           return !edge.tape || (depth > 0 && is_sum_of_leaves(*edge.tape.get(), depth - 1));
+         });
+}
+
 // Whether the node is recorded again on another device rather than copied to it: what it is made of
 // is mostly a parameter that should move itself. Of what is much larger, a data set, only the part
 // moves.
 bool is_recorded_again(const Node* node) {
   constexpr std::int64_t kParts = 16;
-  switch (node->op) {
-    case OpId::iota:
-    case OpId::reshape:
-    case OpId::permute:
-    case OpId::expand:
-    case OpId::cast:
-      return is_pending_here(node);
-    case OpId::shrink:
-    case OpId::stride:
-    case OpId::unfold:
-      return is_pending_here(node) &&
-             node->inputs[0]->shape.numel() <= kParts * node->shape.numel();
-    default:
-      return false;
-  }
+  if ((node->op != OpId::iota && !is_view(node->op)) || !is_pending_here(node)) return false;
+  const bool takes_part =
+      node->op == OpId::shrink || node->op == OpId::stride || node->op == OpId::unfold;
+  return !takes_part || node->inputs[0]->shape.numel() <= kParts * node->shape.numel();
 }
 
 // The value that moves if the node is wanted elsewhere.
@@ -161,15 +175,27 @@ class Uncollected {
   TapeCollector* const collector_;
 };
 
-// What the operand is made of, as a tensor with its history.
-Tensor source_of(const Borrowed& operand) {
-  const Node* node = operand.node();
-  Held input(node->inputs[0]);
-  const TapeRef& tape = operand->tape;
-  if (!tape || tape->op != node->op) return TensorAccess::make(std::move(input));
-  const Edge& edge = tape->edges[0];
-  if (edge.leaf.defined()) return leaf_as_it_was(edge.leaf, input, tape->place);
-  return TensorAccess::make(std::move(input), edge.tape);
+// The node's value there. `tape`: its history, if it has one.
+Held brought(Node* node, const Tape* tape, DeviceEntry& entry, Place place) {
+  if (node->entry == &entry) return Held(node);
+  const bool is_of_tape = tape != nullptr && tape->op == node->op;
+  const bool sums = is_of_tape && is_pending_here(node) && is_sum_of_leaves(*tape);
+  if (!sums && !is_recorded_again(node)) return copied(node, entry);
+  // Bringing an input may submit the segment that the node's lists are in.
+  const std::vector<std::int64_t> attrs(node->attr_span().begin(), node->attr_span().end());
+  std::vector<Held> inputs;
+  for (Node* input : node->input_span()) inputs.emplace_back(input);
+  std::vector<Node*> there;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Edge* edge = is_of_tape ? &tape->edges[i] : nullptr;
+    // A leaf moves itself, whatever it is made of.
+    inputs[i] =
+        edge != nullptr && edge->leaf.defined()
+            ? copied(inputs[i].get(), entry)
+            : brought(inputs[i].get(), edge != nullptr ? edge->tape.get() : nullptr, entry, place);
+    there.push_back(inputs[i].get());
+  }
+  return Held::adopt(record({node->op, node->dtype, there, attrs, node->shape, place}, entry));
 }
 
 }  // namespace
@@ -193,27 +219,16 @@ Tensor moved(const Borrowed& operand, DeviceEntry& entry, Place place, bool adop
   Node* node = operand.node();
   if (node->entry == &entry) return operand.tensor();
   const Uncollected uncollected;
-  if (is_recorded_again(node)) {
-    // Moving the source may submit the segment that the node's lists are in.
-    const std::vector<std::int64_t> attrs(node->attr_span().begin(), node->attr_span().end());
-    if (node->inputs_count == 0) {
-      return TensorAccess::make(
-          Held::adopt(record({node->op, node->dtype, {}, attrs, node->shape, place}, entry)));
-    }
-    const Tensor source = moved(source_of(operand), entry, place, adopts);
-    const Borrowed input = source;
-    Node* inputs[] = {input.node()};
-    Held result =
-        Held::adopt(record({node->op, node->dtype, inputs, attrs, node->shape, place}, entry));
-    Node* output = result.get();
-    TapeRef tape = make_tape(node->op, {&input, 1}, attrs, {&output, 1}, place);
-    return TensorAccess::make(std::move(result), std::move(tape));
-  }
-  Held copy = copied(node, entry);
-  Node* output = copy.get();
+  const bool is_leaf = operand->requires_grad && !operand->tape;
+  Held there = is_leaf ? copied(node, entry) : brought(node, operand->tape.get(), entry, place);
+  Node* output = there.get();
   const std::int64_t attrs[] = {adopts};
   TapeRef tape = make_tape(OpId::to_device, {&operand, 1}, attrs, {&output, 1}, place);
-  return TensorAccess::make(std::move(copy), std::move(tape));
+  return TensorAccess::make(std::move(there), std::move(tape));
+}
+
+bool takes_gradients_of_any_device(const Tape& tape) {
+  return is_view(tape.op) || is_sum_of_leaves(tape);
 }
 
 bool adopt_mirror(Variable& leaf, DeviceEntry& entry) {
