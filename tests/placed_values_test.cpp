@@ -366,5 +366,46 @@ TEST_F(Placements, GradientsComeBackWhereRulesNeedThem) {
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-2) << i;
 }
 
+// ---- Batches, and memory of the program's
+
+// Three operations with a batch, one upload of its values and one of its labels.
+TEST_F(Placements, BatchesMoveOnce) {
+  constexpr std::int64_t kRows = 8, kBatch = 4;
+  const Tensor x = host_values({kRows, 600});
+  const Tensor y =
+      from_vector(std::vector<std::int64_t>(kRows, 3), {kRows}, {.device = Device::cpu()});
+  data::DataLoader loader(data::TensorDataset(x, y), {.batch_size = kBatch});
+  const ExecutionContext context(options(Placement::force_gpu));
+  int batches = 0;
+  for (const auto& batch : loader) {
+    ++batches;
+    const Counters moved = counted([&] {
+      const Tensor loss = (batch.x * 2).sum() + batch.x.sum() - (batch.x * batch.x).sum();
+      loss.eval();
+      (batch.y + batch.y * batch.y).eval();
+    });
+    EXPECT_EQ(moved.transfers, 2u);
+    EXPECT_EQ(moved.bytes_to_device, static_cast<std::uint64_t>(kBatch * (600 * 4 + 8)));
+  }
+  EXPECT_EQ(batches, 2);
+}
+
+// The program may write to its memory between two uses: what is used is what is there.
+TEST_F(Placements, MemoryOfTheProgramIsReadAtEachUse) {
+  std::vector<float> values(1000, 1.0f);
+  const Tensor x = from_blob(values.data(), {1000});
+  const ExecutionContext context(options(Placement::force_gpu));
+  EXPECT_EQ((x * 2).sum().item(), 2000);
+  values.assign(1000, 3.0f);
+  EXPECT_EQ((x * 2).sum().item(), 6000);
+  // A copy of it is the library's, and moves once.
+  const Tensor copy = from_blob(values.data(), {1000}, {.copy = true});
+  const Counters moved = counted([&] {
+    (copy * 2).sum().eval();
+    (copy * 3).sum().eval();
+  });
+  EXPECT_EQ(moved.transfers, 1u);
+}
+
 }  // namespace
 }  // namespace volta
