@@ -1,14 +1,18 @@
 // Placed programs: where parameters and batches are, what moves again and what does not, memory.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "core/registry.h"
+#include "graph/mirrors.h"
 #include "placements.h"
 #include "test_device.h"
 #include "volta/models.h"
@@ -405,6 +409,79 @@ TEST_F(Placements, MemoryOfTheProgramIsReadAtEachUse) {
     (copy * 3).sum().eval();
   });
   EXPECT_EQ(moved.transfers, 1u);
+}
+
+// ---- Memory
+
+// What comes back from a device is in the host's memory once, for whoever looks and whoever
+// computes.
+TEST_F(Placements, ValuesThatComeBackAreKeptOnce) {
+  constexpr std::int64_t kCount = 1 << 18;
+  Tensor there = host_values({kCount}).to(test_device()).eval();
+  const std::vector<float> values = there.to_vector<float>();
+  const std::uint64_t before = memory_stats(Device::cpu()).in_use;
+  Tensor sum;
+  const Counters moved = counted([&] {
+    const ExecutionContext context(options(Placement::force_cpu));
+    sum = there + 1;
+  });
+  EXPECT_EQ(moved.transfers, 0u);  // somebody has looked already
+  EXPECT_LT(memory_stats(Device::cpu()).in_use, before + kCount * 2);  // no second copy
+  // It outlives the device's tensor.
+  there = Tensor();
+  EXPECT_EQ(sum.device(), Device::cpu());
+  const std::vector<float> more = sum.to_vector<float>();
+  for (std::size_t i = 0; i < values.size(); i += 1001) EXPECT_EQ(more[i], values[i] + 1) << i;
+}
+
+// Copies of the CPU's values make room before anything fails, and are made again when they are
+// used.
+TEST_F(Placements, CopiesMakeRoom) {
+  constexpr std::int64_t kCount = 1 << 20;  // 4 MiB each
+  empty_cache(test_device());
+  const std::uint64_t before = memory_stats(test_device()).in_use;
+  std::vector<Tensor> values;
+  for (int i = 0; i < 4; ++i) values.push_back(host_values({kCount}, static_cast<float>(i)));
+  const ExecutionContext context(options(Placement::force_gpu));
+  std::vector<double> sums;
+  for (const Tensor& each : values) sums.push_back((each * 2).sum().item());
+  EXPECT_GE(memory_stats(test_device()).in_use, before + 4 * kCount * 4);  // the copies are kept
+  empty_cache(test_device());
+  set_memory_limit(test_device(), memory_stats(test_device()).reserved + 2 * kCount * 4);
+  // Three times the room that there is without giving up copies.
+  const auto make_large = [] {
+    return ones({6 * kCount}, {.device = test_device()}).cumsum(0).eval();
+  };
+  Tensor large = make_large();
+  EXPECT_LT(memory_stats(test_device()).in_use, before + 7 * kCount * 4);
+  // What the program holds stays: then there is no room.
+  EXPECT_THROW(make_large(), OutOfMemory);
+  large = Tensor();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ((values[i] * 2).sum().item(), sums[i]) << i;  // moved again
+  set_memory_limit(test_device(), 0);
+}
+
+TEST_F(Placements, CopiesMakeRoomWhileOthersUseThem) {
+  constexpr std::int64_t kCount = 1 << 16;
+  const Tensor shared = host_values({kCount});
+  const double expected = (shared * shared).sum().item();
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> users;
+  for (int t = 0; t < 3; ++t) {
+    users.emplace_back([&] {
+      const ExecutionContext context(options(Placement::force_gpu));
+      while (!done) {
+        const Tensor own = shared + 0;
+        if (std::abs((shared * shared).sum().item() - expected) > 1e-3 * expected) ++wrong;
+      }
+    });
+  }
+  for (int i = 0; i < 300; ++i) graph::give_up_mirrors(device_entry(test_device()));
+  done = true;
+  for (std::thread& user : users) user.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "core/log_once.h"
 #include "graph/formula.h"
 #include "graph/host.h"
+#include "graph/mirrors.h"
 #include "graph/operation_count.h"
 #include "graph/segment.h"
 #include "graph/transfers.h"
@@ -79,16 +79,6 @@ const Reckoning& reckoning_of(DeviceEntry& gpu) {
 
 // ---- Moving
 
-std::mutex& mirror_lock() {
-  static auto* lock = new std::mutex;  // outlives the tensors of static objects
-  return *lock;
-}
-
-Held known_mirror(const Node* node, const DeviceEntry& entry) {
-  const std::lock_guard guard(mirror_lock());
-  return node->mirror != nullptr && node->mirror->entry == &entry ? Held(node->mirror) : Held();
-}
-
 bool is_constant(const Node* node) {
   return node->state.load(std::memory_order_acquire) == NodeState::Constant;
 }
@@ -149,17 +139,13 @@ Held copied(Node* node, DeviceEntry& entry) {
   if (is_constant(node))
     return Held::adopt(make_constant(node->value, node->integer, node->shape, node->dtype, entry));
   if (Held known = known_mirror(node, entry)) return known;
-  const std::span<const std::byte> bytes = observe(node);
-  const Tensor copy = upload(bytes.data(), node->shape, node->dtype, entry.device);
+  const Tensor copy = entry.device.is_cpu()
+                          ? on_host(node)
+                          : upload(observe(node).data(), node->shape, node->dtype, entry.device);
   Held held(node_of(copy));
   // The user may change memory of his own.
   if (node->buffer != nullptr && node->buffer->foreign) return held;
-  Node* former = nullptr;
-  {
-    const std::lock_guard guard(mirror_lock());
-    former = std::exchange(node->mirror, Held(held).leave());
-  }
-  if (former != nullptr) unhold(former);
+  keep_mirror(node, held);
   return held;
 }
 
@@ -243,15 +229,8 @@ bool adopt_mirror(Variable& leaf, DeviceEntry& entry) {
   }
   // The former value stays, as the mirror of its mirror, until the leaf gets another one: spans
   // look into it, and other threads may be reading it.
-  Held there = mirror;
-  Node* dropped = nullptr;
-  {
-    const std::lock_guard lock(mirror_lock());
-    if (leaf.node->mirror == mirror.get()) dropped = std::exchange(leaf.node->mirror, nullptr);
-    if (there->mirror == nullptr) there->mirror = Held(leaf.node).leave();
-  }
-  leaf.node = std::move(there);
-  if (dropped != nullptr) unhold(dropped);
+  swap_with_mirror(leaf.node.get(), mirror.get());
+  leaf.node = std::move(mirror);
   return true;
 }
 
