@@ -1,14 +1,18 @@
 // Placed programs: where parameters and batches are, what moves again and what does not, memory.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "core/registry.h"
+#include "graph/mirrors.h"
 #include "placements.h"
 #include "test_device.h"
 #include "volta/models.h"
@@ -219,19 +223,15 @@ void expect_moved_once(nn::Module& module, const std::function<Tensor(const Tens
 
 // The first operation is large enough for the device; the recurrence has parameters that are not.
 TEST_F(Placements, RecurrentLayersOfBeforeMoveOnce) {
-  for (const std::int64_t threshold : {1000, 5000}) {
-    nn::LSTM lstm(16, 16);
-    expect_moved_once(lstm, [&](const Tensor& x) { return lstm(x).output.sum(); }, threshold);
-  }
+  nn::LSTM lstm(16, 16);
+  expect_moved_once(lstm, [&](const Tensor& x) { return lstm(x).output.square().sum(); });
+  if (!thorough()) return;
   nn::GRU gru(16, 16);
   expect_moved_once(gru, [&](const Tensor& x) { return gru(x).output.sum(); });
-}
-
-TEST_F(Placements, RecurrentLayersOfBeforeMoveOnceWithCasts) {
-  nn::LSTM lstm(16, 16);
-  expect_moved_once(lstm, [&](const Tensor& x) {
+  nn::LSTM narrow(16, 16);
+  expect_moved_once(narrow, [&](const Tensor& x) {
     const Autocast autocast(DType::bf16);
-    return lstm(x).output.to(DType::f32).sum();
+    return narrow(x).output.to(DType::f32).sum();
   });
 }
 
@@ -282,6 +282,206 @@ TEST_F(Placements, GradientsOfFunctionsArePlacedToo) {
   expect_moved_once(module, [&](const Tensor& x) {
     return scaled(std::vector<Tensor>{x, *module.w})[0].square().sum();
   });
+}
+
+// Sums of small parameters stay on the CPU, and are computed again where they are needed.
+struct Shifted : nn::Module {
+  nn::Parameter a = add_parameter("a", host_values({16}));
+  nn::Parameter b = add_parameter("b", host_values({4, 4}));
+  Tensor shift() const { return *a - (-b->reshape({16})); }
+};
+
+TEST_F(Placements, SmallSumsOfParametersMoveThem) {
+  Shifted module;
+  expect_moved_once(module, [&](const Tensor& x) { return (x * module.shift()).square().sum(); });
+}
+
+// What is recorded again elsewhere is still the tensor whose gradient is asked for.
+TEST_F(Placements, GradientsOfWhatWasRecordedAgain) {
+  Shifted module;
+  const ExecutionContext context(
+      {.placement = Placement::automatic, .gpu_threshold = 1000, .gpu = test_device()});
+  const Tensor x = host_values({32, 16, 16});
+  const std::vector<float> wanted = x.sum({0, 1}).to_vector<float>();
+  const auto expect_wanted = [&](const Tensor& gradient) {
+    ASSERT_TRUE(gradient.defined());
+    EXPECT_EQ(gradient.device(), Device::cpu());
+    const std::vector<float> found = gradient.reshape({16}).to_vector<float>();
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-3) << i;
+  };
+  const Tensor view = module.a->reshape({1, 16}), sum = module.shift();
+  EXPECT_EQ(view.device(), Device::cpu());
+  EXPECT_EQ(sum.device(), Device::cpu());
+  expect_wanted(grad((x * view).sum(), view));
+  expect_wanted(grad((x * sum).sum(), sum));
+  Tensor kept = module.shift();
+  kept.retain_grad();
+  int calls = 0;
+  const Tensor hooked = module.shift();
+  const auto handle = hooked.register_hook([&](const Tensor& g) {
+    ++calls;
+    return g * 2;
+  });
+  ((x * kept) + (x * hooked)).sum().backward();
+  expect_wanted(kept.grad());
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(module.a->device(), test_device());
+  const std::vector<float> whole = module.a->grad().to_vector<float>();
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(whole[i], 3 * wanted[i], 1e-2) << i;
+}
+
+// A parameter may itself be a view or a conversion that nobody has looked at yet.
+TEST_F(Placements, ParametersThatAreViewsGetTheirGradients) {
+  Tensor w = (host_values({4, 4}) * 2).reshape({16});
+  w.set_requires_grad();
+  const ExecutionContext context(
+      {.placement = Placement::automatic, .gpu_threshold = 1000, .gpu = test_device()});
+  (host_values({32, 16, 16}) * w).sum().backward();
+  ASSERT_TRUE(w.grad().defined());
+  EXPECT_EQ(w.grad().device(), test_device());
+  EXPECT_EQ(w.device(), test_device());
+}
+
+// Views of values that the CPU computes: only what the values need comes back.
+TEST_F(Placements, GradientsComeBackWhereRulesNeedThem) {
+  Tensor a = host_values({16}), b = host_values({16});
+  a.set_requires_grad();
+  b.set_requires_grad();
+  const Tensor x = host_values({32, 16, 16});
+  const auto loss = [&] {
+    const Tensor small = a * b;
+    return (x * small.reshape({1, 16}).expand({32, 16, 16})).sum() + small.sum();
+  };
+  loss().backward();
+  const std::vector<float> wanted = a.grad().to_vector<float>();
+  a.zero_grad();
+  b.zero_grad();
+  std::vector<std::string> messages;
+  set_log_handler([&](LogLevel, std::string_view text) { messages.emplace_back(text); });
+  const Counters moved = counted([&] {
+    const ExecutionContext context(
+        {.placement = Placement::automatic, .gpu_threshold = 1000, .gpu = test_device()});
+    loss().backward();
+  });
+  set_log_handler({});
+  EXPECT_EQ(messages, std::vector<std::string>());
+  EXPECT_EQ(moved.bytes_to_host, 16u * 4);  // the gradient of `small`
+  const std::vector<float> found = a.grad().to_vector<float>();
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-2) << i;
+}
+
+// ---- Batches, and memory of the program's
+
+// Three operations with a batch, one upload of its values and one of its labels.
+TEST_F(Placements, BatchesMoveOnce) {
+  constexpr std::int64_t kRows = 8, kBatch = 4;
+  const Tensor x = host_values({kRows, 600});
+  const Tensor y =
+      from_vector(std::vector<std::int64_t>(kRows, 3), {kRows}, {.device = Device::cpu()});
+  data::DataLoader loader(data::TensorDataset(x, y), {.batch_size = kBatch});
+  const ExecutionContext context(options(Placement::force_gpu));
+  int batches = 0;
+  for (const auto& batch : loader) {
+    ++batches;
+    const Counters moved = counted([&] {
+      const Tensor loss = (batch.x * 2).sum() + batch.x.sum() - (batch.x * batch.x).sum();
+      loss.eval();
+      (batch.y + batch.y * batch.y).eval();
+    });
+    EXPECT_EQ(moved.transfers, 2u);
+    EXPECT_EQ(moved.bytes_to_device, static_cast<std::uint64_t>(kBatch * (600 * 4 + 8)));
+  }
+  EXPECT_EQ(batches, 2);
+}
+
+// The program may write to its memory between two uses: what is used is what is there.
+TEST_F(Placements, MemoryOfTheProgramIsReadAtEachUse) {
+  std::vector<float> values(1000, 1.0f);
+  const Tensor x = from_blob(values.data(), {1000});
+  const ExecutionContext context(options(Placement::force_gpu));
+  EXPECT_EQ((x * 2).sum().item(), 2000);
+  values.assign(1000, 3.0f);
+  EXPECT_EQ((x * 2).sum().item(), 6000);
+  // A copy of it is the library's, and moves once.
+  const Tensor copy = from_blob(values.data(), {1000}, {.copy = true});
+  const Counters moved = counted([&] {
+    (copy * 2).sum().eval();
+    (copy * 3).sum().eval();
+  });
+  EXPECT_EQ(moved.transfers, 1u);
+}
+
+// ---- Memory
+
+// What comes back from a device is in the host's memory once, for whoever looks and whoever
+// computes.
+TEST_F(Placements, ValuesThatComeBackAreKeptOnce) {
+  constexpr std::int64_t kCount = 1 << 18;
+  Tensor there = host_values({kCount}).to(test_device()).eval();
+  const std::vector<float> values = there.to_vector<float>();
+  const std::uint64_t before = memory_stats(Device::cpu()).in_use;
+  Tensor sum;
+  const Counters moved = counted([&] {
+    const ExecutionContext context(options(Placement::force_cpu));
+    sum = there + 1;
+  });
+  EXPECT_EQ(moved.transfers, 0u);  // somebody has looked already
+  EXPECT_LT(memory_stats(Device::cpu()).in_use, before + kCount * 2);  // no second copy
+  // It outlives the device's tensor.
+  there = Tensor();
+  EXPECT_EQ(sum.device(), Device::cpu());
+  const std::vector<float> more = sum.to_vector<float>();
+  for (std::size_t i = 0; i < values.size(); i += 1001) EXPECT_EQ(more[i], values[i] + 1) << i;
+}
+
+// Copies of the CPU's values make room before anything fails, and are made again when they are
+// used.
+TEST_F(Placements, CopiesMakeRoom) {
+  constexpr std::int64_t kCount = 1 << 20;  // 4 MiB each
+  empty_cache(test_device());
+  const std::uint64_t before = memory_stats(test_device()).in_use;
+  std::vector<Tensor> values;
+  for (int i = 0; i < 4; ++i) values.push_back(host_values({kCount}, static_cast<float>(i)));
+  const ExecutionContext context(options(Placement::force_gpu));
+  std::vector<double> sums;
+  for (const Tensor& each : values) sums.push_back((each * 2).sum().item());
+  EXPECT_GE(memory_stats(test_device()).in_use, before + 4 * kCount * 4);  // the copies are kept
+  empty_cache(test_device());
+  set_memory_limit(test_device(), memory_stats(test_device()).reserved + 2 * kCount * 4);
+  // Three times the room that there is without giving up copies.
+  const auto make_large = [] {
+    return ones({6 * kCount}, {.device = test_device()}).cumsum(0).eval();
+  };
+  Tensor large = make_large();
+  EXPECT_LT(memory_stats(test_device()).in_use, before + 7 * kCount * 4);
+  // What the program holds stays: then there is no room.
+  EXPECT_THROW(make_large(), OutOfMemory);
+  large = Tensor();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ((values[i] * 2).sum().item(), sums[i]) << i;  // moved again
+  set_memory_limit(test_device(), 0);
+}
+
+TEST_F(Placements, CopiesMakeRoomWhileOthersUseThem) {
+  constexpr std::int64_t kCount = 1 << 16;
+  const Tensor shared = host_values({kCount});
+  const double expected = (shared * shared).sum().item();
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> users;
+  for (int t = 0; t < 3; ++t) {
+    users.emplace_back([&] {
+      const ExecutionContext context(options(Placement::force_gpu));
+      while (!done) {
+        const Tensor own = shared + 0;
+        if (std::abs((shared * shared).sum().item() - expected) > 1e-3 * expected) ++wrong;
+      }
+    });
+  }
+  for (int i = 0; i < 300; ++i) graph::give_up_mirrors(device_entry(test_device()));
+  done = true;
+  for (std::thread& user : users) user.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

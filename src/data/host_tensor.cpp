@@ -9,6 +9,7 @@
 
 #include "backend/pinned_cache.h"
 #include "core/registry.h"
+#include "graph/blob.h"
 #include "volta/creation.h"
 
 namespace volta::data {
@@ -69,16 +70,15 @@ HostTensor host_tensor(const Shape& shape, DType dtype, Device reader) {
   if (!reader.is_cpu()) {
     auto block = std::make_shared<PinnedBlock>(device_entry(reader).pinned.take(bytes));
     if (void* pinned = block->memory()) {
-      BlobOptions options{.device = Device::cpu()};
-      options.deleter = [block](void*) {};
-      return {from_blob(pinned, shape, dtype, std::move(options)), static_cast<std::byte*>(pinned)};
+      graph::Once give_back([block] {});
+      return {graph::on_steady_memory(pinned, shape, dtype, std::move(give_back)),
+              static_cast<std::byte*>(pinned)};
     }
   }
   const std::shared_ptr<Recycler>& memory = recycler();
   std::byte* data = memory->take(bytes);
-  BlobOptions options{.device = Device::cpu()};
-  options.deleter = [memory, bytes](void* pointer) { memory->give_back(pointer, bytes); };
-  return {from_blob(data, shape, dtype, std::move(options)), data};
+  graph::Once give_back([memory, data, bytes] { memory->give_back(data, bytes); });
+  return {graph::on_steady_memory(data, shape, dtype, std::move(give_back)), data};
 }
 
 Tensor reshaped(const Tensor& computed, const Shape& shape) {

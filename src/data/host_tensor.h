@@ -12,8 +12,8 @@
 
 namespace volta::data {
 
-// A tensor and its memory, to be written before anybody else gets the tensor. Memory of tensors
-// that are gone is used again.
+// A tensor and its memory, to be written before anybody else gets the tensor, and not afterwards.
+// Memory of tensors that are gone is used again.
 struct HostTensor {
   Tensor tensor;
   std::byte* memory = nullptr;

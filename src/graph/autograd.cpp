@@ -55,8 +55,23 @@ void fit(Tensor& g, const Edge& edge, Place place) {
 Tensor added(const Tensor& a, const Tensor& b, Place place) {
   return binary(OpId::add, {a, place}, {b, place});
 }
+// Of a value that was used on two devices, where operations are placed: to the GPU.
+void bring_together(Tensor& a, Tensor& b, Place place) {
+  const TransferReason reason("gradients", place);
+  if (a.device().is_cpu()) {
+    a = a.to(b.device(), place);
+  } else {
+    b = b.to(a.device(), place);
+  }
+}
 void add_to(Tensor& sum, Tensor part, Place place) {
-  sum = sum.defined() ? added(sum, part, place) : std::move(part);
+  if (!sum.defined()) {
+    sum = std::move(part);
+    return;
+  }
+  if (node_of(sum)->entry != node_of(part)->entry) [[unlikely]]
+    bring_together(sum, part, place);
+  sum = added(sum, part, place);
 }
 
 void forget(Tape& tape) {
@@ -189,6 +204,8 @@ class BackwardPass {
       if (observer_ != nullptr) [[unlikely]]
         observer_->differentiated(tape, input, part);
       if (edge.tape) {
+        if (part.device() != edge.device) [[unlikely]]
+          bring_home(part, edge, tape.place);
         add_to(records_.of(edge.tape.get()).gradient, std::move(part), tape.place);
       } else {
         give_leaf(*TensorAccess::variable(edge.leaf), edge.leaf, part, tape.place);
@@ -197,13 +214,21 @@ class BackwardPass {
     if (!retain_) forget(tape);
   }
 
+  // A gradient that came through views on another device, to a rule that runs where its values are.
+  static void bring_home(Tensor& part, const Edge& edge, Place place) {
+    if (takes_gradients_of_any_device(*edge.tape.get()) || edge.tape->op == OpId::function) return;
+    const TransferReason reason("gradients", place);
+    part = part.to(edge.device, place);
+  }
+
   // The gradient of a record's result is known: hooks see it, and who keeps it gets it.
   void complete(Tape& tape, Tensor& g) const {
     TapeExtras& extras = *tape.extras;
     if (!extras.hooks.hooks.empty()) g = extras.hooks.run(std::move(g), tape.shape, tape.dtype);
     if (extras.retains != nullptr && !collected_) {
       Tensor& kept = extras.retains->grad;
-      kept = kept.defined() ? added(kept, g, tape.place) : history_ ? g : g.detach();
+      const Tensor here = g.to(extras.retains->node->entry->device, tape.place);
+      kept = kept.defined() ? added(kept, here, tape.place) : history_ ? here : here.detach();
     }
   }
 

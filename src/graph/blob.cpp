@@ -146,11 +146,18 @@ Tensor from_foreign(const char* op, const Foreign& memory, std::optional<Device>
   buffer->address = memory.address;
   buffer->bytes = static_cast<std::size_t>(shape.numel()) * size_of(memory.dtype);
   buffer->pool_owned = false;
-  buffer->foreign = true;
+  buffer->foreign = memory.changes;
   buffer->deleter = give_back.take();
   const Tensor rows =
       in_buffer(buffer, Shape(std::span<const std::int64_t>(sizes, rank)), memory.dtype);
   return contiguous ? rows : rows.permute(std::span<const std::int64_t>(back, rank), place);
+}
+
+Tensor on_steady_memory(void* memory, const Shape& shape, DType dtype, Once give_back) {
+  const Foreign steady{{memory, 0},      &device_entry(Device::cpu()), dtype, &shape, {},
+                       /*changes=*/false};
+  return from_foreign("on_steady_memory", steady, std::nullopt, std::move(give_back),
+                      Place::here());
 }
 
 }  // namespace graph

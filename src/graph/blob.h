@@ -38,10 +38,13 @@ struct Foreign {
   DType dtype;
   const Shape* shape;
   std::span<const std::int64_t> strides;
+  bool changes = true;  // its owner may write to it while the tensor lives
 };
 // A tensor on that memory, or of a copy: where one is wanted (on which device), and where the
 // memory cannot be used as it is. `give_back` is called when it is used no more.
 Tensor from_foreign(const char* op, const Foreign& memory, std::optional<Device> copy_to,
                     Once give_back, Place place);
+// A CPU tensor on memory that nobody writes to while it lives.
+Tensor on_steady_memory(void* memory, const Shape& shape, DType dtype, Once give_back);
 
 }  // namespace volta::graph

@@ -83,6 +83,17 @@ Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device)
   return in_buffer(buffer, shape, dtype);
 }
 
+Tensor on_host(Node* node) {
+  const std::span<const std::byte> bytes = observe(node);
+  Buffer* buffer = Slab<Buffer>::make();
+  buffer->entry = &device_entry(Device::cpu());
+  buffer->address = {const_cast<std::byte*>(bytes.data()), 0};  // only the pool's is written to
+  buffer->bytes = bytes.size();
+  buffer->pool_owned = false;
+  buffer->deleter = [shared = node->host->memory] {};
+  return in_buffer(buffer, node->shape, node->dtype);
+}
+
 Tensor pinned(const Tensor& x) {
   const std::optional<Device> gpu = Device::gpu();
   if (!gpu) return x;

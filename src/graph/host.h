@@ -30,5 +30,7 @@ Tensor pinned(const Tensor& x);
 
 // The node's values on the host, computed and copied if need be; kept until the node dies.
 std::span<const std::byte> observe(Node* node);
+// A CPU tensor of the values of another device's node, in the memory that observing takes.
+Tensor on_host(Node* node);
 
 }  // namespace volta::graph

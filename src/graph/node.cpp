@@ -13,7 +13,10 @@
 #include "core/slab.h"
 #include "graph/autocast.h"
 #include "graph/holders.h"
-#include "graph/recording_state.h"
+// Memory of the pool; where there is none, after what plans keep was given back, and then copies of
+// other devices' values. In the end OutOfMemory tells who holds it.
+Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
+                 const ComputeTimes* finished, LaneTimes& used) {
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "volta/error.h"
@@ -44,10 +47,17 @@ std::string table_of_holders(const DeviceEntry& entry) {
   }
 }
 
+<<<<<<< HEAD
 // Memory of the pool; where there is none, after what plans keep was given back. Then OutOfMemory
 // tells who holds it.
 Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
                  const ComputeTimes* finished, LaneTimes& used) {
+=======
+// Memory of the pool; where there is none, after what plans keep was given back, and then copies of
+// other devices' values. In the end OutOfMemory tells who holds it.
+Address allocate(DeviceEntry& entry, std::size_t bytes, const ComputeTimes* finished,
+                 LaneTimes& used) {
+>>>>>>> placing
   const auto from_pool = [&](bool last) -> std::optional<Address> {
     try {
       if (finished != nullptr) return entry.pool.allocate_idle(bytes, *finished, used, lane);
@@ -57,9 +67,12 @@ Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
       return std::nullopt;
     }
   };
-  const bool can_trim = entry.trim != nullptr;
-  if (const auto address = from_pool(!can_trim)) return *address;
-  entry.trim(entry);
+  if (const auto address = from_pool(false)) return *address;
+  if (entry.trim != nullptr) {
+    entry.trim(entry);
+    if (const auto address = from_pool(false)) return *address;
+  }
+  give_up_mirrors(entry);
   return *from_pool(true);
 }
 
@@ -78,7 +91,14 @@ Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
   return buffer;
 }
 
+constexpr std::align_val_t kHostAlignment{64};  // as the pool's
+
 }  // namespace
+
+HostCopy::HostCopy(std::size_t size)
+    : memory(static_cast<std::byte*>(::operator new(size, kHostAlignment)),
+             [](std::byte* bytes) { ::operator delete(bytes, kHostAlignment); }),
+      bytes(memory.get(), size) {}
 
 Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes) {
   return new_buffer(entry, bytes, 0, nullptr);
@@ -116,10 +136,9 @@ void destroy(Variable* variable) noexcept {
 
 void destroy(Node* node) noexcept {
   if (node->buffer) release(node->buffer);
-  Node* const mirror = node->mirror;
+  if (node->mirror.load(std::memory_order_acquire) != nullptr) [[unlikely]]
+    drop_mirror(node);
   Slab<Node>::destroy(node);
-  if (mirror != nullptr) [[unlikely]]
-    unhold(mirror);
 }
 
 void became_wanted(Node* node) {

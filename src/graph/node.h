@@ -57,11 +57,11 @@ void release(Buffer* buffer) noexcept;
 
 enum class NodeState : std::uint8_t { Pending, Computed, Constant, Failed };
 
-// Host bytes of an observed value, kept while the node lives: reading twice moves bytes once.
+// Host bytes of an observed value, kept while the node lives: reading twice moves bytes once. A CPU
+// tensor of the same values may share them (on_host).
 struct HostCopy {
-  explicit HostCopy(std::size_t size)
-      : memory(std::make_unique_for_overwrite<std::byte[]>(size)), bytes(memory.get(), size) {}
-  std::unique_ptr<std::byte[]> memory;
+  explicit HostCopy(std::size_t size);
+  std::shared_ptr<std::byte[]> memory;
   std::span<std::byte> bytes;
 };
 
@@ -101,9 +101,9 @@ struct Node {
   Buffer* buffer = nullptr;
   std::unique_ptr<HostCopy> host;
   std::unique_ptr<Doubts> doubts;  // what few nodes have
-  // Placement (graph/placement.h): the same value on another device, a holding reference, under
-  // placement's lock; and the seconds that using it there would have saved so far.
-  Node* mirror = nullptr;
+  // Placement: the same value on another device, a holding reference (graph/mirrors.h), and the
+  // seconds that using it there would have saved so far.
+  std::atomic<Node*> mirror{nullptr};
   std::atomic<float> forgone{0};
 
   Node() = default;

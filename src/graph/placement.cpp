@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "core/log_once.h"
 #include "graph/formula.h"
 #include "graph/host.h"
+#include "graph/mirrors.h"
 #include "graph/operation_count.h"
 #include "graph/segment.h"
 #include "graph/transfers.h"
@@ -79,16 +79,6 @@ const Reckoning& reckoning_of(DeviceEntry& gpu) {
 
 // ---- Moving
 
-std::mutex& mirror_lock() {
-  static auto* lock = new std::mutex;  // outlives the tensors of static objects
-  return *lock;
-}
-
-Held known_mirror(const Node* node, const DeviceEntry& entry) {
-  const std::lock_guard guard(mirror_lock());
-  return node->mirror != nullptr && node->mirror->entry == &entry ? Held(node->mirror) : Held();
-}
-
 bool is_constant(const Node* node) {
   return node->state.load(std::memory_order_acquire) == NodeState::Constant;
 }
@@ -99,26 +89,40 @@ bool is_pending_here(const Node* node) {
          node->segment.load(std::memory_order_acquire) == &current_segment(*node->entry);
 }
 
+// A view or a conversion: its rule takes the gradient on any device.
+bool is_view(OpId op) {
+  switch (op) {
+    case OpId::reshape:
+    case OpId::permute:
+    case OpId::expand:
+    case OpId::cast:
+    case OpId::shrink:
+    case OpId::stride:
+    case OpId::unfold:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Sums of leaves and of views of them, where nothing else is between.
+bool is_sum_of_leaves(const Tape& tape, int depth = 8) {
+  const bool sums = tape.op == OpId::add || tape.op == OpId::sub || tape.op == OpId::neg;
+  return (sums || is_view(tape.op)) &&
+         std::all_of(tape.edges.begin(), tape.edges.end(), [&](const Edge& edge) {
+           return !edge.tape || (depth > 0 && is_sum_of_leaves(*edge.tape.get(), depth - 1));
+         });
+}
+
 // Whether the node is recorded again on another device rather than copied to it: what it is made of
 // is mostly a parameter that should move itself. Of what is much larger, a data set, only the part
 // moves.
 bool is_recorded_again(const Node* node) {
   constexpr std::int64_t kParts = 16;
-  switch (node->op) {
-    case OpId::iota:
-    case OpId::reshape:
-    case OpId::permute:
-    case OpId::expand:
-    case OpId::cast:
-      return is_pending_here(node);
-    case OpId::shrink:
-    case OpId::stride:
-    case OpId::unfold:
-      return is_pending_here(node) &&
-             node->inputs[0]->shape.numel() <= kParts * node->shape.numel();
-    default:
-      return false;
-  }
+  if ((node->op != OpId::iota && !is_view(node->op)) || !is_pending_here(node)) return false;
+  const bool takes_part =
+      node->op == OpId::shrink || node->op == OpId::stride || node->op == OpId::unfold;
+  return !takes_part || node->inputs[0]->shape.numel() <= kParts * node->shape.numel();
 }
 
 // The value that moves if the node is wanted elsewhere.
@@ -135,17 +139,13 @@ Held copied(Node* node, DeviceEntry& entry) {
   if (is_constant(node))
     return Held::adopt(make_constant(node->value, node->integer, node->shape, node->dtype, entry));
   if (Held known = known_mirror(node, entry)) return known;
-  const std::span<const std::byte> bytes = observe(node);
-  const Tensor copy = upload(bytes.data(), node->shape, node->dtype, entry.device);
+  const Tensor copy = entry.device.is_cpu()
+                          ? on_host(node)
+                          : upload(observe(node).data(), node->shape, node->dtype, entry.device);
   Held held(node_of(copy));
   // The user may change memory of his own.
   if (node->buffer != nullptr && node->buffer->foreign) return held;
-  Node* former = nullptr;
-  {
-    const std::lock_guard guard(mirror_lock());
-    former = std::exchange(node->mirror, Held(held).leave());
-  }
-  if (former != nullptr) unhold(former);
+  keep_mirror(node, held);
   return held;
 }
 
@@ -161,15 +161,27 @@ class Uncollected {
   TapeCollector* const collector_;
 };
 
-// What the operand is made of, as a tensor with its history.
-Tensor source_of(const Borrowed& operand) {
-  const Node* node = operand.node();
-  Held input(node->inputs[0]);
-  const TapeRef& tape = operand->tape;
-  if (!tape || tape->op != node->op) return TensorAccess::make(std::move(input));
-  const Edge& edge = tape->edges[0];
-  if (edge.leaf.defined()) return leaf_as_it_was(edge.leaf, input, tape->place);
-  return TensorAccess::make(std::move(input), edge.tape);
+// The node's value there. `tape`: its history, if it has one.
+Held brought(Node* node, const Tape* tape, DeviceEntry& entry, Place place) {
+  if (node->entry == &entry) return Held(node);
+  const bool is_of_tape = tape != nullptr && tape->op == node->op;
+  const bool sums = is_of_tape && is_pending_here(node) && is_sum_of_leaves(*tape);
+  if (!sums && !is_recorded_again(node)) return copied(node, entry);
+  // Bringing an input may submit the segment that the node's lists are in.
+  const std::vector<std::int64_t> attrs(node->attr_span().begin(), node->attr_span().end());
+  std::vector<Held> inputs;
+  for (Node* input : node->input_span()) inputs.emplace_back(input);
+  std::vector<Node*> there;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Edge* edge = is_of_tape ? &tape->edges[i] : nullptr;
+    // A leaf moves itself, whatever it is made of.
+    inputs[i] =
+        edge != nullptr && edge->leaf.defined()
+            ? copied(inputs[i].get(), entry)
+            : brought(inputs[i].get(), edge != nullptr ? edge->tape.get() : nullptr, entry, place);
+    there.push_back(inputs[i].get());
+  }
+  return Held::adopt(record({node->op, node->dtype, there, attrs, node->shape, place}, entry));
 }
 
 }  // namespace
@@ -193,27 +205,16 @@ Tensor moved(const Borrowed& operand, DeviceEntry& entry, Place place, bool adop
   Node* node = operand.node();
   if (node->entry == &entry) return operand.tensor();
   const Uncollected uncollected;
-  if (is_recorded_again(node)) {
-    // Moving the source may submit the segment that the node's lists are in.
-    const std::vector<std::int64_t> attrs(node->attr_span().begin(), node->attr_span().end());
-    if (node->inputs_count == 0) {
-      return TensorAccess::make(
-          Held::adopt(record({node->op, node->dtype, {}, attrs, node->shape, place}, entry)));
-    }
-    const Tensor source = moved(source_of(operand), entry, place, adopts);
-    const Borrowed input = source;
-    Node* inputs[] = {input.node()};
-    Held result =
-        Held::adopt(record({node->op, node->dtype, inputs, attrs, node->shape, place}, entry));
-    Node* output = result.get();
-    TapeRef tape = make_tape(node->op, {&input, 1}, attrs, {&output, 1}, place);
-    return TensorAccess::make(std::move(result), std::move(tape));
-  }
-  Held copy = copied(node, entry);
-  Node* output = copy.get();
+  const bool is_leaf = operand->requires_grad && !operand->tape;
+  Held there = is_leaf ? copied(node, entry) : brought(node, operand->tape.get(), entry, place);
+  Node* output = there.get();
   const std::int64_t attrs[] = {adopts};
   TapeRef tape = make_tape(OpId::to_device, {&operand, 1}, attrs, {&output, 1}, place);
-  return TensorAccess::make(std::move(copy), std::move(tape));
+  return TensorAccess::make(std::move(there), std::move(tape));
+}
+
+bool takes_gradients_of_any_device(const Tape& tape) {
+  return is_view(tape.op) || is_sum_of_leaves(tape);
 }
 
 bool adopt_mirror(Variable& leaf, DeviceEntry& entry) {
@@ -228,15 +229,8 @@ bool adopt_mirror(Variable& leaf, DeviceEntry& entry) {
   }
   // The former value stays, as the mirror of its mirror, until the leaf gets another one: spans
   // look into it, and other threads may be reading it.
-  Held there = mirror;
-  Node* dropped = nullptr;
-  {
-    const std::lock_guard lock(mirror_lock());
-    if (leaf.node->mirror == mirror.get()) dropped = std::exchange(leaf.node->mirror, nullptr);
-    if (there->mirror == nullptr) there->mirror = Held(leaf.node).leave();
-  }
-  leaf.node = std::move(there);
-  if (dropped != nullptr) unhold(dropped);
+  swap_with_mirror(leaf.node.get(), mirror.get());
+  leaf.node = std::move(mirror);
   return true;
 }
 

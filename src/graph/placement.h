@@ -60,6 +60,9 @@ Device placed_creation(const Shape& shape, DType dtype, bool from_host);
 
 // The operand on another device, with its history. `adopts`: its leaf may move there for good.
 Tensor moved(const Borrowed& operand, DeviceEntry& entry, Place place, bool adopts);
+// Whether the record's rule runs where the gradient is, so that it comes to leaves there; others
+// run where their forward did.
+bool takes_gradients_of_any_device(const Tape& tape);
 // A leaf's gradient has come on this device: the leaf moves there if a copy of its value is there.
 // The caller has the leaf's GradientGuard.
 bool adopt_mirror(Variable& leaf, DeviceEntry& entry);

@@ -137,6 +137,8 @@ void matmul(Vjp& v) {
 void to_device(Vjp& v) {
   const Edge& edge = v.tape().edges[0];
   const bool placed = !v.attrs().empty() && v.attr(0) != 0;
+  // The pass brings it to rules that run elsewhere.
+  if (placed && v.gives_leaves() && edge.tape) return v.give(0, v.gradient());
   if (placed && v.gives_leaves() && edge.leaf.defined()) {
     Variable& leaf = *TensorAccess::variable(edge.leaf);
     const GradientGuard guard(leaf);
