@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "graph/upload.h"
 #include "scarcity.h"
 #include "test_device.h"
 #include "volta/profiler.h"
@@ -429,6 +430,29 @@ TEST_F(AsyncStress, EveryElementArrivesAsItWas) {
 }
 
 // As a data loader does it: threads upload ahead, another one computes.
+// Arrays that lie side by side go up in groups, by way of one buffer, and are taken apart there.
+TEST_F(AsyncStress, GroupsOfArraysArriveAsTheyWere) {
+  constexpr std::size_t kArrays = 40, kElements = 1 << 20;  // five groups
+  const std::vector<float> values = numbers(kArrays * kElements, 9);
+  std::vector<graph::HostArray> arrays;
+  for (std::size_t i = 0; i < kArrays; ++i)
+    arrays.push_back({values.data() + i * kElements, {1 << 20}, DType::f32});
+  for (const bool busy : {false, true}) {
+    Tensor work;
+    if (busy) {
+      work = long_work(6);
+      work.eval_async();
+    }
+    const std::vector<Tensor> tensors = graph::upload_all("load", arrays, test_device());
+    for (std::size_t i = 0; i < kArrays; ++i) {
+      const std::vector<float> got = tensors[i].to_vector<float>();
+      ASSERT_TRUE(std::equal(got.begin(), got.end(),
+                             values.begin() + static_cast<std::ptrdiff_t>(i * kElements)))
+          << "array " << i << (busy ? ", device busy" : "");
+    }
+  }
+}
+
 TEST_F(AsyncStress, ThreadsUploadWhileAnotherComputes) {
   constexpr int kThreads = 3;
   const int each = rounds(200, 30);

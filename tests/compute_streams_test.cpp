@@ -386,6 +386,85 @@ TEST(ComputeStreams, HistoryCrossesThem) {
   EXPECT_EQ(gradients(true), gradients(false));
 }
 
+TEST(ComputeStreams, TheEndOfAScopeHandsOver) {
+  Tensor first, second, thrown;
+  {
+    const StreamScope stream(1);
+    first = full({8}, 1, here()) + 1;
+    {
+      const StreamScope same(1);
+      second = first * 2;
+    }
+    EXPECT_TRUE(second.is_pending()) << "the stream goes on";
+  }
+  EXPECT_FALSE(first.is_pending());
+  EXPECT_FALSE(second.is_pending());
+  EXPECT_EQ(second.to_vector<float>()[3], 4);
+  try {
+    const StreamScope stream(1);
+    thrown = full({8}, 1, here()) + 3;
+    throw 1;
+  } catch (int) {
+  }
+  EXPECT_TRUE(thrown.is_pending()) << "nothing runs on the way out";
+  EXPECT_EQ(thrown.to_vector<float>()[3], 4);
+}
+
+// What a stream has begun to fetch keeps no other stream from its values.
+TEST(ComputeStreams, ValuesOnTheWayKeepNobodyWaiting) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "the CPU has finished when it returns";
+  const auto begin = [] {
+    const StreamScope stream(1);
+    return long_work(24);
+  };
+  begin().eval_async().wait();
+  const Tensor quick = numbers({64}, 3) + 0;
+  quick.eval();
+  const Tensor slow = begin();
+  const Event event = slow.eval_async();
+  const AsyncValues<float> values = slow.to_vector_async<float>();
+  const std::vector<float> read = quick.to_vector<float>();
+  EXPECT_FALSE(event.done()) << "the read waited";
+  EXPECT_EQ(read.size(), 64u);
+  values.wait();
+}
+
+// Nor does asking whether an index was wrong.
+TEST(ComputeStreams, CheckedIndicesKeepNobodyWaiting) {
+  if (test_device().is_cpu()) GTEST_SKIP() << "the CPU has finished when it returns";
+  const Tensor table = numbers({10, 4}, 1);
+  const auto looked_up = [&] {
+    const StreamScope stream(1);
+    return embedding(table, from_vector(std::vector<std::int64_t>{3, 9}, {2}, here())).sum();
+  };
+  looked_up().item();
+  long_work(24).eval_async().wait();
+  {
+    const StreamScope stream(1);
+    long_work(24).eval_async().wait();
+  }
+  const Tensor value = looked_up();
+  Event slow;
+  {
+    const StreamScope stream(1);
+    slow = long_work(24).eval_async();
+  }
+  EXPECT_NO_THROW(value.item());
+  EXPECT_FALSE(slow.done()) << "the check waited for what came after";
+}
+
+TEST(ComputeStreams, AssignmentsOfTwoStreamsFollowEachOther) {
+  Tensor state = full({4}, 7, here()) + 0;
+  state.eval();
+  {
+    const StreamScope stream(1);
+    state += 1;
+    const StreamScope other(2);
+    state.fill_(3);
+  }
+  EXPECT_EQ(state.to_vector<float>()[2], 3);
+}
+
 TEST(ComputeStreams, TheProfileTellsThemApart) {
   if (test_device().is_cpu()) GTEST_SKIP() << "one stream after the other";
   const auto work = [] {

@@ -82,7 +82,9 @@ inline bool fails_now(const char* call) {
 class FaultyExecutable final : public Executable {
  public:
   FaultyExecutable(std::string device, std::unique_ptr<Executable> real)
-      : device_(std::move(device)), real_(std::move(real)) {}
+      : device_(std::move(device)), real_(std::move(real)) {
+    under_way = real_->under_way;
+  }
 
   void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
            std::span<const std::uint64_t> args) override {
@@ -181,6 +183,9 @@ class FaultyBackend final : public Backend {
   }
   void download_aside(int d, void* destination, Address source, std::size_t bytes) override {
     at("download_aside", d).download_aside(d, destination, source, bytes);
+  }
+  bool take_sent(int d, void* destination, Address source, std::size_t bytes) override {
+    return at("take_sent", d).take_sent(d, destination, source, bytes);
   }
   void begin_download(int d, void* destination, Address source, std::size_t bytes) override {
     at("begin_download", d).begin_download(d, destination, source, bytes);

@@ -26,6 +26,7 @@ constexpr std::size_t kLarge = Lanes::kAsideBytes;
 std::string name_of(Lane lane) {
   if (lane == Lane::Upload) return "upload";
   if (lane == Lane::Download) return "download";
+  if (lane == Lane::Read) return "read";
   return std::string("compute") +
          (lane == Lane::Compute ? "" : "-" + std::to_string(number_of(lane)) + ":");
 }
@@ -67,13 +68,15 @@ class PaperLanes : public Backend {
     add(name_of(lane) + " waits for " + static_cast<const PaperPoint&>(point).name);
   }
   void upload_aside(int, Address, const void*, std::size_t) override { copy_aside("upload"); }
-  void download_aside(int, void*, Address, std::size_t) override { copy_aside("download"); }
+  void download_aside(int, void*, Address, std::size_t) override { copy_aside("read"); }
+  bool take_sent(int, void*, Address, std::size_t) override { return sent; }
   void begin_download(int, void*, Address, std::size_t) override { copy_aside("begin"); }
 
   // What happened since the last call.
   std::vector<std::string> told() { return std::exchange(log, {}); }
 
   bool lanes = true;
+  bool sent = false;
   bool fails = false;
   std::mutex mutex;
   std::vector<std::shared_ptr<PaperPoint>> points;
@@ -224,13 +227,13 @@ TEST_F(LanesTest, ADownloadWaitsForWhatWroteTheValue) {
   run();
   backend.told();
   lanes.download(nullptr, {}, written, kLarge);
-  EXPECT_EQ(backend.told(), (Told{"download waits for compute1", "download"}));
+  EXPECT_EQ(backend.told(), (Told{"read waits for compute1", "read"}));
   lanes.download(nullptr, {}, uploaded, kLarge);
-  EXPECT_EQ(backend.told(), (Told{"download waits for upload0", "download"}));
+  EXPECT_EQ(backend.told(), (Told{"read waits for upload0", "read"}));
   const auto arrived = lanes.begin_download(nullptr, {}, written, 4);
   EXPECT_EQ(arrived, backend.points.back());
   EXPECT_EQ(backend.points.back()->name, "download3");
-  EXPECT_EQ(backend.told(), Told{"begin"});
+  EXPECT_EQ(backend.told(), (Told{"download waits for compute1", "begin"}));
 }
 
 // The value is on the device when a later copy reads it.
@@ -246,7 +249,7 @@ TEST_F(LanesTest, SmallCopiesWaitForUploadsToo) {
   EXPECT_EQ(backend.told(), (Told{"compute waits for upload1", "copy"}));
   EXPECT_EQ(to.use(0), 1u);
   EXPECT_EQ(to.written().number, 1u);
-  EXPECT_EQ(lanes.last_use(from).compute[0], 1u);
+  EXPECT_EQ(from.use(0), 1u);
 }
 
 TEST_F(LanesTest, AFailedCopyLeavesNothingUnderWay) {
@@ -256,7 +259,7 @@ TEST_F(LanesTest, AFailedCopyLeavesNothingUnderWay) {
   EXPECT_EQ(backend.told(), (Told{"upload", "synchronize"}));
   EXPECT_EQ(times.upload(), 0u);
   EXPECT_THROW(lanes.download(nullptr, {}, times, kLarge), BackendError);
-  EXPECT_EQ(backend.told(), (Told{"download", "synchronize"}));
+  EXPECT_EQ(backend.told(), (Told{"read", "synchronize"}));
   EXPECT_THROW(lanes.begin_download(nullptr, {}, times, kLarge), BackendError);
   EXPECT_EQ(backend.told(), (Told{"begin", "synchronize"}));
 }
@@ -370,7 +373,7 @@ TEST_F(LanesTest, CopiesGoAsideAndWaitForEveryLane) {
             (Told{"upload waits for compute-1:0", "upload waits for compute-2:1", "upload"}));
   lanes.upload({}, small, nullptr, 4);
   lanes.download(nullptr, {}, small, 4);
-  EXPECT_EQ(backend.told(), (Told{"upload", "download waits for upload3", "download"}));
+  EXPECT_EQ(backend.told(), (Told{"upload", "read waits for upload3", "read"}));
   run_in(2, {&small}, {});
   EXPECT_EQ(backend.told(), Told{"compute-2: waits for upload3"});
 }
@@ -394,14 +397,40 @@ TEST_F(LanesTest, TheFirstLaneIsTheOnlyOneAgainAfterAWhile) {
 TEST_F(LanesTest, LittleOfALaneIsUnderWay) {
   MemoryTimes value;
   run_in(1, {}, {&value});
+  lanes.set_room(1, 2);
   lanes.make_room(1);
   EXPECT_EQ(backend.points[0]->waits, 0);
   run_in(1, {}, {&value});
   lanes.make_room(1);
   EXPECT_EQ(backend.points[0]->waits, 1);
   EXPECT_EQ(backend.points[1]->waits, 0);
+  lanes.set_room(1, 8);
+  run_in(1, {}, {&value});
+  lanes.make_room(1);
   lanes.make_room(2);  // nothing there
   EXPECT_EQ(backend.points[1]->waits, 0);
+}
+
+TEST_F(LanesTest, AValueThatWasSentIsTaken) {
+  MemoryTimes value;
+  run_in(1, {}, {&value});
+  backend.sent = true;
+  lanes.download(nullptr, {}, value, 4);
+  EXPECT_EQ(backend.told(), Told{});
+  EXPECT_EQ(backend.points[0]->waits, 0);
+  backend.sent = false;
+  lanes.download(nullptr, {}, value, 4);
+  EXPECT_EQ(backend.points[0]->waits, 1) << "by the host: others read meanwhile";
+}
+
+// A buffer through which group after group goes up.
+TEST_F(LanesTest, AnUploadWaitsForCopiesOutOfItsMemory) {
+  MemoryTimes scratch, value;
+  lanes.upload({}, scratch, nullptr, kLarge);
+  lanes.copy({}, value, {}, scratch, 4);
+  backend.told();
+  lanes.upload({}, scratch, nullptr, kLarge);
+  EXPECT_EQ(backend.told(), (Told{"upload waits for compute1", "upload"}));
 }
 
 // Uploads of several threads beside work, each number given once. (For the thread sanitizer, too.)

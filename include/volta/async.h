@@ -50,7 +50,12 @@ inline constexpr int kMaxStreams = 4;
 class VOLTA_API StreamScope : public Scope<int> {
  public:
   explicit StreamScope(int stream);  // 0 to kMaxStreams - 1
+  // Hands over what is pending in the stream, unless by an exception; errors are told to whoever
+  // looks at the values.
   ~StreamScope();
+
+ private:
+  int stream_, exceptions_;
 };
 VOLTA_API int current_stream() noexcept;
 

@@ -33,8 +33,9 @@ struct Address {
 // A device's work is in lanes: each in order, none waiting for another unless told to. Some
 // compute: those of the numbers below kComputeLanes, of which Compute is the first.
 inline constexpr std::size_t kComputeLanes = 4;
-enum class Lane : std::uint8_t { Compute = 0, Upload = kComputeLanes, Download };
-inline constexpr std::size_t kLanes = kComputeLanes + 2;
+// Read is for downloads that somebody waits for, Download for those that were begun.
+enum class Lane : std::uint8_t { Compute = 0, Upload = kComputeLanes, Download, Read };
+inline constexpr std::size_t kLanes = kComputeLanes + 3;
 constexpr std::size_t number_of(Lane lane) { return static_cast<std::size_t>(lane); }
 constexpr Lane compute_lane(std::size_t number) { return static_cast<Lane>(number); }
 
@@ -140,6 +141,9 @@ class Executable {
   // it to 0 before a run; if that fails, what those steps overwrite is lost, and nothing else is.
   std::size_t issued = 0;
 
+  // How many runs may be under way; one more waits, and with it whoever wants the device's lock.
+  std::uint32_t under_way = 8;
+
   // Enqueues the steps and returns without waiting (the CPU has finished when it returns). `arena`
   // has at least PlanSteps::arena_bytes. `args` is the argument block, copied before run returns.
   // An output may be at the address of a leaf (donation). Counts launches and library calls in
@@ -218,10 +222,17 @@ class VOLTA_BACKEND_API Backend {
   virtual std::shared_ptr<const Point> mark(int /*device*/, Lane /*lane*/) { return nullptr; }
   // What is enqueued in the lane from now on waits for the point. From any thread.
   virtual void hold(int /*device*/, Lane /*lane*/, const Point& /*point*/) {}
-  // upload and download in the lanes of these names, from any thread. begin_download does not wait:
+  // upload in the lane Upload, download in Read, from any thread. begin_download, in Download, does
+  // not wait:
   // `destination`, pinned where the family has pinned memory, is complete when a point that is
   // marked afterwards has passed.
   virtual void upload_aside(int device, Address destination, const void* source, std::size_t bytes);
+  // A value of a few bytes that a run sent to the host by itself, waiting for no other; false where
+  // it did not. From any thread.
+  virtual bool take_sent(int /*device*/, void* /*destination*/, Address /*source*/,
+                         std::size_t /*bytes*/) {
+    return false;
+  }
   virtual void download_aside(int device, void* destination, Address source, std::size_t bytes);
   virtual void begin_download(int device, void* destination, Address source, std::size_t bytes);
 

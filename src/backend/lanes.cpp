@@ -128,12 +128,10 @@ std::shared_ptr<const Point> Lanes::uploaded(std::uint64_t number) {
 }
 
 void Lanes::make_room(std::size_t lane) {
-  // As many as a plan's own runs may be under way (see the backends).
-  constexpr std::uint64_t kUnderWay = 1;
-  const std::uint64_t number = latest(lane);
-  if (!several() || number <= kUnderWay) return;
+  const std::uint64_t most = room_[lane].load(std::memory_order_relaxed), number = latest(lane);
+  if (!several() || most == 0 || number < most) return;
   try {
-    if (const auto point = computed({static_cast<std::uint32_t>(lane), number - kUnderWay}))
+    if (const auto point = computed({static_cast<std::uint32_t>(lane), number + 1 - most}))
       point->wait();
   } catch (...) {  // what is wrong shows when the work is enqueued
   }
@@ -228,12 +226,13 @@ LaneTimes times_of_value(const MemoryTimes& memory) {
 void Lanes::download(void* destination, Address source, const MemoryTimes& times,
                      std::size_t bytes) {
   if (goes_aside(bytes)) {
-    // Downloads follow each other: one that waits for a stream's work must not keep another
+    // Those of a lane follow each other: one that waits for a stream's work must not keep another
     // stream's from its values.
     if (several()) {
+      if (backend_.take_sent(device_, destination, source, bytes)) return;
       if (const auto written = computed(times.written())) written->wait();
     }
-    wait_in(Lane::Download, times_of_value(times));
+    wait_in(Lane::Read, times_of_value(times));
     return or_drained([&] { backend_.download_aside(device_, destination, source, bytes); });
   }
   const std::lock_guard guard(lock_);
@@ -246,6 +245,7 @@ void Lanes::copy(Address destination, MemoryTimes& destination_times, Address so
   const std::lock_guard guard(lock_);
   Run run(*this, 0);
   run.reads(source_times);
+  source_times.note_use(0, run.number());  // whoever has it may upload to it next
   run.writes(destination_times);
   compute(run, [&] { backend_.copy(device_, destination, source, bytes); });
 }

@@ -7,6 +7,7 @@
 //             operands in other lanes, and for what used the memory there that it writes
 //   upload    waits for the compute work that used the memory before
 //   download  waits for what wrote the value; whoever holds the value keeps its memory until then
+//   (read)    the same, of downloads that somebody waits for
 //
 // A number is waited for by its point: those of the latest work are kept, and a later one serves
 // where it is gone. While only the first lane computes, its work gets points only where copies in
@@ -82,8 +83,12 @@ class VOLTA_BACKEND_API Lanes {
     enqueue();
   }
   // Before the device's lock is taken for more work in the lane, where there are several: waits
-  // until little of what was enqueued there is left. Under the lock others would wait as well.
+  // until fewer than `most` of its works are under way, as was said after the latest of them. Under
+  // the lock others would wait as well.
   void make_room(std::size_t lane);
+  void set_room(std::size_t lane, std::uint32_t most) {
+    room_[lane].store(most, std::memory_order_relaxed);
+  }
 
   // When memory that goes back to the pool was used last.
   LaneTimes last_use(const MemoryTimes& memory) const;
@@ -150,6 +155,7 @@ class VOLTA_BACKEND_API Lanes {
   // Work of the first lane up to this number has read memory without notice.
   std::atomic<std::uint64_t> unnoted_until_{0};
   std::array<std::atomic<std::uint64_t>, kComputeLanes> latest_{};
+  std::array<std::atomic<std::uint32_t>, kComputeLanes> room_{};
   std::uint64_t beside_ = 0;  // the first lane's latest when another computed; under the lock
 
   std::mutex mutex_;  // guards all below; the device's lock comes before it

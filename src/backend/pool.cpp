@@ -36,8 +36,9 @@ constexpr std::uint64_t kLargeGranule = 2 * kMiB;
 // Reserved, over the most that was ever in use, before whole free chunks are given back.
 constexpr double kSpare = 1.05;
 // Who asks for idle memory gets a free block that no running work uses: among so many, and where
-// none is, new memory as long as fewer than kBusyBlocks wait to become free. So a program that
-// drops each batch, and a result as large, before it makes the next has some in turn.
+// none is, a new one, if it is a large one, as long as fewer than kBusyBlocks wait to become free.
+// So a program that drops each batch, and a result as large, before it makes the next has some in
+// turn.
 constexpr int kMostLookedAt = 16;
 constexpr int kBusyBlocks = 4;
 
@@ -181,8 +182,9 @@ struct Pool::State {
         least = work;
       }
     }
-    if (busy == 0 || busy >= kBusyBlocks) return soonest;
-    Block* added = add_chunk(small ? kSmallChunk : round_up(bytes, kLargeGranule), small, lane);
+    // A little memory that is used for long would keep a whole chunk.
+    if (small || busy == 0 || busy >= kBusyBlocks) return soonest;
+    Block* added = add_chunk(round_up(bytes, kLargeGranule), small, lane);
     return added != nullptr ? added : soonest;
   }
 

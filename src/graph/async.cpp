@@ -43,9 +43,13 @@ int valid_stream(int stream) {
 
 StreamScope::StreamScope(int stream)
     : Scope(graph::recording_state.stream, graph::recording_state.stream_scope,
-            valid_stream(stream)) {}
+            valid_stream(stream)),
+      stream_(stream),
+      exceptions_(std::uncaught_exceptions()) {}
 StreamScope::~StreamScope() {
   end(graph::recording_state.stream, graph::recording_state.stream_scope);
+  if (stream_ != current_stream() && std::uncaught_exceptions() == exceptions_)
+    graph::hand_over(stream_);
 }
 int current_stream() noexcept { return graph::recording_state.stream; }
 

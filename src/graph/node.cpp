@@ -13,10 +13,8 @@
 #include "core/slab.h"
 #include "graph/autocast.h"
 #include "graph/holders.h"
-// Memory of the pool; where there is none, after what plans keep was given back, and then copies of
-// other devices' values. In the end OutOfMemory tells who holds it.
-Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
-                 const ComputeTimes* finished, LaneTimes& used) {
+#include "graph/mirrors.h"
+#include "graph/recording_state.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
 #include "volta/error.h"
@@ -47,17 +45,10 @@ std::string table_of_holders(const DeviceEntry& entry) {
   }
 }
 
-<<<<<<< HEAD
-// Memory of the pool; where there is none, after what plans keep was given back. Then OutOfMemory
-// tells who holds it.
-Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
-                 const ComputeTimes* finished, LaneTimes& used) {
-=======
 // Memory of the pool; where there is none, after what plans keep was given back, and then copies of
 // other devices' values. In the end OutOfMemory tells who holds it.
-Address allocate(DeviceEntry& entry, std::size_t bytes, const ComputeTimes* finished,
-                 LaneTimes& used) {
->>>>>>> placing
+Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
+                 const ComputeTimes* finished, LaneTimes& used) {
   const auto from_pool = [&](bool last) -> std::optional<Address> {
     try {
       if (finished != nullptr) return entry.pool.allocate_idle(bytes, *finished, used, lane);

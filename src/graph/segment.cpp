@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <string>
 
@@ -328,7 +329,7 @@ namespace {
   }
   if (segment == nullptr) segment = new Segment;
   segment->entry = &entry;
-  segment->stream = recording_state.stream;
+  segment->stream.store(recording_state.stream, std::memory_order_relaxed);
   segment->lock.own();
   thread_segments().push_back(segment);
   return *segment;
@@ -337,7 +338,9 @@ namespace {
 
 Segment& current_segment(DeviceEntry& entry) {
   for (Segment* segment : thread_segments()) {
-    if (segment->entry == &entry && segment->stream == recording_state.stream) return *segment;
+    if (segment->entry == &entry &&
+        segment->stream.load(std::memory_order_relaxed) == recording_state.stream)
+      return *segment;
   }
   return first_segment(entry);
 }
@@ -504,6 +507,12 @@ void assign_node(const Tensor& variable, Held node, bool is_state) {
     forget_cast(*target);
   if (target->node->state.load(std::memory_order_acquire) == NodeState::Failed)
     undo_failed_assignments();
+  if (Node* previous = target->node.get();
+      previous->state.load(std::memory_order_acquire) == NodeState::Pending &&
+      previous->segment.load(std::memory_order_acquire) !=
+          node->segment.load(std::memory_order_acquire)) [[unlikely]] {
+    ensure_computed(previous);  // of another stream: something to go back to
+  }
   if (const float forgone = target->node->forgone.load(std::memory_order_relaxed); forgone != 0)
     node->forgone.store(forgone, std::memory_order_relaxed);
   if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
@@ -517,9 +526,30 @@ void assign_node(const Tensor& variable, Held node, bool is_state) {
 void submit(DeviceEntry& entry) { plan::submit_segment(current_segment(entry)); }
 
 void submit_all(DeviceEntry& entry) {
+  std::exception_ptr error;
   const std::vector<Segment*> all = thread_segments();
   for (Segment* segment : all) {
-    if (segment->entry == &entry) plan::submit_segment(*segment);
+    if (segment->entry != &entry) continue;
+    try {
+      plan::submit_segment(*segment);
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+void hand_over(int stream) noexcept {
+  try {
+    const std::vector<Segment*> all = thread_segments();
+    for (Segment* segment : all) {
+      if (segment->stream.load(std::memory_order_relaxed) != stream) continue;
+      try {
+        if (!segment->batch.empty()) plan::submit_segment(*segment);
+      } catch (...) {  // what is held of it stays pending, and is tried again
+      }
+    }
+  } catch (...) {  // no memory for the list: it stays pending
   }
 }
 

@@ -103,8 +103,8 @@ struct Batch {
 
 struct Segment {
   DeviceEntry* entry = nullptr;
-  int stream = 0;
-  platform::BiasedLock lock;  // the recording thread owns it
+  std::atomic<int> stream{0};  // a segment on the shelf gets another
+  platform::BiasedLock lock;   // the recording thread owns it
   LiveCounters::Count& recorded = live_counters().nodes_recorded.add_shard();
   Batch batch;
   // Assignments that another thread's submit found failed: only the recording thread may change its
@@ -163,8 +163,11 @@ void assign_node(const Tensor& variable, Held node, bool is_state = false);
 
 // Runs what this thread has pending on the device, in the stream that it records into.
 void submit(DeviceEntry& entry);
-// The same, in all streams.
+// The same, in all streams; of several errors the first is thrown, after the last submit.
 void submit_all(DeviceEntry& entry);
+// What this thread has pending in a stream, on all devices, for whoever looks at it: errors are
+// told there.
+void hand_over(int stream) noexcept;
 // Makes sure the node is computed (or constant): submits the segment it is pending in, whosever it
 // is. Rethrows the error of a failed one.
 void ensure_computed(Node* node);

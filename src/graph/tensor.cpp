@@ -2,6 +2,7 @@
 #include "volta/tensor.h"
 
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -404,9 +405,15 @@ void submit(Device device) { graph::submit(device_entry(device)); }
 
 void synchronize(Device device) {
   DeviceEntry& entry = device_entry(device);
-  graph::submit_all(entry);
+  std::exception_ptr error;
+  try {
+    graph::submit_all(entry);
+  } catch (...) {
+    error = std::current_exception();
+  }
   const std::lock_guard guard(entry.lock);
   entry.backend.synchronize(entry.index);
+  if (error) std::rethrow_exception(error);
   graph::check_device_error(entry);
 }
 

@@ -116,7 +116,7 @@ bool is_donatable(const graph::Leaf& leaf) {
 // The lane that runs what was recorded for a stream. Steps that are checked one by one are all in
 // the first, as is what they are compared with.
 std::size_t lane_of(const DeviceEntry& entry, const Segment& segment) {
-  return checks_steps() ? 0 : entry.lanes.lane_of(segment.stream);
+  return checks_steps() ? 0 : entry.lanes.lane_of(segment.stream.load(std::memory_order_relaxed));
 }
 
 Key key_of(const Batch& batch, std::size_t lane, std::vector<bool>& donatable) {
@@ -288,6 +288,7 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
           plan.executable->run(state.leaves, state.outputs, temporaries, state.args);
         }
       });
+      state.entry.lanes.set_room(lane, plan.executable->under_way);
     } catch (...) {
       auto overwritten = overwritten_leaves(plan, plan.executable->issued);
       if (!overwritten.empty()) throw Overwritten{std::current_exception(), std::move(overwritten)};
@@ -508,12 +509,12 @@ bool compute_alone(DeviceState& state, Batch& batch, std::size_t lane, const Nod
 }  // namespace
 
 void submit_segment(Segment& segment) {
-  make_room(segment);
+  make_room(*segment.entry, segment);
   submit_segment(segment, nullptr);
 }
 
-void make_room(const Segment& segment) {
-  segment.entry->lanes.make_room(lane_of(*segment.entry, segment));
+void make_room(const DeviceEntry& entry, const Segment& segment) {
+  entry.lanes.make_room(lane_of(entry, segment));
 }
 
 void submit_segment(Segment& segment, Node* observed) {
@@ -586,7 +587,7 @@ void ensure_computed(Node* node) {
   if (node->state.load(std::memory_order_acquire) == NodeState::Pending) {
     if (node->entry->lanes.several()) [[unlikely]] {
       if (const Segment* segment = node->segment.load(std::memory_order_acquire))
-        plan::make_room(*segment);
+        plan::make_room(*node->entry, *segment);
     }
     const std::lock_guard device_guard(node->entry->lock);
     // Under the device's lock nobody else is submitting: it is in a segment, or done.

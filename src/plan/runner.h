@@ -24,7 +24,7 @@ void submit_segment(graph::Segment& segment, graph::Node* observed);
 
 // Before the device's lock is taken for a submit: waits where too much of the segment's stream is
 // under way (Lanes::make_room).
-void make_room(const graph::Segment& segment);
+void make_room(const DeviceEntry& entry, const graph::Segment& segment);
 
 // What submitting the segment now would run. `saved_for`: what tapes keep of it (see explain.h).
 Explanation explain_segment(

@@ -146,6 +146,9 @@ class CudaBackend final : public Backend {
   void download_aside(int device, void* destination, Address source, std::size_t bytes) override {
     this->device(device)->download_aside(destination, pointer(source), bytes);
   }
+  bool take_sent(int device, void* destination, Address source, std::size_t bytes) override {
+    return this->device(device)->take_sent(destination, pointer(source), bytes);
+  }
   void begin_download(int device, void* destination, Address source, std::size_t bytes) override {
     this->device(device)->begin_download(destination, pointer(source), bytes);
   }

@@ -106,6 +106,21 @@ void Context::synchronize(CUstream stream) const {
   check(driver().cuStreamSynchronize(stream), "waiting for the device");
 }
 
+void Context::add_stream(CUstream stream) const {
+  const std::lock_guard lock(streams_mutex_);
+  more_streams_.push_back(stream);
+}
+
+void Context::synchronize_all() const {
+  std::vector<CUstream> streams;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    streams = more_streams_;
+  }
+  streams.push_back(stream_);
+  for (CUstream stream : streams) synchronize(stream);
+}
+
 ContextScope::ContextScope(const Context& context) : context_(context) {
   context.check(enter(), "entering the context");
 }

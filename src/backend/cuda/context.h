@@ -9,6 +9,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/cuda/driver.h"
 
@@ -42,6 +43,9 @@ class Context {
   // Waits for the first compute stream, or another.
   void synchronize() const { synchronize(stream_); }
   void synchronize(CUstream stream) const;
+  // Further streams that compute, and waiting for all of them: nothing runs beside what is timed.
+  void add_stream(CUstream stream) const;
+  void synchronize_all() const;
 
  private:
   [[noreturn]] void fail(CUresult status, const char* doing) const;
@@ -56,6 +60,8 @@ class Context {
   mutable std::atomic<bool> lost_{false};
   mutable std::mutex lost_mutex_;
   mutable std::string lost_reason_;
+  mutable std::mutex streams_mutex_;
+  mutable std::vector<CUstream> more_streams_;
 };
 
 // Makes a device's context current for a scope; the thread's own, if it has one, is current again
@@ -190,6 +196,7 @@ std::optional<double> seconds_of_a_run(const Context& context, const Run& run) {
     end.record();
     return end.seconds_since(begin) / runs;
   };
+  context.synchronize_all();
   const std::optional<double> roughly = timed(kFewest);
   if (!roughly || *roughly * kFewest >= kEnough) return roughly;
   return timed(std::min(kMost, static_cast<int>(kEnough / *roughly) + 1));

@@ -11,12 +11,13 @@ Device::Device(const Libraries& libraries, int index)
       capture_stream_(context_),
       upload_stream_(context_),
       download_stream_(context_),
+      read_stream_(context_),
       modules_(context_),
       matmuls_(context_),
       cudnn_(context_),
       staging_(context_, context_.stream()),
       upload_staging_(context_, upload_stream_.get()),
-      download_staging_(context_, download_stream_.get()),
+      read_staging_(context_, read_stream_.get()),
       timeline_(context_, index) {}
 
 CUdeviceptr Device::allocate(std::size_t bytes) {
@@ -32,8 +33,9 @@ void Device::release(CUdeviceptr memory) {
 
 void Device::open_lane(std::size_t number) {
   const std::lock_guard lock(lanes_mutex_);
-  if (number > 0 && lanes_[number] == nullptr)
-    lanes_[number] = std::make_unique<ComputeLane>(context_);
+  if (number == 0 || lanes_[number] != nullptr) return;
+  lanes_[number] = std::make_unique<ComputeLane>(context_);
+  context_.add_stream(lanes_[number]->stream.get());
 }
 
 bool Device::is_open(std::size_t number) {
@@ -45,6 +47,7 @@ CUstream Device::stream_of(Lane lane) const {
   if (lane == Lane::Compute) return context_.stream();
   if (lane == Lane::Upload) return upload_stream_.get();
   if (lane == Lane::Download) return download_stream_.get();
+  if (lane == Lane::Read) return read_stream_.get();
   return lanes_[number_of(lane)]->stream.get();
 }
 
@@ -95,9 +98,8 @@ void Device::download_aside(void* destination, CUdeviceptr source, std::size_t b
   context_.ensure_alive();
   if (bytes == 0) return;
   const ContextScope scope(context_);
-  if (bytes <= kMaxScalarBytes && read_mirror(destination, source, bytes)) return;
-  timed_copy(download_stream_.get(), profiling::Span::Kind::Download, bytes,
-             [&] { download_staging_.download(destination, source, bytes); });
+  timed_copy(read_stream_.get(), profiling::Span::Kind::Download, bytes,
+             [&] { read_staging_.download(destination, source, bytes); });
 }
 
 void Device::begin_download(void* destination, CUdeviceptr source, std::size_t bytes) {
@@ -109,6 +111,13 @@ void Device::begin_download(void* destination, CUdeviceptr source, std::size_t b
     context_.check(context_.driver().cuMemcpyDtoHAsync(destination, source, bytes, stream),
                    "copying from the device");
   });
+}
+
+bool Device::take_sent(void* destination, CUdeviceptr source, std::size_t bytes) {
+  if (bytes == 0 || bytes > kMaxScalarBytes) return false;
+  context_.ensure_alive();
+  const ContextScope scope(context_);
+  return read_mirror(destination, source, bytes);
 }
 
 // Takes a scalar from its mirror, if it has one. Either way the output counts as observed from now

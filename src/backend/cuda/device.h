@@ -34,6 +34,7 @@ class Device {
   void upload_aside(CUdeviceptr destination, const void* source, std::size_t bytes);
   void download_aside(void* destination, CUdeviceptr source, std::size_t bytes);
   void begin_download(void* destination, CUdeviceptr source, std::size_t bytes);
+  bool take_sent(void* destination, CUdeviceptr source, std::size_t bytes);
   // Makes what the lane needs that computes, once before its first work.
   void open_lane(std::size_t number);
   bool is_open(std::size_t number);
@@ -73,11 +74,11 @@ class Device {
 
   const Context context_;  // first: the others use it to their end
   Stream capture_stream_;
-  Stream upload_stream_, download_stream_;
+  Stream upload_stream_, download_stream_, read_stream_;
   Modules modules_;
   MatmulLibrary matmuls_;
   CudnnLibrary cudnn_;
-  Staging staging_, upload_staging_, download_staging_;
+  Staging staging_, upload_staging_, read_staging_;
   std::mutex lanes_mutex_;                                         // while one is opened
   std::array<std::unique_ptr<ComputeLane>, kComputeLanes> lanes_;  // of all but the first, if open
   Timeline timeline_;

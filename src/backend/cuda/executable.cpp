@@ -68,6 +68,7 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
     scalars_[i] = std::make_shared<ScalarOutput>();
     device_->modules().own_function(mirror_kernel());  // ready for a capture
   }
+  under_way = static_cast<std::uint32_t>(2 * group_runs_);
   device_->timeline().add(this);
 }
 

@@ -51,6 +51,7 @@ DeviceContext::DeviceContext(const DeviceInfo& info, int index)
   first_use_queue_ = make_queue(0);
   uploads_.emplace(context_.get(), info_.id, device);
   downloads_.emplace(context_.get(), info_.id, device);
+  reads_.emplace(context_.get(), info_.id, device);
   compiler_.emplace(context_.get(), info_);
   set_gemm_parameters(info_);
 }
@@ -134,6 +135,7 @@ BufferHandle DeviceContext::allocate(std::size_t bytes, const char* purpose) {
 cl_command_queue DeviceContext::queue_of(Lane lane) {
   if (lane == Lane::Upload) return uploads_->queue();
   if (lane == Lane::Download) return downloads_->queue();
+  if (lane == Lane::Read) return reads_->queue();
   return queue_of(lanes_[number_of(lane)]);
 }
 
@@ -163,6 +165,7 @@ void DeviceContext::flush_profile() {
   timeline_.tell(true);
   uploads_->flush_profile();
   downloads_->flush_profile();
+  reads_->flush_profile();
 }
 
 void DeviceContext::write(cl_mem destination, std::size_t offset, const void* source,

@@ -64,6 +64,7 @@ class DeviceContext {
   Timeline& timeline() { return timeline_; }
   CopyLane& uploads() { return *uploads_; }
   CopyLane& downloads() { return *downloads_; }
+  CopyLane& reads() { return *reads_; }  // those that somebody waits for
   // Points of the lanes and waits for them; see Backend.
   std::shared_ptr<const Point> mark(Lane lane);
   void hold(Lane lane, const Point& point);
@@ -123,7 +124,7 @@ class DeviceContext {
   QueueHandle first_use_queue_;  // makes drivers allocate
   std::mutex queue_mutex_;       // while a queue is used outside the device's lock, or changes
   Timeline timeline_;
-  std::optional<CopyLane> uploads_, downloads_;
+  std::optional<CopyLane> uploads_, downloads_, reads_;
   std::optional<Compiler> compiler_;
   std::atomic<std::uint64_t> releases_{0};
   std::uint64_t enqueued_ = 0;

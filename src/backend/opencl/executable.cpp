@@ -138,16 +138,21 @@ void OpenClExecutable::enqueue(std::span<const Address> leaves, std::span<const 
 std::optional<kernel::ErrorRecord> OpenClExecutable::take_error() {
   if (!error_used_) return std::nullopt;
   const auto record = device_->guarded([&] {
-    const DeviceContext::LaneScope lane(*device_, lane_);
     kernel::ErrorRecord read;
+    // Kernels that have ended have written to it. Later runs may go on: only where there is
+    // something to clear they are waited for.
+    device_->reads().read(&read, error_.get(), 0, sizeof(read), true);
+    if (read.claimed == 0) return read;
+    const DeviceContext::LaneScope lane(*device_, lane_);
     check_wait(clEnqueueReadBuffer(device_->queue(), error_.get(), CL_TRUE, 0, sizeof(read), &read,
                                    0, nullptr, nullptr),
                "clEnqueueReadBuffer");
     if (read.claimed != 0) write_error({});
     return read;
   });
+  if (record.claimed == 0) return std::nullopt;
   error_used_ = false;  // not before all went well: what was not told is told next time
-  return record.claimed != 0 ? std::optional(record) : std::nullopt;
+  return record;
 }
 
 void OpenClExecutable::write_error(const kernel::ErrorRecord& record) {

@@ -112,10 +112,15 @@ class OpenClBackend final : public Backend {
     });
   }
   void download_aside(int device, void* destination, Address source, std::size_t bytes) override {
-    read_aside(device, destination, source, bytes, true);
+    const auto opened = open(device);
+    opened->guarded(
+        [&] { opened->reads().read(destination, memory_of(source), source.offset, bytes, true); });
   }
   void begin_download(int device, void* destination, Address source, std::size_t bytes) override {
-    read_aside(device, destination, source, bytes, false);
+    const auto opened = open(device);
+    opened->guarded([&] {
+      opened->downloads().read(destination, memory_of(source), source.offset, bytes, false);
+    });
   }
 
   std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
@@ -154,12 +159,6 @@ class OpenClBackend final : public Backend {
     } catch (const StatusError& error) {
       throw BackendError("opencl:" + std::to_string(device) + ": " + error.what());
     }
-  }
-  void read_aside(int device, void* destination, Address source, std::size_t bytes, bool wait) {
-    const auto opened = open(device);
-    opened->guarded([&] {
-      opened->downloads().read(destination, memory_of(source), source.offset, bytes, wait);
-    });
   }
   // What the next command is.
   static void set_span(DeviceContext& device, profiling::Span::Kind kind, std::size_t bytes) {
