@@ -651,6 +651,7 @@ TEST(PlacementByEnvironment, PlacesAnUnmodifiedProgram) {
           EXPECT_EQ(product.to_vector<float>()[7], 512);
           const Tensor few = tensor({1, 2, 3}) + 1;
           EXPECT_EQ(few.device(), given == name ? device : Device::cpu());
+          EXPECT_EQ(nn::Linear(4, 4).weight->device(), few.device());
         });
   }
 }

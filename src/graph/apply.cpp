@@ -356,7 +356,7 @@ namespace {
 constinit thread_local ExecutionOptions options_of_thread = {};
 constinit thread_local Scope<ExecutionOptions>* innermost_context = nullptr;
 
-const ExecutionOptions& checked(const ExecutionOptions& options) {
+ExecutionOptions checked(const ExecutionOptions& options) {
   if (options.gpu_threshold < 0) {
     throw ArgumentError(
         fmt::format("ExecutionContext: gpu_threshold must not be negative, got {} (0 makes every "
