@@ -431,7 +431,7 @@ TEST_F(AsyncStress, EveryElementArrivesAsItWas) {
 
 // As a data loader does it: threads upload ahead, another one computes.
 // Arrays that lie side by side go up in groups, by way of one buffer, and are taken apart there.
-TEST_F(AsyncStress, GroupsOfArraysArriveAsTheyWere) {
+TEST(Async, GroupsOfArraysArriveAsTheyWere) {
   constexpr std::size_t kArrays = 40, kElements = 1 << 20;  // five groups
   const std::vector<float> values = numbers(kArrays * kElements, 9);
   std::vector<graph::HostArray> arrays;
