@@ -553,6 +553,15 @@ TEST(PoolTimes, UnderALimitOneLaneGetsWhatAnotherGaveBack) {
   EXPECT_EQ(used.compute, ComputeTimes{}) << "given back to the device, which waited";
   EXPECT_THROW(pool.allocate(32 * kMiB, nullptr, 1), OutOfMemory);
   pool.release(memory);
+  // Where something else is left of the chunk it takes the part that is free, and waits.
+  const Address part = pool.allocate(8 * kMiB, nullptr, 2),
+                rest = pool.allocate(24 * kMiB, nullptr, 2);
+  pool.release(rest, {{0, 0, 9}, 0, {}});
+  const Address shared = pool.allocate(16 * kMiB, &used, 1);
+  EXPECT_EQ(used.compute, (ComputeTimes{0, 0, 9}));
+  pool.release(shared);
+  pool.release(part);
+  EXPECT_EQ(pool.stats().in_use, 0u);
 }
 
 TEST(PoolTimes, UnderALimitBusyMemoryServes) {

@@ -151,6 +151,9 @@ struct Pool::State {
     if (Block* block = add_chunk(preferred, small, lane)) return block;
     if (Block* block = add_chunk(bytes, small, lane))
       return block;  // exactly what is asked may still fit
+    for (std::size_t other = 0; other < kComputeLanes; ++other) {
+      if (Block* block = find(bytes, small, other)) return block;  // and wait for who used it
+    }
     return nullptr;
   }
 

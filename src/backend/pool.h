@@ -1,7 +1,7 @@
 // The caching memory pool in front of every backend: chunks from Backend::allocate, split and
 // coalesced, with statistics and a limit. Each lane that computes has chunks of its own: what one
-// gives back is no other's next, which would have to wait for it, and a repeated step finds its
-// addresses again whatever the others do. Safe to use from several threads.
+// gives back is no other's next, which would have to wait for it, unless memory is short; and a
+// repeated step finds its addresses again whatever the others do. Safe to use from several threads.
 #pragma once
 
 #include <cstddef>
