@@ -507,11 +507,11 @@ void assign_node(const Tensor& variable, Held node, bool is_state) {
     forget_cast(*target);
   if (target->node->state.load(std::memory_order_acquire) == NodeState::Failed)
     undo_failed_assignments();
-  if (Node* previous = target->node.get();
-      previous->state.load(std::memory_order_acquire) == NodeState::Pending &&
-      previous->segment.load(std::memory_order_acquire) !=
-          node->segment.load(std::memory_order_acquire)) [[unlikely]] {
-    ensure_computed(previous);  // of another stream: something to go back to
+  if (const Segment* home = node->segment.load(std::memory_order_acquire); home != nullptr) {
+    Node* previous = target->node.get();
+    if (previous->state.load(std::memory_order_acquire) == NodeState::Pending &&
+        previous->segment.load(std::memory_order_acquire) != home) [[unlikely]]
+      ensure_computed(previous);  // of another stream: something to go back to
   }
   if (const float forgone = target->node->forgone.load(std::memory_order_relaxed); forgone != 0)
     node->forgone.store(forgone, std::memory_order_relaxed);

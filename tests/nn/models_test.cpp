@@ -71,7 +71,6 @@ Tensor images(const Shape& shape) {
 }
 
 TEST(Models, ResNetsHaveTorchvisionsLayout) {
-  submit(Device::cpu());  // what tests before this one left
   const std::uint64_t launches = counters().launches;
   models::ResNet r18 = models::resnet18(), r34 = models::resnet34(), r50 = models::resnet50(),
                  r101 = models::resnet101();
@@ -107,7 +106,6 @@ TEST(Models, ResNetsHaveTorchvisionsLayout) {
 }
 
 TEST(Models, VggsHaveTorchvisionsLayout) {
-  submit(Device::cpu());  // what tests before this one left
   const std::uint64_t launches = counters().launches;
   models::VGG v11(11), v16(16), normed(16, {.batch_norm = true});
   expect_layout("vgg11", v11, 22, 132863336,

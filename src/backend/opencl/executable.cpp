@@ -141,7 +141,12 @@ std::optional<kernel::ErrorRecord> OpenClExecutable::take_error() {
     kernel::ErrorRecord read;
     // Kernels that have ended have written to it. Later runs may go on: only where there is
     // something to clear they are waited for.
-    device_->reads().read(&read, error_.get(), 0, sizeof(read), true);
+    try {
+      device_->reads().read(&read, error_.get(), 0, sizeof(read), true);
+    } catch (...) {
+      clFinish(device_->reads().queue());  // it may be under way to `read`
+      throw;
+    }
     if (read.claimed == 0) return read;
     const DeviceContext::LaneScope lane(*device_, lane_);
     check_wait(clEnqueueReadBuffer(device_->queue(), error_.get(), CL_TRUE, 0, sizeof(read), &read,
