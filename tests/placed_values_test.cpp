@@ -151,6 +151,17 @@ TEST(UnnamedDevices, AreTheCpuAsWritten) {
   expect_layers_on(Device::cpu());
 }
 
+// However long drawing takes: what is done with it next would be slower there.
+TEST_F(Placements, WhatIsDrawnIsWhereOperationsOfItsSizeAre) {
+  PlacementFigures figures = round_figures();
+  figures.cpu.functions = TimeCurve::of(1e-3, 1e6);
+  set_placement_figures(test_device(), figures);
+  const ExecutionContext context(options(Placement::by_cost));
+  EXPECT_EQ(rand({1000}).device(), Device::cpu());
+  EXPECT_EQ((rand({1000}) * 2).device(), Device::cpu());
+  EXPECT_EQ(rand({1 << 20}).device(), test_device());
+}
+
 TEST_F(Placements, NamedDevicesAreTaken) {
   const Device device = test_device();
   expect_on(device, nn::Linear(4, 4, {.device = device}));

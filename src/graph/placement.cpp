@@ -521,11 +521,10 @@ Device placed_creation(const Shape& shape, DType dtype, bool from_host) {
     return shape.numel() >= policy.threshold ? gpu : Device::cpu();
   if (policy.placement != Placement::by_cost || from_host) return Device::cpu();
   const PlacementFigures& figures = reckoning_of(*policy.gpu).figures;
-  const double bytes = bytes_of(shape, dtype);
-  // Numbers that are drawn take as long as functions.
-  const auto elements = static_cast<double>(shape.numel());
-  return Reckoning::whole(figures.gpu, bytes, 0, elements) <
-                 Reckoning::whole(figures.cpu, bytes, 0, elements)
+  // It is made once and used more often: by what the simplest operation with it costs, which reads
+  // and writes as much. Where others pay there, it moves.
+  const double bytes = 2 * bytes_of(shape, dtype);
+  return Reckoning::whole(figures.gpu, bytes, 0, 0) < Reckoning::whole(figures.cpu, bytes, 0, 0)
              ? gpu
              : Device::cpu();
 }
