@@ -227,14 +227,14 @@ class VOLTA_BACKEND_API Backend {
   // `destination`, pinned where the family has pinned memory, is complete when a point that is
   // marked afterwards has passed.
   virtual void upload_aside(int device, Address destination, const void* source, std::size_t bytes);
+  virtual void download_aside(int device, void* destination, Address source, std::size_t bytes);
+  virtual void begin_download(int device, void* destination, Address source, std::size_t bytes);
   // A value of a few bytes that a run sent to the host by itself, waiting for no other; false where
   // it did not. From any thread.
   virtual bool take_sent(int /*device*/, void* /*destination*/, Address /*source*/,
                          std::size_t /*bytes*/) {
     return false;
   }
-  virtual void download_aside(int device, void* destination, Address source, std::size_t bytes);
-  virtual void begin_download(int device, void* destination, Address source, std::size_t bytes);
 
   // Host memory that the device reads by itself, at the full speed of the bus; nullptr where the
   // family has no such thing or no more of it.

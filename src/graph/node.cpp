@@ -91,15 +91,12 @@ HostCopy::HostCopy(std::size_t size)
              [](std::byte* bytes) { ::operator delete(bytes, kHostAlignment); }),
       bytes(memory.get(), size) {}
 
-Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes) {
-  return new_buffer(entry, bytes, 0, nullptr);
-}
-Buffer* allocate_result(DeviceEntry& entry, std::size_t bytes, std::size_t lane) {
+Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes, std::size_t lane) {
   return new_buffer(entry, bytes, lane, nullptr);
 }
 Buffer* allocate_upload(DeviceEntry& entry, std::size_t bytes) {
   const std::size_t lane = entry.lanes.lane_of(recording_state.stream);
-  if (!entry.lanes.goes_aside(bytes)) return new_buffer(entry, bytes, lane, nullptr);
+  if (!entry.lanes.goes_aside(bytes)) return allocate_buffer(entry, bytes, lane);
   const ComputeTimes finished = entry.lanes.finished();
   return new_buffer(entry, bytes, lane, &finished);
 }

@@ -47,9 +47,8 @@ struct Buffer {
       false;  // one reference is a plan's, which uses the memory again when nobody else does
   std::function<void()> deleter;  // of foreign memory
 };
-Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes);
 // For what a lane computes.
-Buffer* allocate_result(DeviceEntry& entry, std::size_t bytes, std::size_t lane);
+Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes, std::size_t lane = 0);
 // For values of the host, used in the stream that this thread records into: memory that no running
 // work uses, if possible.
 Buffer* allocate_upload(DeviceEntry& entry, std::size_t bytes);

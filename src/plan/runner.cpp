@@ -140,7 +140,7 @@ void ensure_arena(DeviceState& state, std::size_t lane, std::uint64_t bytes) {
   Buffer*& arena = state.arenas[lane];
   if (bytes == 0 || (arena != nullptr && arena->bytes >= bytes)) return;
   drop_arena(state, lane);  // first: both at once would be the peak
-  arena = graph::allocate_result(state.entry, bytes, lane);
+  arena = graph::allocate_buffer(state.entry, bytes, lane);
   graph::note_holding(arena, "temporaries of a plan");
 }
 
@@ -149,14 +149,14 @@ void ensure_arena(DeviceState& state, std::size_t lane, std::uint64_t bytes) {
 // addresses unchanged.
 Buffer* output_buffer(DeviceEntry& entry, Plan& plan, std::size_t output) {
   const std::uint64_t bytes = plan.steps.output_bytes[output];
-  if (bytes > kMaxKeptBytes) return graph::allocate_result(entry, bytes, plan.steps.lane);
+  if (bytes > kMaxKeptBytes) return graph::allocate_buffer(entry, bytes, plan.steps.lane);
   auto& kept = plan.kept[output];
   for (Buffer* buffer : kept) {
     if (buffer == nullptr || buffer->refs.load(std::memory_order_acquire) != 1) continue;
     buffer->refs.fetch_add(1, std::memory_order_relaxed);
     return buffer;
   }
-  Buffer* fresh = graph::allocate_result(entry, bytes, plan.steps.lane);
+  Buffer* fresh = graph::allocate_buffer(entry, bytes, plan.steps.lane);
   fresh->kept = true;
   fresh->refs.fetch_add(1, std::memory_order_relaxed);
   if (kept[0] != nullptr) {

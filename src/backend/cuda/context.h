@@ -43,7 +43,7 @@ class Context {
   // Waits for the first compute stream, or another.
   void synchronize() const { synchronize(stream_); }
   void synchronize(CUstream stream) const;
-  // Further streams that compute, and waiting for all of them: nothing runs beside what is timed.
+  // Further streams that compute, and waiting for all that do.
   void add_stream(CUstream stream) const;
   void synchronize_all() const;
 

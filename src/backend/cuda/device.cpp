@@ -38,11 +38,6 @@ void Device::open_lane(std::size_t number) {
   context_.add_stream(lanes_[number]->stream.get());
 }
 
-bool Device::is_open(std::size_t number) {
-  const std::lock_guard lock(lanes_mutex_);
-  return lanes_[number] != nullptr;
-}
-
 CUstream Device::stream_of(Lane lane) const {
   if (lane == Lane::Compute) return context_.stream();
   if (lane == Lane::Upload) return upload_stream_.get();
@@ -157,10 +152,9 @@ void Device::copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes
 void Device::synchronize() {
   context_.ensure_alive();
   const ContextScope scope(context_);
-  for (std::size_t number = 0; number < kLanes; ++number) {
-    const bool open = number == 0 || number >= kComputeLanes || is_open(number);
-    if (open) context_.synchronize(stream_of(static_cast<Lane>(number)));
-  }
+  context_.synchronize_all();
+  for (const Lane lane : {Lane::Upload, Lane::Download, Lane::Read})
+    context_.synchronize(stream_of(lane));
 }
 
 std::unique_ptr<Event> Device::take_event() {

@@ -37,7 +37,6 @@ class Device {
   bool take_sent(void* destination, CUdeviceptr source, std::size_t bytes);
   // Makes what the lane needs that computes, once before its first work.
   void open_lane(std::size_t number);
-  bool is_open(std::size_t number);
   CUstream stream_of(Lane lane) const;
   // Events of points that nobody asks any more are used again.
   std::unique_ptr<Event> take_event();
