@@ -343,14 +343,17 @@ Work work_of(const Unplaced& operation) {
   return work;
 }
 
-// The operand's bytes, and what they cost to move there.
+// What moves for an operation, what that costs, and what moving its gradient back will.
 struct Move {
   Node* root;
-  double seconds;
+  double seconds, back;
 };
-// Each value once.
+// Each value once. `differentiated`: gradients come back to all but leaves, which move themselves.
 std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> inputs,
-                           const PlacementFigures& figures) {
+                           bool differentiated, const PlacementFigures& figures) {
+  const bool to_cpu = entry.device.is_cpu();
+  const TimeCurve& there = to_cpu ? figures.download : figures.upload;
+  const TimeCurve& back = to_cpu ? figures.upload : figures.download;
   std::vector<Move> moves;
   for (const Borrowed& input : inputs) {
     Node* node = input.node();
@@ -359,8 +362,12 @@ std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> i
     if (is_constant(root) || root->op == OpId::iota || known_mirror(root, entry)) continue;
     if (std::any_of(moves.begin(), moves.end(), [&](const Move& m) { return m.root == root; }))
       continue;
-    const TimeCurve& curve = entry.device.is_cpu() ? figures.download : figures.upload;
-    moves.push_back({root, curve.seconds(bytes_of(root->shape, root->dtype))});
+    const double bytes = bytes_of(root->shape, root->dtype);
+    // Of what is only recorded so far, the device does that part first, and starts again later.
+    const bool cuts = to_cpu && is_pending_here(root);
+    const bool returns = differentiated && input.wants_gradient() && input->tape;
+    moves.push_back({root, there.seconds(bytes) + (cuts ? figures.gpu.memory.seconds(0) : 0),
+                     returns ? back.seconds(bytes) : 0});
   }
   return moves;
 }
@@ -387,10 +394,13 @@ DeviceEntry& cheaper(const Unplaced& operation, const Work& work, DeviceEntry& c
       (on_gpu ? reckoning.marginal_gpu(work.bytes, work.multiplications, work.functions)
               : Reckoning::whole(figures.gpu, work.bytes, work.multiplications, work.functions));
   double up = 0, down = 0;
-  const std::vector<Move> uploads = moves_to(gpu, operation.inputs, figures);
-  for (const Move& move : uploads)
-    up += std::max(0.0, move.seconds - move.root->forgone.load(std::memory_order_relaxed));
-  for (const Move& move : moves_to(cpu, operation.inputs, figures)) down += move.seconds;
+  const std::vector<Move> uploads = moves_to(gpu, operation.inputs, work.differentiated, figures);
+  for (const Move& move : uploads) {
+    const double forgone = move.root->forgone.load(std::memory_order_relaxed);
+    up += std::max(0.0, move.seconds - forgone) + move.back;
+  }
+  for (const Move& move : moves_to(cpu, operation.inputs, work.differentiated, figures))
+    down += move.seconds + move.back;
   if (gpu_work + up < cpu_work + down) {
     for (const Move& move : uploads) move.root->forgone.store(0, std::memory_order_relaxed);
     return gpu;
