@@ -115,43 +115,68 @@ struct Network {
   Shape input;
 };
 
-double step_seconds(const Network& network, const Options& options, bool placed) {
-  const ExecutionContext context(
-      placed ? ExecutionOptions{.placement = Placement::by_cost, .gpu = options.device}
-             : ExecutionOptions{.placement = Placement::as_written});
-  manual_seed(1);
-  nn::Sequential model = network.make();
-  if (!placed) model.to(options.device);
-  optim::Adam optimizer(model.parameters(), {.lr = 1e-3});
-  const auto count = static_cast<std::size_t>(network.input.numel());
-  std::vector<float> pixels(count);
-  for (std::size_t i = 0; i < count; ++i) pixels[i] = static_cast<float>(i % 251) / 251.0f;
-  const std::vector<std::int64_t> labels(static_cast<std::size_t>(network.input[0]), 3);
-  const auto step = [&] {
-    // The batch as a loader gives it: on the host.
-    Tensor x = from_vector(pixels, network.input, {.device = Device::cpu()});
-    Tensor y = from_vector(labels, {network.input[0]}, {.device = Device::cpu()});
-    if (!placed) {
-      x = x.to(options.device);
-      y = y.to(options.device);
-    }
-    optimizer.zero_grad();
-    const Tensor loss = cross_entropy(model(x), y);
-    loss.backward();
-    optimizer.step();
-    return loss;
-  };
-  for (int i = 0; i < 20; ++i) step().item();
-  std::vector<double> blocks;
-  for (int block = 0; block < 9; ++block) {
+// Training steps of a network, with the device named or placed by cost.
+class Training {
+ public:
+  Training(const Network& network, Device device, bool placed)
+      : device_(device),
+        placed_(placed),
+        shape_(network.input),
+        model_(made(network)),
+        optimizer_(model_.parameters(), {.lr = 1e-3}) {
+    pixels_.resize(static_cast<std::size_t>(shape_.numel()));
+    for (std::size_t i = 0; i < pixels_.size(); ++i)
+      pixels_[i] = static_cast<float>(i % 251) / 251.0f;
+    labels_.assign(static_cast<std::size_t>(shape_[0]), 3);
+  }
+
+  // Of one step, of many with one wait at the end.
+  double seconds(int steps) {
+    const ExecutionContext context(options());
     const auto start = Clock::now();
     Tensor loss;
-    for (int i = 0; i < 50; ++i) loss = step();
+    for (int i = 0; i < steps; ++i) loss = step();
     loss.item();
-    blocks.push_back(seconds_since(start) / 50);
+    return seconds_since(start) / steps;
   }
-  return median(blocks);
-}
+
+ private:
+  ExecutionOptions options() const {
+    if (!placed_) return {.placement = Placement::as_written};
+    return {.placement = Placement::by_cost, .gpu = device_};
+  }
+
+  nn::Sequential made(const Network& network) const {
+    const ExecutionContext context(options());
+    manual_seed(1);
+    nn::Sequential model = network.make();
+    if (!placed_) model.to(device_);
+    return model;
+  }
+
+  Tensor step() {
+    // The batch as a loader gives it: on the host.
+    Tensor x = from_vector(pixels_, shape_, {.device = Device::cpu()});
+    Tensor y = from_vector(labels_, {shape_[0]}, {.device = Device::cpu()});
+    if (!placed_) {
+      x = x.to(device_);
+      y = y.to(device_);
+    }
+    optimizer_.zero_grad();
+    Tensor loss = cross_entropy(model_(x), y);
+    loss.backward();
+    optimizer_.step();
+    return loss;
+  }
+
+  const Device device_;
+  const bool placed_;
+  const Shape shape_;
+  nn::Sequential model_;
+  optim::Adam optimizer_;
+  std::vector<float> pixels_;
+  std::vector<std::int64_t> labels_;
+};
 
 // ---- The plot: both scales logarithmic
 
@@ -296,9 +321,16 @@ void run(const Options& options) {
   std::ostringstream steps;
   for (const Network& network : networks) {
     if (!options.steps) break;
+    Training with_name(network, options.device, false), by_cost(network, options.device, true);
     std::vector<double> named, placed;
-    for (const bool first : {false, true, true, false, false, true})
-      (first ? placed : named).push_back(step_seconds(network, options, first));
+    // Block by block in turn, either first: both see the same load of the machine.
+    constexpr int kWarmup = 4, kBlocks = 24, kSteps = 50;
+    for (int block = 0; block < kWarmup + kBlocks; ++block) {
+      for (const bool first : {block % 2 == 0, block % 2 == 1}) {
+        const double took = (first ? with_name : by_cost).seconds(kSteps);
+        if (block >= kWarmup) (first ? named : placed).push_back(took);
+      }
+    }
     std::printf("%-4s a step: %.1f us with the device named, %.1f placed: %.3f\n", network.name,
                 median(named) * 1e6, median(placed) * 1e6, median(placed) / median(named));
     steps << (steps.str().empty() ? "" : ",") << "\n    {\"network\": \"" << network.name

@@ -1,10 +1,13 @@
-// Which captured form of a plan serves a run: pure bookkeeping, tested without a device.
+// Which captured form of a plan serves a run: pure bookkeeping, tested without a device; and that
+// the kernels around it compile.
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
 
+#include "backend/cuda/own_kernels.h"
 #include "backend/cuda/variants.h"
+#include "nvrtc_compile.h"
 
 namespace volta::testing {
 namespace {
@@ -39,11 +42,37 @@ TEST_F(CudaVariants, WhatMovesBecomesVolatileAndAlternatingStateDoesNot) {
     EXPECT_NE(choice.action, Action::Eager);
     captures += choice.action == Action::Capture;
   }
-  EXPECT_EQ(captures, 6);  // four, then one per half of the alternation
+  EXPECT_EQ(captures, 10);  // eight, then one per half of the alternation
   EXPECT_FALSE(table_.is_volatile(0));
   EXPECT_FALSE(table_.is_volatile(1));
   EXPECT_TRUE(table_.is_volatile(2));
   EXPECT_FALSE(table_.is_volatile(3));
+}
+
+// A training step: the batch is wherever the last but some was, a gradient and the state are in one
+// of two places, each in its own time.
+TEST_F(CudaVariants, OnlyWhatMovesMostIsCopied) {
+  std::uint64_t random = 1;
+  int late = 0;
+  for (std::uint64_t n = 0; n < 400; ++n) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const auto choice = choose(1000 + 100 * (random >> 60), n % 2 == 0 ? 5000 : 6000,
+                               n / 3 % 2 == 0 ? 10000 : 20000);
+    EXPECT_NE(choice.action, Action::Eager);
+    late += choice.action == Action::Capture && n > 40 ? 1 : 0;
+  }
+  EXPECT_EQ(late, 0);
+  EXPECT_TRUE(table_.is_volatile(0));
+  EXPECT_FALSE(table_.is_volatile(1));
+  EXPECT_FALSE(table_.is_volatile(2));
+}
+
+// What moves as often is copied where it is smaller.
+TEST_F(CudaVariants, SmallThingsAreCopiedFirst) {
+  for (std::uint64_t n = 0; n < 64; ++n)
+    choose(1000, 5000 + 64 * (n % 3), 10000 + 16 * (n / 3 % 3));
+  EXPECT_FALSE(table_.is_volatile(1));
+  EXPECT_TRUE(table_.is_volatile(2));
 }
 
 TEST_F(CudaVariants, CapturesAreBounded) {
@@ -60,7 +89,7 @@ TEST_F(CudaVariants, CapturesAreBounded) {
 }
 
 TEST_F(CudaVariants, DonatedBuffersShareASlot) {
-  for (std::uint64_t n = 0; n < 5; ++n) choose(1000 * (n + 1), 90000, 1000 * (n + 1));
+  for (std::uint64_t n = 0; n < 9; ++n) choose(1000 * (n + 1), 90000, 1000 * (n + 1));
   EXPECT_TRUE(table_.is_volatile(0));
   EXPECT_TRUE(table_.is_volatile(2));
   EXPECT_EQ(table_.slot(0), table_.slot(2));
@@ -70,6 +99,21 @@ TEST_F(CudaVariants, DonatedBuffersShareASlot) {
   EXPECT_EQ(choose(7000, 90000, 8000).action, Action::Eager);
   EXPECT_EQ(choose(7000, 90000, 7032).action, Action::Eager);
   EXPECT_EQ(choose(7000, 8000, 8000).action, Action::Eager);
+}
+
+TEST(CudaOwnKernels, Compile) {
+  const Nvrtc nvrtc;
+  if (!nvrtc.present()) GTEST_SKIP() << "needs NVRTC";
+  static_assert(sizeof(cuda::SlotCopyList) <= 4096);
+  for (const char* architecture : {"sm_75", "sm_90"}) {
+    for (const auto& source : {cuda::mirror_kernel(), cuda::slot_copy_kernel()}) {
+      EXPECT_FALSE(nvrtc.compile(source.text, architecture).empty()) << source.name;
+      EXPECT_NE(source.text.find(source.name), std::string::npos);
+    }
+    // Copies are read from the parameters, not from a copy of them in each thread's memory.
+    EXPECT_NE(nvrtc.resources(cuda::slot_copy_kernel().text, architecture).find("0 bytes stack"),
+              std::string::npos);
+  }
 }
 
 }  // namespace

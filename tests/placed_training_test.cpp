@@ -114,8 +114,8 @@ PlacementFigures measured_figures() {
   figures.cpu.functions.points = {{1.02e3, 1.8e-6},  {8.19e3, 8.6e-6},  {6.55e4, 18e-6},
                                   {2.62e5, 18.9e-6}, {1.05e6, 64.4e-6}, {4.19e6, 253.8e-6}};
   figures.gpu.memory.points = {{2.1e6, 7.9e-6}, {8.39e6, 13.4e-6}, {3.36e7, 18.5e-6}};
-  figures.gpu.products.points = {{3.28e4, 9.9e-6}, {2.62e5, 11.4e-6},  {2.1e6, 12.6e-6},
-                                 {1.68e7, 15e-6},  {1.34e8, 21e-6},    {1.07e9, 71.4e-6}};
+  figures.gpu.products.points = {{3.28e4, 9.9e-6}, {2.62e5, 11.4e-6}, {2.1e6, 12.6e-6},
+                                 {1.68e7, 15e-6},  {1.34e8, 21e-6},   {1.07e9, 71.4e-6}};
   figures.gpu.functions.points = {{2.62e5, 7.8e-6}, {1.05e6, 14.8e-6}, {4.19e6, 18.4e-6}};
   figures.upload.points = {{4.1e3, 8.6e-6}, {6.55e4, 18.1e-6}, {1.05e6, 106e-6}, {1.68e7, 787e-6}};
   figures.download.points = {
@@ -127,8 +127,8 @@ PlacementFigures measured_figures() {
 // numbers, is not done on the CPU only because that is no farther from its operands.
 TEST_F(Placements, TheEndOfANetworkIsWhereItsBeginningIs) {
   const auto wide = [] {
-    return nn::Sequential({nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 256), nn::ReLU(),
-                           nn::Linear(256, 10)});
+    return nn::Sequential(
+        {nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 256), nn::ReLU(), nn::Linear(256, 10)});
   };
   const auto images = [] {
     return nn::Sequential({nn::Conv2d(1, 16, 3, {.padding = 1}), nn::BatchNorm2d(16), nn::ReLU(),

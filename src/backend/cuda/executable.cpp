@@ -9,6 +9,7 @@
 #include <exception>
 #include <utility>
 
+#include "backend/cuda/slot_copies.h"
 #include "core/counting.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -232,6 +233,7 @@ bool CudaExecutable::capture(std::size_t index) {
       context_.synchronize(stream_);  // earlier variants may still be running in the old slots
       variants_.clear();
       slots_ = {};
+      slot_copier_ = device_->modules().own_function(slot_copy_kernel());
       slots_ = DeviceMemory(context_, table_.slot_bytes());
     }
     variants_.push_back(record());
@@ -376,17 +378,17 @@ void CudaExecutable::copy_slots(bool in) {
   if (!slots_) return;
   const auto copy_all = [&]() -> std::uint64_t {
     std::uint64_t bytes = 0;
+    SlotCopies copies(context_, slot_copier_, stream_);
     const std::size_t first = in ? 0 : leaf_bytes_.size();
     const std::vector<std::uint64_t>& sizes = in ? leaf_bytes_ : output_bytes_;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       if (!table_.is_volatile(first + i)) continue;
       const CUdeviceptr slot = slots_.address() + table_.slot(first + i);
       const CUdeviceptr outside = addresses_[first + i];
-      context_.check(context_.driver().cuMemcpyDtoDAsync(in ? slot : outside, in ? outside : slot,
-                                                         sizes[i], stream_),
-                     in ? "copying an input into its slot" : "copying an output from its slot");
+      copies.add(in ? slot : outside, in ? outside : slot, sizes[i]);
       bytes += sizes[i];
     }
+    copies.enqueue();
     return bytes;
   };
   Timeline& timeline = device_->timeline();

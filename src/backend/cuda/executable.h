@@ -121,6 +121,7 @@ class CudaExecutable final : public Executable {
 
   VariantTable table_;
   DeviceMemory slots_;
+  CUfunction slot_copier_ = nullptr;  // there with the slots
   std::vector<Variant> variants_;
   std::vector<std::shared_ptr<ScalarOutput>> scalars_;  // per output; null when it is no scalar
 };

@@ -1,8 +1,6 @@
 // Mirrors of scalar outputs in host memory.
 #include "backend/cuda/scalars.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -11,31 +9,11 @@
 namespace volta::cuda {
 namespace {
 
-constexpr const char* kMirrorName = "volta_mirror_scalar";
-
 std::uint64_t load(const std::uint64_t* word) {
   return std::atomic_ref(*const_cast<std::uint64_t*>(word)).load(std::memory_order_acquire);
 }
 
 }  // namespace
-
-kernel::KernelSource mirror_kernel() {
-  // The fence orders the value before the number that announces it, as the host sees them.
-  return {kMirrorName, fmt::format(R"(extern "C" __global__ void {}(
-    const unsigned char* source, int bytes, unsigned long long* counter,
-    volatile unsigned long long* entries, int entry_count) {{
-  const unsigned long long sequence = *counter + 1;
-  *counter = sequence;
-  unsigned long long value = 0;
-  for (int i = 0; i < bytes; ++i) value |= (unsigned long long)source[i] << (8 * i);
-  volatile unsigned long long* entry = entries + 2 * (sequence % entry_count);
-  entry[0] = value;
-  __threadfence_system();
-  entry[1] = sequence;
-}}
-)",
-                                   kMirrorName)};
-}
 
 Mirror::Mirror(const Context& context, CUfunction function, CUstream stream)
     : context_(context),

@@ -12,14 +12,11 @@
 #include <vector>
 
 #include "backend/cuda/context.h"
-#include "kernel/emit.h"
+#include "backend/cuda/own_kernels.h"
 
 namespace volta::cuda {
 
 inline constexpr std::uint64_t kMaxScalarBytes = 8;
-
-// The kernel that writes mirrors.
-kernel::KernelSource mirror_kernel();
 
 // Values of one output as its runs wrote them, the latest few.
 class Mirror {

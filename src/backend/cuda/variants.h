@@ -1,6 +1,7 @@
 // Which captured form of a plan serves a run. Addresses are baked into a captured graph, so a plan
 // keeps a few variants by address vector. When there are more vectors than variants, the addresses
-// that move become volatile: the graph uses a fixed slot in their place, with copies around it.
+// that move most become volatile, until the others repeat: the graph uses a fixed slot in their
+// place, with copies around it.
 // Captures are thus bounded whatever the caller does: at most kMaxVariants * (kMaxRounds + 1).
 #pragma once
 
@@ -16,7 +17,7 @@ namespace volta::cuda {
 
 class VariantTable {
  public:
-  static constexpr std::size_t kMaxVariants = 4;
+  static constexpr std::size_t kMaxVariants = 8;
   static constexpr int kMaxRounds = 4;
   static constexpr std::size_t kNoSlot = ~std::size_t{0};
 
@@ -121,12 +122,10 @@ class VariantTable {
   bool widen(std::span<const std::uint64_t> addresses) {
     std::vector<char> moving(bytes_.size(), 0);
     for (std::size_t i = 0; i < bytes_.size(); ++i) moving[i] = is_volatile(i) ? 1 : 0;
-    // First only what took three places or more: state that alternates between two buffers keeps
-    // its variants. Then everything that ever moved, at last everything.
     if (rounds_ >= kMaxRounds - 1) {
       for (std::size_t i = 0; i < bytes_.size(); ++i) moving[i] = bytes_[i] > 0 ? 1 : 0;
-    } else if (rounds_ > 0 || !mark_moving(addresses, 3, moving)) {
-      mark_moving(addresses, 2, moving);
+    } else {
+      mark_moving(addresses, moving);
     }
     std::vector<std::size_t> slots(bytes_.size(), kNoSlot), sizes(bytes_.size(), 0);
     std::size_t total = 0;
@@ -166,19 +165,33 @@ class VariantTable {
     return true;
   }
 
-  // Marks indices with at least `places` addresses among the variants and this vector.
-  bool mark_moving(std::span<const std::uint64_t> addresses, std::size_t places,
-                   std::vector<char>& moving) const {
-    bool any = false;
+  // Marks what took the most places among the variants and this vector, small things first, until
+  // half of the variants serve for what is left: state that alternates between two buffers keeps
+  // its own.
+  void mark_moving(std::span<const std::uint64_t> addresses, std::vector<char>& moving) const {
+    std::vector<std::vector<std::uint64_t>> vectors = keys_;
+    vectors.emplace_back(addresses.begin(), addresses.end());
+    struct Mover {
+      std::size_t index, places;
+    };
+    std::vector<Mover> movers;
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
-      if (bytes_[i] == 0 || moving[i] != 0) continue;
-      std::set<std::uint64_t> seen{addresses[i]};
-      for (const auto& key : keys_) seen.insert(key[i]);
-      if (seen.size() < places) continue;
-      moving[i] = 1;
-      any = true;
+      if (bytes_[i] == 0 || moving[i] != 0) {
+        for (auto& vector : vectors) vector[i] = 0;
+        continue;
+      }
+      std::set<std::uint64_t> seen;
+      for (const auto& vector : vectors) seen.insert(vector[i]);
+      if (seen.size() > 1) movers.push_back({i, seen.size()});
     }
-    return any;
+    std::stable_sort(movers.begin(), movers.end(), [&](const Mover& a, const Mover& b) {
+      return a.places != b.places ? a.places > b.places : bytes_[a.index] < bytes_[b.index];
+    });
+    for (const Mover& mover : movers) {
+      moving[mover.index] = 1;
+      for (auto& vector : vectors) vector[mover.index] = 0;
+      if (std::set(vectors.begin(), vectors.end()).size() <= kMaxVariants / 2) return;
+    }
   }
 
   std::size_t leaves_;
