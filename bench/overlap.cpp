@@ -1,9 +1,9 @@
 // Whether copies hide behind computation, and whether two models compute side by side.
 //   volta_overlap [device [megabytes [milliseconds]]]
-// A step of so many milliseconds (default 2) on a batch of so many MiB (default 64), with the batch
-// already there, uploaded anew for every step from pageable and from page-locked memory, and with a
-// result of the batch's size fetched after every step. Beside each: what it costs over the step
-// alone, and what the copy takes by itself.
+// A step of at least so many milliseconds (default 2) on a batch of so many MiB (default 64), with
+// the batch already there, uploaded anew for every step from pageable and from page-locked memory,
+// and with a result of the batch's size fetched after every step. Beside each: what it costs over
+// the step alone, and what the copy takes by itself.
 //   volta_overlap --streams [--device cuda:0] [--width 1024] [--batch 64] [--steps n] [--json file]
 // Training steps of two models that share nothing: each alone, both in one stream, and each in a
 // stream of its own (StreamScope), recorded by one thread in turn and by two threads. Beside the
@@ -11,6 +11,7 @@
 #include <volta/volta.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -101,7 +102,7 @@ void measure(Device device, std::int64_t megabytes, double wanted) {
   const double one = alone();
   step.set_products(5);
   const double each = (alone() - one) / 4;
-  step.set_products(std::max(1, 1 + static_cast<int>((wanted - one) / each)));
+  step.set_products(std::max(1, 1 + static_cast<int>(std::ceil((wanted - one) / each))));
   const double base = alone();
   std::printf("%s: a step of %.3f ms, batches of %lld MiB\n", to_string(device).c_str(), base,
               static_cast<long long>(megabytes));

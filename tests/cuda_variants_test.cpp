@@ -67,12 +67,23 @@ TEST_F(CudaVariants, OnlyWhatMovesMostIsCopied) {
   EXPECT_FALSE(table_.is_volatile(2));
 }
 
-// What moves as often is copied where it is smaller.
-TEST_F(CudaVariants, SmallThingsAreCopiedFirst) {
-  for (std::uint64_t n = 0; n < 64; ++n)
-    choose(1000, 5000 + 64 * (n % 3), 10000 + 16 * (n / 3 % 3));
-  EXPECT_FALSE(table_.is_volatile(1));
-  EXPECT_TRUE(table_.is_volatile(2));
+// Labels anywhere; the batch, a weight and a counter in one of two places each, in their own time.
+TEST(CudaVariantsOfAStep, LargeThingsThatAlternateStayWhereTheyAre) {
+  VariantTable table({1024, 400000, 4}, {1600000}, 0);
+  int late = 0;
+  for (std::uint64_t n = 0; n < 2000; ++n) {
+    const std::vector<std::uint64_t> addresses{1000 + 2000 * (n % 7), 1000000 * (1 + n / 2 % 2),
+                                               500000 + 256 * (n / 3 % 2),
+                                               10000000 * (1 + n / 5 % 2), 0};
+    const auto choice = table.choose(addresses);
+    EXPECT_NE(choice.action, VariantTable::Action::Eager);
+    late += choice.action == VariantTable::Action::Capture && n > 100 ? 1 : 0;
+  }
+  EXPECT_EQ(late, 0);
+  EXPECT_TRUE(table.is_volatile(0));
+  EXPECT_FALSE(table.is_volatile(1));
+  EXPECT_TRUE(table.is_volatile(2));  // one of the three has to: the smallest
+  EXPECT_FALSE(table.is_volatile(3));
 }
 
 TEST_F(CudaVariants, CapturesAreBounded) {
