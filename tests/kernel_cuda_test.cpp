@@ -3,10 +3,14 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "alternative_samples.h"
+#include "backend/cuda/own_kernels.h"
 #include "kernel/emit.h"
 #include "kernel_samples.h"
 #include "nvrtc_compile.h"
@@ -232,6 +236,42 @@ TEST_P(KernelCudaAlternatives, RunAsTheReference) {
 INSTANTIATE_TEST_SUITE_P(Samples, KernelCudaAlternatives,
                          ::testing::ValuesIn(alternative_subjects()),
                          [](const auto& info) { return info.param.name; });
+
+// Copies of all sizes around a word and a block, from and to any address.
+TEST(KernelCudaOwn, SlotCopies) {
+  static const Driver driver;
+  static const Nvrtc nvrtc;
+  if (!driver.present()) GTEST_SKIP() << "no CUDA device";
+  if (!nvrtc.present()) GTEST_SKIP() << "libnvrtc is not installed";
+  using cuda::SlotCopyList;
+  const kernel::KernelSource source = cuda::slot_copy_kernel();
+  void* module = driver.load(nvrtc.compile(source.text, driver.architecture()));
+  const std::size_t block = SlotCopyList::kBlockBytes;
+  std::vector<unsigned char> from(3 << 20), expected(from.size(), 0xee), actual(from.size());
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(i % 251);
+  const Driver::Pointer input = driver.upload(from.data(), from.size());
+  const Driver::Pointer output = driver.upload(expected.data(), expected.size());
+  SlotCopyList list{};
+  std::size_t at = 0;
+  for (const std::size_t size : {std::size_t{1}, std::size_t{4}, std::size_t{15}, std::size_t{17},
+                                 block - 1, block, block + 1, 3 * block + 20}) {
+    for (const auto& [to, offset] : {std::pair<int, int>{0, 0}, {0, 4}, {4, 8}, {1, 0}, {3, 3}}) {
+      const auto target = at + static_cast<std::size_t>(to),
+                 begin = static_cast<std::size_t>(offset);
+      list.add(output + target, input + begin, size);
+      std::copy_n(from.begin() + offset, size, expected.begin() + static_cast<long>(target));
+      at += (size + 64) / 16 * 16;
+    }
+  }
+  ASSERT_LE(at, expected.size());
+  driver.launch(driver.function(module, source.name), static_cast<std::int64_t>(list.blocks),
+                static_cast<int>(SlotCopyList::kThreads), {&list});
+  driver.download(actual.data(), output, actual.size());
+  EXPECT_TRUE(actual == expected);
+  driver.free(input);
+  driver.free(output);
+  driver.unload(module);
+}
 
 }  // namespace
 }  // namespace volta::testing

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "kernel/emit.h"
@@ -37,15 +38,20 @@ struct SlotCopyList {
   static constexpr std::uint64_t kBlockBytes = kThreads * std::uint64_t{16} * 4;
   static constexpr std::size_t kMost = 96;  // a kernel's parameters are at most 4 KiB
 
+  void add(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+    each[count++] = {to, from, bytes, blocks};
+    blocks += (bytes + kBlockBytes - 1) / kBlockBytes;
+  }
+
   std::array<Copy, kMost> each;
-  std::uint64_t count;
+  std::uint64_t count, blocks;
 };
 
 // Copies into or out of slots (SlotCopies), each by blocks of its own.
 inline kernel::KernelSource slot_copy_kernel() {
   return {"volta_copy_slots",
           fmt::format(R"(struct Copy {{ unsigned long long to, from, bytes, first_block; }};
-struct Copies {{ Copy each[{0}]; unsigned long long count; }};
+struct Copies {{ Copy each[{0}]; unsigned long long count, blocks; }};
 
 template <class Word>
 __device__ unsigned long long copy_words(unsigned long long to, unsigned long long from,

@@ -8,19 +8,17 @@ namespace volta::cuda {
 void SlotCopies::add(CUdeviceptr to, CUdeviceptr from, std::uint64_t bytes) {
   if (bytes == 0) return;
   if (list_.count == list_.each.size()) enqueue();
-  list_.each[list_.count++] = {to, from, bytes, blocks_};
-  blocks_ += (bytes + SlotCopyList::kBlockBytes - 1) / SlotCopyList::kBlockBytes;
+  list_.add(to, from, bytes);
 }
 
 void SlotCopies::enqueue() {
   if (list_.count == 0) return;
   std::array<void*, 1> parameters{&list_};
-  context_.check(context_.driver().cuLaunchKernel(function_, static_cast<unsigned>(blocks_), 1, 1,
-                                                  SlotCopyList::kThreads, 1, 1, 0, stream_,
+  context_.check(context_.driver().cuLaunchKernel(function_, static_cast<unsigned>(list_.blocks), 1,
+                                                  1, SlotCopyList::kThreads, 1, 1, 0, stream_,
                                                   parameters.data(), nullptr),
                  "copying into or out of slots");
-  list_.count = 0;
-  blocks_ = 0;
+  list_.count = list_.blocks = 0;
 }
 
 }  // namespace volta::cuda

@@ -23,7 +23,6 @@ class SlotCopies {
   const CUfunction function_;
   const CUstream stream_;
   SlotCopyList list_{};
-  std::uint64_t blocks_ = 0;
 };
 
 }  // namespace volta::cuda
