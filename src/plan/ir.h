@@ -235,6 +235,7 @@ class Lowering {
   Expr affine(Expr a, std::vector<std::int64_t> attrs, const Shape& shape);
   Expr in_f32(Expr result, DType dtype);
   Expr split_reduce(kernel::ReduceOp op, Expr a, const std::vector<bool>& reduced);
+  Expr split_apart(kernel::ReduceOp op, Expr a, const std::vector<bool>& reduced);
   Expr repeated_number(Expr a);
   Expr reduce_repeated(kernel::ReduceOp op, Expr one, std::int64_t count);
   Expr insert_scan(Expr a, std::int64_t axis, bool reverse, Expr start);

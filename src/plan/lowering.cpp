@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "core/registry.h"
@@ -442,6 +443,7 @@ Expr Lowering::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axes, b
   if (const Expr one = repeated_number(a); one.id >= 0 && full.numel() > 0)
     return expand(reduce_repeated(op, one, full.numel() / result.numel()), result);
   if (const Expr split = split_reduce(op, a, reduced); split.id >= 0) return reshape(split, result);
+  if (const Expr split = split_apart(op, a, reduced); split.id >= 0) return reshape(split, result);
   Value value{
       .kind = ValueKind::Reduce, .dtype = arg ? DType::i64 : a.dtype(), .shape = Shape(kept)};
   value.reduce = op;
@@ -520,6 +522,59 @@ Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduce
   const Expr position =
       insert_reduce(ReduceOp::Sum, where(chosen, within, constant(0, DType::i64)), 1);
   return best * size(length, DType::i64) + position;
+}
+
+// The same of axes that are not side by side, those of images around their channels: parts of them
+// are reduced side by side, each within one piece of the innermost.
+Expr Lowering::split_apart(ReduceOp op, Expr a, const std::vector<bool>& reduced) {
+  if (!wide_device_ || is_arg(op)) return {};
+  // Runs of axes that are reduced, or kept.
+  std::vector<std::int64_t> runs;
+  std::vector<bool> gone;
+  const Shape full = a.shape();
+  for (int i = 0; i < full.rank(); ++i) {
+    const bool now = reduced[static_cast<std::size_t>(i)];
+    if (gone.empty() || gone.back() != now) {
+      gone.push_back(now);
+      runs.push_back(1);
+    }
+    runs.back() *= full[i];
+  }
+  std::int64_t extent = 1, results = 1;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (gone[i] && runs[i] == 1) return {};  // left as it is by whoever put it there
+    (gone[i] ? extent : results) *= runs[i];
+  }
+  if (results == 0) return {};
+  std::int64_t wanted = reduction_chunks(extent, results, false, wide_device_);
+  if (wanted <= 1) return {};
+  // Parts of the outer runs first.
+  std::vector<std::int64_t> split, parts, kept, within;
+  std::int64_t chunks = 1;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto axis = static_cast<std::int64_t>(split.size());
+    if (!gone[i]) {
+      kept.push_back(axis);
+      split.push_back(runs[i]);
+      continue;
+    }
+    std::int64_t count = std::min(runs[i], wanted);
+    while (runs[i] % count != 0) --count;
+    wanted = (wanted + count - 1) / count;
+    chunks *= count;
+    parts.push_back(axis);
+    within.push_back(axis + 1);
+    split.insert(split.end(), {count, runs[i] / count});
+  }
+  if (chunks == 1) return {};
+  std::vector<std::int64_t> order = parts;
+  order.insert(order.end(), kept.begin(), kept.end());
+  order.insert(order.end(), within.begin(), within.end());
+  const Expr x = permute(reshape(a, Shape(split)), order);
+  std::vector<std::int64_t> inner(within.size());
+  std::iota(inner.begin(), inner.end(), static_cast<std::int64_t>(parts.size() + kept.size()));
+  const std::int64_t outer[] = {0};
+  return reduce(op, reshape(reduce(op, x, inner, false), {chunks, results}), outer, false);
 }
 
 Expr Lowering::reduce_segments(ReduceOp op, Expr a, std::int64_t axis, Expr bound) {
