@@ -70,10 +70,14 @@ TEST(ReductionChunks, DependOnExtentsAlone) {
   EXPECT_EQ(reduction_chunks(1 << 20, 1, true, true), 256);
   EXPECT_EQ(reduction_chunks(10'000'000, 100, true, true), 10);
   // Columns: enough threads for a GPU, enough work for two cores.
-  EXPECT_EQ(reduction_chunks(128, 1024, false, true), 8);
+  EXPECT_EQ(reduction_chunks(128, 1024, false, true), 1);
+  EXPECT_EQ(reduction_chunks(1024, 1024, false, true), 64);
+  EXPECT_EQ(reduction_chunks(16384, 384, false, true), 1024);
+  EXPECT_EQ(reduction_chunks(802816, 32, false, true), 8192);
+  EXPECT_EQ(reduction_chunks(8192, 32, false, true), 1);  // the results of those
   EXPECT_EQ(reduction_chunks(8192, 8192, false, true), 64);
-  EXPECT_EQ(reduction_chunks(1000, 64, false, true), 10);
-  EXPECT_EQ(reduction_chunks(262144, 64, false, true), 2048);
+  EXPECT_EQ(reduction_chunks(1000, 64, false, true), 1);
+  EXPECT_EQ(reduction_chunks(262144, 64, false, true), 4096);
   EXPECT_EQ(reduction_chunks(1'000'000, 65536, false, true), 1);
   EXPECT_EQ(reduction_chunks(128, 1024, false, false), 1);
   EXPECT_EQ(reduction_chunks(127, 10, false, true), 1);

@@ -46,13 +46,15 @@ Parts parts_of(std::int64_t extent, std::int64_t wanted) {
 // chunk of four of them, else a group of threads reads one.
 std::int64_t wanted_chunks(std::int64_t channels, std::int64_t values, bool channels_last,
                            bool wide) {
-  constexpr std::int64_t kWhole = 8192, kMost = 2048;
+  constexpr std::int64_t kWhole = 8192, kMost = 8192;
   constexpr std::int64_t kLength = 4096;  // of CPUs
   if (values <= kWhole) return 1;
-  const std::int64_t together = (std::int64_t{1} << 17) / std::max<std::int64_t>(channels, 1);
-  const std::int64_t chunks = !wide           ? values / kLength
-                              : channels_last ? std::min(together, values / 128)
-                                              : std::min(together / 2, values / 1024);
+  const auto together = [&](int power) {
+    return (std::int64_t{1} << power) / std::max<std::int64_t>(channels, 1);
+  };
+  const std::int64_t chunks = !wide           ? std::min<std::int64_t>(values / kLength, 2048)
+                              : channels_last ? std::min(together(19), values / 32)
+                                              : std::min(together(16), values / 1024);
   return std::clamp<std::int64_t>(chunks, 1, kMost);
 }
 

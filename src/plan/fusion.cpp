@@ -460,7 +460,7 @@ std::optional<Space> Fusion::joined(int a, int b) {
     const bool innermost = space->reduced.back();
     // Nobody goes to the end of a row that has a bound.
     if (whole && rows_of(values_, rows.roots).bound >= 0) return std::nullopt;
-    if (whole && reduction_chunks(length, count, innermost, wide_device_) > 1) return std::nullopt;
+    if (whole && !keeps_busy(length, count, innermost, wide_device_)) return std::nullopt;
     // A CPU walks an array along its rows; column by column it loses more than a pass over memory,
     // unless the columns' results are waited for anyway.
     const bool waits = std::any_of(rows.roots.begin(), rows.roots.end(), [&](int root) {

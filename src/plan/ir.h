@@ -287,6 +287,9 @@ AttentionStep attention_of(const std::vector<Value>& values, const Value& v);
 // Into how many chunks a reduction is cut; 1: not at all.
 VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results,
                                                 bool innermost, bool wide_device);
+// Whether a kernel that reduces so many rows, and does more with their elements, keeps the device
+// busy.
+bool keeps_busy(std::int64_t extent, std::int64_t results, bool innermost, bool wide_device);
 
 // Whether k rows of d elements are added into n by comparing every result with every id: work of
 // n * k * d in a kernel that fuses, against a sort and a few launches that move what there is.

@@ -86,6 +86,11 @@ std::optional<double> identity(ReduceOp op, DType dtype) {
   }
 }
 
+// Of columns on a GPU: enough to keep it busy; too short to cut; what their chunks are at most; and
+// fewer than so many are shared by lanes (choose_schedule).
+constexpr std::int64_t kManyColumns = 65536, kShortColumn = 128, kMostChunks = 8192,
+                       kSharedColumns = 2048;
+
 // The largest number of chunks in (wanted / 2, wanted] that are all equally long, multiples of
 // `unit`, so that nothing is padded; `wanted` where there is none.
 std::int64_t even_chunks(std::int64_t extent, std::int64_t wanted, std::int64_t unit) {
@@ -96,6 +101,11 @@ std::int64_t even_chunks(std::int64_t extent, std::int64_t wanted, std::int64_t 
 }
 
 }  // namespace
+
+bool keeps_busy(std::int64_t extent, std::int64_t results, bool innermost, bool wide_device) {
+  if (wide_device && !innermost) return results >= kManyColumns || extent < kShortColumn;
+  return reduction_chunks(extent, results, innermost, wide_device) == 1;
+}
 
 std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost,
                               bool wide_device) {
@@ -112,14 +122,16 @@ std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool in
     if (results >= 1024 || extent < 4096) return 1;
     return std::min(1024 / results, extent / 16);
   }
-  // Threads enough for vectors of 4 columns, but no more chunks than their length, except where
-  // columns are too few to keep the memory busy.
-  if (results >= 65536 || extent < 128) return 1;
+  // So many sums at a time keep the memory busy, if each is of some length. Lanes that share a
+  // column add up the chunks' results, or as little as that, in one kernel.
+  const std::int64_t busy = std::int64_t{1} << (results < 128 ? 18 : 19);
+  if (results >= kManyColumns || extent < kShortColumn) return 1;
+  if (results < kSharedColumns && results * extent <= busy && extent <= kMostChunks) return 1;
   const auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(extent)));
   const auto balanced = static_cast<std::int64_t>(std::bit_floor(root));
-  const std::int64_t busy = std::min((std::int64_t{1} << 17) / results, extent / 128);
-  return even_chunks(extent, std::min((std::int64_t{1} << 19) / results, std::max(balanced, busy)),
-                     1);
+  const std::int64_t most =
+      std::max(balanced, std::min({busy / results, extent / 16, kMostChunks}));
+  return even_chunks(extent, std::min((std::int64_t{1} << 19) / results, most), 1);
 }
 
 bool scatter_compares_all(std::int64_t n, std::int64_t k, std::int64_t d) {
@@ -524,57 +536,54 @@ Expr Lowering::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduce
   return best * size(length, DType::i64) + position;
 }
 
-// The same of axes that are not side by side, those of images around their channels: parts of them
-// are reduced side by side, each within one piece of the innermost.
+// The same of axes that are not side by side, those of images around their channels.
 Expr Lowering::split_apart(ReduceOp op, Expr a, const std::vector<bool>& reduced) {
   if (!wide_device_ || is_arg(op)) return {};
-  // Runs of axes that are reduced, or kept.
-  std::vector<std::int64_t> runs;
-  std::vector<bool> gone;
   const Shape full = a.shape();
-  for (int i = 0; i < full.rank(); ++i) {
-    const bool now = reduced[static_cast<std::size_t>(i)];
-    if (gone.empty() || gone.back() != now) {
-      gone.push_back(now);
-      runs.push_back(1);
-    }
-    runs.back() *= full[i];
-  }
   std::int64_t extent = 1, results = 1;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (gone[i] && runs[i] == 1) return {};  // left as it is by whoever put it there
-    (gone[i] ? extent : results) *= runs[i];
+  int runs = 0;
+  for (int i = 0; i < full.rank(); ++i) {
+    const bool gone = reduced[static_cast<std::size_t>(i)];
+    (gone ? extent : results) *= full[i];
+    if (!gone || (i > 0 && reduced[static_cast<std::size_t>(i - 1)])) continue;
+    if (full[i] == 1) return {};  // whoever put it there wants no more than one kernel
+    ++runs;
   }
-  if (results == 0) return {};
+  if (runs < 2 || results == 0) return {};
   std::int64_t wanted = reduction_chunks(extent, results, false, wide_device_);
   if (wanted <= 1) return {};
-  // Parts of the outer runs first.
+  // All of the outer axes side by side, then parts of an inner one: views can be cut so, whatever
+  // the order of their axes in memory.
   std::vector<std::int64_t> split, parts, kept, within;
   std::int64_t chunks = 1;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const auto axis = static_cast<std::int64_t>(split.size());
-    if (!gone[i]) {
-      kept.push_back(axis);
-      split.push_back(runs[i]);
+  for (int i = 0; i < full.rank(); ++i) {
+    if (!reduced[static_cast<std::size_t>(i)]) {
+      kept.push_back(static_cast<std::int64_t>(split.size()));
+      split.push_back(full[i]);
       continue;
     }
-    std::int64_t count = std::min(runs[i], wanted);
-    while (runs[i] % count != 0) --count;
+    std::int64_t count = std::min(full[i], wanted);
+    while (full[i] % count != 0) --count;
     wanted = (wanted + count - 1) / count;
     chunks *= count;
-    parts.push_back(axis);
-    within.push_back(axis + 1);
-    split.insert(split.end(), {count, runs[i] / count});
+    if (count > 1) {
+      parts.push_back(static_cast<std::int64_t>(split.size()));
+      split.push_back(count);
+    }
+    if (count < full[i]) {
+      within.push_back(static_cast<std::int64_t>(split.size()));
+      split.push_back(full[i] / count);
+    }
   }
-  if (chunks == 1) return {};
+  if (chunks == 1 || split.size() > kMaxRank) return {};
   std::vector<std::int64_t> order = parts;
   order.insert(order.end(), kept.begin(), kept.end());
   order.insert(order.end(), within.begin(), within.end());
-  const Expr x = permute(reshape(a, Shape(split)), order);
   std::vector<std::int64_t> inner(within.size());
   std::iota(inner.begin(), inner.end(), static_cast<std::int64_t>(parts.size() + kept.size()));
+  const Expr partial = reduce(op, permute(reshape(a, Shape(split)), order), inner, false);
   const std::int64_t outer[] = {0};
-  return reduce(op, reshape(reduce(op, x, inner, false), {chunks, results}), outer, false);
+  return reduce(op, reshape(partial, {chunks, results}), outer, false);
 }
 
 Expr Lowering::reduce_segments(ReduceOp op, Expr a, std::int64_t axis, Expr bound) {

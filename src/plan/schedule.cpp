@@ -25,7 +25,7 @@ constexpr std::int64_t kRowPoints = std::int64_t{1} << 16;     // and Rows
 constexpr std::int64_t kTilePoints = std::int64_t{1} << 14;
 constexpr std::int64_t kTileSide = 32;          // shorter axes are not worth turning
 constexpr std::int64_t kTileBytes = 34 * 1024;  // of shared memory
-constexpr std::int64_t kColumnThreads = std::int64_t{1} << 15;
+constexpr std::int64_t kColumnThreads = std::int64_t{1} << 16;
 constexpr std::int64_t kSharedColumns = 2048, kSharedLength = 64;
 constexpr std::int64_t kPeeledLength = 4096;              // vectors that leave the ends of rows
 constexpr std::int64_t kManyRows = 264;                   // blocks that fill a GPU
