@@ -26,13 +26,18 @@ struct Rows {
   Tensor result(int number) const { return v.auxiliary(number - 1); }
   // Each row's label, beside the classes; -1 where it is ignored.
   Tensor label() const { return kept(result(spec.label)); }
-  // The gradient of each row's loss, beside the classes.
+  // The gradient of each row's loss, beside the classes: of one that is not ignored.
   Tensor gradient() const {
-    Tensor g = spec.has_total() ? v.gradient() / result(spec.total) : scaled(v, at.rows.numel());
-    if (spec.reduction == Reduction::none) g = kept(g);
+    const Tensor g =
+        spec.has_total() ? v.gradient() / result(spec.total) : scaled(v, at.rows.numel());
+    return spec.reduction == Reduction::none ? kept(g) : g;
+  }
+  // The same of any row.
+  Tensor gradient_or_none() const {
+    const Tensor g = gradient();
     return spec.probabilities ? g : volta::where(label().lt(0), 0, g);
   }
-  // Whether a class is the row's label.
+  // Whether a class is the row's label; none is where it is ignored.
   Tensor hot() const {
     const Tensor column = arange(at.classes, {.device = v.device(0)}, v.place());
     return reshape_to(column, at.by_class, v.place()).eq(label());
@@ -76,7 +81,7 @@ void cross_entropy(Vjp& v) {
   const Rows rows(v);
   const ClassLoss& spec = rows.spec;
   const Tensor& logits = v.input(0);
-  const Tensor g = rows.gradient();
+  const Tensor g = rows.gradient_or_none();
   const Tensor log_p = v.with_history()
                            ? volta::log_softmax(logits, rows.at.axis, v.place())
                            : logits - rows.kept(v.auxiliary(0)) - rows.kept(v.auxiliary(1));
