@@ -40,6 +40,18 @@ bool expands(const Shape& from, const Shape& to) {
   return true;
 }
 
+// What is recorded meanwhile is the gradient rule of an operation.
+class RunningRule {
+ public:
+  explicit RunningRule(const OpId& op) : outer_(std::exchange(recording_state.rule, &op)) {}
+  ~RunningRule() { recording_state.rule = outer_; }
+  RunningRule(const RunningRule&) = delete;
+  RunningRule& operator=(const RunningRule&) = delete;
+
+ private:
+  const OpId* const outer_;
+};
+
 // Brings a gradient to the shape and dtype of what it is the gradient of.
 void fit(Tensor& g, const Edge& edge, Place place) {
   const Borrowed source = g;
@@ -195,7 +207,10 @@ class BackwardPass {
             {.consumes = !retain_,
              .history = history_,
              .wants = collected_ ? &collected_->wants : nullptr});
-    op_info(tape.op).vjp(vjp);
+    {
+      const RunningRule running(tape.op);
+      op_info(tape.op).vjp(vjp);
+    }
     for (auto& [input, part] : vjp.results()) {
       const Edge& edge = tape.edges[input];
       if (!edge.tape && !edge.leaf.defined()) continue;

@@ -5,28 +5,34 @@
 #include <span>
 #include <vector>
 
+#include "graph/op.h"
 #include "volta/losses.h"
 #include "volta/shape.h"
 
 namespace volta::graph {
 
 // Inputs: logits or log-probabilities, target, then those there are of weight and smoothing, and
-// for labels the one that is ignored.
+// for labels the one that is ignored. Results: the loss; of cross_entropy the largest logits and
+// the logs of sums; of labels, each row's as it was checked, -1 where it is ignored, and the total.
+// The gradient knows labels by that result alone: a wrong one is found even if nobody has the loss.
 struct ClassLoss {
   static constexpr std::int64_t kWeighted = 1, kSmoothed = 2, kProbabilities = 4;
 
   Reduction reduction;
   bool weighted, smoothed, probabilities;
   int weight, smoothing, ignored;  // inputs
+  int label, total;                // results
 
-  explicit ClassLoss(std::span<const std::int64_t> attrs)
+  ClassLoss(OpId op, std::span<const std::int64_t> attrs)
       : reduction(static_cast<Reduction>(attrs[0])),
         weighted((attrs[1] & kWeighted) != 0),
         smoothed((attrs[1] & kSmoothed) != 0),
         probabilities((attrs[1] & kProbabilities) != 0),
         weight(2),
         smoothing(weight + weighted),
-        ignored(smoothing + smoothed) {}
+        ignored(smoothing + smoothed),
+        label(op == OpId::cross_entropy ? 3 : 1),
+        total(label + 1) {}
 
   // Whether the mean is over the labels that are not ignored, or their weights, which are added up,
   // rather than over rows.

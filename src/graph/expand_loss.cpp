@@ -33,12 +33,12 @@ struct Labels {
   const ClassAxis& at;
   Expr label, is_kept;
 
-  Labels(Lowering& lowering, const ClassLoss& loss, const ClassAxis& place)
+  Labels(Lowering& lowering, const ClassLoss& loss, const ClassAxis& place, int site)
       : l(lowering), spec(loss), at(place) {
     const Expr given = l.in(1);
     is_kept = l.binary(ScalarOp::ne, given, l.in(spec.ignored));
-    label =
-        l.bounded(l.where(is_kept, given, l.constant(0, given.dtype())), at.classes, l.next_site());
+    label = l.bounded(l.where(is_kept, given, l.constant(0, given.dtype())), at.classes, site);
+    l.out(spec.label, l.where(is_kept, label, l.constant(-1, label.dtype())));
   }
 
   // The element of x [.., classes, ..] that each row's label names.
@@ -54,12 +54,12 @@ struct Labels {
     return sum_of_all(l, only_kept(spec.weighted ? l.cast(weights(), dtype)
                                                  : l.expand(l.constant(1, dtype), at.rows)));
   }
-  // The results: the loss, and the total as the last where there is one.
-  void out(Expr losses, int total_number) const {
+  // The results: the loss, and the total where there is one.
+  void out(Expr losses) const {
     if (!spec.has_total()) return l.out(0, reduced(l, losses, spec.reduction));
     const Expr divisor = total(losses.dtype());
     l.out(0, sum_of_all(l, losses) / divisor);
-    l.out(total_number, divisor);
+    l.out(spec.total, divisor);
   }
 };
 
@@ -74,7 +74,8 @@ void mse_loss(Lowering& l) {
 // probabilities. The largest logit and the logarithm are not added up: among large logits the
 // logarithm would be lost.
 void cross_entropy(Lowering& l) {
-  const ClassLoss spec(l.attrs());
+  const ClassLoss spec(OpId::cross_entropy, l.attrs());
+  const int site = l.next_site();  // of probabilities too: sites are counted by operation
   const Expr x = l.in(0);
   const ClassAxis at(x.shape());
   const std::int64_t axis = at.axis;
@@ -98,7 +99,7 @@ void cross_entropy(Lowering& l) {
     if (spec.weighted) share = share * weight;
     return l.out(0, reduced(l, shared(share), spec.reduction));
   }
-  const Labels labels(l, spec, at);
+  const Labels labels(l, spec, at, site);
   Expr losses = (top - labels.picked(x)) + log_sum;
   if (spec.weighted) losses = losses * labels.weights();
   if (spec.smoothed) {
@@ -106,17 +107,17 @@ void cross_entropy(Lowering& l) {
         spec.weighted ? shared(weight) : over_classes(largest - x) + log_sum * classes;
     losses = losses * (one - smoothing) + others * (smoothing / classes);
   }
-  labels.out(labels.only_kept(losses), 3);
+  labels.out(labels.only_kept(losses));
 }
 
 void nll_loss(Lowering& l) {
-  const ClassLoss spec(l.attrs());
+  const ClassLoss spec(OpId::nll_loss, l.attrs());
   const Expr x = l.in(0);
   const ClassAxis at(x.shape());
-  const Labels labels(l, spec, at);
+  const Labels labels(l, spec, at, l.next_site());
   Expr losses = l.unary(ScalarOp::neg, labels.picked(x));
   if (spec.weighted) losses = losses * labels.weights();
-  labels.out(labels.only_kept(losses), 1);
+  labels.out(labels.only_kept(losses));
 }
 
 }  // namespace volta::graph::expand

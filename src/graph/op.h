@@ -94,9 +94,9 @@ enum class OpId : std::uint16_t {
                    // gradients of the output, h, c: those of x, the first h, c or the product
   mse_loss,        // (reduction)
   // (reduction, which) x, labels or probabilities, weight, smoothing, label that is ignored: loss,
-  // largest logit, log of the sum of exponentials without it, total weight; graph/class_loss.h
+  // largest logit, log of the sum of exponentials without it, labels, total; graph/class_loss.h
   cross_entropy,
-  nll_loss,    // (reduction, which) the same of log-probabilities: loss, total weight
+  nll_loss,    // (reduction, which) the same of log-probabilities: loss, labels, total
   layer_norm,  // (axes): output, mean, reciprocal deviation
   // Batch norm (expand_norm.cpp); of one that normalises by the batch, s below is the reciprocal
   // deviation, else the variance.

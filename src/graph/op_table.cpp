@@ -129,9 +129,9 @@ constexpr std::array<Op, kOps> make_table() {
   row(OpId::recurrent, "recurrent", kSavesNothing, nullptr, expand::recurrent);
   row(OpId::recurrent_grad, "recurrent_grad", kSavesNothing, nullptr, expand::recurrent_grad);
   row(OpId::mse_loss, "mse_loss", both, vjp::mse_loss, expand::mse_loss);
-  row(OpId::cross_entropy, "cross_entropy", 0x1Fu | kSavesAuxiliary, vjp::cross_entropy,
+  row(OpId::cross_entropy, "cross_entropy", 0xFu | kSavesAuxiliary, vjp::cross_entropy,
       expand::cross_entropy);
-  row(OpId::nll_loss, "nll_loss", 0x1Eu | kSavesAuxiliary, vjp::nll_loss, expand::nll_loss);
+  row(OpId::nll_loss, "nll_loss", kSavesInput2 | kSavesAuxiliary, vjp::nll_loss, expand::nll_loss);
   row(OpId::layer_norm, "layer_norm", both | kSavesInput2 | kSavesAuxiliary, vjp::layer_norm,
       expand::layer_norm);
   row(OpId::batch_stats, "batch_norm", kSavesNothing, nullptr, expand::batch_stats);

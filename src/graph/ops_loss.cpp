@@ -158,7 +158,12 @@ Tensor by_class(OpId row, const Tensor& x, const Tensor& target, const ClassOpti
     shapes.insert(shapes.end(), 2, at.rows);
     dtypes.insert(dtypes.end(), 2, inner);
   }
-  if (ClassLoss(attrs).has_total()) {
+  const ClassLoss spec(row, attrs);
+  if (!spec.probabilities) {
+    shapes.push_back(at.rows);
+    dtypes.push_back(DType::i64);
+  }
+  if (spec.has_total()) {
     shapes.emplace_back();
     dtypes.push_back(inner);
   }

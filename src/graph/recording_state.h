@@ -9,6 +9,7 @@
 
 namespace volta::graph {
 
+enum class OpId : std::uint16_t;
 class RecordingObserver;
 class TapeCollector;
 struct CastCache;
@@ -26,6 +27,7 @@ struct RecordingState {
   TapeCollector* collector = nullptr;     // graph/tape_extras.h: the innermost
   CastCache* casts = nullptr;             // parameters that the scopes converted, if any; theirs
   const Place* caller = nullptr;          // where the user called the layer that records
+  const OpId* rule = nullptr;             // whose gradient rule records, if one does
   // The innermost ones that are open.
   Scope<bool>* history_scope = nullptr;
   Scope<DType>* autocast_scope = nullptr;

@@ -219,7 +219,11 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
   node->attrs = kept_attrs;
   node->inputs_count = static_cast<std::uint32_t>(inputs.size());
   node->attrs_count = static_cast<std::uint8_t>(attrs.size());
-  if (checks_indices(op)) batch.sites.push_back({op, place});
+  if (checks_indices(op)) {
+    // A gradient reads and writes at the indices of the operation that the user called.
+    const OpId* rule = recording_state.rule;
+    batch.sites.push_back({rule != nullptr && checks_indices(*rule) ? *rule : op, place});
+  }
   return node;
 }
 

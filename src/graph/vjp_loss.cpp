@@ -20,19 +20,27 @@ struct Rows {
   const ClassLoss spec;
   const ClassAxis at;
 
-  explicit Rows(Vjp& vjp) : v(vjp), spec(vjp.attrs()), at(vjp.shape(0)) {}
+  explicit Rows(Vjp& vjp) : v(vjp), spec(vjp.op(), vjp.attrs()), at(vjp.shape(0)) {}
 
   Tensor kept(const Tensor& rows) const { return reshape_to(rows, at.kept, v.place()); }
-  // The gradient of each row's loss, beside the classes.
-  Tensor gradient(int total) const {
-    Tensor g = spec.has_total() ? v.gradient() / v.auxiliary(total) : scaled(v, at.rows.numel());
-    if (spec.reduction == Reduction::none) g = kept(g);
-    return spec.probabilities ? g : volta::where(kept(v.input(1)).ne(v.input(spec.ignored)), g, 0);
+  Tensor result(int number) const { return v.auxiliary(number - 1); }
+  // Each row's label, beside the classes; -1 where it is ignored.
+  Tensor label() const { return kept(result(spec.label)); }
+  // The gradient of each row's loss, beside the classes: of one that is not ignored.
+  Tensor gradient() const {
+    const Tensor g =
+        spec.has_total() ? v.gradient() / result(spec.total) : scaled(v, at.rows.numel());
+    return spec.reduction == Reduction::none ? kept(g) : g;
   }
-  // Whether a class is the row's label.
+  // The same of any row.
+  Tensor gradient_or_none() const {
+    const Tensor g = gradient();
+    return spec.probabilities ? g : volta::where(label().lt(0), 0, g);
+  }
+  // Whether a class is the row's label; none is where it is ignored.
   Tensor hot() const {
     const Tensor column = arange(at.classes, {.device = v.device(0)}, v.place());
-    return reshape_to(column, at.by_class, v.place()).eq(kept(v.input(1)));
+    return reshape_to(column, at.by_class, v.place()).eq(label());
   }
   Tensor weight() const { return reshape_to(v.input(spec.weight), at.by_class, v.place()); }
   Tensor over_classes(const Tensor& each) const {
@@ -73,7 +81,7 @@ void cross_entropy(Vjp& v) {
   const Rows rows(v);
   const ClassLoss& spec = rows.spec;
   const Tensor& logits = v.input(0);
-  const Tensor g = rows.gradient(2);
+  const Tensor g = rows.gradient_or_none();
   const Tensor log_p = v.with_history()
                            ? volta::log_softmax(logits, rows.at.axis, v.place())
                            : logits - rows.kept(v.auxiliary(0)) - rows.kept(v.auxiliary(1));
@@ -102,7 +110,7 @@ void cross_entropy(Vjp& v) {
 void nll_loss(Vjp& v) {
   v.widen();
   const Rows rows(v);
-  Tensor slope = -rows.gradient(0);
+  Tensor slope = -rows.gradient();
   if (rows.spec.weighted) slope = slope * rows.weight();
   v.give(0, expand_to(volta::where(rows.hot(), slope, 0), v.shape(0), v.place()));
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 
 #include "core/registry.h"
 #include "plan/ir.h"
@@ -161,6 +162,9 @@ Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(w
   }
   node_values.assign(batch.nodes.size(), -1);
   for (Node* node : batch.nodes) lower_node(*node);
+  // Messages find an operation by the number of its site.
+  if (static_cast<std::size_t>(site_) != batch.sites.size())
+    throw std::logic_error("planner: sites of checked indices were not counted as recorded");
   lay_out_images();
   round_products(batch);
   turn_products(batch);

@@ -56,6 +56,15 @@ void clamp(const BlockState& state, const Code& code, std::int64_t lanes) {
   const std::int64_t high = instr.high.in(state.launch.ints);
   const T* from = static_cast<const T*>(state.values[code.a]);
   T* to = static_cast<T*>(state.values[code.out]);
+  // Nearly always all are inside. Of one that is not, itself or what is left above it has the sign
+  // of negative numbers; such a loop has vectors on every machine.
+  std::uint64_t signs = 0;
+  for (std::int64_t i = 0; i < lanes; ++i) {
+    const std::uint64_t value = static_cast<std::uint64_t>(static_cast<std::int64_t>(from[i]));
+    signs |= value | (static_cast<std::uint64_t>(high) - 1 - value);
+    to[i] = from[i];
+  }
+  if (signs >> 63 == 0) return;
   for (std::int64_t i = 0; i < lanes; ++i) {
     const std::int64_t value = static_cast<std::int64_t>(from[i]);
     const bool inside = value >= 0 && value < high;
