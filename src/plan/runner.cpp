@@ -25,6 +25,7 @@
 #include "graph/device_times.h"
 #include "graph/holders.h"
 #include "graph/index_checks.h"
+#include "graph/mirrors.h"
 #include "plan/check.h"
 #include "plan/explain.h"
 #include "plan/index_results.h"
@@ -372,11 +373,31 @@ void mark_lost(const DeviceState& state, const Batch& batch, const Overwritten& 
   }
 }
 
+// Memory that the backend takes for itself may be what the pool only keeps; that goes back first.
+// Then the plan runs without what is for speed, and in the end caches of others go too.
+std::unique_ptr<Executable> prepared(DeviceEntry& entry, PlanSteps& steps) {
+  const auto attempt = [&]() -> std::unique_ptr<Executable> {
+    try {
+      return entry.backend.prepare(entry.index, steps);
+    } catch (const OutOfMemory&) {
+      return nullptr;
+    }
+  };
+  if (auto executable = attempt()) return executable;
+  entry.pool.empty_cache();
+  steps.frugal = true;
+  if (auto executable = attempt()) return executable;
+  trim(entry);
+  graph::give_up_mirrors(entry);
+  entry.pool.empty_cache();
+  return entry.backend.prepare(entry.index, steps);
+}
+
 void prepare(DeviceState& state, Plan& plan, const Batch& batch, std::size_t lane) {
   plan.steps.lane = static_cast<std::uint32_t>(lane);
   if (!state.entry.device.is_cpu())
     tune(state.entry.backend, state.entry.index, plan.steps, Unknown::Time);
-  plan.executable = state.entry.backend.prepare(state.entry.index, plan.steps);
+  plan.executable = prepared(state.entry, plan.steps);
   if (!batch.sites.empty()) plan.checks = std::make_shared<graph::IndexLog>(*plan.executable);
 }
 
