@@ -208,26 +208,37 @@ TEST(ComputeStreams, ValuesAreUsedInAnyStream) {
 // One stream changes a value in place while another reads what it was.
 TEST(ComputeStreams, UpdatesInPlaceWaitForReadersOfOtherStreams) {
   constexpr int kRounds = 20;
-  const std::int64_t n = 1 << 20;
-  Tensor state = zeros({n}, here());
-  state.eval();
-  std::vector<Tensor> sums;
-  for (int i = 0; i < kRounds; ++i) {
-    {
-      const StreamScope stream(2);
-      sums.push_back((late(state).sqrt() * late(state).sqrt()).sum());
-      sums.back().eval();
+  const std::int64_t n = 3 << 18;
+  const auto sums_of = [&](int readers, int writers) {
+    // Values of the host: what is made of one number has no memory to be changed.
+    Tensor state = from_vector(std::vector<float>(static_cast<std::size_t>(n), 0.0f), {n}, here());
+    std::vector<Tensor> sums;
+    for (int i = 0; i < kRounds; ++i) {
+      if (i == 1) reset_peak_memory(test_device());  // temporaries are there from now on
+      {
+        const StreamScope stream(readers);
+        sums.push_back((late(state) * 2).sqrt().square().sum());
+        sums.back().eval();
+      }
+      {
+        const StreamScope stream(writers);
+        state += 1;
+        state.eval();
+      }
     }
-    {
-      const StreamScope stream(1);
-      state += 1;
-      state.eval();
-    }
-  }
+    const MemoryStats memory = memory_stats(test_device());
+    EXPECT_LT(memory.peak, memory.in_use + sizeof(float) * n) << "not in place";
+    synchronize(test_device());
+    std::vector<double> values;
+    for (const Tensor& sum : sums) values.push_back(sum.item());
+    values.push_back(state[n - 1].item());
+    return values;
+  };
+  const std::vector<double> wanted = sums_of(0, 0);
   for (int i = 0; i < kRounds; ++i)
-    EXPECT_NEAR(sums[static_cast<std::size_t>(i)].item(), static_cast<double>(i) * n, 1e-4 * i * n)
-        << i;
-  EXPECT_EQ(state[n - 1].item(), kRounds);
+    EXPECT_NEAR(wanted[static_cast<std::size_t>(i)], 2.0 * i * n, 2e-4 * i * n) << i;
+  EXPECT_EQ(wanted.back(), kRounds);
+  EXPECT_EQ(sums_of(2, 1), wanted);
 }
 
 // Memory that is given back while a stream uses it is another stream's next.

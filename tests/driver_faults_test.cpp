@@ -8,6 +8,8 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "child.h"
 #include "core/registry.h"
@@ -243,6 +245,41 @@ TEST_P(DriverFaults, AFaultThatShowsWhileWaitingLosesTheDevice) {
     EXPECT_THROW(synchronize(test_device()), BackendError);
     EXPECT_EQ(failed(), GetParam().wait);
     expect_lost(training, GetParam().type == DeviceType::cuda ? "" : GetParam().wait_text);
+  });
+}
+
+// Products want memory to work in for each stream, which the computation itself fits without.
+TEST_P(DriverFaults, ProductsOfAnotherStreamDoWithoutMemoryToWorkIn) {
+  if (GetParam().type != DeviceType::cuda) GTEST_SKIP() << "products of OpenCL want none";
+  with_shim([&] {
+    constexpr int kOutOfMemory = 2;
+    const Tensor a = rand({64, 64}, {.device = test_device()}).eval(),
+                 b = rand({64, 64}, {.device = test_device()}).eval();
+    const auto product = [&](int stream) {
+      const StreamScope scope(stream);
+      return matmul(a, b).to_vector<float>();
+    };
+    const std::vector<float> expected = product(0);
+    std::vector<std::string> messages;
+    set_log_handler([&](LogLevel, std::string_view text) { messages.emplace_back(text); });
+    // There is some after what the pool keeps was given back.
+    fail("cuMemAlloc", 1, kOutOfMemory, kOutOfMemory);
+    EXPECT_EQ(product(1), expected);
+    EXPECT_EQ(failed(), "cuMemAlloc");
+    EXPECT_TRUE(messages.empty()) << messages.front();
+    // There is none: the result takes what is left of the chunk that the operands are in.
+    fail("cuMemAlloc", -1, kOutOfMemory, kOutOfMemory);
+    const std::vector<float> without = product(2);
+    EXPECT_EQ(failed(), "cuMemAlloc");
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(without[i], expected[i], 1e-4f) << i;
+    ASSERT_EQ(messages.size(), 1u);
+    EXPECT_NE(messages[0].find("no memory for the 32 MiB in which matrix products of stream 2"),
+              std::string::npos)
+        << messages[0];
+    fail_none();
+    set_log_handler({});
+    EXPECT_EQ(product(1), expected);
   });
 }
 

@@ -259,6 +259,37 @@ TEST(Faults, ADeviceThatHasNoMemoryOnceIsAskedAgain) {
   });
 }
 
+// Memory that the backend itself wants: what the pool keeps goes back, then the plan does with
+// less.
+TEST(Faults, APlanThatFindsNoMemoryIsPreparedAgain) {
+  with_faults([] {
+    const Tensor factor = from_vector<float>({3}, {.device = test_device()});
+    const auto sized = [&](int more) {
+      return ones({(std::int64_t{5} << 20) + more}, {.device = test_device()}) * factor;
+    };
+    for (const int missing : {1, 2, 100}) {
+      SCOPED_TRACE(missing);
+      sized(0).eval();  // let go of, and kept by the pool
+      const MemoryStats before = memory_stats(test_device());
+      ASSERT_GE(before.reserved, before.in_use + (20u << 20));
+      const Tensor small = sized(missing).narrow(0, 5, 1);
+      faults().count();
+      faults().unprepared = missing;
+      if (missing == 100) {
+        EXPECT_THROW(small.item<float>(), OutOfMemory);
+      } else {
+        EXPECT_EQ(small.item<float>(), 3.0f);
+        std::vector<bool> frugal(static_cast<std::size_t>(missing) + 1, true);
+        frugal[0] = false;
+        EXPECT_EQ(faults().preparations, frugal);
+      }
+      EXPECT_LT(memory_stats(test_device()).reserved, before.reserved);
+      faults().count();
+      EXPECT_EQ(small.item<float>(), 3.0f);
+    }
+  });
+}
+
 TEST(Faults, MemoryThatTheDeviceDoesNotTakeBackIsForgotten) {
   with_faults([] {
     Tensor large = ones({std::int64_t{5} << 20}, {.device = test_device()}) *

@@ -19,6 +19,7 @@
 #include "backend/backend.h"
 #include "core/backend_loader.h"
 #include "core/registry.h"
+#include "plan/plan_steps.h"
 #include "volta/error.h"
 
 namespace volta::testing_faults {
@@ -34,6 +35,8 @@ struct Faults {
   std::string failed;              // the call that did
   std::vector<std::string> names;  // of all calls, if wanted
   bool keeps_names = false;
+  int unprepared = 0;              // preparations that find no memory, from now on
+  std::vector<bool> preparations;  // whether each was to be frugal
 
   void count() { *this = {}; }
   void arm(long call) {
@@ -195,6 +198,11 @@ class FaultyBackend final : public Backend {
   }
   void release_pinned(int d, void* memory) noexcept override { real_.release_pinned(d, memory); }
   std::unique_ptr<Executable> prepare(int d, const plan::PlanSteps& steps) override {
+    faults().preparations.push_back(steps.frugal);
+    if (faults().unprepared > 0) {
+      --faults().unprepared;
+      throw OutOfMemory(name(d) + ": no memory of its own: injected");
+    }
     return std::make_unique<FaultyExecutable>(name(d), at("prepare", d).prepare(d, steps));
   }
   std::size_t program_count(int d) const override {

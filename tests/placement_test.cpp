@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -17,6 +20,7 @@
 #include "op_calls.h"
 #include "placements.h"
 #include "test_device.h"
+#include "volta/async.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -373,6 +377,131 @@ TEST_F(Placements, WithoutMemoryOnTheDeviceTheCpuComputes) {
   for (const std::string& message : messages)
     told += message.find("has no memory for its operands, it runs on the CPU") != std::string::npos;
   EXPECT_EQ(told, 2);  // once a place
+}
+
+// ---- Results that the device has no memory for
+
+// While it lives the device has a MiB left.
+class FullDevice {
+ public:
+  FullDevice() {
+    empty_cache(test_device());
+    set_memory_limit(test_device(), memory_stats(test_device()).reserved + (1 << 20));
+    set_log_handler([this](LogLevel, std::string_view text) { told.emplace_back(text); });
+  }
+  ~FullDevice() {
+    set_log_handler({});
+    set_memory_limit(test_device(), 0);
+  }
+  FullDevice(const FullDevice&) = delete;
+  FullDevice& operator=(const FullDevice&) = delete;
+  std::vector<std::string> told;
+};
+
+constexpr std::int64_t kChunk = 4 << 20;  // elements that fill a chunk of the pool
+
+float worst(const std::vector<float>& found, const std::vector<float>& wanted) {
+  EXPECT_EQ(found.size(), wanted.size());
+  float most = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    most = std::max(most, std::abs(found[i] - wanted[i]));
+  return most;
+}
+
+TEST_F(Placements, WithoutMemoryForAResultTheCpuComputes) {
+  const Tensor x = host_values({kChunk}).to(test_device());
+  std::vector<float> wanted = x.to_vector<float>();
+  for (float& value : wanted) value = value * 2 + 1;
+  std::size_t told = 0;
+  for (const int stream : {0, 1}) {
+    const StreamScope scope(stream);
+    for (const Placement placement : {Placement::automatic, Placement::minimize_transfers}) {
+      const ExecutionContext context(options(placement));
+      Tensor y;
+      double sum = 0;
+      {
+        const FullDevice full;
+        y = x * 2;
+        EXPECT_EQ(y.device(), test_device());
+        y.eval_async().wait();
+        EXPECT_EQ(y.to_vector_async<float>().get()[5] + 1, wanted[5]);
+        const Tensor z = y + 1;  // of a value that only the host has
+        EXPECT_EQ(worst(z.to_vector<float>(), wanted), 0);
+        sum = z.sum().item();
+        for (const std::string& text : full.told)
+          told +=
+              text.find("has no memory for its result, the CPU computes it") != std::string::npos;
+      }
+      // There is memory again: it goes to the device, once.
+      Tensor z;
+      const auto again = [&] { (z = y + 1).eval(); };
+      EXPECT_EQ(counted(again).bytes_to_device, sizeof(float) * kChunk);
+      EXPECT_EQ(counted(again).bytes_to_device, 0u);
+      EXPECT_NEAR(z.sum().item(), sum, 1e-5 * std::abs(sum));
+      EXPECT_EQ(worst(z.to_vector<float>(), wanted), 0);
+    }
+  }
+  EXPECT_EQ(told, 3u);  // once a place
+}
+
+// Whoever names the device, or forces it, is told that it is full; nothing is lost.
+TEST_F(Placements, WithoutMemoryWhereTheDeviceIsNamedIsAnError) {
+  const Tensor x = host_values({kChunk}).to(test_device());
+  for (const Placement placement : {Placement::as_written, Placement::force_gpu}) {
+    const ExecutionContext context(options(placement));
+    const Tensor y = x * 2;
+    {
+      const FullDevice full;
+      EXPECT_THROW(y.eval(), OutOfMemory);
+    }
+    EXPECT_EQ(y.to_vector<float>()[5], x.to_vector<float>()[5] * 2);
+  }
+}
+
+// A step that does not fit, its forward part looked at before or not: the CPU makes it, and those
+// that fit go on from there.
+TEST_F(Placements, TrainingGoesOnWithoutMemory) {
+  const auto trained = [](bool looks, bool full_device) {
+    Tensor w = host_values({kChunk}).to(test_device());
+    w.set_requires_grad();
+    optim::SGD sgd({w}, {.lr = 0.125});
+    const ExecutionContext context(options(Placement::automatic));
+    for (int step = 0; step < 3; ++step) {
+      std::unique_ptr<FullDevice> full;
+      if (full_device && step == 1) full = std::make_unique<FullDevice>();
+      const std::uint64_t before = counters().bytes_to_host;
+      sgd.zero_grad();
+      const Tensor squares = w * w, loss = squares.sum();
+      if (looks) squares.eval();
+      loss.backward();
+      sgd.step();
+      EXPECT_EQ(counters().bytes_to_host > before, full != nullptr) << step;
+    }
+    EXPECT_EQ(w.device(), test_device());
+    return w.to_vector<float>();
+  };
+  const std::vector<float> wanted = trained(false, false);
+  EXPECT_LT(std::abs(wanted[0] + 0.4f * 0.421875f), 1e-6f);
+  for (const bool looks : {false, true}) EXPECT_LT(worst(trained(looks, true), wanted), 1e-6f);
+}
+
+TEST_F(Placements, AWrongIndexIsFoundByTheCpuToo) {
+  const Tensor table = host_values({10, 4096}).to(test_device());
+  const ExecutionContext context(options(Placement::automatic));
+  for (const std::int64_t last : {9, 10}) {
+    std::vector<std::int64_t> rows(1024, 3);
+    rows.back() = last;
+    const Tensor indices = from_vector(rows, {1024}, {.device = test_device()});
+    const FullDevice full;
+    const Tensor y = embedding(table, indices);
+    if (last == 9) {
+      EXPECT_EQ(y.to_vector<float>().back(), table.to_vector<float>().back());
+      EXPECT_EQ(full.told.size(), 1u);
+    } else {
+      EXPECT_THROW(y.to_vector<float>(), IndexError);
+      EXPECT_THROW(y.eval(), IndexError);
+    }
+  }
 }
 
 // ---- Every operation, each part of it anywhere

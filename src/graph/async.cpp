@@ -122,7 +122,7 @@ namespace {
 // Under the device's lock, of a node that has been submitted: what its value waits for.
 LaneTimes times_of(const Node& node) {
   const bool computed = node.state.load(std::memory_order_acquire) == NodeState::Computed;
-  return computed ? node.buffer->times.get() : LaneTimes{};
+  return computed && node.buffer != nullptr ? node.buffer->times.get() : LaneTimes{};
 }
 
 }  // namespace

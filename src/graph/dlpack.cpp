@@ -16,6 +16,7 @@
 #include "graph/host.h"
 #include "graph/index_checks.h"
 #include "graph/segment.h"
+#include "graph/upload.h"
 #include "volta/dlpack_abi.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -119,7 +120,10 @@ InMemory in_memory(const Tensor& tensor, bool copy) {
   if (constant) {
     result = graph::Held(graph::node_of(
         graph::upload(graph::observe(node).data(), node->shape, node->dtype, entry.device)));
-  } else if (copy) {
+  } else {
+    graph::make_resident(*node);
+  }
+  if (copy && !constant) {
     graph::Buffer* buffer = graph::allocate_buffer(entry, node->buffer->bytes);
     result = graph::Held(graph::node_of(graph::in_buffer(buffer, node->shape, node->dtype)));
     if (buffer->bytes > 0)

@@ -232,6 +232,8 @@ std::span<const std::byte> observe(Node* node) {
     }
     verify_indices(*node);
     if (!node->host) node->host = std::move(host);  // or another thread was first
+  } else if (node->buffer == nullptr) {             // the CPU computed it
+    verify_indices(*node);
   }
   return node->host->bytes;
 }

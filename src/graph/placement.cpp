@@ -192,6 +192,9 @@ void note_options(const ExecutionOptions& options) {
   recording_state.placing = options.placement == Placement::standard     ? Placing::by_default
                             : options.placement == Placement::as_written ? Placing::no
                                                                          : Placing::yes;
+  const bool forced =
+      options.placement == Placement::force_gpu || options.placement == Placement::force_cpu;
+  recording_state.falls_back = forced ? Placing::no : recording_state.placing;
   policy_of_thread.known = false;
 }
 

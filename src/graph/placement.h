@@ -29,6 +29,13 @@ inline bool is_placing() {
   return placing == Placing::yes ||
          (placing == Placing::by_default && default_placement != Placement::as_written);
 }
+// Whether the CPU may compute what this thread records for a device that has no memory for it: the
+// library chose the device, and was not told to.
+inline bool falls_back() {
+  const Placing falls_back = recording_state.falls_back;
+  return falls_back == Placing::yes ||
+         (falls_back == Placing::by_default && default_placement == Placement::by_cost);
+}
 // While it lives, what this thread records runs where its operands are.
 class AsWritten {
  public:

@@ -20,14 +20,15 @@ enum class Placing : std::uint8_t { by_default, no, yes };
 struct RecordingState {
   bool history = true;
   Placing placing = Placing::by_default;
-  int stream = 0;                         // StreamScope
-  DType autocast = DType::f32;            // what products are computed in (graph/autocast.h)
-  std::uint32_t epoch = 0;                // of stretches computed again (Node::epoch)
-  RecordingObserver* observer = nullptr;  // graph/observer.h
-  TapeCollector* collector = nullptr;     // graph/tape_extras.h: the innermost
-  CastCache* casts = nullptr;             // parameters that the scopes converted, if any; theirs
-  const Place* caller = nullptr;          // where the user called the layer that records
-  const OpId* rule = nullptr;             // whose gradient rule records, if one does
+  Placing falls_back = Placing::by_default;  // to the CPU, where a device has no memory
+  int stream = 0;                            // StreamScope
+  DType autocast = DType::f32;               // what products are computed in (graph/autocast.h)
+  std::uint32_t epoch = 0;                   // of stretches computed again (Node::epoch)
+  RecordingObserver* observer = nullptr;     // graph/observer.h
+  TapeCollector* collector = nullptr;        // graph/tape_extras.h: the innermost
+  CastCache* casts = nullptr;                // parameters that the scopes converted, if any; theirs
+  const Place* caller = nullptr;             // where the user called the layer that records
+  const OpId* rule = nullptr;                // whose gradient rule records, if one does
   // The innermost ones that are open.
   Scope<bool>* history_scope = nullptr;
   Scope<DType>* autocast_scope = nullptr;

@@ -13,6 +13,7 @@
 #include "core/registry.h"
 #include "core/thread_owned.h"
 #include "graph/autocast.h"
+#include "graph/placement.h"
 #include "graph/recording_state.h"
 #include "plan/runner.h"
 #include "volta/error.h"
@@ -215,6 +216,7 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
     hash.mix(node->epoch);
   }
   batch.hash = hash;
+  batch.falls_back |= falls_back();
   node->inputs = kept_inputs;
   node->attrs = kept_attrs;
   node->inputs_count = static_cast<std::uint32_t>(inputs.size());
@@ -314,6 +316,7 @@ void Batch::reset() {
   memory.clear();
   hash = Hash{};
   live = 0;
+  falls_back = false;
   epochs = last_epoch = 0;
   std::fill(leaf_table.begin(), leaf_table.end(), std::pair<Node*, std::uint32_t>{nullptr, 0});
 }

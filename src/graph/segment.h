@@ -81,7 +81,8 @@ struct Batch {
   std::vector<JournalEntry> journal;
   Bump memory;
   Hash hash;
-  std::uint64_t live = 0;  // order-free hash of the nodes that somebody holds
+  bool falls_back = false;  // the CPU may compute it instead (graph/placement.h)
+  std::uint64_t live = 0;   // order-free hash of the nodes that somebody holds
   std::uint32_t epochs = 0,
                 last_epoch = 0;  // stretches computed again, and the latest (Node::epoch)
   // Open addressing: computed node -> leaf number.

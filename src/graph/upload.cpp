@@ -9,6 +9,7 @@
 #include "core/registry.h"
 #include "graph/apply.h"
 #include "graph/creation.h"
+#include "graph/holders.h"
 #include "graph/node.h"
 #include "graph/segment.h"
 #include "graph/transfers.h"
@@ -33,6 +34,20 @@ struct ReleaseBuffer {
 using Scratch = std::unique_ptr<Buffer, ReleaseBuffer>;
 
 }  // namespace
+
+void make_resident(Node& node) {
+  if (node.buffer != nullptr || !node.host) return;
+  DeviceEntry& entry = *node.entry;
+  const std::span<const std::byte> bytes = node.host->bytes;
+  Scratch buffer(allocate_buffer(entry, bytes.size()));
+  if (!bytes.empty()) {
+    const TransferReason reason("placement", node.place, op_info(node.op).name);
+    const Transfer counted(Transfer::Direction::ToDevice, entry.device, bytes.size());
+    entry.lanes.upload(buffer->address, buffer->times, bytes.data(), bytes.size());
+  }
+  note_holding(buffer.get(), node);
+  node.buffer = buffer.release();
+}
 
 std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays, Device device) {
   DeviceEntry& entry = device_entry(device);

@@ -12,6 +12,12 @@
 
 namespace volta::graph {
 
+struct Node;
+
+// Gives a value that only the host has (plan/runner.cpp: the CPU computed it) memory on its device.
+// Under the device's lock.
+void make_resident(Node& node);
+
 // An array in host memory, contiguous.
 struct HostArray {
   const void* data;

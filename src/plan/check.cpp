@@ -136,6 +136,7 @@ CheckedSteps::CheckedSteps(DeviceEntry& entry, const PlanSteps& steps)
   for (const plan::Step& step : steps.steps) {
     PlanSteps one;
     one.id = steps.id;
+    one.frugal = true;
     one.leaf_bytes = steps.leaf_bytes;
     one.output_bytes = steps.output_bytes;
     one.arena_bytes = steps.arena_bytes;

@@ -132,7 +132,7 @@ Expr operator/(Expr a, Expr b);
 class Lowering {
  public:
   // wide_device: a GPU, where thousands of threads want work.
-  Lowering(const graph::Batch& batch, bool wide_device);
+  Lowering(const graph::Batch& batch, const DeviceEntry& entry);
 
   std::vector<Value> values;
   // Per node of the batch: its value, or -1 for an operation with several results.
@@ -244,7 +244,7 @@ class Lowering {
   const Value& at(Expr e) const { return values[static_cast<std::size_t>(e.id)]; }
 
   bool wide_device_;
-  const DeviceEntry* device_ = nullptr;
+  const DeviceEntry* device_;
   graph::Node* node_ = nullptr;
   const Value* origin_ = nullptr;  // what is being rebuilt
   std::unordered_map<std::string, int> merged_;

@@ -151,8 +151,8 @@ Expr operator-(Expr a, Expr b) { return a.lowering->binary(ScalarOp::sub, a, b);
 Expr operator*(Expr a, Expr b) { return a.lowering->binary(ScalarOp::mul, a, b); }
 Expr operator/(Expr a, Expr b) { return a.lowering->binary(ScalarOp::div, a, b); }
 
-Lowering::Lowering(const graph::Batch& batch, bool wide_device) : wide_device_(wide_device) {
-  if (!batch.nodes.empty()) device_ = batch.nodes.front()->entry;
+Lowering::Lowering(const graph::Batch& batch, const DeviceEntry& entry)
+    : wide_device_(!entry.device.is_cpu()), device_(&entry) {
   values.reserve(batch.nodes.size() * 4 + batch.leaves.size());
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
     const Node& node = *batch.leaves[i].node;

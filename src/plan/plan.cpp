@@ -227,11 +227,12 @@ Plan::~Plan() {
 }
 
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
-                                 bool wide_device, GroupingCache& groupings,
+                                 const DeviceEntry& entry, GroupingCache& groupings,
                                  const graph::Node* only, Account* account) {
   auto plan = std::make_unique<Plan>();
   plan->steps.id = next_plan_id();
-  const Lowering lowering(batch, wide_device);
+  const bool wide_device = !entry.device.is_cpu();
+  const Lowering lowering(batch, entry);
   const std::vector<Value>& values = lowering.values;
 
   // Results: every held node lies in the buffer of a stored value or of a leaf.

@@ -52,10 +52,10 @@ inline constexpr std::uint64_t kMaxKeptBytes = 1024;
 struct Account;
 class GroupingCache;
 
-// Plans the nodes of a batch that are live (or just `only`). donatable[i]: leaf i has no other
-// user. `account`, if any, is told of the results.
+// Plans the nodes of a batch that are live (or just `only`). for a
+// device. donatable[i]: leaf i has no other user. `account`, if any, is told of the results.
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
-                                 bool wide_device, GroupingCache& groupings,
+                                 const DeviceEntry& entry, GroupingCache& groupings,
                                  const graph::Node* only = nullptr, Account* account = nullptr);
 
 }  // namespace volta::plan

@@ -177,6 +177,7 @@ struct Work {
 struct PlanSteps {
   std::uint32_t id = 0;    // unique in the process
   std::uint32_t lane = 0;  // of those that compute, the one it runs in
+  bool frugal = false;     // does without memory that is for speed only, where there is none
   std::vector<Step> steps;
   std::vector<Work> work;  // of each step
   std::vector<std::uint64_t> leaf_bytes;

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -20,11 +22,16 @@
 #include "core/counting.h"
 #include "core/exit_guard.h"
 #include "core/fork_guard.h"
+#include "core/log_once.h"
 #include "core/profiling.h"
 #include "core/registry.h"
 #include "graph/device_times.h"
 #include "graph/holders.h"
+#include "graph/host.h"
 #include "graph/index_checks.h"
+#include "graph/mirrors.h"
+#include "graph/transfers.h"
+#include "graph/upload.h"
 #include "plan/check.h"
 #include "plan/explain.h"
 #include "plan/index_results.h"
@@ -32,6 +39,7 @@
 #include "plan/structure.h"
 #include "plan/tuner.h"
 #include "volta/error.h"
+#include "volta/log.h"
 
 namespace volta::plan {
 
@@ -232,10 +240,20 @@ struct Running {
   DeviceState& state;
 };
 
+// Asks for the indices that a plan of the CPU has met.
+void verify_finished(const Plan& plan) {
+  if (!plan.checks) return;
+  try {
+    plan.checks->verify_all();
+  } catch (...) {  // the values are there: who looks at them asks again
+  }
+}
+
 // Memory first, then the launches: if memory runs out nothing has happened. `alone`: other nodes of
 // the batch stay pending, and need the recipes of those computed now.
 void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
   const std::size_t lane = plan.steps.lane;
+  for (const graph::Leaf& leaf : batch.leaves) graph::make_resident(*leaf.node);
   ensure_arena(state, lane, plan.steps.arena_bytes);
   Buffer* const arena = state.arenas[lane];
   const Running running(state, lane);
@@ -299,12 +317,7 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
     for (Buffer* buffer : state.shared) graph::release(buffer);
     throw;
   }
-  if (plan.checks && state.entry.device.is_cpu()) {  // it has finished
-    try {
-      plan.checks->verify_all();
-    } catch (...) {  // the values are there: who looks at them asks again
-    }
-  }
+  if (state.entry.device.is_cpu()) verify_finished(plan);
   note_dependences(plan, batch, run);
   auto shared = state.shared.begin();
   for (const Result& result : plan.results) {
@@ -372,11 +385,31 @@ void mark_lost(const DeviceState& state, const Batch& batch, const Overwritten& 
   }
 }
 
+// Memory that the backend takes for itself may be what the pool only keeps; that goes back first.
+// Then the plan runs without what is for speed, and in the end caches of others go too.
+std::unique_ptr<Executable> prepared(DeviceEntry& entry, PlanSteps& steps) {
+  const auto attempt = [&]() -> std::unique_ptr<Executable> {
+    try {
+      return entry.backend.prepare(entry.index, steps);
+    } catch (const OutOfMemory&) {
+      return nullptr;
+    }
+  };
+  if (auto executable = attempt()) return executable;
+  entry.pool.empty_cache();
+  steps.frugal = true;
+  if (auto executable = attempt()) return executable;
+  trim(entry);
+  graph::give_up_mirrors(entry);
+  entry.pool.empty_cache();
+  return entry.backend.prepare(entry.index, steps);
+}
+
 void prepare(DeviceState& state, Plan& plan, const Batch& batch, std::size_t lane) {
   plan.steps.lane = static_cast<std::uint32_t>(lane);
   if (!state.entry.device.is_cpu())
     tune(state.entry.backend, state.entry.index, plan.steps, Unknown::Time);
-  plan.executable = state.entry.backend.prepare(state.entry.index, plan.steps);
+  plan.executable = prepared(state.entry, plan.steps);
   if (!batch.sites.empty()) plan.checks = std::make_shared<graph::IndexLog>(*plan.executable);
 }
 
@@ -402,7 +435,7 @@ Plan& find_or_build(DeviceState& state, Batch& batch, std::size_t lane) {
   }
   auto plan = [&] {
     const profiling::HostSpan span("planning");
-    return build_plan(batch, state.donatable, !state.entry.device.is_cpu(), state.groupings);
+    return build_plan(batch, state.donatable, state.entry, state.groupings);
   }();
   count(live_counters().plans_built);
   {
@@ -496,10 +529,124 @@ void give_back(DeviceState& state, std::unique_ptr<Batch> batch) {
 bool compute_alone(DeviceState& state, Batch& batch, std::size_t lane, const Node& node) {
   try {
     const std::vector<bool> none(batch.leaves.size(), false);
-    const auto plan = build_plan(batch, none, !state.entry.device.is_cpu(), state.groupings, &node);
+    const auto plan = build_plan(batch, none, state.entry, state.groupings, &node);
     prepare(state, *plan, batch, lane);
     execute(state, *plan, batch, true);
     retire(state, *plan);
+    return true;
+  } catch (...) {  // the sweep's error is the one to report
+    return false;
+  }
+}
+
+bool is_out_of_memory(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const OutOfMemory&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+// Which leaves the live nodes, or just `only`, are made of.
+std::vector<bool> leaves_below(const Batch& batch, const Node* only) {
+  std::vector<bool> found(batch.leaves.size(), false), seen(batch.nodes.size(), false);
+  std::vector<const Node*> next;
+  if (only != nullptr) {
+    next.push_back(only);
+  } else {
+    std::copy_if(batch.nodes.begin(), batch.nodes.end(), std::back_inserter(next),
+                 [](const Node* node) { return node->live; });
+  }
+  while (!next.empty()) {
+    const Node* node = next.back();
+    next.pop_back();
+    if (seen[node->index]) continue;
+    seen[node->index] = true;
+    for (const Node* input : node->input_span()) {
+      if (const std::uint32_t leaf = batch.find_leaf(input); leaf != Batch::kNoLeaf) {
+        found[leaf] = true;
+      } else if (input->state.load(std::memory_order_relaxed) != NodeState::Constant) {
+        next.push_back(input);
+      }
+    }
+  }
+  return found;
+}
+
+void warn_of_fallback(const DeviceEntry& entry, const Node& node) {
+  log_once(fmt::format("no memory for a result at {}:{}", node.place.file(), node.place.line()),
+           LogLevel::warning,
+           fmt::format("{}: {} has no memory for its result, the CPU computes it ({}:{})",
+                       graph::op_info(node.op).name, to_string(entry.device), node.place.file(),
+                       node.place.line()));
+}
+
+// Where the device has no memory the CPU computes the live nodes, or just `only`, from values that
+// it fetches. They stay nodes of the device; their values are the host's until a batch that runs
+// on the device uses them (graph::make_resident). False if that fails as well.
+bool compute_on_cpu(DeviceState& state, Batch& batch, const Node* only) {
+  using graph::HostCopy;
+  try {
+    DeviceEntry& cpu = device_entry(Device::cpu());
+    GroupingCache groupings;
+    const std::vector<bool> none(batch.leaves.size(), false);
+    const auto plan = build_plan(batch, none, cpu, groupings, only);
+    const PlanSteps& steps = plan->steps;
+    std::uint64_t bytes = steps.arena_bytes;
+    for (const std::uint64_t output : steps.output_bytes) bytes += output;
+    if (const auto room = cpu.backend.free_memory(cpu.index); room && bytes > *room) return false;
+    plan->executable = cpu.backend.prepare(cpu.index, steps);
+    if (!batch.sites.empty()) plan->checks = std::make_shared<graph::IndexLog>(*plan->executable);
+
+    const auto place_of = [](std::span<const std::byte> memory) {
+      return Address{const_cast<std::byte*>(memory.data()), 0};
+    };
+    const std::vector<bool> needed = leaves_below(batch, only);
+    std::vector<Address> leaves(batch.leaves.size()), outputs;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      Node* leaf = batch.leaves[i].node;
+      const TransferReason reason("placement", leaf->place, graph::op_info(leaf->op).name);
+      if (needed[i]) leaves[i] = place_of(graph::observe(leaf));
+    }
+    std::vector<HostCopy> made;
+    for (const std::uint64_t output : steps.output_bytes) {
+      made.emplace_back(output);
+      outputs.push_back(place_of(made.back().bytes));
+    }
+    const HostCopy arena(steps.arena_bytes);
+    std::vector<std::uint64_t> args;
+    for (const std::uint32_t arg : plan->arg_map) args.push_back(batch.args[arg]);
+    std::vector<std::unique_ptr<HostCopy>> values;
+    const Node* largest = nullptr;
+    for (const Result& result : plan->results) {
+      values.push_back(std::make_unique<HostCopy>(result.kind == Result::Kind::Output
+                                                      ? made[result.number]
+                                                      : *batch.leaves[result.number].node->host));
+      const Node* node = batch.nodes[result.node];
+      if (largest == nullptr || node->shape.numel() > largest->shape.numel()) largest = node;
+    }
+
+    std::uint64_t run = 0;
+    if (plan->checks) {
+      plan->checks->sites = batch.sites;
+      run = plan->checks->begin_run();
+    }
+    plan->executable->run(leaves, outputs, place_of(arena.bytes), args);
+    verify_finished(*plan);
+    note_dependences(*plan, batch, run);
+    retire(state, *plan);
+    warn_of_fallback(state.entry, *largest);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      Node* node = batch.nodes[plan->results[i].node];
+      node->host = std::move(values[i]);
+      if (only == nullptr) {
+        node->inputs = nullptr;
+        node->inputs_count = 0;
+      }
+      node->state.store(NodeState::Computed, std::memory_order_release);
+    }
     return true;
   } catch (...) {  // the sweep's error is the one to report
     return false;
@@ -540,7 +687,13 @@ void submit_segment(Segment& segment, Node* observed) {
   } catch (...) {
     error = std::current_exception();
   }
-  const bool rescued = observed != nullptr && compute_alone(state, *batch, lane, *observed);
+  // Alone the node may fit; assignments are of the batch as a whole.
+  const bool falls_back = batch->falls_back && !entry.device.is_cpu() && is_out_of_memory(error);
+  const bool whole = falls_back && (observed == nullptr || !batch->journal.empty());
+  if (whole && compute_on_cpu(state, *batch, nullptr)) return give_back(state, std::move(batch));
+  const bool rescued =
+      observed != nullptr && (compute_alone(state, *batch, lane, *observed) ||
+                              (falls_back && compute_on_cpu(state, *batch, observed)));
   undo_assignments(segment, *batch, error);
   set_aside(state, segment, *batch);
   give_back(state, std::move(batch));
@@ -555,8 +708,8 @@ Explanation explain_segment(Segment& segment, const SavedFor& saved_for) {
   std::vector<bool> donatable;
   key_of(segment.batch, 0, donatable);
   Account account{{}, entry.backend.figures(entry.index), saved_for};
-  const auto plan = build_plan(segment.batch, donatable, !entry.device.is_cpu(),
-                               state_of(entry).groupings, nullptr, &account);
+  const auto plan =
+      build_plan(segment.batch, donatable, entry, state_of(entry).groupings, nullptr, &account);
   if (!entry.device.is_cpu()) tune(entry.backend, entry.index, plan->steps, Unknown::Leave);
   account.add_steps(plan->steps);
   return std::move(account.explanation);

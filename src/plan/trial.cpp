@@ -256,6 +256,7 @@ void Trial::move_to_leaves(Step& step) const {
 
 std::unique_ptr<Executable> Trial::prepare(const Step& step) const {
   PlanSteps one;
+  one.frugal = true;
   for (const Place& place : places_) one.leaf_bytes.push_back(place.bytes);
   one.arg_words = plan_.arg_words;
   one.steps.push_back(step);
@@ -266,6 +267,7 @@ std::unique_ptr<Executable> Trial::prepare(const Step& step) const {
 
 void Trial::compile(const std::vector<const Step*>& steps) const {
   PlanSteps all;
+  all.frugal = true;
   for (const Place& place : places_) all.leaf_bytes.push_back(place.bytes);
   all.arg_words = plan_.arg_words;
   for (const Step* step : steps) {

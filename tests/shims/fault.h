@@ -25,7 +25,8 @@ int fails_now(const char* function, bool waits = false) {
   Fault& f = fault();
   const std::lock_guard guard(f.mutex);
   if (!f.function.empty() && f.function != function) return 0;
-  if (++f.calls != f.failing) return 0;
+  ++f.calls;
+  if (f.failing < 0 ? f.calls < -f.failing : f.calls != f.failing) return 0;
   f.failed = function;
   return waits ? f.waiting_status : f.status;
 }

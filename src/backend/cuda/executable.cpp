@@ -185,7 +185,7 @@ Bound CudaExecutable::bound(const std::vector<std::uint64_t>& addresses) const {
 }
 
 LaunchPlace CudaExecutable::place(const DeviceMemory& tables, CUstream stream) const {
-  return {tables.address(), args_.address(), error_.device(), stream, lane_};
+  return {tables.address(), args_.address(), error_.device(), stream};
 }
 
 void CudaExecutable::upload_tables(const DeviceMemory& tables,

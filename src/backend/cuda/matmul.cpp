@@ -121,8 +121,6 @@ bool takes_epilogue(const plan::MatmulStep& step) {
 }
 
 bool MatmulLibrary::start() {
-  // Memory may have been short before.
-  if (handle_ != nullptr && !workspace_) claim_workspace();
   if (handle_ != nullptr) return true;
   const Libraries& libraries = context_.libraries();
   if (!libraries.has_cublas) {
@@ -131,7 +129,6 @@ bool MatmulLibrary::start() {
         libraries.cublas_missing + "; matrix products on CUDA run as generated kernels, slowly");
     return false;
   }
-  claim_workspace();
   const cublasStatus_t status = libraries.cublas.cublasLtCreate(&handle_);
   if (status == CUBLAS_STATUS_ALLOC_FAILED) {  // not for good
     handle_ = nullptr;
@@ -141,15 +138,25 @@ bool MatmulLibrary::start() {
   return true;
 }
 
-void MatmulLibrary::claim_workspace() {
-  workspace_ = DeviceMemory::try_allocate(context_, kWorkspaceBytes);
-  workspace_bytes_ = workspace_ ? kWorkspaceBytes : 0;
+bool MatmulLibrary::claim_workspace(std::size_t lane) {
+  // Algorithms are timed in the first lane's.
+  for (const std::size_t each : {std::size_t{0}, lane}) {
+    DeviceMemory& workspace = workspaces_[each];
+    if (!workspace) workspace = DeviceMemory::try_allocate(context_, kWorkspaceBytes);
+    if (!workspace) return false;
+  }
+  return true;
 }
 
-void MatmulLibrary::open_lane(std::size_t lane) {
+void MatmulLibrary::open_lane(std::size_t lane, bool frugal) {
   const std::lock_guard lock(mutex_);
-  if (lane == 0 || lane_workspaces_[lane] || !start()) return;
-  lane_workspaces_[lane] = DeviceMemory(context_, kWorkspaceBytes);
+  if (!start() || claim_workspace(lane)) return;
+  const std::string text =
+      fmt::format("{}: no memory for the {} MiB in which matrix products of stream {} work",
+                  context_.name(), kWorkspaceBytes >> 20, lane);
+  if (!frugal) throw OutOfMemory(text);
+  log_once(fmt::format("{} no workspace {}", context_.name(), lane), LogLevel::warning,
+           text + ": they run without, perhaps slower and rounded otherwise");
 }
 
 MatmulLibrary::~MatmulLibrary() {
@@ -171,7 +178,7 @@ void MatmulLibrary::check(cublasStatus_t status, const char* doing) const {
 }
 
 std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& step,
-                                                      Alignment aligned) {
+                                                      Alignment aligned, std::size_t lane) {
   const Key key{static_cast<std::int64_t>(step.dtype),
                 step.f32_result,
                 step.transpose_a,
@@ -195,14 +202,17 @@ std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& st
                 step.keeps_input};
   const std::lock_guard lock(mutex_);
   if (!start()) return nullptr;
+  // Memory may have been short before, and may be there the next time.
+  if (!claim_workspace(lane)) return plan(step, aligned, 0);
   if (const auto* known = products_.find(key)) return *known;
-  auto planned = plan(step, aligned);
-  if (workspace_) products_.put(key, planned);  // what needs more memory is asked again
+  auto planned = plan(step, aligned, kWorkspaceBytes);
+  products_.put(key, planned);
   return planned;
 }
 
-std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
-                                                   Alignment aligned) const {
+std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step, Alignment aligned,
+                                                   std::size_t workspace_bytes) const {
+  const DeviceMemory& some = workspaces_[0];  // stands for operands whose place is not known yet
   const auto types = types_of(step);
   const auto first = layout(step.transpose_b ? step.k : step.n, step.transpose_b ? step.n : step.k,
                             step.ldb, step.stride_b);
@@ -211,11 +221,11 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   const auto result = layout(step.n, step.m, step.ldc, step.stride_c);
   const bool countable = step.batch <= std::numeric_limits<std::int32_t>::max();
   if (!types || !first || !second || !result || step.k == 0 || !countable) return nullptr;
-  if (step.has_bias && !workspace_) return nullptr;
+  if (step.has_bias && !some) return nullptr;
   const bool is_aligned =
       aligned.a >= kAlignment && aligned.b >= kAlignment && aligned.c >= kAlignment;
   if (step.activation != plan::Activation::None && !is_aligned) return nullptr;
-  if (step.uses_other() && !workspace_) return nullptr;
+  if (step.uses_other() && !some) return nullptr;
 
   const CublasLt& library = context_.libraries().cublas;
   const auto product = std::make_shared<Product>(library);
@@ -232,11 +242,10 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
       epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
     set(*product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     // Aligned as any buffer is.
-    if (step.has_bias)
-      set_address(*product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, workspace_.address());
+    if (step.has_bias) set_address(*product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, some.address());
     if (step.uses_other()) {
       set(*product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &step.n, sizeof step.n);
-      set_address(*product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, workspace_.address());
+      set_address(*product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, some.address());
     }
   }
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, step.transpose_b);
@@ -266,7 +275,7 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
                                                        sizeof value),
           "stating a preference");
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned.b);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned.a);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned.c);
@@ -290,15 +299,16 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   });
   const std::span<const cublasLtMatmulHeuristicResult_t> usable(choices.begin(), end);
   if (usable.empty()) return nullptr;
-  product->algorithm = usable[fastest(step, aligned, *product, usable)].algo;
+  product->algorithm = usable[fastest(step, aligned, *product, usable, workspace_bytes != 0)].algo;
   return product;
 }
 
 // What the heuristics put first is not always the fastest. Products that take longer than a launch
 // are tried on memory of their own.
-std::size_t MatmulLibrary::fastest(
-    const plan::MatmulStep& step, Alignment aligned, const Product& product,
-    std::span<const cublasLtMatmulHeuristicResult_t> candidates) const {
+std::size_t MatmulLibrary::fastest(const plan::MatmulStep& step, Alignment aligned,
+                                   const Product& product,
+                                   std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+                                   bool may_time) const {
   const double work = static_cast<double>(step.batch) * static_cast<double>(step.m) *
                       static_cast<double>(step.n) * static_cast<double>(step.k);
   if (candidates.size() < 2 || work < kLeastTimedWork) return 0;
@@ -317,6 +327,7 @@ std::size_t MatmulLibrary::fastest(
                   static_cast<int>(step.activation), step.keeps_input),
       context_.device_name(), fmt::format("cuBLASLt: {}", step.label)};
   if (const auto known = remembered_way(thing, names)) return *known;
+  if (!may_time) return 0;  // what is remembered is for all who have memory
 
   const auto bytes = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld,
                          std::int64_t stride, DType dtype) {
@@ -340,11 +351,11 @@ std::size_t MatmulLibrary::fastest(
     fill_with_numbers(context_, memory[i].address(), sizes[i]);
     address[i] = memory[i].address() + alignments[i] % kAlignment;
   }
-  bind_epilogue(product, workspace_.address(), address[3]);
+  bind_epilogue(product, workspaces_[0].address(), address[3]);
   const auto seconds = [&](std::size_t way) -> std::optional<double> {
     return seconds_of_a_run(context_, [&] {
       return multiply(product, candidates[way].algo, address[0], address[1], address[2],
-                      context_.stream(), workspace_) == CUBLAS_STATUS_SUCCESS;
+                      context_.stream(), workspaces_[0]) == CUBLAS_STATUS_SUCCESS;
     });
   };
   const std::optional<std::size_t> way = fastest_way(names.size(), seconds, kBudget);
@@ -390,8 +401,7 @@ void MatmulLibrary::bind_epilogue(const Product& product, CUdeviceptr bias,
 void MatmulLibrary::run(const Product& product, const ProductAddresses& at, CUstream stream,
                         std::size_t lane) const {
   bind_epilogue(product, at.bias, at.other);
-  check(multiply(product, product.algorithm, at.a, at.b, at.c, stream,
-                 lane == 0 ? workspace_ : lane_workspaces_[lane]),
+  check(multiply(product, product.algorithm, at.a, at.b, at.c, stream, workspaces_[lane]),
         "running a product");
 }
 

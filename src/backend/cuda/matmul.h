@@ -41,10 +41,11 @@ class MatmulLibrary {
 
   // How to run the product; null when the library does not take it, or when there is none (said
   // once, as a warning). The library is started by the first product. The context is current.
-  std::shared_ptr<const Product> product(const plan::MatmulStep& step, Alignment alignment);
-  // Memory for products that run beside those of the first lane; throws OutOfMemory. Once before
-  // the lane's first product.
-  void open_lane(std::size_t lane);
+  std::shared_ptr<const Product> product(const plan::MatmulStep& step, Alignment alignment,
+                                         std::size_t lane);
+  // Claims the memory in which the lane's products work, once before the first of them. Where there
+  // is none: throws OutOfMemory or, `frugal`, products run by algorithms that do without.
+  void open_lane(std::size_t lane, bool frugal);
   // Enqueues it, for the work of a lane. One at a time.
   void run(const Product& product, const ProductAddresses& at, CUstream stream,
            std::size_t lane) const;
@@ -53,15 +54,18 @@ class MatmulLibrary {
   using Key = std::array<std::int64_t, 21>;
 
   bool start();
-  void claim_workspace();
+  // Whether products of the lane have memory to work in, claimed now if they had none.
+  bool claim_workspace(std::size_t lane);
   void set(const Product& product, cublasLtMatmulDescAttributes_t attribute, const void* value,
            std::size_t bytes) const;
   void set_address(const Product& product, cublasLtMatmulDescAttributes_t attribute,
                    CUdeviceptr value) const;
   void bind_epilogue(const Product& product, CUdeviceptr bias, CUdeviceptr other) const;
-  std::shared_ptr<const Product> plan(const plan::MatmulStep& step, Alignment alignment) const;
+  std::shared_ptr<const Product> plan(const plan::MatmulStep& step, Alignment alignment,
+                                      std::size_t workspace_bytes) const;
   std::size_t fastest(const plan::MatmulStep& step, Alignment aligned, const Product& product,
-                      std::span<const cublasLtMatmulHeuristicResult_t> candidates) const;
+                      std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+                      bool may_time) const;
   cublasStatus_t multiply(const Product& product, const cublasLtMatmulAlgo_t& algorithm,
                           CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, CUstream stream,
                           const DeviceMemory& workspace) const;
@@ -69,9 +73,7 @@ class MatmulLibrary {
 
   const Context& context_;
   cublasLtHandle_t handle_ = nullptr;
-  DeviceMemory workspace_;
-  std::array<DeviceMemory, kComputeLanes> lane_workspaces_;  // of all but the first
-  std::size_t workspace_bytes_ = 0;
+  std::array<DeviceMemory, kComputeLanes> workspaces_;  // by lane; empty: there was no memory
   std::mutex mutex_;
   Recent<Key, std::shared_ptr<const Product>> products_;
 };

@@ -58,6 +58,7 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
       modules_(modules),
       matmuls_(matmuls),
       cudnn_(cudnn),
+      lane_(steps.lane),
       last_writers_(steps.output_bytes.size()) {
   std::vector<kernel::KernelSource> sources;
   const auto writes = [&](const plan::BufferRef& buffer) {
@@ -66,7 +67,7 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
   const bool multiplies = std::ranges::any_of(steps.steps, [](const plan::Step& step) {
     return std::holds_alternative<plan::MatmulStep>(step);
   });
-  if (multiplies) matmuls_.open_lane(steps.lane);
+  if (multiplies) matmuls_.open_lane(lane_, steps.frugal);
   std::uint32_t number = 0;
   for (const plan::Step& step : steps.steps) {
     if (const auto* kernel_step = std::get_if<plan::KernelStep>(&step)) {
@@ -118,7 +119,7 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
   for (auto& step : steps_) {
     auto* product = std::get_if<ProductStep>(&step);
     if (product == nullptr || is_empty(product->step)) continue;
-    product->product = matmuls_.product(product->step, product->alignment);
+    product->product = matmuls_.product(product->step, product->alignment, lane_);
     if (product->product == nullptr) lower(*product);
   }
   count_work();
@@ -203,7 +204,7 @@ void PreparedSteps::bind(const Bound& bound) {
                      operand(bound[matmul.b], matmul.offset_b, matmul.dtype),
                      bound[matmul.c] | (matmul.uses_other() ? bound[matmul.other] : 0));
     if (alignment == product->alignment) continue;
-    product->product = matmuls_.product(matmul, alignment);
+    product->product = matmuls_.product(matmul, alignment, lane_);
     product->alignment = alignment;
     if (product->product == nullptr) lower(*product);
     changed = true;
@@ -268,7 +269,7 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
                 .c = bound[matmul.c],
                 .bias = matmul.has_bias ? bound[matmul.bias] : 0,
                 .other = matmul.uses_other() ? bound[matmul.other] : 0},
-               place.stream, place.lane);
+               place.stream, lane_);
 }
 
 void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,

@@ -42,7 +42,6 @@ struct Bound {
 struct LaunchPlace {
   CUdeviceptr tables = 0, args = 0, error = 0;
   CUstream stream = nullptr;
-  std::size_t lane = 0;  // whose work it is
 };
 
 class PreparedSteps {
@@ -114,6 +113,7 @@ class PreparedSteps {
   Modules& modules_;
   MatmulLibrary& matmuls_;
   CudnnLibrary& cudnn_;
+  const std::size_t lane_;  // whose work it is
   std::vector<std::variant<Launch, ProductStep, ConvCall, AttentionCallStep>> steps_;
   std::vector<std::uint32_t> numbers_;
   std::vector<std::optional<std::size_t>> last_writers_;
