@@ -185,6 +185,72 @@ TEST_F(Placements, ParametersBehindViewsMoveOnce) {
   }
 }
 
+// By cost a parameter moves whatever it is read through, as its gradient stays where it has moved
+// to. What is computed of it gets its gradient back, over a way that costs more than is gained.
+TEST_F(Placements, ParametersBehindViewsMoveByCost) {
+  PlacementFigures figures = round_figures();
+  figures.download = TimeCurve::of(0.2, 10e9);
+  figures.cpu = {TimeCurve::of(2e-6, 50e9), TimeCurve::of(2e-6, 20e9), TimeCurve::of(2e-6, 10e9)};
+  set_placement_figures(test_device(), figures);
+  const ExecutionContext context(options(Placement::by_cost));
+  const Tensor x = host_values({128, 128});
+  struct Read {
+    const char* what;
+    Tensor (*value)(const Tensor& w);
+    bool moves;
+  };
+  const Read reads[] = {
+      {"w", [](const Tensor& w) { return w; }, true},
+      {"transposed", [](const Tensor& w) { return w.t(); }, true},
+      {"reshaped", [](const Tensor& w) { return w.reshape({64, 256}).reshape({128, 128}); }, true},
+      {"converted", [](const Tensor& w) { return w.to(DType::bf16).to(DType::f32).t(); }, true},
+      {"added", [](const Tensor& w) { return (w + w).t(); }, true},
+      {"computed", [](const Tensor& w) { return w.tanh().t(); }, false}};
+  for (const auto& [what, value, moves] : reads) {
+    Tensor w = host_values({128, 128});
+    w.set_requires_grad();
+    for (int step = 0; step < 3; ++step) {
+      const Counters moved = counted([&] {
+        const Tensor y = x.matmul(value(w));
+        EXPECT_EQ(y.device(), moves ? test_device() : Device::cpu()) << what << step;
+        y.sum().backward();
+        w.grad().eval();
+      });
+      EXPECT_EQ(moved.bytes_to_host, 0u) << what << step;
+      if (step > 0) {
+        EXPECT_EQ(moved.transfers, 0u) << what << step;
+      }
+      EXPECT_EQ(w.device(), moves ? test_device() : Device::cpu()) << what << step;
+      w.zero_grad();
+    }
+  }
+}
+
+// Moving the weight would save 334 us a step and takes 900: at the third step the first two count,
+// and the activations come down no more.
+TEST_F(Placements, ParametersComeToTheActivationsOfADevice) {
+  PlacementFigures figures = round_figures();
+  figures.upload = TimeCurve::of(900e-6, 1e12);
+  set_placement_figures(test_device(), figures);
+  const ExecutionContext context(options(Placement::by_cost));
+  Tensor w = host_values({128, 128});
+  w.set_requires_grad();
+  std::vector<bool> there;
+  for (int step = 0; step < 5; ++step) {
+    const Tensor h = host_values({128, 128}).to(test_device());
+    const Counters moved = counted([&] {
+      const Tensor y = h.matmul(w);
+      there.push_back(y.device() == test_device());
+      y.sum().backward();
+      w.grad().eval();
+    });
+    EXPECT_EQ(moved.bytes_to_host, step < 2 ? 128u * 128 * 4 : 0u) << step;
+    w.zero_grad();
+  }
+  EXPECT_EQ(there, (std::vector<bool>{false, false, true, true, true}));
+  EXPECT_EQ(w.device(), test_device());
+}
+
 // A gradient from before the move, and optimizer state, go along.
 TEST_F(Placements, MidwayThroughATraining) {
   Tensor w = host_values({40, 40});

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/registry.h"
@@ -107,43 +109,45 @@ void expect_on(Device device, const nn::Module& module,
     EXPECT_EQ(buffer.device(), device) << name;
 }
 
-// One of each options struct.
-void expect_layers_on(Device device) {
-  expect_on(device, nn::Linear(4, 4));
-  expect_on(device, nn::Conv1d(2, 2, 3));
-  expect_on(device, nn::Conv2d(2, 2, 3));
-  expect_on(device, nn::ConvTranspose1d(2, 2, 3));
-  expect_on(device, nn::ConvTranspose2d(2, 2, 3));
-  expect_on(device, nn::BatchNorm2d(4));
-  expect_on(device, nn::InstanceNorm2d(4, {.affine = true, .track_running_stats = true}));
-  expect_on(device, nn::GroupNorm(2, 4));
-  expect_on(device, nn::RMSNorm(4));
-  expect_on(device, nn::LayerNorm(4));
-  expect_on(device, nn::Embedding(4, 4));
-  expect_on(device, nn::PReLU(4));
-  expect_on(device, nn::LearnedEncoding(4, 4));
-  expect_on(device, nn::MultiheadAttention(4, 2));
-  expect_on(device, nn::TransformerBlock(4, 2));
-  expect_on(device, nn::TransformerEncoderLayer(4, 2));
-  expect_on(device, nn::LSTM(4, 4));
-  expect_on(device, nn::GRU(4, 4));
-  expect_on(device, nn::RNN(4, 4));
-  expect_on(device, nn::LSTMCell(4, 4));
-  expect_on(device, nn::RNNCell(4, 4));
-  expect_on(device, models::MLP({4, 4, 2}));
-  expect_on(device, models::LeNet());
-  expect_on(device, models::VAE(8, {.hidden = 4, .latent = 2}));
-  expect_on(device, models::ESPCN(2));
-  expect_on(device, models::DCGANGenerator());
-  expect_on(device, models::CharLSTM(8, {.embedding = 4, .hidden = 4}));
-  expect_on(device, models::resnet18({.classes = 4}));
-  expect_on(device, models::VGG(11, {.classes = 4}));
-  expect_on(
-      device,
-      models::GPT2({.vocab_size = 8, .n_positions = 4, .n_embd = 4, .n_layer = 1, .n_head = 2}));
+// One of each options struct, made where `named` says.
+void expect_layers_on(Device device, std::optional<Device> named = std::nullopt) {
+  expect_on(device, nn::Linear(4, 4, {.device = named}));
+  expect_on(device, nn::Conv1d(2, 2, 3, {.device = named}));
+  expect_on(device, nn::Conv2d(2, 2, 3, {.device = named}));
+  expect_on(device, nn::ConvTranspose1d(2, 2, 3, {.device = named}));
+  expect_on(device, nn::ConvTranspose2d(2, 2, 3, {.device = named}));
+  expect_on(device, nn::BatchNorm2d(4, {.device = named}));
+  expect_on(device,
+            nn::InstanceNorm2d(4, {.affine = true, .track_running_stats = true, .device = named}));
+  expect_on(device, nn::GroupNorm(2, 4, {.device = named}));
+  expect_on(device, nn::RMSNorm(4, {.device = named}));
+  expect_on(device, nn::LayerNorm(4, {.device = named}));
+  expect_on(device, nn::Embedding(4, 4, {.device = named}));
+  expect_on(device, nn::PReLU(4, {.device = named}));
+  expect_on(device, nn::LearnedEncoding(4, 4, {.device = named}));
+  expect_on(device, nn::MultiheadAttention(4, 2, {.device = named}));
+  expect_on(device, nn::TransformerBlock(4, 2, {.device = named}));
+  expect_on(device, nn::TransformerEncoderLayer(4, 2, {.device = named}));
+  expect_on(device, nn::LSTM(4, 4, {.device = named}));
+  expect_on(device, nn::GRU(4, 4, {.device = named}));
+  expect_on(device, nn::RNN(4, 4, {.device = named}));
+  expect_on(device, nn::LSTMCell(4, 4, {.device = named}));
+  expect_on(device, nn::RNNCell(4, 4, {.device = named}));
+  expect_on(device, models::MLP({4, 4, 2}, {.device = named}));
+  expect_on(device, models::LeNet({.device = named}));
+  expect_on(device, models::VAE(8, {.hidden = 4, .latent = 2, .device = named}));
+  expect_on(device, models::ESPCN(2, {.device = named}));
+  expect_on(device, models::DCGANGenerator({.device = named}));
+  expect_on(device, models::CharLSTM(8, {.embedding = 4, .hidden = 4, .device = named}));
+  expect_on(device, models::resnet18({.classes = 4, .device = named}));
+  expect_on(device, models::VGG(11, {.classes = 4, .device = named}));
+  expect_on(device, models::GPT2(
+                        {.vocab_size = 8, .n_positions = 4, .n_embd = 4, .n_layer = 1, .n_head = 2},
+                        {.device = named}));
   const std::vector<std::int64_t> lengths{1, 2};
-  EXPECT_EQ(nn::padding_mask(lengths).device(), device);
-  EXPECT_EQ(nn::sinusoidal_positions(4, 4).device(), device);
+  EXPECT_EQ(nn::padding_mask(lengths, 0, named).device(), device);
+  EXPECT_EQ(nn::causal_mask(4, {.device = named}).device(), device);
+  EXPECT_EQ(nn::sinusoidal_positions(4, 4, 10000, {.device = named}).device(), device);
 }
 
 TEST(UnnamedDevices, AreTheCpuAsWritten) {
@@ -168,6 +172,56 @@ TEST_F(Placements, NamedDevicesAreTaken) {
   expect_on(device, models::LeNet({.device = device}));
   const std::vector<std::int64_t> lengths{1, 2};
   EXPECT_EQ(nn::padding_mask(lengths, 0, device).device(), device);
+}
+
+// What a device was named for is there, whatever the placement does with operations.
+TEST_F(Placements, WhatIsMadeOnANamedDeviceStaysThere) {
+  const std::vector<float> values(64, 1.0f);
+  for (const Placement placement :
+       {Placement::automatic, Placement::by_cost, Placement::minimize_transfers,
+        Placement::force_gpu, Placement::force_cpu}) {
+    ExecutionOptions all_large = options(placement);
+    all_large.gpu_threshold = 1;
+    const ExecutionContext context(all_large);
+    for (const Device device : {Device::cpu(), test_device()}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(placement) << " " << device);
+      const Tensor like = zeros({8}, {.device = device});
+      const std::pair<const char*, Tensor> made[] = {
+          {"zeros", zeros({64}, {.device = device})},
+          {"ones", ones({64}, {.device = device})},
+          {"full", full({64}, 2.5, {.device = device})},
+          {"scalar", scalar(2.5, {.device = device})},
+          {"empty", empty({64}, {.device = device})},
+          {"tensor", tensor({1, 2, 3}, {.device = device})},
+          {"from_vector", from_vector(values, {64}, {.device = device})},
+          {"arange", arange(64, {.device = device})},
+          {"arange by steps", arange(1, 64, 0.5, {.device = device})},
+          {"linspace", linspace(0, 1, 64, {.device = device})},
+          {"eye", eye(8, {.device = device})},
+          {"rand", rand({64}, {.device = device})},
+          {"rand of halves", rand({64}, {.dtype = DType::bf16, .device = device})},
+          {"randn", randn({64}, {.device = device})},
+          {"uniform", uniform({64}, -1, 1, {.device = device})},
+          {"randint", randint(1, 5, {64}, {.device = device})},
+          {"randint of many", randint(1, 1 << 20, {64}, {.device = device})},
+          {"bernoulli", bernoulli({64}, 0.5, {.device = device})},
+          {"bernoulli of tensors", bernoulli(like + 0.5, {.device = device})},
+          {"zeros_like", zeros_like(like)},
+          {"ones_like", ones_like(like)},
+          {"full_like", full_like(like, 2)},
+          {"rand_like", rand_like(like)},
+          {"randn_like", randn_like(like)},
+          {"uniform_like", uniform_like(like, 0, 2)},
+          {"randint_like", randint_like(like, 0, 5)},
+          {"bernoulli_like", bernoulli_like(like, 0.5)},
+          {"normal", nn::init::normal({64}, 1, 2, {.device = device})},
+          {"kaiming_normal", nn::init::kaiming_normal({8, 8}, {}, {.device = device})},
+          {"orthogonal", nn::init::orthogonal({8, 4}, {}, {.device = device})}};
+      for (const auto& [name, x] : made) EXPECT_EQ(x.device(), device) << name;
+      expect_layers_on(device, device);
+      expect_on(device, nn::Embedding(4, 4, {.padding_idx = 1, .device = device}));
+    }
+  }
 }
 
 TEST_F(Placements, LayersAreMadeWhereTensorsAre) {

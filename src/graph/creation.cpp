@@ -37,7 +37,7 @@ Making making(const char* op, const Shape& shape, const TensorOptions& options, 
   require_supported(op, dtype, device);
   require_countable(op, shape, dtype);
   if (options.requires_grad) require_differentiable(op, dtype);
-  return {device_entry(device), dtype};
+  return {device_entry(device), dtype, AsWritten(options.device.has_value())};
 }
 
 void require_differentiable(const char* op, DType dtype) {

@@ -3,6 +3,7 @@
 
 #include "core/registry.h"
 #include "graph/node.h"
+#include "graph/placement.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
@@ -11,6 +12,7 @@ namespace volta::graph {
 struct Making {
   DeviceEntry& entry;
   DType dtype;
+  AsWritten as_named;  // what is recorded to make it runs on the device, if that was named
 };
 // Throws where the device is absent or has no such dtype, the bytes cannot be counted, or the dtype
 // has no gradient that is asked for.

@@ -351,7 +351,20 @@ struct Move {
   Node* root;
   double seconds, back;
 };
-// Each value once. `differentiated`: gradients come back to all but leaves, which move themselves.
+// Whether the operand's gradient comes back from where `root` moves to: to all but leaves, and
+// views and sums of them, which move there themselves.
+bool gradient_returns(const Borrowed& operand, const Node* root) {
+  const Tape* tape = operand->tape.get();
+  if (tape == nullptr) return false;
+  if (!is_sum_of_leaves(*tape)) return true;
+  while (is_view(tape->op) && tape->edges[0].tape) tape = tape->edges[0].tape.get();
+  if (!is_view(tape->op)) return !is_pending_here(root);
+  // A copy of a view is none of its leaf.
+  const Tensor& leaf = tape->edges[0].leaf;
+  return !leaf.defined() || node_of(leaf) != root;
+}
+
+// Each value once. `differentiated`: gradients come back.
 std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> inputs,
                            bool differentiated, const PlacementFigures& figures) {
   const bool to_cpu = entry.device.is_cpu();
@@ -368,7 +381,7 @@ std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> i
     const double bytes = bytes_of(root->shape, root->dtype);
     // Of what is only recorded so far, the device does that part first, and starts again later.
     const bool cuts = to_cpu && is_pending_here(root);
-    const bool returns = differentiated && input.wants_gradient() && input->tape;
+    const bool returns = differentiated && input.wants_gradient() && gradient_returns(input, root);
     moves.push_back({root, there.seconds(bytes) + (cuts ? figures.gpu.memory.seconds(0) : 0),
                      returns ? back.seconds(bytes) : 0});
   }
@@ -400,7 +413,7 @@ DeviceEntry& cheaper(const Unplaced& operation, const Work& work, DeviceEntry& c
   const std::vector<Move> uploads = moves_to(gpu, operation.inputs, work.differentiated, figures);
   for (const Move& move : uploads) {
     const double forgone = move.root->forgone.load(std::memory_order_relaxed);
-    up += std::max(0.0, move.seconds - forgone) + move.back;
+    up += std::max(0.0, move.seconds + move.back - forgone);
   }
   for (const Move& move : moves_to(cpu, operation.inputs, work.differentiated, figures))
     down += move.seconds + move.back;
@@ -408,12 +421,13 @@ DeviceEntry& cheaper(const Unplaced& operation, const Work& work, DeviceEntry& c
     for (const Move& move : uploads) move.root->forgone.store(0, std::memory_order_relaxed);
     return gpu;
   }
-  if (const double gain = cpu_work - gpu_work; gain > 0 && !on_gpu) {
+  if (const double gain = cpu_work + down - gpu_work; gain > 0) {
     double total = 0;
-    for (const Move& move : uploads) total += move.seconds;
+    for (const Move& move : uploads) total += move.seconds + move.back;
     for (const Move& move : uploads) {
+      const double share = (move.seconds + move.back) / total;
       const float before = move.root->forgone.load(std::memory_order_relaxed);
-      move.root->forgone.store(before + static_cast<float>(gain * move.seconds / total),
+      move.root->forgone.store(before + static_cast<float>(gain * share),
                                std::memory_order_relaxed);
     }
   }

@@ -36,10 +36,12 @@ inline bool falls_back() {
   return falls_back == Placing::yes ||
          (falls_back == Placing::by_default && default_placement == Placement::by_cost);
 }
-// While it lives, what this thread records runs where its operands are.
+// While it lives, what this thread records runs where its operands are; without `applies` as before.
 class AsWritten {
  public:
-  AsWritten() : before_(std::exchange(recording_state.placing, Placing::no)) {}
+  explicit AsWritten(bool applies = true) : before_(recording_state.placing) {
+    if (applies) recording_state.placing = Placing::no;
+  }
   ~AsWritten() { recording_state.placing = before_; }
   AsWritten(const AsWritten&) = delete;
   AsWritten& operator=(const AsWritten&) = delete;

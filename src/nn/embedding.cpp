@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -23,6 +24,7 @@ Tensor initial_rows(std::int64_t count, std::int64_t dim, const EmbeddingOptions
   if (count < 1 || dim < 1) {
     throw ArgumentError(fmt::format("Embedding: sizes must be positive, got ({}, {})", count, dim));
   }
+  const AsNamed as_named(options.device);
   Tensor rows = randn({count, dim}, {.dtype = options.dtype, .device = options.device});
   if (const auto padding = checked_padding(options.padding_idx, count)) rows[*padding] = 0;
   return rows;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/autograd.h"
 #include "volta/creation.h"
 #include "volta/error.h"
@@ -60,6 +61,7 @@ Tensor finished(const Tensor& x, const TensorOptions& options) {
 }
 
 Tensor bell(const Shape& shape, double mean, double deviation, const TensorOptions& options) {
+  const AsNamed as_named(options.device);
   Tensor x = randn(shape, precise(options));
   if (deviation != 1) x = x * deviation;
   if (mean != 0) x = x + mean;
@@ -151,6 +153,7 @@ Tensor orthogonal(const Shape& shape, OrthogonalOptions orthogonal, const Tensor
   }
   if (shape.numel() == 0) return zeros(shape, options);
   const NoGrad no_grad;
+  const AsNamed as_named(options.device);
   const std::int64_t rows = shape[0], columns = shape.numel() / rows;
   Tensor q = orthogonal_factor(
       randn({std::max(rows, columns), std::min(rows, columns)}, precise(options)));

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -22,6 +23,7 @@ Tensor causal_mask(std::int64_t length, const TensorOptions& options) {
         fmt::format("causal_mask: the mask is added to scores, so its dtype cannot be {}",
                     name_of(*options.dtype)));
   }
+  const AsNamed as_named(options.device);
   const Tensor none = zeros({length, length}, {.dtype = options.dtype, .device = options.device});
   const Tensor positions = arange(length, {.dtype = DType::i32, .device = none.device()});
   return masked_fill(none, positions > positions.unsqueeze(1),
@@ -41,6 +43,7 @@ Tensor padding_mask(std::span<const std::int64_t> lengths, std::int64_t length,
     throw ArgumentError(
         fmt::format("padding_mask: a sequence of length {} does not fit into {}", longest, length));
   }
+  const AsNamed as_named(device);
   const std::vector<std::int64_t> copy(lengths.begin(), lengths.end());
   return padding_mask(from_vector(copy, {.device = device}), length);
 }

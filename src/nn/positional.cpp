@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/error.h"
 #include "volta/indexing.h"
 #include "volta/nn/init.h"
@@ -56,6 +57,7 @@ Tensor sinusoidal_positions(std::int64_t length, std::int64_t dim, double base,
         length, dim));
   }
   check_base("sinusoidal_positions", base);
+  const AsNamed as_named(options.device);
   const std::int64_t pairs = (dim + 1) / 2;
   const Tensor angle = angles(whole_numbers(length, options.device), pairs, dim, base);
   const Tensor both = stack({sin(angle), cos(angle)}, -1).reshape({length, 2 * pairs});
