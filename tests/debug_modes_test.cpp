@@ -70,6 +70,22 @@ TEST(DebugModes, EagerEvaluatesAtTheCall) {
   EXPECT_TRUE(testing_child::is_child() || y.is_pending());
 }
 
+TEST(DebugModes, EagerIsOnOrOff) {
+  for (const char* value : {"1", "on", "0", "off", "yes"}) {
+    in_child({{"VOLTA_EAGER", value}}, [] {
+      const std::string here = std::getenv("VOLTA_EAGER");
+      try {
+        const Tensor x = rand({4, 4}) + 1;
+        EXPECT_EQ(x.is_pending(), here == "0" || here == "off") << here;
+        EXPECT_NE(here, "yes");
+      } catch (const ArgumentError& error) {
+        EXPECT_EQ(error.what(), "VOLTA_EAGER=" + here + ": expected 1 or on, 0 or off");
+        EXPECT_EQ(here, "yes");
+      }
+    });
+  }
+}
+
 TEST(DebugModes, ACheckedTrainingIsTheSame) {
   if (!opencl_here()) GTEST_SKIP() << "no OpenCL device";
   const std::vector<double> cpu = train(Device::cpu(), 3);
