@@ -14,12 +14,14 @@
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "child.h"
 #include "core/registry.h"
+#include "kernel/program.h"
 #include "plan/attention_reference.h"
 #include "plan/check.h"
 #include "volta/volta.h"
@@ -68,6 +70,22 @@ TEST(DebugModes, EagerEvaluatesAtTheCall) {
   EXPECT_TRUE(testing_child::is_child() || y.is_pending());
 }
 
+TEST(DebugModes, EagerIsOnOrOff) {
+  for (const char* value : {"1", "on", "0", "off", "yes"}) {
+    in_child({{"VOLTA_EAGER", value}}, [] {
+      const std::string here = std::getenv("VOLTA_EAGER");
+      try {
+        const Tensor x = rand({4, 4}) + 1;
+        EXPECT_EQ(x.is_pending(), here == "0" || here == "off") << here;
+        EXPECT_NE(here, "yes");
+      } catch (const ArgumentError& error) {
+        EXPECT_EQ(error.what(), "VOLTA_EAGER=" + here + ": expected 1 or on, 0 or off");
+        EXPECT_EQ(here, "yes");
+      }
+    });
+  }
+}
+
 TEST(DebugModes, ACheckedTrainingIsTheSame) {
   if (!opencl_here()) GTEST_SKIP() << "no OpenCL device";
   const std::vector<double> cpu = train(Device::cpu(), 3);
@@ -83,7 +101,8 @@ TEST(DebugModes, ACheckedTrainingIsTheSame) {
 // A device that computes as the CPU does, but for one element.
 class WrongBackend : public Backend {
  public:
-  float wrong = 0;  // added to the element
+  float wrong = 0;                                 // added to the element
+  std::optional<kernel::ErrorRecord> wrong_index;  // that runs tell
 
   int device_count() const override { return 1; }
   std::string device_name(int) const override { return "wrong"; }
@@ -107,11 +126,13 @@ class WrongBackend : public Backend {
       void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
                std::span<const std::uint64_t> args) override {
         right->run(leaves, outputs, arena, args);
-        static_cast<float*>(outputs[0].pointer())[5] += *wrong;
+        static_cast<float*>(outputs[0].pointer())[5] += backend->wrong;
       }
-      std::optional<kernel::ErrorRecord> take_error() override { return std::nullopt; }
+      std::optional<kernel::ErrorRecord> take_error() override {
+        return std::exchange(backend->wrong_index, std::nullopt);
+      }
       std::unique_ptr<Executable> right;
-      const float* wrong = nullptr;
+      WrongBackend* backend = nullptr;
     };
     // The CPU has no call for attention.
     struct Attention : Executable {
@@ -136,7 +157,7 @@ class WrongBackend : public Backend {
     } else {
       executable->right = cpu_.prepare(0, steps);
     }
-    executable->wrong = &wrong;
+    executable->backend = this;
     return executable;
   }
 
@@ -222,6 +243,68 @@ TEST(DebugModes, CheckingNamesTheStepThatDiffers) {
   EXPECT_EQ(message(0.01f),
             "VOLTA_CHECK=cpu: step 1 of 1, matmul \"linear [1, 3, 2] x [2, 4]\", differs on cpu: "
             "element 5 of 12 f32 is 6.01000023, on the CPU 6");
+  EXPECT_EQ(checked.take_error(), std::nullopt);
+  backend.wrong_index = kernel::ErrorRecord{1, 0, 99, 10};
+  EXPECT_EQ(message(0),
+            "VOLTA_CHECK=cpu: step 1 of 1, matmul \"linear [1, 3, 2] x [2, 4]\", differs: index 99 "
+            "is out of range [0, 10) on cpu, but none is on cpu");
+}
+
+// A wrong index is told as without the check: in the step that meets it and in what follows.
+void check_index_errors(Device device) {
+  const Tensor table = rand({10, 4}, {.device = device}).eval();
+  const Tensor good = tensor({1, 9}, {.dtype = DType::i64}).to(device);
+  const Tensor bad = tensor({1, 99}, {.dtype = DType::i64}).to(device);
+  const auto message = [](const auto& body) -> std::string {
+    try {
+      body();
+    } catch (const IndexError& error) {
+      return error.what();
+    }
+    return "nothing was told";
+  };
+  const auto expect_told = [&](const char* op, const auto& body) {
+    const std::string told = message(body);
+    EXPECT_EQ(told.find(op), 0) << told;
+    EXPECT_NE(told.find("debug_modes_test.cpp:"), std::string::npos) << told;
+    EXPECT_NE(told.find("index 99 is out of range ["), std::string::npos) << told;
+  };
+  expect_told("index_select", [&] { (index_select(table, 0, bad) * 2).to_vector<float>(); });
+  expect_told("index_select", [&] { index_select(table, 0, bad).sum().item(); });
+  expect_told("index_select", [&] { index_select(table, 0, bad).eval_async().wait(); });
+  // Of two places in one plan the second.
+  expect_told("gather", [&] {
+    const Tensor rows = index_select(table, 0, good);
+    gather(rows, 1, bad.reshape({2, 1})).sum().item();
+  });
+  EXPECT_GT(index_select(table, 0, good).sum().item(), 0);  // an error stays with its run
+  expect_told("index_select", [&] { index_select(table, 0, bad).sum().item(); });
+  Tensor elsewhere;
+  std::thread([&] { elsewhere = index_select(table, 0, bad) + 1; }).join();
+  expect_told("index_select", [&] { elsewhere.sum().item(); });
+
+  nn::Embedding embedding(10, 4, {.device = device});
+  optim::SGD optimizer(embedding.parameters(), {.lr = 0.1});
+  expect_told("", [&] {
+    embedding(bad).sum().backward();
+    optimizer.step();
+    embedding.parameters()[0].to_vector<float>();
+  });
+}
+
+TEST(DebugModes, CheckingTellsWrongIndicesOnTheCpu) {
+  in_child({{"VOLTA_CHECK", "cpu"}}, [] { check_index_errors(Device::cpu()); });
+}
+
+TEST(DebugModes, CheckingTellsWrongIndicesOfADevice) {
+  if (!opencl_here()) GTEST_SKIP() << "no OpenCL device";
+  in_child({{"VOLTA_CHECK", "cpu"}}, [] { check_index_errors(Device::opencl(0)); });
+}
+
+// The expectations above hold without the check, too.
+TEST(DebugModes, WrongIndicesAreToldUnchecked) {
+  check_index_errors(Device::cpu());
+  if (opencl_here()) check_index_errors(Device::opencl(0));
 }
 
 TEST(DebugModes, AnotherWordForCheckIsRefused) {

@@ -210,8 +210,8 @@ TEST_F(DevicesDeathTest, TheEnvironmentNamesTheBest) {
 
 // The first thing that needs to know the device says which variable is wrong, and what it may be.
 TEST(Devices, AWrongNameInTheEnvironmentIsTold) {
-  const std::string expected = "expected cpu, cuda[:N], opencl[:N], gpu, auto or auto:DEVICE";
-  for (const char* value : {"gpu7", "auto:gpu7", "cuda:x", "opencl:-1"}) {
+  const std::string expected = "expected cpu, cuda[:N], opencl[:N], gpu, best, auto or auto:DEVICE";
+  for (const char* value : {"gpu7", "auto:gpu7", "auto:", "auto:auto", "cuda:x", "opencl:-1"}) {
     testing_child::in_child({{"VOLTA_DEVICE", value}}, [&] {
       const std::string text = std::string("VOLTA_DEVICE=") + std::getenv("VOLTA_DEVICE") +
                                " names no device; " + expected;

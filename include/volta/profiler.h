@@ -73,8 +73,9 @@ struct VOLTA_API Profile {
 VOLTA_API std::ostream& operator<<(std::ostream& out, const Profile& profile);
 
 struct ProfilerOptions {
-  bool memory = true;                     // note how much memory is in use, at every change
-  std::uint64_t most_events = 2'000'000;  // later ones are counted only
+  bool memory = true;  // note how much memory is in use, at every change
+  // Of events, and of notes of memory; later ones are counted only.
+  std::uint64_t most_events = 2'000'000;
 };
 
 // Records everything that all threads do on all devices. One at a time: a second one throws
@@ -96,7 +97,7 @@ class VOLTA_API Profiler {
 };
 
 // A name for what this thread does while the object lives: in profiles, and in NVIDIA's tools
-// (NVTX) once a CUDA device was used.
+// (NVTX) once a CUDA device was used. One that is open when the recording ends counts until then.
 class VOLTA_API ProfileRange {
  public:
   explicit ProfileRange(std::string_view name);

@@ -57,13 +57,13 @@ std::optional<int> index_in_family(std::string_view text, DeviceType type) {
 std::optional<Device> named_by_environment() {
   const std::string value = platform::environment("VOLTA_DEVICE").value_or("auto");
   const std::string text = value.starts_with("auto:") ? value.substr(5) : value;
-  if (text.empty() || text == "auto" || text == "gpu" || text == "best") return std::nullopt;
+  if (value == "auto" || text == "gpu" || text == "best") return std::nullopt;
   try {
     return Device::parse(text);
   } catch (const ArgumentError&) {
     throw ArgumentError("VOLTA_DEVICE=" + value +
-                        " names no device; expected cpu, cuda[:N], opencl[:N], gpu, auto or "
-                        "auto:DEVICE");
+                        " names no device; expected cpu, cuda[:N], opencl[:N], gpu, best, "
+                        "auto or auto:DEVICE");
   } catch (const DeviceError& error) {
     throw DeviceError("VOLTA_DEVICE=" + value + ": " + error.what());
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -190,7 +191,15 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
 
 namespace {
 // VOLTA_EAGER=1: every operation is evaluated at its call, where a debugger and an error find it.
-const bool eager = platform::environment("VOLTA_EAGER").value_or("0") != "0";
+bool is_eager() {
+  static const bool wanted = [] {
+    const std::string value = platform::environment("VOLTA_EAGER").value_or("off");
+    if (value == "1" || value == "on") return true;
+    if (value == "0" || value == "off") return false;
+    throw ArgumentError(fmt::format("VOLTA_EAGER={}: expected 1 or on, 0 or off", value));
+  }();
+  return wanted;
+}
 
 // Records the operation where its operands are.
 Tensor applied(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
@@ -203,7 +212,7 @@ Tensor applied(OpId op, std::span<const Borrowed> inputs, std::span<const std::i
   Tensor result = TensorAccess::make(std::move(node), std::move(tape));
   if (RecordingObserver* observer = recording_state.observer) [[unlikely]]
     observer->recorded(op, inputs, result, place);
-  if (eager) [[unlikely]]
+  if (is_eager()) [[unlikely]]
     result.eval();
   return result;
 }
@@ -256,7 +265,7 @@ std::vector<Tensor> applied_multi(OpId op, std::span<const Tensor> inputs,
   }
   if (RecordingObserver* observer = recording_state.observer) [[unlikely]]
     observer->recorded(op, views.span(), results[0], place);
-  if (eager) [[unlikely]]
+  if (is_eager()) [[unlikely]]
     results[0].eval();
   return results;
 }

@@ -36,7 +36,8 @@ inline bool falls_back() {
   return falls_back == Placing::yes ||
          (falls_back == Placing::by_default && default_placement == Placement::by_cost);
 }
-// While it lives, what this thread records runs where its operands are; without `applies` as before.
+// While it lives, what this thread records runs where its operands are; without `applies` as
+// before.
 class AsWritten {
  public:
   explicit AsWritten(bool applies = true) : before_(recording_state.placing) {

@@ -198,6 +198,7 @@ void CheckedSteps::run(std::span<const Address> leaves, std::span<const Address>
       fetch(host.at({BufferRef::Kind::Output, static_cast<std::uint32_t>(i), 0}), outputs[i],
             plan_.output_bytes[i]);
     fetch(host.arena_bytes.data(), arena, plan_.arena_bytes);
+    issued = number + 1;
     step.on_device->run(leaves, outputs, arena, args);
     if (step.on_cpu != nullptr) {
       step.on_cpu->run(host.leaves, host.outputs, host.arena, args);
@@ -226,11 +227,33 @@ void CheckedSteps::run(std::span<const Address> leaves, std::span<const Address>
       std::vector<std::byte*> writes;
       for (const BufferRef& buffer : step.attention->writes) writes.push_back(host.at(buffer));
       attend(*step.attention, reads, writes);
-    } else {
-      continue;
     }
-    compare(step, number, host, outputs, arena);
+    check_indices(step, number);
+    if (step.can_check()) compare(step, number, host, outputs, arena);
   }
+}
+
+std::optional<kernel::ErrorRecord> CheckedSteps::take_error() {
+  return std::exchange(error_, std::nullopt);
+}
+
+// Both sides go on with an index that is in range: the results tell nothing. Of several wrong ones
+// each side tells any.
+void CheckedSteps::check_indices(const Step& step, std::size_t number) {
+  entry_.backend.synchronize(entry_.index);
+  const std::optional<kernel::ErrorRecord> device = step.on_device->take_error();
+  if (device && !error_) error_ = device;
+  if (step.on_cpu == nullptr) return;
+  const std::optional<kernel::ErrorRecord> cpu = step.on_cpu->take_error();
+  if (device.has_value() == cpu.has_value()) return;
+  const kernel::ErrorRecord& record = device ? *device : *cpu;
+  const std::string name = to_string(entry_.device);
+  const StepInfo info = describe(plan_.steps[number], {}, {});
+  throw BackendError(
+      fmt::format("VOLTA_CHECK=cpu: step {} of {}, {} \"{}\", differs: index {} is out of range "
+                  "[0, {}) on {}, but none is on {}",
+                  number + 1, steps_.size(), info.kind, info.what, record.index, record.high,
+                  device ? name : "cpu", device ? "cpu" : name));
 }
 
 void CheckedSteps::compare(const Step& step, std::size_t number, Host& host,

@@ -9,7 +9,6 @@
 
 #include "backend/sort_launches.h"
 #include "kernel/observer.h"
-#include "plan/check.h"
 #include "plan/explain.h"
 #include "plan/index_map.h"
 #include "plan/steps_builder.h"

@@ -16,8 +16,6 @@ class IndexLog;
 
 namespace volta::plan {
 
-class CheckedSteps;
-
 // Where the value of a held node comes from.
 struct Result {
   enum class Kind : std::uint8_t { Output, Leaf };
@@ -36,8 +34,7 @@ struct Plan {
   // Per result: whether it depends on an index that the plan checks.
   std::vector<bool> checked;
   std::unique_ptr<Executable> executable;
-  std::unique_ptr<CheckedSteps> checked_steps;  // with VOLTA_CHECK=cpu
-  std::shared_ptr<graph::IndexLog> checks;      // null where the batch checks no index
+  std::shared_ptr<graph::IndexLog> checks;  // null where the batch checks no index
   // Per output up to kMaxKeptBytes: buffers of earlier runs, used again when nobody else holds
   // them.
   std::vector<std::array<graph::Buffer*, 2>> kept;

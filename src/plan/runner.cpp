@@ -297,14 +297,7 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
       for (Buffer* buffer : state.buffers) work.writes(buffer->times);
       if (arena != nullptr) work.writes(arena->times);
       state.entry.lanes.compute(work, [&] {
-        if (checks_steps() && !state.entry.device.is_cpu()) [[unlikely]] {
-          if (!plan.checked_steps)
-            plan.checked_steps = std::make_unique<CheckedSteps>(state.entry, plan.steps);
-          plan.executable->issued = plan.steps.steps.size();
-          plan.checked_steps->run(state.leaves, state.outputs, temporaries, state.args);
-        } else {
-          plan.executable->run(state.leaves, state.outputs, temporaries, state.args);
-        }
+        plan.executable->run(state.leaves, state.outputs, temporaries, state.args);
       });
       state.entry.lanes.set_room(lane, plan.executable->under_way);
     } catch (...) {
@@ -409,7 +402,11 @@ void prepare(DeviceState& state, Plan& plan, const Batch& batch, std::size_t lan
   plan.steps.lane = static_cast<std::uint32_t>(lane);
   if (!state.entry.device.is_cpu())
     tune(state.entry.backend, state.entry.index, plan.steps, Unknown::Time);
-  plan.executable = prepared(state.entry, plan.steps);
+  if (checks_steps() && !state.entry.device.is_cpu()) {
+    plan.executable = std::make_unique<CheckedSteps>(state.entry, plan.steps);
+  } else {
+    plan.executable = prepared(state.entry, plan.steps);
+  }
   if (!batch.sites.empty()) plan.checks = std::make_shared<graph::IndexLog>(*plan.executable);
 }
 

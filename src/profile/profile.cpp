@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <map>
 #include <ostream>
+#include <string>
+#include <string_view>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -192,6 +194,28 @@ std::string rate(double amount, double seconds, const char* unit) {
   return fmt::format("{:.1f} G{}", value * 1e-9, unit);
 }
 
+// A row is a line: control characters as in a C string.
+std::string printable(std::string_view text) {
+  std::string line;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte == '\n') {
+      line += "\\n";
+    } else if (byte == '\t') {
+      line += "\\t";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      line += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F
+      line += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else {
+      line += text[i];
+    }
+  }
+  return line;
+}
+
 }  // namespace
 
 double Profile::busy_seconds(Device device) const {
@@ -241,11 +265,12 @@ std::string Profile::table(int longest) const {
       const std::string peak = row.peak_share > 0 ? fmt::format("{:.0f}% {}", 100 * row.peak_share,
                                                                 row.memory_bound ? "m" : "a")
                                                   : "";
-      text += fmt::format(
-          "  {:>11} {:>5.1f}% {:>8} {:>11} {:>10} {:>12} {:>7}  {}: {}\n", duration(row.seconds),
-          100 * row.share, row.calls, duration(row.seconds / static_cast<double>(row.calls)),
-          rate(static_cast<double>(row.bytes), row.seconds, "B/s"),
-          rate(static_cast<double>(row.operations), row.seconds, "op/s"), peak, row.kind, row.what);
+      text += fmt::format("  {:>11} {:>5.1f}% {:>8} {:>11} {:>10} {:>12} {:>7}  {}: {}\n",
+                          duration(row.seconds), 100 * row.share, row.calls,
+                          duration(row.seconds / static_cast<double>(row.calls)),
+                          rate(static_cast<double>(row.bytes), row.seconds, "B/s"),
+                          rate(static_cast<double>(row.operations), row.seconds, "op/s"), peak,
+                          row.kind, printable(row.what));
     }
     if (rest > 0) {
       text += fmt::format("  {:>11} {:>5.1f}% in {} others\n", duration(rest),
@@ -261,7 +286,7 @@ std::string Profile::table(int longest) const {
     text += fmt::format("  {:>11} {:>5.1f}% {:>8} {:>11}  {}{}\n", duration(row.seconds),
                         100 * row.share, row.calls,
                         duration(row.seconds / static_cast<double>(row.calls)),
-                        row.kind == "range" ? "range: " : "", row.what);
+                        row.kind == "range" ? "range: " : "", printable(row.what));
   }
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> peaks;
   for (const ProfileMemory& sample : memory) {

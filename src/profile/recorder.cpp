@@ -1,17 +1,33 @@
 // The recording under way.
 #include "profile/recorder.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/fork_guard.h"
 #include "core/registry.h"
 #include "graph/device_times.h"
+#include "io/json.h"
 #include "volta/error.h"
 #include "volta/log.h"
 
-namespace volta::profiling {
+namespace volta {
+
+struct OpenRange {
+  std::string name;
+  std::uint64_t session = 0;
+  profiling::Time begin = 0;
+  std::thread::id thread = std::this_thread::get_id();
+  Backend* tool = nullptr;
+};
+
+namespace profiling {
 namespace detail {
 std::atomic<std::uint64_t> session{0};
 std::atomic<bool> records_memory{true};
@@ -22,6 +38,7 @@ struct State {
   std::mutex mutex;
   std::uint64_t last_session = 0;
   Recording recording;
+  std::vector<const OpenRange*> open;  // of the recording under way
 };
 
 State& state() {
@@ -29,18 +46,46 @@ State& state() {
   return *state;
 }
 
-// Calls body(recording), which adds so many events, if this is the recording under way and has
-// room.
+// Calls body(recording) if this is the recording under way.
 template <class Body>
-void with_recording(std::uint64_t number, std::size_t events, const Body& body) {
+void with_recording(std::uint64_t number, const Body& body) {
   State& s = state();
   const std::lock_guard guard(s.mutex);
-  if (number == 0 || number != session()) return;
-  if (s.recording.is_full()) {
-    s.recording.dropped += events;
-    return;
+  if (number != 0 && number == session()) body(s.recording);
+}
+
+void add_to(Recording& recording, HostEvent event) {
+  if (recording.is_full()) {
+    ++recording.dropped;
+  } else {
+    recording.host.push_back(std::move(event));
   }
-  body(s.recording);
+}
+
+void open_range(const OpenRange& range) {
+  State& s = state();
+  const std::lock_guard guard(s.mutex);
+  if (range.session == session()) s.open.push_back(&range);
+}
+
+void close_range(OpenRange& range, Time end) {
+  State& s = state();
+  const std::lock_guard guard(s.mutex);
+  if (std::erase(s.open, &range) == 0) return;  // closed with its recording
+  add_to(s.recording,
+         {std::move(range.name), true, s.recording.thread_number(range.thread), range.begin, end});
+}
+
+// Traces are JSON, which has valid UTF-8 only.
+std::string valid_utf8(std::string_view text) {
+  std::string valid;
+  for (;;) {
+    const std::size_t good = io::valid_utf8_prefix(text);
+    valid += text.substr(0, good);
+    if (good == text.size()) return valid;
+    valid += "\xEF\xBF\xBD";  // U+FFFD
+    text.remove_prefix(good + 1);
+  }
 }
 
 }  // namespace
@@ -50,6 +95,7 @@ void begin_recording(ProfilerOptions options) {
   const std::lock_guard guard(s.mutex);
   if (session() != 0) throw ArgumentError("Profiler: another one is recording; stop it first");
   s.recording = {};
+  s.open.clear();
   s.recording.options = options;
   detail::records_memory.store(options.memory, std::memory_order_relaxed);
   s.recording.begin = now();
@@ -70,13 +116,25 @@ Recording end_recording() {
   const std::lock_guard guard(s.mutex);
   detail::session.store(0, std::memory_order_release);
   s.recording.end = now();
+  for (const OpenRange* range : std::exchange(s.open, {})) {
+    add_to(s.recording, {range->name, true, s.recording.thread_number(range->thread), range->begin,
+                         s.recording.end});
+  }
   return std::exchange(s.recording, {});
 }
 
 void add(Device device, std::span<const Span> spans) {
-  with_recording(session(), spans.size(), [&](Recording& recording) {
+  with_recording(session(), [&](Recording& recording) {
     const int thread = device.is_cpu() ? recording.thread_number() : 0;
-    for (const Span& span : spans) recording.spans.push_back({device, thread, span});
+    const bool was_full = recording.is_full();
+    for (const Span& span : spans) {
+      // The samples of a run are of use together only.
+      if (span.kind == Span::Kind::Sample ? was_full : recording.is_full()) {
+        ++recording.dropped;
+      } else {
+        recording.spans.push_back({device, thread, span});
+      }
+    }
   });
 }
 
@@ -86,7 +144,7 @@ bool knows_plan(std::uint32_t plan) {
 }
 
 void add_plan(std::uint32_t plan, std::vector<StepInfo> steps) {
-  with_recording(session(), 0, [&](Recording& recording) {
+  with_recording(session(), [&](Recording& recording) {
     recording.plans.try_emplace(plan, std::move(steps));
   });
 }
@@ -94,29 +152,27 @@ void add_plan(std::uint32_t plan, std::vector<StepInfo> steps) {
 void add_memory(Device device, std::uint64_t in_use, std::uint64_t reserved) noexcept {
   try {
     if (!detail::records_memory.load(std::memory_order_relaxed)) return;
-    with_recording(session(), 1, [&](Recording& recording) {
-      recording.memory.push_back({device, now(), in_use, reserved});
+    with_recording(session(), [&](Recording& recording) {
+      if (recording.memory.size() >= recording.options.most_events) {
+        ++recording.dropped;
+      } else {
+        recording.memory.push_back({device, now(), in_use, reserved});
+      }
     });
   } catch (...) {  // a curve without it
   }
 }
 
-void add_host(std::uint64_t number, std::string what, bool is_range, Time begin, Time end) {
-  with_recording(number, 1, [&](Recording& recording) {
-    recording.host.push_back({std::move(what), is_range, recording.thread_number(), begin, end});
-  });
-}
-
 void HostSpan::end() noexcept {
   try {
-    add_host(session_, what_, false, begin_, now());
+    with_recording(session_, [&](Recording& recording) {
+      add_to(recording, {what_, false, recording.thread_number(), begin_, now()});
+    });
   } catch (...) {  // a profile without it
   }
 }
 
-}  // namespace volta::profiling
-
-namespace volta {
+}  // namespace profiling
 
 Profiler::Profiler(ProfilerOptions options) {
   graph::prepare_figures();
@@ -143,13 +199,6 @@ Profile Profiler::stop() {
   }
 }
 
-struct OpenRange {
-  std::string name;
-  std::uint64_t session = 0;
-  profiling::Time begin = 0;
-  Backend* tool = nullptr;
-};
-
 ProfileRange::ProfileRange(std::string_view name) {
   const std::uint64_t session = profiling::session();
   Backend* tool = nullptr;  // whose vendor's tools are watching
@@ -158,11 +207,12 @@ ProfileRange::ProfileRange(std::string_view name) {
   });
   if (session == 0 && tool == nullptr) return;
   open_ = std::make_unique<OpenRange>();
-  open_->name = name;
+  open_->name = profiling::valid_utf8(name);
   open_->session = session;
   open_->tool = tool;
   if (tool != nullptr) tool->begin_range(open_->name.c_str());
   open_->begin = profiling::now();
+  if (session != 0) profiling::open_range(*open_);
 }
 
 ProfileRange::~ProfileRange() {
@@ -171,7 +221,7 @@ ProfileRange::~ProfileRange() {
   if (open_->tool != nullptr) open_->tool->end_range();
   if (open_->session == 0) return;
   try {
-    profiling::add_host(open_->session, std::move(open_->name), true, open_->begin, end);
+    profiling::close_range(*open_, end);
   } catch (...) {  // a profile without it
   }
 }

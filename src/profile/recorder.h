@@ -42,17 +42,15 @@ struct Recording {
   std::unordered_map<std::thread::id, int> threads;
   std::uint64_t dropped = 0;
 
-  int thread_number() {  // of the calling one
-    return threads.try_emplace(std::this_thread::get_id(), static_cast<int>(threads.size()) + 1)
-        .first->second;
+  int thread_number(std::thread::id thread = std::this_thread::get_id()) {
+    return threads.try_emplace(thread, static_cast<int>(threads.size()) + 1).first->second;
   }
-  bool is_full() const { return spans.size() + host.size() + memory.size() >= options.most_events; }
+  bool is_full() const { return spans.size() + host.size() >= options.most_events; }
 };
 
 // Throws ArgumentError while another recording is under way.
 void begin_recording(ProfilerOptions options);
 Recording end_recording();
-void add_host(std::uint64_t session, std::string what, bool is_range, Time begin, Time end);
 
 // Runs split into steps, as their samples say; samples as if nothing had slowed them down. The
 // others stay as they are.
