@@ -279,6 +279,8 @@ TEST(Forking, AfterTheFirstUseOtherDevicesAreRefused) {
       if (!refused([&] { from_vector<float>({1}, here()); })) return 4;
       if (!refused([&] { synchronize(test_device()); })) return 5;
       if (!trains_on(Device::cpu())) return 6;
+      if (Device::gpu() || !Device::best().is_cpu() || !Device::parse("gpu").is_cpu()) return 7;
+      if (!trains_on(Device::best())) return 8;
       return 0;
     });
     EXPECT_EQ(child, 0);

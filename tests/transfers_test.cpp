@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -80,6 +81,44 @@ TEST_F(Transfers, OfMixedDevicesNameTheOperation) {
   (a + b).eval();
   set_log_level(level);
   expect("mixed devices in add", true, 1, 32, here(__LINE__ - 2));
+}
+
+// Where nobody called `to`, the report says what moved the value.
+TEST_F(Transfers, WithoutACallOfToHaveTheirOwnReasons) {
+  const LogLevel level = log_level();
+  set_log_level(LogLevel::error);
+  const Tensor host = from_vector(std::vector<float>(8, 2.0f), {8});
+  Tensor device = full({8}, 1.5, {.device = test_device()}).clone().eval();
+  reset_transfers();
+  device.copy_(host);
+  expect("copy_", true, 1, 32, here(__LINE__ - 1));
+  device[3] = from_vector(std::vector<float>(1, 7.0f), {1})[0];
+  expect("assignment", true, 1, 4, here(__LINE__ - 1));
+  reset_transfers();
+  device[4] += from_vector(std::vector<float>(1, 7.0f), {1})[0];
+  expect("assignment", true, 1, 4, here(__LINE__ - 1));
+  Tensor sum = host.clone().eval();
+  reset_transfers();
+  sum += device;
+  expect("mixed devices in add", true, 1, 32, here(__LINE__ - 1));
+  expect("mixed devices in +=", false, 1, 32, here(__LINE__ - 2));
+  Tensor weight = rand({8}).set_requires_grad();
+  reset_transfers();
+  const Tensor product = weight * device;
+  product.sum().backward();
+  expect("gradients", false, 1, 32, here(__LINE__ - 2));
+  Tensor there = rand({8}, {.device = test_device()}).set_requires_grad();
+  there.square().backward(host);
+  nn::clip_grad_norm({weight, there}, 1e-3);
+  for (const bool to_device : {true, false}) {
+    const TransferReport report = transfer_report();
+    EXPECT_TRUE(std::any_of(report.rows.begin(), report.rows.end(), [&](const TransferRow& row) {
+      return row.reason == "clip_grad_norm" && row.to_device == to_device && row.bytes == 4 &&
+             row.place == here(__LINE__ - 5);
+    }));
+  }
+  EXPECT_EQ(find(transfer_report(), "to"), nullptr);
+  set_log_level(level);
 }
 
 TEST_F(Transfers, OfModulesLoadersAndFiles) {

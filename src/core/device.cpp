@@ -5,6 +5,7 @@
 #include <mutex>
 #include <ostream>
 
+#include "core/fork_guard.h"
 #include "core/log_once.h"
 #include "core/registry.h"
 #include "platform/env.h"
@@ -24,6 +25,7 @@ Device present_or_fallback(DeviceType type, int index) {
 }
 
 std::string why_no_gpu() {
+  if (has_cpu_only()) return "this process was forked after its parent had used a device";
   const auto reason = [](DeviceType type) {
     return device_count(type) > 0 ? std::string("none of its devices is a GPU") : why_absent(type);
   };
@@ -84,6 +86,7 @@ std::optional<Device> Device::gpu() {
   if (const auto named = named_by_environment()) {
     return named->is_gpu() ? named : std::nullopt;
   }
+  if (has_cpu_only()) return std::nullopt;
   for (const DeviceType type : {DeviceType::cuda, DeviceType::opencl}) {
     for (int index = 0; index < device_count(type); ++index) {
       const DeviceEntry& entry = device_entry(DeviceAccess::make(type, index));

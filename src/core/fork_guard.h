@@ -10,5 +10,7 @@ namespace volta {
 // always usable.
 void require_not_forked(const DeviceEntry& entry);
 bool is_forked(const DeviceEntry& entry);
+// Of the devices of any family: then this process has the CPU only.
+bool has_cpu_only();
 
 }  // namespace volta

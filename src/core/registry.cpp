@@ -96,6 +96,10 @@ Family& family(DeviceType type) {
 
 bool is_forked(const DeviceEntry& entry) { return family(entry.device.type()).is_forked(); }
 
+bool has_cpu_only() {
+  return family(DeviceType::cuda).is_forked() || family(DeviceType::opencl).is_forked();
+}
+
 void require_not_forked(const DeviceEntry& entry) {
   if (!is_forked(entry)) [[likely]]
     return;

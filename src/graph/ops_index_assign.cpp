@@ -9,6 +9,7 @@
 #include "graph/tape_extras.h"
 #include "volta/error.h"
 #include "volta/ops.h"
+#include "volta/transfers.h"
 
 namespace volta {
 namespace graph {
@@ -189,6 +190,7 @@ Tensor converted(const Target& target, const Operand& value) {
     return number(value.scalar(), dtype, device);
   }
   require_defined(target.op, value.tensor(), "the value");
+  const TransferReason reason("assignment", value.place());
   return value.tensor().to(device, value.place()).to(dtype, value.place());
 }
 
@@ -208,6 +210,7 @@ void update(const Target& target, const Tensor& selection, OpId op, const char* 
   Tensor beside;
   if (!value.is_scalar()) {
     const double neutral = op == OpId::add || op == OpId::sub ? 0 : 1;
+    const TransferReason reason("assignment", place);
     const Tensor other = value.tensor().to(source.device(), place);
     const Tensor fits = fitted(name, other, view_shape(source.shape(), target.picks), place);
     const Tensor base = filled(source.shape(), neutral, other.dtype(), source.device());

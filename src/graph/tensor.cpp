@@ -73,6 +73,7 @@ void update(Tensor& target, OpId op, const char* name, const Operand& other) {
   const Tensor result = graph::binary(op, Operand(target, other.place()), other);
   require_same_shape(name, target, result);
   graph::require_fits_in_place(name, result.dtype(), target.dtype());
+  const TransferReason reason("mixed devices", other.place(), name);  // the way back
   const Tensor here = graph::to_assign(result, target, other.place());
   graph::replace_value(target, here.to(target.dtype(), other.place()), name);
 }
@@ -235,7 +236,11 @@ void Tensor::backward(const Tensor& gradient, BackwardOptions options, Place pla
     throw ShapeError(fmt::format("backward: gradient {} for a tensor {}",
                                  to_string(gradient.shape()), to_string(shape())));
   }
-  graph::run_backward(*this, gradient.to(dtype(), place).to(device(), place), options, place);
+  const Tensor here = [&] {
+    const TransferReason reason("gradients", place);
+    return gradient.to(dtype(), place).to(device(), place);
+  }();
+  graph::run_backward(*this, here, options, place);
 }
 
 Tensor Tensor::to(DType dtype, Place place) const {
@@ -293,6 +298,7 @@ Tensor& Tensor::copy_(const Tensor& source, Place place) & {
   graph::require_defined("copy_", *this, "this");
   graph::require_defined("copy_", source, "the source");
   require_same_shape("copy_", *this, source);
+  const TransferReason reason("copy_", place);
   const Tensor value = source.to(device(), place).to(dtype(), place);
   const bool leaf = TensorAccess::variable(value)->requires_grad && grad_enabled();
   graph::replace_value(*this, leaf ? value.clone(place) : value, "copy_");

@@ -11,6 +11,7 @@
 #include "graph/placement.h"
 #include "graph/rules.h"
 #include "volta/ops.h"
+#include "volta/transfers.h"
 
 namespace volta::graph::vjp {
 
@@ -146,6 +147,7 @@ void to_device(Vjp& v) {
   }
   // Where the leaf is now: it may have moved since.
   const Device home = edge.leaf.defined() ? edge.leaf.device() : v.device(0);
+  const TransferReason reason("gradients", v.place());
   v.give(0, v.gradient().to(home, v.place()));
 }
 

@@ -12,6 +12,7 @@
 #include "volta/error.h"
 #include "volta/ops.h"
 #include "volta/optimizer_ops.h"
+#include "volta/transfers.h"
 
 namespace volta::nn {
 
@@ -65,6 +66,7 @@ Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, Cl
   }
   Gradients gradients = by_device(gradients_of("clip_grad_norm", parameters));
   if (gradients.all.empty()) return scalar(0.0);
+  const TransferReason reason("clip_grad_norm", place);
   const Device device = gradients.all.front().device();
   std::vector<Tensor> norms;
   for (std::size_t i = 0; i + 1 < gradients.starts.size(); ++i) {
