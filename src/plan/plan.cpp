@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "backend/sort_launches.h"
+#include "core/registry.h"
 #include "kernel/observer.h"
 #include "plan/explain.h"
 #include "plan/index_map.h"
