@@ -145,7 +145,8 @@ TEST(ChooseSchedule, RowsOfOnePhaseAreReadOnce) {
 TEST(ChooseSchedule, ColumnsAreTakenTogetherWhereThereAreMany) {
   const kernel::Program sum = column_sum_sample().program;  // ints: rows, columns
   EXPECT_EQ(words(sum, {128, 1 << 19}), "row lanes 1 items 0 vec 4");
-  EXPECT_EQ(words(sum, {128, 1 << 16}), "row lanes 1 items 0 vec 2");
+  EXPECT_EQ(words(sum, {128, 1 << 17}), "row lanes 1 items 0 vec 2");
+  EXPECT_EQ(words(sum, {128, 1 << 16}), "row lanes 1 items 0");
   EXPECT_EQ(words(sum, {128, 8192}), "row lanes 1 items 0");
   EXPECT_EQ(words(sum, {128, (1 << 19) + 1}), "row lanes 1 items 0");
   EXPECT_EQ(words(sum, {128, 1024}), "row lanes 32 items 0");  // too few to have one each

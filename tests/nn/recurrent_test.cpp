@@ -294,7 +294,9 @@ TEST(RecurrentCounts, DirectionsShareLaunches) {
 TEST(RecurrentCounts, CostGrowsWithTheLength) {
   const Cost a = cost_of<nn::LSTM>(16, {}, true, 128), b = cost_of<nn::LSTM>(32, {}, true, 128),
              c = cost_of<nn::LSTM>(64, {}, true, 128);
-  EXPECT_EQ(c.kernels - b.kernels, 2 * (b.kernels - a.kernels));
+  // The bias's gradient is a sum over all of it, of which a long one takes a kernel more.
+  EXPECT_GE(c.kernels - b.kernels, 2 * (b.kernels - a.kernels));
+  EXPECT_LE(c.kernels - b.kernels, 2 * (b.kernels - a.kernels) + 1);
   EXPECT_EQ(c.calls - b.calls, 2 * (b.calls - a.calls));
   EXPECT_NEAR((c.bytes - b.bytes) / (b.bytes - a.bytes), 2, 0.01);
 }
