@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +17,17 @@ namespace {
 
 struct Network {
   nn::Sequential model;
-  optim::Adam optimizer;
-  explicit Network(const std::function<nn::Sequential()>& make)
-      : model(make()), optimizer(model.parameters(), {.lr = 1e-2}) {}
+  std::unique_ptr<optim::Optimizer> optimizer;
+  bool clips;
+  // `plain`: SGD without clipping, of fewer kernels than Adam with it.
+  explicit Network(const std::function<nn::Sequential()>& make, bool plain = false)
+      : model(make()), clips(!plain) {
+    if (plain) {
+      optimizer = std::make_unique<optim::SGD>(model.parameters(), optim::SGDOptions{.lr = 1e-2});
+    } else {
+      optimizer = std::make_unique<optim::Adam>(model.parameters(), optim::AdamOptions{.lr = 1e-2});
+    }
+  }
 };
 
 nn::Sequential mlp() {
@@ -44,11 +53,11 @@ Steps train(Network& network, const Shape& input, const std::function<Tensor(Ten
     const Counters moved = counted([&] {
       const Tensor x = place(host_values(input, static_cast<float>(i)));
       const Tensor y = place(from_vector(labels, {input[0]}, {.device = Device::cpu()}));
-      network.optimizer.zero_grad();
+      network.optimizer->zero_grad();
       const Tensor loss = cross_entropy(network.model(x), y);
       loss.backward();
-      nn::clip_grad_norm(network.model.parameters(), 1.0);
-      network.optimizer.step();
+      if (network.clips) nn::clip_grad_norm(network.model.parameters(), 1.0);
+      network.optimizer->step();
       steps.losses.push_back(loss.item());
     });
     steps.launches.push_back(moved.launches + moved.library_calls);
@@ -137,15 +146,16 @@ TEST_F(Placements, TheEndOfANetworkIsWhereItsBeginningIs) {
   const std::pair<std::function<nn::Sequential()>, Shape> cases[] = {
       {wide, Shape{128, 784}}, {images, Shape{64, 1, 28, 28}}};
   for (const auto& [make, input] : cases) {
+    if (input.rank() > 2 && !thorough()) continue;  // kernels to spare
     manual_seed(3);
-    Network explicitly(make);
+    Network explicitly(make, true);
     explicitly.model.to(test_device());
     const Steps wanted =
         train(explicitly, input, [](const Tensor& x) { return x.to(test_device()); });
     set_placement_figures(test_device(), measured_figures());
     const ExecutionContext context(options(Placement::by_cost));
     manual_seed(3);
-    Network placed(make);
+    Network placed(make, true);
     const Steps steps = train(placed, input, [](const Tensor& x) { return x; });
     for (std::size_t i = 3; i < steps.losses.size(); ++i) {
       EXPECT_EQ(steps.transfers[i], wanted.transfers[i]) << i;

@@ -559,7 +559,7 @@ void expect_near(const std::vector<std::vector<double>>& a,
 }
 
 TEST_F(Placements, EveryOperationInPiecesAnywhere) {
-  const std::size_t stride = thorough() ? 1 : 12;
+  const std::size_t stride = thorough() ? 1 : 24;
   const std::vector<calls::Call>& all = calls::all();
   for (std::size_t i = 0; i < all.size(); i += stride) {
     const calls::Call& call = all[i];
