@@ -298,7 +298,8 @@ TEST(RecurrentCounts, CostGrowsWithTheLength) {
   EXPECT_GE(c.kernels - b.kernels, 2 * (b.kernels - a.kernels));
   EXPECT_LE(c.kernels - b.kernels, 2 * (b.kernels - a.kernels) + 1);
   EXPECT_EQ(c.calls - b.calls, 2 * (b.calls - a.calls));
-  EXPECT_NEAR((c.bytes - b.bytes) / (b.bytes - a.bytes), 2, 0.01);
+  // On GPUs, with the results of its chunks.
+  EXPECT_NEAR((c.bytes - b.bytes) / (b.bytes - a.bytes), 2, test_device().is_cpu() ? 0.01 : 0.03);
 }
 
 // Nobody keeps gates where no gradient is wanted, and cells only until the next step.
