@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 SETUP := scripts/setup.sh
 LINT_FILES = $(shell find include src tests examples bench -name '*.h' -o -name '*.cpp')
 
-.PHONY: demo test test-full bench docs lint format install package clean
+.PHONY: demo test test-processors test-full bench docs lint format install package clean
 
 # Trains a network that reads digits, on the best device present, and says where its report is.
 demo:
@@ -18,6 +18,17 @@ test:
 	cmake --preset release
 	cmake --build --preset release
 	ctest --preset release
+
+# What computes on the CPU, as older processors compute it (VOLTA_CPU_ISA), and in a build without oneDNN. That
+# build shares nearly all of its objects with the first one through ccache, where that was installed before.
+test-processors:
+	@$(SETUP) processors
+	cmake --preset release
+	cmake --build --preset release --target volta_tests
+	ctest --preset release -C Processors -R '^processor_'
+	cmake --preset no-onednn
+	cmake --build --preset no-onednn
+	ctest --preset no-onednn -C Processors
 
 # The same tests under the sanitizers, without the loadable backends, and built by Clang; more random programs, the
 # whole suite on OpenCL, reports in a browser, Volta built inside another project, and every fuzz target for

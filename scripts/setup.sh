@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a part of the project needs. Silent and offline when they are there.
-#   setup.sh demo|test|bench|lint|full|package|pictures|docs
+#   setup.sh demo|test|processors|bench|lint|full|package|pictures|docs
 set -euo pipefail
 
 demo=(
@@ -10,6 +10,7 @@ demo=(
   libjpeg-dev libpng-dev zlib1g-dev
 )
 test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)
+processors=(ccache)
 docs=(mkdocs python3-pygments)
 bench=(libbenchmark-dev)
 lint=(clang-format-19 clang-tidy-19 libomp-19-dev)
@@ -20,6 +21,7 @@ pictures=(chromium fonts-inter optipng pngquant)
 case ${1-} in
 demo) wanted=("${demo[@]}") ;;
 test) wanted=("${demo[@]}" "${test[@]}" "${docs[@]}") ;;
+processors) wanted=("${demo[@]}" "${test[@]}" "${docs[@]}" "${processors[@]}") ;;
 bench) wanted=("${demo[@]}" "${bench[@]}") ;;
 lint) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}") ;; # clang-tidy reads what the tests include
 full) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}" "${full[@]}") ;;
@@ -27,7 +29,7 @@ package) wanted=("${demo[@]}" "${package[@]}") ;;
 pictures) wanted=("${demo[@]}" "${test[@]}" "${pictures[@]}") ;;
 docs) wanted=("${docs[@]}") ;;
 *)
-  echo "usage: $0 demo|test|bench|lint|full|package|pictures|docs" >&2
+  echo "usage: $0 demo|test|processors|bench|lint|full|package|pictures|docs" >&2
   exit 2
   ;;
 esac

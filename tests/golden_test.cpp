@@ -194,6 +194,7 @@ struct Expectation {
   Tolerance tolerance;
   bool signed_zeros;
   bool of_largest = false;  // the tolerance is relative to the largest element
+  double terms = 0;         // the magnitude of what was added up, where it is known
 };
 
 void expect(Expectation expectation, std::vector<Expectation>& all, Problems& problems) {
@@ -207,6 +208,32 @@ void expect(Expectation expectation, std::vector<Expectation>& all, Problems& pr
                                  name_of(tensor.dtype()), to_string(tensor.shape()),
                                  name_of(entry.dtype), to_string(entry.shape)));
 }
+
+double element_at(std::span<const std::byte> bytes, std::size_t i, DType dtype) {
+  const testing::Value value =
+      testing::read_element(bytes.data(), static_cast<std::int64_t>(i), dtype);
+  return is_floating(dtype) ? value.f : static_cast<double>(value.i);
+}
+
+Values values_of(const SafetensorsFile& file, const TensorEntry& entry) {
+  Values values{entry.shape, {}};
+  const std::vector<std::byte> bytes = bytes_of(file, entry);
+  const auto count = static_cast<std::size_t>(entry.shape.numel());
+  for (std::size_t i = 0; i < count; ++i)
+    values.elements.push_back(element_at(bytes, i, entry.dtype));
+  return values;
+}
+
+double terms_of(const SafetensorsFile& file, const Operation& operation, const Case& c,
+                const TensorEntry& g, std::size_t input) {
+  if (!operation.terms) return 0;
+  std::vector<Values> inputs;
+  for (const TensorEntry* entry : c.inputs) inputs.push_back(values_of(file, *entry));
+  return operation.terms(inputs, values_of(file, g), input);
+}
+
+// Half the distance from 1 to the next number.
+double rounding_of(DType dtype) { return dtype == DType::f64 ? 0x1p-53 : 0x1p-24; }
 
 // Calls the operation, and differentiates it; evaluates nothing.
 std::vector<Expectation> record_case(const SafetensorsFile& file, const Operation& operation,
@@ -234,7 +261,7 @@ std::vector<Expectation> record_case(const SafetensorsFile& file, const Operatio
     }
     const bool sums = operation.precision == Precision::sums;
     expect({what, leaves[i].grad(), gradient, tolerance_of(gradient->dtype, Precision::close),
-            false, sums},
+            false, sums, terms_of(file, operation, c, *g, i)},
            all, problems);
   }
   return all;
@@ -244,12 +271,9 @@ void compare(const SafetensorsFile& file, const Expectation& expectation,
              std::span<const double> actual, Problems& problems) {
   const TensorEntry& entry = *expectation.entry;
   const std::vector<std::byte> bytes = bytes_of(file, entry);
-  const auto expected_at = [&](std::size_t i) {
-    const testing::Value value =
-        testing::read_element(bytes.data(), static_cast<std::int64_t>(i), entry.dtype);
-    return is_floating(entry.dtype) ? value.f : static_cast<double>(value.i);
-  };
+  const auto expected_at = [&](std::size_t i) { return element_at(bytes, i, entry.dtype); };
   Tolerance tolerance = expectation.tolerance;
+  tolerance.absolute += rounding_of(entry.dtype) * expectation.terms;
   if (expectation.of_largest) {
     double largest = 0;
     for (std::size_t i = 0; i < actual.size(); ++i) {

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <hwy/highway.h>
 
-#include <cstdint>
 #include <string>
+
+#include "backend/cpu/processor.h"
+#include "backend/cpu/simd_table.h"
 
 #ifdef VOLTA_HAS_ONEDNN
 #include "backend/cpu/onednn.h"
@@ -25,12 +27,10 @@ LibraryInfo onednn_library() {
 }
 
 LibraryInfo vector_library() {
-  // The best target this processor has is the lowest bit.
-  const auto supported = static_cast<std::uint64_t>(hwy::SupportedTargets());
-  const auto best = static_cast<std::int64_t>(supported & (~supported + 1));
   return {.name = "Highway",
           .version = fmt::format("{}.{}.{}", HWY_MAJOR, HWY_MINOR, HWY_PATCH),
-          .note = fmt::format("vectors of {}", hwy::TargetName(best))};
+          .note = fmt::format("vectors of {}{}", simd().target,
+                              instruction_limit() ? ", by VOLTA_CPU_ISA" : "")};
 }
 
 LibraryInfo thread_library() {

@@ -10,14 +10,19 @@
 #include <omp.h>
 #endif
 
+#include "backend/cpu/processor.h"
 #include "platform/env.h"
 #include "volta/dtype.h"
 
 namespace volta::cpu {
 
-// VOLTA_ONEDNN=off: everything by our own kernels.
+// VOLTA_ONEDNN=off: everything by our own kernels. Asked before every other call of the library, so
+// that its instructions are limited before it chooses them.
 inline bool onednn_is_on() {
-  static const bool on = platform::environment("VOLTA_ONEDNN") != "off";
+  static const bool on = [] {
+    limit_onednn_instructions();
+    return platform::environment("VOLTA_ONEDNN") != "off";
+  }();
   return on;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backend/cpu/processor.h"
 #include "backend/cpu/simd_table.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -447,6 +448,7 @@ void fill_arithmetic(SimdTable& table) { HWY_DYNAMIC_DISPATCH(fill_arithmetic_fo
 
 const SimdTable& simd() {
   static const SimdTable table = [] {
+    limit_vector_instructions();
     SimdTable filled;
     fill_arithmetic(filled);
     fill_functions(filled);

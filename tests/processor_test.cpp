@@ -1,0 +1,62 @@
+// VOLTA_CPU_ISA: a machine computes as an older one would.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/matmul.h"
+#include "backend/cpu/processor.h"
+#include "backend/cpu/simd_table.h"
+#include "child.h"
+#include "errors.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+using testing_child::in_child;
+
+TEST(Processor, NamesOfInstructionSets) {
+  EXPECT_EQ(cpu::parse_instruction_set("avx2"), cpu::InstructionSet::Avx2);
+  EXPECT_EQ(cpu::parse_instruction_set("ssse3"), cpu::InstructionSet::Ssse3);
+  EXPECT_LT(cpu::InstructionSet::Sse4, cpu::InstructionSet::Avx512);
+  errors::expect<ArgumentError>([] { cpu::parse_instruction_set("AVX2"); },
+                                "VOLTA_CPU_ISA is 'AVX2'; it must be avx512, avx2, sse4 or ssse3");
+}
+
+// Products and rows of sums, whose kernels are those of the instruction set.
+void compute() {
+  const Tensor x = randn({33, 65}), w = randn({65, 17});
+  const Tensor y = x.matmul(w).tanh().sum(1);
+  const std::vector<double> values = y.to_vector<double>();
+  ASSERT_EQ(values.size(), 33u);
+  for (const double value : values) EXPECT_TRUE(std::isfinite(value));
+}
+
+// Targets that need more than the limit are not chosen. Sanitizers compile two of them only.
+TEST(Processor, TheLimitHoldsForVectorsAndForOneDnn) {
+  in_child({{"VOLTA_CPU_ISA", "avx2"}}, [] {
+    compute();
+    const std::string target = cpu::simd().target;
+    EXPECT_TRUE(target.find("AVX3") == std::string::npos) << target;
+    EXPECT_FALSE(cpu::onednn_multiplies(DType::bf16));
+  });
+}
+TEST(Processor, TheLowestLimit) {
+  in_child({{"VOLTA_CPU_ISA", "sse4"}}, [] {
+    compute();
+    const std::string target = cpu::simd().target;
+    EXPECT_TRUE(target.find("AVX") == std::string::npos) << target;
+  });
+}
+
+TEST(Processor, AnUnknownLimitIsAnError) {
+  in_child({{"VOLTA_CPU_ISA", "mmx"}}, [] {
+    EXPECT_THROW(compute(), ArgumentError);
+    EXPECT_THROW(compute(), ArgumentError);  // not only the first time
+  });
+}
+
+}  // namespace
+}  // namespace volta
