@@ -22,10 +22,15 @@ class KernelCacheTest : public ::testing::Test {
   void SetUp() override {
     folder_ =
         fs::temp_directory_path() / ("volta_cache_test_" + std::to_string(std::random_device{}()));
-    set_log_handler(
-        [this](LogLevel level, std::string_view) { warnings_ += level == LogLevel::warning; });
+    set_log_handler([this](LogLevel level, std::string_view text) {
+      if (level != LogLevel::warning) return;
+      ++warnings_;
+      warning_ = text;
+    });
+    mask_ = ::umask(022);
   }
   void TearDown() override {
+    ::umask(mask_);
     set_log_handler({});
     fs::remove_all(folder_);
   }
@@ -41,6 +46,8 @@ class KernelCacheTest : public ::testing::Test {
 
   fs::path folder_;
   int warnings_ = 0;
+  std::string warning_;
+  mode_t mask_ = 0;
   std::string binary_;
 };
 
@@ -61,6 +68,48 @@ TEST_F(KernelCacheTest, RoundTripLeavesNoTemporaryFile) {
   ASSERT_TRUE(cache.load("empty", binary_));
   EXPECT_EQ(binary_, "");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "made" / "when needed"), {}), 2);
+}
+
+TEST_F(KernelCacheTest, IsMadeForItsUserAlone) {
+  ::umask(0);
+  kernel::CacheFolder cache(folder_ / "below");
+  cache.store("key", "binary");
+  for (const fs::path& made : {folder_, folder_ / "below"}) {
+    EXPECT_EQ(fs::status(made).permissions(), fs::perms::owner_all) << made;
+  }
+  EXPECT_TRUE(cache.load("key", binary_));
+  EXPECT_EQ(warnings_, 0);
+}
+
+// Whoever can write an entry can run kernels in this process.
+TEST_F(KernelCacheTest, AFolderThatOthersMayWriteToIsRefused) {
+  for (const fs::perms others : {fs::perms::group_write, fs::perms::others_write}) {
+    fs::create_directories(folder_);
+    fs::permissions(folder_, fs::perms::owner_all);
+    kernel::CacheFolder(folder_).store("key", "binary");
+    fs::permissions(folder_, fs::perms::owner_all | others);
+    warnings_ = 0;
+    kernel::CacheFolder cache(folder_);
+    EXPECT_FALSE(cache.load("key", binary_));
+    cache.store("other", "binary");
+    EXPECT_FALSE(fs::exists(entry("other")));
+    EXPECT_EQ(warnings_, 1);
+    EXPECT_EQ(warning_, "kernel cache: others may write to " + folder_.string() +
+                            " (chmod go-w would mend that); kernels will be compiled again in "
+                            "every process");
+  }
+}
+
+TEST_F(KernelCacheTest, AFolderOfAnotherUserIsRefused) {
+  kernel::CacheFolder(folder_).store("key", "binary");
+  if (::chown(folder_.c_str(), 12345, static_cast<gid_t>(-1)) != 0)
+    GTEST_SKIP() << "only root gives folders away";
+  kernel::CacheFolder cache(folder_);
+  EXPECT_FALSE(cache.load("key", binary_));
+  cache.store("other", "binary");
+  EXPECT_FALSE(fs::exists(entry("other")));
+  EXPECT_EQ(warnings_, 1);
+  EXPECT_NE(warning_.find("belongs to another user (number 12345)"), std::string::npos) << warning_;
 }
 
 TEST_F(KernelCacheTest, StoreReplaces) {

@@ -1,7 +1,10 @@
 // The disk cache of compiled kernels.
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -67,6 +70,31 @@ std::optional<std::string> read_entry(const fs::path& path) {
   }
 }
 
+// Makes the folder, and those above it that are missing, for this user alone.
+std::error_code make_private_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return {};
+  if (const fs::path above = folder.parent_path(); !above.empty() && above != folder) {
+    if (const std::error_code failure = make_private_folder(above)) return failure;
+  }
+  // Another process may have been faster.
+  if (::mkdir(folder.c_str(), 0700) == 0 || fs::is_directory(folder, error)) return {};
+  return {errno, std::generic_category()};
+}
+
+// Why entries of a folder may be somebody else's; empty: they are not, or there is no such folder.
+std::string why_untrusted(const fs::path& folder) {
+  struct ::stat status{};
+  if (::stat(folder.c_str(), &status) != 0) return {};
+  if (status.st_uid != ::geteuid()) {
+    return fmt::format("{} belongs to another user (number {})", folder.string(), status.st_uid);
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return fmt::format("others may write to {} (chmod go-w would mend that)", folder.string());
+  }
+  return {};
+}
+
 std::string temporary_name(const std::string& key) {
   std::random_device random;
   return fmt::format("{}.{:08x}{:08x}.tmp", key, random(), random());
@@ -81,10 +109,20 @@ fs::path default_cache_folder() {
   return {};
 }
 
-bool CacheFolder::load(const std::string& key, std::string& binary) const {
+bool CacheFolder::is_trusted() {
+  if (refused_) return false;
+  const std::string why = why_untrusted(folder_);
+  if (why.empty()) return true;
+  refused_ = true;
+  turn_off(why);
+  return false;
+}
+
+bool CacheFolder::load(const std::string& key, std::string& binary) {
   const fs::path path = entry(key);
   std::error_code error;
-  if (folder_.empty() || !fs::exists(fs::symlink_status(path, error))) return false;
+  if (folder_.empty() || !is_trusted() || !fs::exists(fs::symlink_status(path, error)))
+    return false;
   const std::optional<std::string> bytes = read_entry(path);
   if (bytes && unpack(key, *bytes, binary)) return true;
   const bool deleted = fs::remove(path, error);
@@ -96,10 +134,10 @@ bool CacheFolder::load(const std::string& key, std::string& binary) const {
 void CacheFolder::store(const std::string& key, const std::string& binary) {
   if (!writable_) return;
   if (folder_.empty()) return turn_off("none of VOLTA_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
-  std::error_code error;
-  fs::create_directories(folder_, error);
+  std::error_code error = make_private_folder(folder_);
   if (error)
     return turn_off(fmt::format("cannot create {}: {}", folder_.string(), error.message()));
+  if (!is_trusted()) return;
 
   EntryHeader header{{}, key.size(), binary.size(), checksum(key, binary)};
   std::memcpy(header.magic, kMagic.data(), sizeof header.magic);

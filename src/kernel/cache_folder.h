@@ -1,5 +1,6 @@
 // A folder of checksummed entries: what KernelCache keeps on disk. Safe to share between threads
-// and processes: entries are written under a temporary name and renamed.
+// and processes: entries are written under a temporary name and renamed. Whoever can write an entry
+// can run code on the device, so the folder must be this user's alone to write to.
 #pragma once
 
 #include <atomic>
@@ -23,16 +24,18 @@ class VOLTA_BACKEND_API CacheFolder {
   explicit CacheFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   // False where there is no such entry; a corrupt one is deleted.
-  bool load(const std::string& key, std::string& binary) const;
+  bool load(const std::string& key, std::string& binary);
   // Where the folder cannot be written: one warning, and nothing more is tried.
   void store(const std::string& key, const std::string& binary);
 
  private:
   std::filesystem::path entry(const std::string& key) const { return folder_ / (key + ".bin"); }
+  // False, with a warning, where others may write to the folder. True where there is none yet.
+  bool is_trusted();
   void turn_off(const std::string& why);
 
   const std::filesystem::path folder_;
-  std::atomic<bool> writable_{true};
+  std::atomic<bool> writable_{true}, refused_{false};
 };
 
 }  // namespace volta::kernel
