@@ -1,4 +1,5 @@
-# The `volta` program. It uses the public headers only; src/cli knows nothing else of src.
+# The `volta` program. It uses the public headers; of src it knows the tables that are in headers alone
+# (core/hidden_characters.h).
 if(NOT VOLTA_CLI)
   return()
 endif()

@@ -197,6 +197,19 @@ TEST_F(Logging, DefaultHandlerWritesToStderr) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "volta: warning: something odd\n");
 }
 
+// Messages quote names from files; these must not command the terminal or show as other names.
+TEST_F(Logging, DefaultHandlerWritesNoHiddenCharacters) {
+  set_log_level(LogLevel::warning);
+  testing::internal::CaptureStderr();
+  log(LogLevel::warning,
+      "line\tone\nline two: \x1b[2J \xc2\x9b"
+      "2J \xe2\x80\xae \xe2\x80\x8b \xff \xc3\xa9");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "volta: warning: line\tone\nline two: \\x1b[2J \\xc2\\x9b"
+            "2J \\xe2\\x80\\xae "
+            "\\xe2\\x80\\x8b \\xff \xc3\xa9\n");
+}
+
 // VOLTA_LOG is read once, so it needs a fresh process.
 TEST(LoggingDeathTest, LevelComesFromTheEnvironment) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -12,12 +12,13 @@
 #include <utility>
 
 #include "nearest.h"
+#include "utf8.h"
 
 namespace volta::cli {
 
 void Context::print(const Json& document) const {
-  // Names in files may be any bytes; JSON is UTF-8.
-  out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  // Names in files may be any bytes; JSON is UTF-8, and may be shown on a terminal.
+  out << with_hidden_escaped(document.dump(2, ' ', false, Json::error_handler_t::replace)) << '\n';
 }
 
 void Context::warn(const std::string& message) const {

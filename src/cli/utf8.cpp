@@ -1,6 +1,11 @@
 #include "utf8.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
+
+#include "core/hidden_characters.h"
 
 namespace volta::cli {
 
@@ -21,9 +26,24 @@ Character first_character(std::string_view text) {
   return {bytes, code};
 }
 
-bool is_hidden(char32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200b && code <= 0x200f) ||
-         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
+bool is_hidden(char32_t code) { return is_hidden_character(code); }
+
+std::string with_hidden_escaped(std::string_view json) {
+  std::string result;
+  while (!json.empty()) {
+    const Character character = first_character(json);
+    const std::size_t bytes = std::max<std::size_t>(character.bytes, 1);
+    if (character.code < 0x20 || !is_hidden(character.code)) {
+      result += json.substr(0, bytes);
+    } else if (character.code < 0x10000) {
+      result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(character.code));
+    } else {
+      const auto rest = static_cast<std::uint32_t>(character.code) - 0x10000;
+      result += fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + (rest >> 10), 0xdc00 + (rest & 0x3ff));
+    }
+    json.remove_prefix(bytes);
+  }
+  return result;
 }
 
 std::size_t unfinished_bytes(std::string_view text) {

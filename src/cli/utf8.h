@@ -17,6 +17,10 @@ Character first_character(std::string_view text);
 // Control characters, and those that change the direction of text or cannot be seen.
 bool is_hidden(char32_t code);
 
+// A JSON document, in whose strings characters that are hidden are written as \u and a number. Line
+// feeds and the like are outside of strings, or written so already.
+std::string with_hidden_escaped(std::string_view json);
+
 // How many bytes at the end begin a character that more bytes could complete.
 std::size_t unfinished_bytes(std::string_view text);
 

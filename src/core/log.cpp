@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/log_once.h"
+#include "core/text.h"
 #include "platform/env.h"
 
 namespace volta {
@@ -26,7 +27,7 @@ std::optional<LogLevel> parse_level(std::string_view text) {
 
 void write_to_stderr(LogLevel level, std::string_view message) {
   std::string line = std::string("volta: ") + kLevelNames[static_cast<int>(level)] + ": ";
-  line.append(message).push_back('\n');
+  line.append(shown_text(message)).push_back('\n');
   std::fwrite(line.data(), 1, line.size(), stderr);  // one call, so that threads do not mix lines
 }
 

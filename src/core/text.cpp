@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "core/hidden_characters.h"
+#include "text/unicode.h"
+
 namespace volta {
 
 std::string size_text(std::uint64_t bytes) {
@@ -19,6 +22,25 @@ std::string size_text(std::uint64_t bytes) {
 std::string place_text(const Place& place) {
   const std::string_view path = place.file();
   return fmt::format("{}:{}", path.substr(path.find_last_of("/\\") + 1), place.line());
+}
+
+std::string shown_text(std::string_view message) {
+  constexpr char32_t kNoCharacter = 0xffffffff;
+  std::string shown;
+  while (!message.empty()) {
+    const text::Character character = text::character_at(message, 0);
+    const bool plain = character.point == U'\n' || character.point == U'\t' ||
+                       (character.point != kNoCharacter && !is_hidden_character(character.point));
+    for (const char byte : message.substr(0, character.bytes)) {
+      if (plain) {
+        shown += byte;
+      } else {
+        shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
+    }
+    message.remove_prefix(character.bytes);
+  }
+  return shown;
 }
 
 }  // namespace volta

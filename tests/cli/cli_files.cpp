@@ -167,12 +167,20 @@ TEST_F(CliFiles, FilesThatAreNoneOrHostile) {
   const std::string file = saved("m", sample());
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
   complaint({"inspect", file}, 1);
-  const std::string evil = "\x1b]0;owned\x07\n" + std::string(3000, 'n');
+  // U+009B begins commands of terminals as ESC [ does; U+202E writes what follows backwards.
+  const std::string evil =
+      "\x1b]0;owned\x07\n\xc2\x9b"
+      "2J\xe2\x80\xae" +
+      std::string(3000, 'n');
   saved("evil", {{evil, ones({1})}});
   const Ended ended = volta({"inspect", path("evil"), "--stats"});
   EXPECT_EQ(ended.code, 0);
-  EXPECT_FALSE(has(ended.out, "\x1b"));
-  EXPECT_EQ(json_of({"inspect", path("evil"), "--json"})["tensors"][0]["name"], evil);
+  const Ended as_json = volta({"inspect", path("evil"), "--json"});
+  for (const char* character : {"\x1b", "\xc2\x9b", "\xe2\x80\xae"}) {
+    EXPECT_FALSE(has(ended.out, character));
+    EXPECT_FALSE(has(as_json.out, character));
+  }
+  EXPECT_EQ(json::parse(as_json.out)["tensors"][0]["name"], evil);
 }
 
 TEST_F(CliFiles, AFileThatMayNotBeReadIsAFailure) {

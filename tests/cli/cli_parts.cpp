@@ -1,5 +1,6 @@
 // What commands are made of: suggestions, patterns, tables, text for terminals.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <sstream>
 #include <string>
@@ -10,10 +11,18 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/units.h"
+#include "cli/utf8.h"
 #include "cli_program.h"
 
 namespace volta::cli {
 namespace {
+
+std::string utf8(char32_t code) {
+  const auto tail = [&](int shift) { return static_cast<char>(0x80 | (code >> shift & 0x3f)); };
+  if (code < 0x800) return {static_cast<char>(0xc0 | code >> 6), tail(0)};
+  if (code < 0x10000) return {static_cast<char>(0xe0 | code >> 12), tail(6), tail(0)};
+  return {static_cast<char>(0xf0 | code >> 18), tail(12), tail(6), tail(0)};
+}
 
 TEST(CliParts, EditDistance) {
   EXPECT_EQ(edit_distance("", ""), 0U);
@@ -97,6 +106,23 @@ TEST(CliParts, TextOfUnknownOriginCannotWriteToTheTerminal) {
   EXPECT_EQ(printable("\xc0\xaf", unicode), "\\xc0\\xaf");           // too long a form
   EXPECT_EQ(printable("\xed\xa0\x80", unicode), "\\xed\\xa0\\x80");  // half of a pair
   EXPECT_EQ(printable("\xe2\x80\xae", unicode), "\\xe2\\x80\\xae");  // writes backwards
+  // Directions, characters without width, control characters of two bytes: none reaches a terminal.
+  for (const char32_t code :
+       {0x85, 0x9b, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b, 0x200d, 0x200e, 0x202a, 0x2066,
+        0x2069, 0x3164, 0xfe0f, 0xfeff, 0xfffa, 0xe0041}) {
+    const std::string shown = printable("a" + utf8(code) + "b", unicode);
+    EXPECT_TRUE(shown.starts_with("a\\x") && shown.ends_with("b")) << shown;
+  }
+  for (const char32_t code :
+       {0xe9, 0x3b1, 0x5d0, 0x627, 0x4e2d, 0x1f600})  // letters of all directions
+    EXPECT_EQ(printable(utf8(code), unicode), utf8(code));
+}
+
+TEST(CliParts, HiddenCharactersAreNumbersInJson) {
+  const std::string name = "a" + utf8(0x9b) + "2J" + utf8(0x202e) + utf8(0xe0041) + "é\x7f";
+  const std::string text = with_hidden_escaped(nlohmann::json{{"name", name}}.dump(2));
+  EXPECT_EQ(text, "{\n  \"name\": \"a\\u009b2J\\u202e\\udb40\\udc41é\\u007f\"\n}");
+  EXPECT_EQ(nlohmann::json::parse(text)["name"], name);
 }
 
 TEST(CliParts, ShorteningAndWrapping) {
