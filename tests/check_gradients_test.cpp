@@ -109,6 +109,36 @@ TEST(CheckGradients, AnInputThatDoesNotMatterHasNone) {
   EXPECT_FALSE(check_gradients([](const Tensor& in) { return in.detach() * 2; }, x).passed);
 }
 
+// The norm of a gradient, differentiated in turn: the penalty of a Wasserstein critic.
+TEST(CheckGradients, AFunctionThatAsksForGradients) {
+  const Tensor x = tensor({0.5, -1, 2, 1.5, -0.25, 3}, {2, 3}, here());
+  const Tensor w = tensor({1, -2, 0.5}, here());
+  const auto penalty = [&](const Tensor& in) {
+    const Tensor score = ((in * w).sum(1) + in.square().sum(1)).tanh().sum();
+    const Tensor slope = grad(score, in, {.create_graph = true});
+    return slope.square().sum(1);
+  };
+  const CheckReport report = check_gradients(penalty, x * 0.3);
+  EXPECT_TRUE(report.passed) << report.message;
+  // What the function itself adds to the gradients of its inputs does not count.
+  const auto counting = [](const Tensor& in) {
+    in.sum().backward();
+    return in.square();
+  };
+  const CheckReport beside = check_gradients(counting, x);
+  EXPECT_TRUE(beside.passed) << beside.message;
+  // A gradient that is wrong in the second order is found.
+  const CheckReport wrong = check_gradients(
+      [&](const Tensor& in) {
+        return grad((in * in * in).sum(), in, {.create_graph = true}).detach() + in * 0;
+      },
+      x);
+  EXPECT_FALSE(wrong.passed) << wrong.message;
+  // Also where the caller records no history.
+  const NoGrad no_grad;
+  EXPECT_TRUE(check_gradients([](const Tensor& in) { return in.square(); }, x).passed);
+}
+
 TEST(CheckGradientErrors, WhatTheFunctionGives) {
   const Tensor x = tensor({1, 2}, here());
   errors::expect<ArgumentError>([&] { check_gradients([](const Tensor&) { return Tensor(); }, x); },

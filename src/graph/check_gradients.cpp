@@ -69,22 +69,29 @@ CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>
   const double eps = options.eps > 0 ? options.eps : defaults.eps;
   const double tol = options.tol > 0 ? options.tol : defaults.tol;
 
-  std::vector<Tensor> leaves;
-  for (const Tensor& input : inputs) leaves.push_back(input.detach().set_requires_grad());
+  // The function is called as in training each time: it may itself ask for gradients.
+  const EnableGrad enable;
+  const auto leaves_of = [](const std::vector<Tensor>& values) {
+    std::vector<Tensor> leaves;
+    for (const Tensor& value : values) leaves.push_back(value.detach().set_requires_grad());
+    return leaves;
+  };
+  const std::vector<Tensor> leaves = leaves_of(inputs);
   const Tensor y = fn(leaves);
   graph::require_defined("check_gradients", y, "the result of the function");
   graph::require_floating("check_gradients", y);
   // A function may leave its inputs out: their gradients are 0.
-  if (y.requires_grad()) y.backward(weights_like(y));
+  std::vector<Tensor> gradients(inputs.size());
+  if (y.requires_grad())
+    gradients = grad({y}, leaves, {.grad_outputs = {weights_like(y)}, .allow_unused = true});
 
   CheckReport report;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const std::vector<double> values = inputs[k].to_vector<double>();
-    const Tensor g = leaves[k].grad();
+    const Tensor& g = gradients[k];
     const std::vector<double> gradient =
         g.defined() ? g.to_vector<double>() : std::vector<double>(values.size(), 0.0);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const NoGrad no_grad;
       double side[2] = {0, 0}, moved[2] = {0, 0};
       for (int s = 0; s < 2; ++s) {
         std::vector<double> nudged = values;
@@ -93,7 +100,7 @@ CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>
         arguments[k] = from_vector(nudged, inputs[k].shape(),
                                    {.dtype = inputs[k].dtype(), .device = inputs[k].device()});
         moved[s] = arguments[k].to_vector<double>()[i];  // what the dtype made of it
-        side[s] = weighted(fn(arguments));
+        side[s] = weighted(fn(leaves_of(arguments)));
       }
       const double expected = (side[0] - side[1]) / (moved[0] - moved[1]);
       const double error = std::fabs(gradient[i] - expected) / std::max(1.0, std::fabs(expected));
