@@ -46,7 +46,9 @@ TEST(ErrorsConvolution, Operands) {
   for (const auto& [name, call, axes] : kConvolutions) {
     const Tensor x = images(axes), w = weights(axes);
     const std::string sx = to_string(x.shape()), sw = to_string(w.shape());
-    const std::string rank = std::to_string(axes + 2);
+    const std::string needed = ": the input needs " + std::to_string(axes + 1) + " or " +
+                               std::to_string(axes + 2) + " axes, the weight " +
+                               std::to_string(axes + 2);
     expect<ArgumentError>([&] { call(none, w, none); }, name + ": the input is not a tensor");
     expect<ArgumentError>([&] { call(x, none, none); }, name + ": the weight is not a tensor");
     expect<DTypeError>([&] { call(images(axes, DType::i64), w, none); },
@@ -55,11 +57,12 @@ TEST(ErrorsConvolution, Operands) {
                        name + ": input is f32, weight is f16");
     expect<DTypeError>([&] { call(x, w, of(DType::f16, {4})); },
                        name + ": input is f32, bias is f16");
-    expect<ShapeError>([&] { call(f32({4, 6}), w, none); },
-                       name + ": input and weight need " + rank + " axes, got [4, 6] and " + sw);
-    expect<ShapeError>(
-        [&] { call(x, f32({4, 4}), none); },
-        name + ": input and weight need " + rank + " axes, got " + sx + " and [4, 4]");
+    expect<ShapeError>([&] { call(f32({4}), w, none); }, name + needed + ", got [4] and " + sw);
+    expect<ShapeError>([&] { call(x, f32({4, 4}), none); },
+                       name + needed + ", got " + sx + " and [4, 4]");
+    const Tensor one = axes == 1 ? f32({3, 6}) : f32({3, 6, 6});  // without a batch axis
+    expect<ShapeError>([&] { call(one, w, none); },
+                       name + ": input " + to_string(one.shape()) + " does not fit weight " + sw);
     const Tensor three = axes == 1 ? f32({2, 3, 6}) : f32({2, 3, 6, 6});
     expect<ShapeError>([&] { call(three, w, none); },
                        name + ": input " + to_string(three.shape()) + " does not fit weight " + sw);

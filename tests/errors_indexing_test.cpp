@@ -191,7 +191,9 @@ TEST(ErrorsIndexing, AlongAnAxis) {
                      "index_select: expected integer indices, got bool");
   expect<ShapeError>([&] { index_select(f32({0, 4}), 0, i); },
                      "index_select: no elements along axis 0 of [0, 4]");
-  expect<ShapeError>([&] { index_add(f32({}), 0, i, x); }, "index_add: a scalar has no axis");
+  expect<ShapeError>([&] { index_add(f32({}), 0, i, x); },
+                     "index_add: [3, 4] at indices [2] does not go into [1] along axis 0");
+  expect<ShapeError>([&] { index_select(f32({}), 0, i); }, "index_select: indices [2] of a scalar");
   expect<ShapeError>([&] { index_add(x, 1, i, f32({3, 3})); },
                      "index_add: [3, 3] at indices [2] does not go into [3, 4] along axis 1");
   expect<ShapeError>([&] { index_add(x, 0, wide, f32({2, 4})); },
@@ -214,8 +216,10 @@ TEST(ErrorsIndexing, AlongAnAxis) {
   expect<ShapeError>([&] { gather(f32({3, 0}), 1, wide); },
                      "gather: no elements along axis 1 of [3, 0]");
   expect<DTypeError>([&] { gather(x, 0, x); }, "gather: expected integer indices, got f32");
-  expect<ShapeError>([&] { take_along_axis(x, wide, 1); },
-                     "take_along_axis: indices [1, 2] do not fit [3, 4] along axis 1");
+  expect<ShapeError>([&] { take_along_axis(x, ids({0, 1}, {2, 1}), 1); },
+                     "take_along_axis: indices [2, 1] do not fit [3, 4] along axis 1");
+  expect<ShapeError>([&] { take_along_axis(x, i, 1); },
+                     "take_along_axis: indices [2] do not fit [3, 4] along axis 1");
   expect<ShapeError>([&] { take_along_axis(x, wide, 2); },
                      "take_along_axis: axis 2 is out of range for [3, 4]");
   expect<DTypeError>([&] { take_along_axis(x, flags({3, 4}), 1); },
@@ -327,7 +331,9 @@ TEST(ErrorsIndexing, ValuesOutOfRangeNameOpPlaceIndexAndRange) {
                  "index -1 is out of range [0, 3)");
   const Tensor column = ids({4, 0, 0}, {3, 1});
   expect_at_look([&] { take_along_axis(x, column, 1).to_vector<float>(); }, __LINE__,
-                 "take_along_axis", "index 4 is out of range [0, 4)");
+                 "take_along_axis", "index 4 is out of range [-4, 4)");
+  expect_at_look([&] { take_along_axis(x, ids({-5}, {1, 1}), 1).to_vector<float>(); }, __LINE__,
+                 "take_along_axis", "index -5 is out of range [-4, 4)");
   expect_at_look([&] { embedding(x, ids({3})).to_vector<float>(); }, __LINE__, "embedding",
                  "index 3 is out of range [0, 3)");
   expect_at_look([&] { cross_entropy(x, ids({0, 4, 1})).item(); }, __LINE__, "cross_entropy",

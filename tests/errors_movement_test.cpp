@@ -113,8 +113,13 @@ TEST(Errors, Padding) {
   const PadOptions reflect{.mode = PadMode::reflect}, replicate{.mode = PadMode::replicate};
   expect<ShapeError>([&] { x.pad({1}, {1, 1}); }, "pad: 1 and 2 amounts for [2, 6]");
   expect<ShapeError>([&] { x.pad({1}, {1}, reflect); }, "pad: 1 and 1 amounts for [2, 6]");
-  expect<ShapeError>([&] { x.pad({0, -1}, {0, 0}, replicate); },
-                     "pad: negative amount on axis 1 of [2, 6]");
+  expect<ShapeError>([&] { x.pad({0, -4}, {0, -3}, replicate); },
+                     "pad: -4 and -3 take more off axis 1 of [2, 6] than there is");
+  expect<ShapeError>([&] { x.pad({0, -7}, {0, 2}); },
+                     "pad: -7 and 2 take more off axis 1 of [2, 6] than there is");
+  expect<ShapeError>([&] { x.pad({0, 0}, {kLeast, kLeast}); },
+                     "pad: 0 and -9223372036854775808 take more off axis 0 of [2, 6] than there "
+                     "is");
   expect<ShapeError>([&] { x.pad({2, 0}, {0, 0}, reflect); },
                      "pad: 2 elements beside axis 0 of [2, 6] cannot be mirrored");
   expect<ShapeError>([&] { x.pad({0, 0}, {0, 6}, reflect); },

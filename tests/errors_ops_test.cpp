@@ -306,13 +306,16 @@ TEST(Errors, ExpandSqueezeNarrowPad) {
   expect<ShapeError>([&] { x.narrow(1, 2, 2); }, "narrow: [2, 2 + 2) is outside axis 1 of [2, 3]");
   expect<ShapeError>([&] { x.narrow(1, -1, 2); },
                      "narrow: [-1, -1 + 2) is outside axis 1 of [2, 3]");
+  expect<ShapeError>([&] { x.narrow(1, -4, 1); },
+                     "narrow: [-4, -4 + 1) is outside axis 1 of [2, 3]");
   expect<ShapeError>([&] { x.narrow(-1, 0, -1); },
                      "narrow: [0, 0 + -1) is outside axis -1 of [2, 3]");
   expect<ShapeError>([&] { x.narrow(1, 1, kHuge); },
                      "narrow: [1, 1 + 9223372036854775807) is outside axis 1 of [2, 3]");
-  const std::vector<std::int64_t> one{1}, two{1, 1}, negative{0, -1}, huge{0, kHuge};
+  const std::vector<std::int64_t> one{1}, two{1, 1}, negative{0, -4}, huge{0, kHuge};
   expect<ShapeError>([&] { pad(x, one, two); }, "pad: 1 and 2 amounts for [2, 3]");
-  expect<ShapeError>([&] { pad(x, two, negative); }, "pad: negative amount on axis 1 of [2, 3]");
+  expect<ShapeError>([&] { pad(x, two, negative); },
+                     "pad: 1 and -4 take more off axis 1 of [2, 3] than there is");
   expect<ShapeError>([&] { pad(x, two, huge); }, "pad: axis 1 of [2, 3] grows past 2^63 - 1");
 }
 
@@ -357,7 +360,9 @@ TEST(Errors, Products) {
                      "matmul: expected numbers, got bool");
   expect<ShapeError>([&] { linear(x, f32({4, 2})); },
                      "linear: input [2, 3] does not fit weight [4, 2]");
-  expect<ShapeError>([&] { linear(x, f32({3})); }, "linear: input [2, 3] does not fit weight [3]");
+  expect<ShapeError>([&] { linear(x, f32({2})); }, "linear: input [2, 3] does not fit weight [2]");
+  expect<ShapeError>([&] { linear(x, f32({3}), f32({1})); },
+                     "linear: input [2, 3] does not fit weight [3]");
   expect<ShapeError>([&] { linear(f32({}), f32({4, 2})); },
                      "linear: input [] does not fit weight [4, 2]");
   expect<ShapeError>([&] { linear(x, f32({4, 3}), f32({3})); },

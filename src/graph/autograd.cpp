@@ -361,7 +361,8 @@ Tensor Vjp::historic(const Held& saved, const Edge* edge) {
 }
 
 Tensor leaf_as_it_was(const Tensor& leaf, const Held& value, Place place) {
-  if (node_of(leaf) == value.get()) return leaf;
+  const Variable& now = *TensorAccess::variable(leaf);
+  if (now.requires_grad && now.node.get() == value.get()) return leaf;
   const Node& node = *value.get();
   TapeRef same = TapeRef::adopt(Slab<Tape>::make(OpId::expand, node.shape, node.dtype, place));
   same->sequence = next_tape_sequence(0);

@@ -197,19 +197,34 @@ Expr numbers_along(Lowering& l, Expr index, Shape source, int axis) {
 
 }  // namespace
 
-// x, indices; attrs: axis
+namespace {
+
+// The node's indices along an axis of `extent` elements. With a second attribute, those below 0
+// count from the end.
+Expr indices_along(Lowering& l, std::int64_t extent, int site) {
+  Expr index = l.in(1);
+  if (l.attrs().size() > 1) {
+    index = l.cast(index, DType::i64);
+    index = l.where(below(l, index, zero(l, DType::i64)), index + size(l, extent), index);
+  }
+  return l.bounded(index, extent, site);
+}
+
+}  // namespace
+
+// x, indices; attrs: axis, and 1 if indices may count from the end
 void take_along(Lowering& l) {
   const Expr x = l.stored_in(0);
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
-  const Expr index = l.bounded(l.in(1), x.shape()[axis], site);
+  const Expr index = indices_along(l, x.shape()[axis], site);
   l.out(l.reshape(elements_at(l, x, numbers_along(l, index, x.shape(), axis), site), l.shape()));
 }
 
-// g, indices; attrs: axis. Added into zeros
+// g, indices; attrs: as take_along. Added into zeros
 void add_along(Lowering& l) {
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
   const std::int64_t n = l.shape().numel(), k = l.in(1).shape().numel();
-  const Expr index = l.bounded(l.in(1), l.shape()[axis], site);
+  const Expr index = indices_along(l, l.shape()[axis], site);
   const Expr ids = l.bounded(flat(l, numbers_along(l, index, l.shape(), axis)), n, site);
   const Expr sum = sum_rows_at(l, l.reshape(l.stored_in(0), {k, 1}), ids, n, site);
   l.out(l.reshape(sum, l.shape()));

@@ -171,7 +171,8 @@ inline bool checks_indices(OpId op) {
 }
 // Whether negative indices count from the end.
 inline bool wraps_indices(OpId op) {
-  return op == OpId::index || op == OpId::index_sum || op == OpId::index_put;
+  return op == OpId::index || op == OpId::index_sum || op == OpId::index_put ||
+         op == OpId::take_along;
 }
 
 inline bool is_scalar_op(OpId op) { return static_cast<int>(op) < kernel::kScalarOpCount; }

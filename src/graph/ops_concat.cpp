@@ -101,9 +101,15 @@ Tensor repeated_along(const char* op, const Tensor& x, Numbers counts, Place pla
 namespace {
 Tensor concatenated(const char* op, std::span<const Tensor> tensors, std::int64_t axis,
                     Place place) {
-  const std::vector<Tensor> parts = agreed(op, tensors, place);
-  const Shape& first = parts[0].shape();
+  std::vector<Tensor> parts = agreed(op, tensors, place);
+  // A tensor [0] adds nothing to others of any shape, as in PyTorch.
+  const auto is_nothing = [](const Tensor& x) { return x.shape() == Shape{0}; };
+  const auto found = std::find_if_not(parts.begin(), parts.end(), is_nothing);
+  const Shape first = found == parts.end() ? Shape{0} : found->shape();
   const int at = normalize_axis(op, axis, first);
+  for (Tensor& x : parts) {
+    if (is_nothing(x)) x = graph::reshape_to(x, first.with(at, 0), place);
+  }
   for (const Tensor& x : parts) {
     const bool fits = x.rank() == first.rank() && x.shape().with(at, first[at]) == first;
     if (!fits) {

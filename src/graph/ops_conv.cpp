@@ -38,7 +38,9 @@ struct Arguments {
   const char* op;
   Tensor x, weight, bias;
   Place place;
-  int axes;  // spatial ones
+  int axes;             // spatial ones
+  Shape given = {};     // the shape of x as the caller gave it
+  bool single = false;  // one image: x had no batch axis
 };
 
 // What all convolutions ask of their arguments; `input` and `output` are the axes of the weight
@@ -64,22 +66,25 @@ void check(Arguments& in, const ConvSpec& spec, bool transposed) {
     throw ArgumentError(
         fmt::format("{}: the number of groups must be positive, got {}", in.op, spec.groups));
   }
-  const Shape &sx = in.x.shape(), &sw = in.weight.shape();
+  in.given = in.x.shape();
+  const Shape &sx = in.given, &sw = in.weight.shape();
   const int rank = in.axes + 2;
-  if (sx.rank() != rank || sw.rank() != rank) {
-    throw ShapeError(fmt::format("{}: input and weight need {} axes, got {} and {}", in.op, rank,
-                                 to_string(sx), to_string(sw)));
+  in.single = sx.rank() == rank - 1;
+  if ((sx.rank() != rank && !in.single) || sw.rank() != rank) {
+    throw ShapeError(fmt::format("{}: the input needs {} or {} axes, the weight {}, got {} and {}",
+                                 in.op, rank - 1, rank, rank, to_string(sx), to_string(sw)));
   }
+  const std::int64_t given_channels = sx[in.single ? 0 : 1];
   if (in.weight.dtype() != in.x.dtype()) {
     throw DTypeError(fmt::format("{}: input is {}, weight is {}", in.op, name_of(in.x.dtype()),
                                  name_of(in.weight.dtype())));
   }
-  if (sw[0] % spec.groups != 0 || (!transposed && sx[1] % spec.groups != 0)) {
+  if (sw[0] % spec.groups != 0 || (!transposed && given_channels % spec.groups != 0)) {
     throw ShapeError(fmt::format("{}: {} groups do not divide the channels of {} and {}", in.op,
                                  spec.groups, to_string(sx), to_string(sw)));
   }
   const std::int64_t channels = transposed ? sw[0] : sw[1] * spec.groups;
-  if (sx[1] != channels) {
+  if (given_channels != channels) {
     throw ShapeError(
         fmt::format("{}: input {} does not fit weight {}{}", in.op, to_string(sx), to_string(sw),
                     spec.groups == 1 ? "" : fmt::format(" in {} groups", spec.groups)));
@@ -103,7 +108,7 @@ void check(Arguments& in, const ConvSpec& spec, bool transposed) {
   }
   Tensor inputs[3] = {in.x, in.weight, in.bias};
   graph::agree_on_device(in.op, {inputs, in.bias.defined() ? 3u : 2u}, in.place);
-  in.x = inputs[0];
+  in.x = in.single ? inputs[0].unsqueeze(0, in.place) : inputs[0];
   in.weight = inputs[1];
   in.bias = inputs[2];
 }
@@ -121,9 +126,15 @@ Tensor record(OpId op, const Arguments& in, const ConvSpec& spec, const Shape& s
                       in.x.dtype(), in.place);
 }
 
+// A result as the caller's input was: without the axes that were added to it.
+Tensor as_given(Tensor y, const Arguments& in) {
+  if (in.axes == 1) y = y.squeeze(2, in.place);
+  return in.single ? y.squeeze(0, in.place) : y;
+}
+
 Tensor convolved(Arguments in, const ConvSpec& spec) {
   check(in, spec, false);
-  const Shape given = in.x.shape(), kernel = in.weight.shape();
+  const Shape kernel = in.weight.shape();
   if (in.axes == 1) spread(in);
   const Shape &sx = in.x.shape(), &sw = in.weight.shape();
   const Extent2 reach = spec.reach(sw);
@@ -131,12 +142,11 @@ Tensor convolved(Arguments in, const ConvSpec& spec) {
                      room_w = sx[3] + 2 * spec.padding.width - reach.width;
   if (room_h < 0 || room_w < 0) {
     throw ShapeError(fmt::format("{}: the kernel {} reaches beyond the padded input {}", in.op,
-                                 to_string(kernel), to_string(given)));
+                                 to_string(kernel), to_string(in.given)));
   }
   const std::int64_t sizes[] = {sx[0], sw[0], room_h / spec.stride.height + 1,
                                 room_w / spec.stride.width + 1};
-  const Tensor y = record(OpId::conv, in, spec, Shape(sizes, in.op));
-  return in.axes == 1 ? y.squeeze(2, in.place) : y;
+  return as_given(record(OpId::conv, in, spec, Shape(sizes, in.op)), in);
 }
 
 Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
@@ -150,7 +160,6 @@ Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
     throw ArgumentError(
         fmt::format("{}: the output padding must be smaller than stride or dilation", in.op));
   }
-  const Shape given = in.x.shape();
   if (in.axes == 1) spread(in);
   const Shape &sx = in.x.shape(), &sw = in.weight.shape();
   const Extent2 reach = spec.reach(sw);
@@ -160,7 +169,7 @@ Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
     if (__builtin_mul_overflow(count - 1, stride, &steps) ||
         __builtin_add_overflow(steps, reached + more - 2 * padding, &steps)) {
       throw ShapeError(
-          fmt::format("{}: the result of {} grows past 2^63 - 1", in.op, to_string(given)));
+          fmt::format("{}: the result of {} grows past 2^63 - 1", in.op, to_string(in.given)));
     }
     return steps;
   };
@@ -170,11 +179,10 @@ Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
                                     output_padding.width);
   if (sx[2] < 1 || sx[3] < 1 || height < 1 || width < 1) {
     throw ShapeError(
-        fmt::format("{}: nothing is left of the result of {}", in.op, to_string(given)));
+        fmt::format("{}: nothing is left of the result of {}", in.op, to_string(in.given)));
   }
   const std::int64_t sizes[] = {sx[0], sw[1] * spec.groups, height, width};
-  const Tensor y = record(OpId::conv_input_grad, in, spec, Shape(sizes, in.op));
-  return in.axes == 1 ? y.squeeze(2, in.place) : y;
+  return as_given(record(OpId::conv_input_grad, in, spec, Shape(sizes, in.op)), in);
 }
 
 }  // namespace

@@ -69,12 +69,22 @@ Tensor with_axis(const Tensor& x, Place place) {
   return x.rank() == 0 ? graph::reshape_to(x, Shape{1}, place) : x;
 }
 
-// The axis, if index has the rank of x and in the other axes at most its sizes.
-int axis_along(const char* op, const Tensor& x, std::int64_t axis, const Tensor& index) {
-  const int at = normalize_axis(op, axis, x.shape());
+// Whether index has the rank of x and in the axes other than `at` at most its sizes.
+bool fits_along(const Tensor& x, int at, const Tensor& index) {
   bool fits = index.rank() == x.rank();
   for (int i = 0; fits && i < x.rank(); ++i) fits = i == at || index.shape()[i] <= x.shape()[i];
-  if (!fits) {
+  return fits;
+}
+
+// An index without elements names none, whatever its shape, as in PyTorch.
+bool names_nothing(const Tensor& x, int at, const Tensor& index) {
+  return index.numel() == 0 && !fits_along(x, at, index);
+}
+
+// The axis, if the index fits x along it.
+int axis_along(const char* op, const Tensor& x, std::int64_t axis, const Tensor& index) {
+  const int at = normalize_axis(op, axis, x.shape());
+  if (!fits_along(x, at, index)) {
     throw ShapeError(fmt::format("{}: indices {} do not fit {} along axis {}", op,
                                  to_string(index.shape()), to_string(x.shape()), at));
   }
@@ -117,9 +127,10 @@ Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index, Pla
   graph::require_defined("index_select", x);
   Tensor inputs[2] = {with_axis(x, place), integer_index("index_select", index, place)};
   const std::int64_t at = normalize_axis("index_select", axis, inputs[0].shape());
-  if (index.rank() != 1) {
+  if (index.rank() > 1) {
     throw ShapeError(fmt::format("index_select: indices {} need 1 axis", to_string(index.shape())));
   }
+  inputs[1] = with_axis(inputs[1], place);
   require_elements("index_select", inputs[0], static_cast<int>(at), index);
   graph::agree_on_device("index_select", inputs, place);
   if (x.rank() == 0 && index.numel() != 1) {
@@ -134,10 +145,14 @@ Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index, const 
                  Place place) {
   graph::require_defined("index_add", x);
   graph::require_defined("index_add", source, "the source");
-  Tensor inputs[3] = {source, integer_index("index_add", index, place), x};
-  if (x.rank() == 0) throw ShapeError("index_add: a scalar has no axis");
+  if (x.rank() == 0) {
+    return graph::reshape_to(
+        index_add(with_axis(x, place), axis, index, with_axis(source, place), place), Shape{},
+        place);
+  }
+  Tensor inputs[3] = {source, with_axis(integer_index("index_add", index, place), place), x};
   const int at = normalize_axis("index_add", axis, x.shape());
-  if (index.rank() != 1 || source.shape() != x.shape().with(at, index.numel())) {
+  if (index.rank() > 1 || source.shape() != x.shape().with(at, index.numel())) {
     throw ShapeError(fmt::format("index_add: {} at indices {} does not go into {} along axis {}",
                                  to_string(source.shape()), to_string(index.shape()),
                                  to_string(x.shape()), at));
@@ -164,6 +179,11 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index, Place pla
   graph::require_defined("gather", x);
   const Tensor at_axis = integer_index("gather", index, place);
   Tensor inputs[2] = {with_axis(x, place), with_axis(at_axis, place)};
+  if (names_nothing(inputs[0], normalize_axis("gather", axis, inputs[0].shape()), inputs[1])) {
+    graph::agree_on_device("gather", inputs, place);
+    const Tensor none = inputs[0].flatten(0, -1, place).narrow(0, 0, 0, place);
+    return graph::reshape_to(none, index.shape(), place);
+  }
   const std::int64_t at = axis_along("gather", inputs[0], axis, inputs[1]);
   graph::agree_on_device("gather", inputs, place);
   const Tensor taken =
@@ -174,16 +194,27 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index, Place pla
 Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis, Place place) {
   graph::require_defined("take_along_axis", x);
   Tensor inputs[2] = {x, integer_index("take_along_axis", index, place)};
-  const std::int64_t at = normalize_axis("take_along_axis", axis, x.shape());
+  const int at = normalize_axis("take_along_axis", axis, x.shape());
+  // The other axes of both broadcast.
   bool fits = index.rank() == x.rank();
-  for (int i = 0; fits && i < x.rank(); ++i) fits = i == at || index.shape()[i] == x.shape()[i];
+  Shape source = x.shape(), result = index.shape();
+  for (int i = 0; fits && i < x.rank(); ++i) {
+    if (i == at || source[i] == result[i]) continue;
+    fits = source[i] == 1 || result[i] == 1;
+    const std::int64_t size = source[i] == 1 ? result[i] : source[i];
+    source = source.with(i, size, "take_along_axis");
+    result = result.with(i, size, "take_along_axis");
+  }
   if (!fits) {
     throw ShapeError(fmt::format("take_along_axis: indices {} do not fit {} along axis {}",
                                  to_string(index.shape()), to_string(x.shape()), at));
   }
-  require_elements("take_along_axis", x, static_cast<int>(at), index);
+  require_elements("take_along_axis", x, at, index);
   graph::agree_on_device("take_along_axis", inputs, place);
-  return apply(OpId::take_along, inputs, {&at, 1}, index.shape(), x.dtype(), place);
+  if (source != x.shape()) inputs[0] = graph::expand_to(inputs[0], source, place);
+  if (result != index.shape()) inputs[1] = graph::expand_to(inputs[1], result, place);
+  const std::int64_t attrs[] = {at, 1};  // indices may count from the end
+  return apply(OpId::take_along, inputs, attrs, result, x.dtype(), place);
 }
 
 Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Operand& source) {
@@ -191,6 +222,8 @@ Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Op
   graph::require_defined("scatter", x);
   const Tensor at_axis = with_axis(integer_index("scatter", index, place), place);
   const Tensor into = with_axis(x, place);
+  if (names_nothing(into, normalize_axis("scatter", axis, into.shape()), at_axis))
+    return x.clone(place);
   const std::int64_t at = axis_along("scatter", into, axis, at_axis);
   Tensor values;
   if (source.is_scalar()) {
@@ -216,6 +249,8 @@ Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, cons
   graph::require_defined("scatter_add", source, "the source");
   const Tensor at_axis = with_axis(integer_index("scatter_add", index, place), place);
   const Tensor into = with_axis(x, place);
+  if (names_nothing(into, normalize_axis("scatter_add", axis, into.shape()), at_axis))
+    return x.clone(place);
   const std::int64_t at = axis_along("scatter_add", into, axis, at_axis);
   require_addable("scatter_add", x);
   if (const auto wanted = graph::autocast_dtype(graph::AutocastRule::widest, {&x, &source})) {

@@ -175,10 +175,17 @@ Tensor written(const Target& target, const Tensor& value, Place place) {
   return with_region(target.op, source, rest, part, place);
 }
 
+// A new value for the source and for what the source was selected from.
+void give(const Target& target, const Tensor& now, const char* op, Place place) {
+  if (target.outer != nullptr) {
+    const Target& outer = *target.outer;
+    give(outer, written(outer, now, place), outer.op, place);
+  }
+  replace_value(target.source, now, op);
+}
+
 void write(const Target& target, const Tensor& value, Place place) {
-  const Tensor now = written(target, value, place);
-  if (target.outer != nullptr) return write(*target.outer, now, place);
-  replace_value(target.source, now, target.op);
+  give(target, written(target, value, place), target.op, place);
 }
 
 // A tensor or number in the dtype and on the device written to.
@@ -222,8 +229,7 @@ void update(const Target& target, const Tensor& selection, OpId op, const char* 
   region.attrs[0] = 1;  // the value lies over all of the source
   const Tensor now =
       region.empty ? source : put(source, result.to(source.dtype(), place), region, place);
-  if (target.outer != nullptr) return write(*target.outer, now, place);
-  replace_value(source, now, name);
+  give(target, now, name, place);
 }
 
 }  // namespace

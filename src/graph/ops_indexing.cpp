@@ -334,8 +334,10 @@ class AsSelected {
 Tensor source_of(const PendingRead& read) {
   const Tensor& source = read.target->source;
   const Variable& now = *TensorAccess::variable(source);
-  if (now.node.get() == read.node.get() && now.tape.get() == read.tape.get()) return source;
-  if (read.tape || !now.requires_grad || !read.history)
+  if (now.node.get() == read.node.get() && now.tape.get() == read.tape.get() &&
+      now.requires_grad == read.requires_grad)
+    return source;
+  if (read.tape || !read.requires_grad || !read.history)
     return TensorAccess::make(read.node, read.tape);
   return leaf_as_it_was(source, read.node, read.target->place);
 }
@@ -364,6 +366,7 @@ Selection SelectionAccess::make(std::shared_ptr<const Target> target) {
   read->node = source.node;
   read->history = grad_mode();
   if (read->history) read->tape = source.tape;
+  read->requires_grad = source.requires_grad;
   read->collector = recording_state.collector;
   read->epoch = recording_state.epoch;
   Tensor value = TensorAccess::make(Held());

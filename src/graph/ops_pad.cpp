@@ -1,5 +1,5 @@
 // Padding: a constant border is a primitive, mirrored and repeated borders are put together of
-// parts.
+// parts. A negative amount crops.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,20 +12,34 @@
 namespace volta {
 namespace {
 
-void require_amounts(const Tensor& x, std::span<const std::int64_t> before,
-                     std::span<const std::int64_t> after) {
+using Amounts = std::span<const std::int64_t>;
+
+void require_amounts(const Tensor& x, Amounts before, Amounts after) {
   graph::require_defined("pad", x);
   const std::size_t rank = static_cast<std::size_t>(x.rank());
   if (before.size() != rank || after.size() != rank) {
     throw ShapeError(fmt::format("pad: {} and {} amounts for {}", before.size(), after.size(),
                                  to_string(x.shape())));
   }
-  for (std::size_t i = 0; i < rank; ++i) {
-    if (before[i] < 0 || after[i] < 0) {
-      throw ShapeError(
-          fmt::format("pad: negative amount on axis {} of {}", i, to_string(x.shape())));
+}
+
+// x, which is `input` or `input` with a border, without the elements that negative amounts take
+// off.
+Tensor cropped(const Tensor& x, const Shape& input, Amounts before, Amounts after, Place place) {
+  Tensor result = x;
+  for (int i = 0; i < x.rank(); ++i) {
+    const std::int64_t first = std::min<std::int64_t>(before[static_cast<std::size_t>(i)], 0),
+                       last = std::min<std::int64_t>(after[static_cast<std::size_t>(i)], 0);
+    if (first == 0 && last == 0) continue;
+    const std::int64_t size = x.shape()[i];
+    if (first < -size || last < -size - first) {
+      throw ShapeError(fmt::format("pad: {} and {} take more off axis {} of {} than there is",
+                                   before[static_cast<std::size_t>(i)],
+                                   after[static_cast<std::size_t>(i)], i, to_string(input)));
     }
+    result = result.narrow(i, -first, size + first + last, place);
   }
+  return result;
 }
 
 // `count` elements along the axis beside its first or last one.
@@ -40,23 +54,28 @@ Tensor border(const Tensor& x, int axis, std::int64_t count, bool last, PadMode 
 
 }  // namespace
 
-Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
+Tensor pad(const Tensor& given, std::span<const std::int64_t> before,
            std::span<const std::int64_t> after, Scalar value, Place place) {
-  require_amounts(x, before, after);
+  require_amounts(given, before, after);
+  const Tensor x = cropped(given, given.shape(), before, after, place);
   const std::size_t rank = static_cast<std::size_t>(x.rank());
-  std::vector<std::int64_t> sizes, attrs(before.begin(), before.end());
+  std::vector<std::int64_t> sizes, attrs;
   for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t first = std::max<std::int64_t>(before[i], 0),
+                       last = std::max<std::int64_t>(after[i], 0);
     std::int64_t size = x.shape()[static_cast<int>(i)];
-    if (__builtin_add_overflow(size, before[i], &size) ||
-        __builtin_add_overflow(size, after[i], &size)) {
+    if (__builtin_add_overflow(size, first, &size) || __builtin_add_overflow(size, last, &size)) {
       throw ShapeError(
-          fmt::format("pad: axis {} of {} grows past 2^63 - 1", i, to_string(x.shape())));
+          fmt::format("pad: axis {} of {} grows past 2^63 - 1", i, to_string(given.shape())));
     }
     sizes.push_back(size);
+    attrs.push_back(first);
   }
   const Shape shape(sizes, "pad");
   attrs.insert(attrs.end(), shape.begin(), shape.end());
   graph::require_fits("pad", value, x.dtype());
+  const bool only_cropped = shape == x.shape() && x.shape() != given.shape();
+  if (only_cropped) return x;
   const Tensor inputs[2] = {x, graph::number(value, x.dtype(), x.device())};
   return graph::apply(graph::OpId::pad, inputs, attrs, shape, x.dtype(), place);
 }
@@ -67,10 +86,12 @@ Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
   require_amounts(x, before, after);
   const bool mirrored = options.mode == PadMode::reflect;
   Tensor result = x;
+  bool changed = false;
   for (int i = 0; i < x.rank(); ++i) {
     const std::int64_t first = before[static_cast<std::size_t>(i)],
                        last = after[static_cast<std::size_t>(i)], size = x.shape()[i];
-    if (first == 0 && last == 0) continue;
+    changed = changed || first != 0 || last != 0;
+    if (first <= 0 && last <= 0) continue;
     const std::int64_t most = mirrored ? size - 1 : size == 0 ? 0 : std::max(first, last);
     if (std::max(first, last) > most) {
       throw ShapeError(fmt::format("pad: {} elements beside axis {} of {} cannot be {}",
@@ -84,7 +105,8 @@ Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
     if (last > 0) parts[count++] = border(result, i, last, true, options.mode, place);
     result = concat({parts, count}, i, place);
   }
-  return result.numel() == x.numel() ? result.clone(place) : result;
+  result = cropped(result, x.shape(), before, after, place);
+  return changed ? result : result.clone(place);
 }
 
 Tensor Tensor::pad(std::initializer_list<std::int64_t> before,

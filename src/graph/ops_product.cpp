@@ -44,6 +44,11 @@ Shape joined(const Shape& batch, std::initializer_list<std::int64_t> rest) {
   return Shape(sizes);
 }
 
+[[noreturn]] void throw_no_fit(const Shape& x, const Shape& weight) {
+  throw ShapeError(
+      fmt::format("linear: input {} does not fit weight {}", to_string(x), to_string(weight)));
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
@@ -125,10 +130,14 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place p
   }
   const graph::Node &nx = *graph::node_of(x), &nw = *graph::node_of(weight);
   const Shape &sx = nx.shape, &sw = nw.shape;
-  if (sw.rank() != 2 || sx.rank() == 0 || sx[sx.rank() - 1] != sw[1]) {
-    throw ShapeError(
-        fmt::format("linear: input {} does not fit weight {}", to_string(sx), to_string(sw)));
+  if (sw.rank() == 1 && (!bias.defined() || bias.rank() == 0)) {
+    // One row of weights, whose axis the result does not have.
+    if (sx.rank() == 0 || sx[sx.rank() - 1] != sw[0]) throw_no_fit(sx, sw);
+    const Tensor one = linear(x, weight.unsqueeze(0, place),
+                              bias.defined() ? bias.unsqueeze(0, place) : bias, place);
+    return one.squeeze(-1, place);
   }
+  if (sw.rank() != 2 || sx.rank() == 0 || sx[sx.rank() - 1] != sw[1]) throw_no_fit(sx, sw);
   if (nw.dtype != nx.dtype) {
     throw DTypeError(
         fmt::format("linear: input is {}, weight is {}", name_of(nx.dtype), name_of(nw.dtype)));

@@ -44,12 +44,14 @@ Tensor Tensor::narrow(std::int64_t axis, std::int64_t start, std::int64_t length
                       Place place) const {
   graph::require_defined("narrow", *this);
   const int at = normalize_axis("narrow", axis, shape());
-  if (start < 0 || length < 0 || start > shape()[at] - length) {
+  const std::int64_t size = shape()[at];
+  const std::int64_t first = start < 0 && start >= -size ? start + size : start;  // from the end
+  if (first < 0 || length < 0 || first > size - length) {
     throw ShapeError(fmt::format("narrow: [{}, {} + {}) is outside axis {} of {}", start, start,
                                  length, axis, to_string(shape())));
   }
   Numbers from(rank_of(*this), 0);
-  from[static_cast<std::size_t>(at)] = start;
+  from[static_cast<std::size_t>(at)] = first;
   return shrunk(*this, std::move(from), shape().with(at, length), place);
 }
 

@@ -86,7 +86,8 @@ struct PendingRead {
   std::shared_ptr<const Target> target;
   Held node;
   TapeRef tape;
-  bool history = false;  // gradients flow
+  bool history = false;        // gradients flow
+  bool requires_grad = false;  // the source was a leaf that wants a gradient
   TapeCollector* collector = nullptr;
   std::uint32_t epoch = 0;
 };

@@ -48,6 +48,23 @@ void replace_value(const Tensor& target, const Tensor& value, const char* op) {
   if (grad_enabled()) set_tape(*variable, source->tape);
 }
 
+namespace {
+
+// A new value that does not depend on the former one. The former's history stays, as in PyTorch:
+// its gradient is 0.
+void overwrite(const Tensor& target, const Tensor& value, const char* op, Place place) {
+  if (!grad_enabled() || !TensorAccess::variable(target)->tape)
+    return replace_value(target, value, op);
+  Node* node = node_of(value);
+  const Tensor everywhere = number(true, DType::boolean, target.device());
+  const Borrowed inputs[] = {everywhere, value, target};
+  const Tensor now =
+      TensorAccess::make(Held(node), make_tape(OpId::where, inputs, {}, {&node, 1}, place));
+  replace_value(target, now, op);
+}
+
+}  // namespace
+
 void require_fits_in_place(const char* op, DType result, DType target) {
   const auto kind = [](DType dtype) {
     return is_floating(dtype) ? 2 : dtype == DType::boolean ? 0 : 1;
@@ -66,6 +83,13 @@ void require_same_shape(const char* op, const Tensor& target, const Tensor& valu
     throw ShapeError(fmt::format("{}: {} does not fit into {} in place", op,
                                  to_string(value.shape()), to_string(target.shape())));
   }
+}
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  bool fits = from.rank() <= to.rank();
+  for (int i = 1; fits && i <= from.rank(); ++i)
+    fits = from[from.rank() - i] == 1 || from[from.rank() - i] == to[to.rank() - i];
+  return fits;
 }
 
 void update(Tensor& target, OpId op, const char* name, const Operand& other) {
@@ -287,21 +311,22 @@ Tensor& Tensor::operator/=(const Operand& other) & {
   return update(*this, OpId::div, "/=", other), *this;
 }
 
-Tensor& Tensor::fill_(Scalar value, Place) & {
+Tensor& Tensor::fill_(Scalar value, Place place) & {
   graph::require_defined("fill_", *this, "this");
   graph::require_fits("fill_", value, dtype());
-  graph::replace_value(*this, graph::filled(shape(), value, dtype(), device()), "fill_");
+  graph::overwrite(*this, graph::filled(shape(), value, dtype(), device()), "fill_", place);
   return *this;
 }
 
 Tensor& Tensor::copy_(const Tensor& source, Place place) & {
   graph::require_defined("copy_", *this, "this");
   graph::require_defined("copy_", source, "the source");
-  require_same_shape("copy_", *this, source);
+  if (!broadcasts_to(source.shape(), shape())) require_same_shape("copy_", *this, source);
   const TransferReason reason("copy_", place);
-  const Tensor value = source.to(device(), place).to(dtype(), place);
+  Tensor value = source.to(device(), place).to(dtype(), place);
+  if (value.shape() != shape()) value = graph::expand_to(value, shape(), place);
   const bool leaf = TensorAccess::variable(value)->requires_grad && grad_enabled();
-  graph::replace_value(*this, leaf ? value.clone(place) : value, "copy_");
+  graph::overwrite(*this, leaf ? value.clone(place) : value, "copy_", place);
   return *this;
 }
 

@@ -118,7 +118,7 @@ void sort(Vjp& v) {
   const Tensor &positions = v.auxiliary(0), &g = v.gradient();
   const int last = v.shape(0).rank() - 1;
   if (v.attr(0) == v.shape(0)[last]) {
-    v.give(0, take_along_axis(g, argsort(positions, last, {}, v.place()), last, v.place()));
+    v.give(0, gather(g, last, argsort(positions, last, {}, v.place()), v.place()));
   } else {
     v.give(0, apply(OpId::add_along, {g, positions}, {last}, v.shape(0), v.dtype(0), v.place()));
   }

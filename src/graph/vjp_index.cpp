@@ -75,7 +75,8 @@ void take_along(Vjp& v) {
 }
 void add_along(Vjp& v) {
   const Tensor inputs[2] = {v.gradient(), v.input(1)};
-  v.give(0, apply(OpId::gather_along, inputs, v.attrs(), v.shape(0), v.dtype(0), v.place()));
+  const OpId op = v.attrs().size() > 1 ? OpId::take_along : OpId::gather_along;
+  v.give(0, apply(op, inputs, v.attrs(), v.shape(0), v.dtype(0), v.place()));
 }
 // x, source, index; attrs: axis
 void put_along(Vjp& v) {

@@ -62,7 +62,7 @@ Tensor sample_tokens(const Tensor& logits, const SampleOptions& options) {
         masked_fill(likeliest.values, beyond, -std::numeric_limits<double>::infinity());
   }
   const Tensor place = drawn(likeliest.values, options.generator).unsqueeze(-1);
-  return take_along_axis(likeliest.indices, place, -1).squeeze(-1);
+  return gather(likeliest.indices, -1, place).squeeze(-1);
 }
 
 void check_options(const GenerateOptions& options) {
