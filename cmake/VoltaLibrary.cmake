@@ -20,8 +20,8 @@ target_include_directories(volta
   PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
   PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
 
-# Calls inside the library stay inside it, and its few thread-local variables are found without a call.
-target_compile_options(volta PRIVATE -fno-semantic-interposition -ftls-model=initial-exec)
+# Calls inside the library stay inside it.
+target_compile_options(volta PRIVATE -fno-semantic-interposition)
 target_link_options(volta PRIVATE -Wl,-Bsymbolic-functions)
 
 find_package(Threads REQUIRED)

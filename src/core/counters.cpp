@@ -9,6 +9,7 @@
 #include "core/count_aside.h"
 #include "core/counting.h"
 #include "core/registry.h"
+#include "platform/thread_local.h"
 
 namespace volta {
 namespace {
@@ -35,7 +36,7 @@ LiveCounters& shared_counters() {
   return *live;
 }
 
-thread_local LiveCounters* aside = nullptr;
+VOLTA_INITIAL_EXEC thread_local LiveCounters* aside = nullptr;
 
 }  // namespace
 

@@ -5,10 +5,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
+
+#include "platform/thread_local.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define VOLTA_SLAB_FROM_HEAP 1
@@ -48,7 +51,7 @@ class Slab {
 
  private:
   static constexpr std::size_t kBlock = 64;
-  static constexpr std::size_t kMaxLocal = 16384;  // twice what one batch records
+  static constexpr std::uint32_t kMaxLocal = 16384;  // twice what one batch records
 
   struct Cell {
     Cell* next;
@@ -67,23 +70,21 @@ class Slab {
   // The thread's list; `ended` once the thread is past its own clean-up.
   struct Local {
     Cell* free = nullptr;
-    std::size_t count = 0;
+    std::uint32_t count = 0;
     bool registered = false, ended = false;
   };
   static Local& local() {
-    static constinit thread_local Local list;
+    VOLTA_INITIAL_EXEC static constinit thread_local Local list;
     return list;
   }
-  struct Guard {
-    ~Guard() {
-      Local& list = local();
-      list.ended = true;
-      while (Cell* cell = list.free) {
-        list.free = cell->next;
-        give_global(cell);
-      }
+  static void end(void*) {
+    Local& list = local();
+    list.ended = true;
+    while (Cell* cell = list.free) {
+      list.free = cell->next;
+      give_global(cell);
     }
-  };
+  }
 
   static void* take() {
     Local& list = local();
@@ -98,7 +99,7 @@ class Slab {
   [[gnu::noinline]] static void register_thread(Local& list) {
     if (list.registered || list.ended) return;
     list.registered = true;
-    thread_local Guard guard;
+    platform::at_thread_end(end, nullptr);
   }
 
   [[gnu::noinline]] static void* refill(Local& list) {

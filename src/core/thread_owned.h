@@ -3,6 +3,10 @@
 // object is made anew and stays.
 #pragma once
 
+#include <cstdint>
+
+#include "platform/thread_local.h"
+
 namespace volta {
 
 template <class T>
@@ -10,30 +14,29 @@ class ThreadOwned {
  public:
   static T& get() {
     T*& object = pointer();
-    if (object == nullptr) make(object);
+    if (!is_object(object)) make(object);
     return *object;
   }
 
  private:
-  // Of trivial types only: valid memory for as long as the thread runs.
+  // A trivial type: valid memory for as long as the thread runs. Null before the first use; 1 when
+  // the thread has deleted its object.
   static T*& pointer() {
-    static constinit thread_local T* object = nullptr;
+    VOLTA_INITIAL_EXEC static constinit thread_local T* object = nullptr;
     return object;
   }
-  static bool& ended() {
-    static constinit thread_local bool flag = false;
-    return flag;
-  }
-  struct Guard {
-    ~Guard() {
-      ended() = true;
-      delete pointer();
-      pointer() = nullptr;
-    }
-  };
+  static bool is_object(const T* object) { return reinterpret_cast<std::uintptr_t>(object) > 1; }
+
   static void make(T*& object) {
+    const bool first = object == nullptr;
     object = new T();
-    if (!ended()) thread_local const Guard guard;
+    if (first) platform::at_thread_end(end, nullptr);
+  }
+  static void end(void*) {
+    // The destructor of the object may ask for a new one.
+    const T* const last = pointer();
+    pointer() = reinterpret_cast<T*>(std::uintptr_t{1});  // NOLINT(performance-no-int-to-ptr)
+    delete last;
   }
 };
 

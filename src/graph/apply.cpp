@@ -18,6 +18,7 @@
 #include "graph/tape_extras.h"
 #include "graph/transfers.h"
 #include "platform/env.h"
+#include "platform/thread_local.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -28,7 +29,7 @@ namespace volta::graph {
 
 // Recording order within a thread, and an order of dependence between threads.
 std::uint64_t next_tape_sequence(std::uint64_t after) {
-  static constinit thread_local std::uint64_t last = 0;
+  VOLTA_INITIAL_EXEC static constinit thread_local std::uint64_t last = 0;
   return last = std::max(last, after) + 1;
 }
 
@@ -69,7 +70,7 @@ Tensor Borrowed::tensor() const {
   return TensorAccess::wrap(variable_);
 }
 
-constinit thread_local RecordingState recording_state;
+VOLTA_INITIAL_EXEC constinit thread_local RecordingState recording_state;
 
 // The linker's names for the first and the last byte of the library that this file is in.
 extern "C" {
@@ -362,8 +363,8 @@ EnableGrad::~EnableGrad() { end(recording_state.history, recording_state.history
 bool grad_enabled() { return graph::grad_mode(); }
 
 namespace {
-constinit thread_local ExecutionOptions options_of_thread = {};
-constinit thread_local Scope<ExecutionOptions>* innermost_context = nullptr;
+VOLTA_INITIAL_EXEC constinit thread_local ExecutionOptions options_of_thread = {};
+VOLTA_INITIAL_EXEC constinit thread_local Scope<ExecutionOptions>* innermost_context = nullptr;
 
 ExecutionOptions checked(const ExecutionOptions& options) {
   if (options.gpu_threshold < 0) {

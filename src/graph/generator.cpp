@@ -5,6 +5,7 @@
 #include <atomic>
 #include <utility>
 
+#include "platform/thread_local.h"
 #include "volta/random.h"
 
 namespace volta {
@@ -13,14 +14,15 @@ namespace graph {
 GeneratorState& random_state() {
   // Threads draw different numbers; the first one always the same.
   static std::atomic<std::uint64_t> threads{0};
-  thread_local GeneratorState state{0x5EED + 0x9E3779B97F4A7C15u * threads.fetch_add(1), 0};
+  VOLTA_INITIAL_EXEC thread_local GeneratorState state{
+      0x5EED + 0x9E3779B97F4A7C15u * threads.fetch_add(1), 0};
   return state;
 }
 
 namespace {
 
 DrawnFrom*& innermost_scope() {
-  static constinit thread_local DrawnFrom* innermost = nullptr;
+  VOLTA_INITIAL_EXEC static constinit thread_local DrawnFrom* innermost = nullptr;
   return innermost;
 }
 

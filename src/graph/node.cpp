@@ -17,6 +17,7 @@
 #include "graph/recording_state.h"
 #include "graph/segment.h"
 #include "graph/tape_extras.h"
+#include "platform/thread_local.h"
 #include "volta/error.h"
 
 namespace volta::graph {
@@ -164,8 +165,9 @@ bool was_last(Tape& tape) {
 // Chains of records are as long as programs, and lead through edges, saved tensors and what hooks
 // hold: freed by a list, not by recursion.
 void release(Tape* tape) noexcept {
-  static constinit thread_local Tape* dead = nullptr;  // linked through `next_dead`
-  static constinit thread_local bool frees = false;
+  VOLTA_INITIAL_EXEC static constinit thread_local Tape* dead =
+      nullptr;  // linked through `next_dead`
+  VOLTA_INITIAL_EXEC static constinit thread_local bool frees = false;
   if (!was_last(*tape)) return;
   tape->next_dead = dead;
   dead = tape;

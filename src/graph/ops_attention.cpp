@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/thread_owned.h"
 #include "graph/apply.h"
 #include "graph/attention.h"
 #include "graph/autocast.h"
@@ -118,10 +119,7 @@ std::int64_t rows_at_once(const AttentionSizes& s, DType inner) {
 
 }  // namespace
 
-graph::AttentionLimits& graph::attention_limits() {
-  thread_local AttentionLimits limits;
-  return limits;
-}
+graph::AttentionLimits& graph::attention_limits() { return ThreadOwned<AttentionLimits>::get(); }
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     AttentionOptions options, Place place) {

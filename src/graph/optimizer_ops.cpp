@@ -32,6 +32,8 @@ struct Update {
   std::vector<DType> dtypes;
   std::vector<std::size_t> chosen;  // numbers of the parameters
   std::vector<std::int64_t> attrs;
+  // Numbers and their logarithms: those of the betas of the last step.
+  std::pair<double, double> logarithms[2] = {{1, 0}, {1, 0}};
 
   void clear() {
     inputs.clear();
@@ -260,7 +262,7 @@ void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
                               {"second moments", second},
                               {"step counts", steps, true},
                               {"largest second moments", options.largest}};
-  static thread_local std::pair<double, double> last[2] = {{1, 0}, {1, 0}};
+  auto& last = update_of_thread().logarithms;
   const double numbers[] = {options.lr,
                             1 - options.beta1,
                             options.beta2,

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "core/thread_owned.h"
+#include "platform/thread_local.h"
 
 namespace volta::graph {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 std::uint32_t next_pass() {
   constexpr std::uint32_t kStretch = 1024;
   static std::atomic<std::uint32_t> taken{0};
-  static constinit thread_local std::uint32_t last = 0;
+  VOLTA_INITIAL_EXEC static constinit thread_local std::uint32_t last = 0;
   if (last % kStretch == 0) last = taken.fetch_add(kStretch, std::memory_order_relaxed);
   return ++last;
 }

@@ -20,6 +20,7 @@
 #include "graph/segment.h"
 #include "graph/transfers.h"
 #include "platform/env.h"
+#include "platform/thread_local.h"
 #include "volta/error.h"
 #include "volta/log.h"
 
@@ -33,7 +34,7 @@ Placement named_placement() {
 }
 
 std::atomic<PlacementChooser> chooser{nullptr};
-constinit thread_local PlacementTrace* trace_of_thread = nullptr;
+VOLTA_INITIAL_EXEC constinit thread_local PlacementTrace* trace_of_thread = nullptr;
 
 // What the thread goes by, found at the first question after its options changed.
 struct Policy {
@@ -44,7 +45,7 @@ struct Policy {
   const Reckoning* reckoning = nullptr;
   std::uint32_t edition = 0;  // of the figures that `reckoning` is of
 };
-constinit thread_local Policy policy_of_thread;
+VOLTA_INITIAL_EXEC constinit thread_local Policy policy_of_thread;
 
 DeviceEntry* placement_gpu(const ExecutionOptions& options) {
   if (options.gpu) return options.gpu->is_cpu() ? nullptr : &device_entry(*options.gpu);

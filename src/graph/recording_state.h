@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "platform/thread_local.h"
 #include "volta/dtype.h"
 #include "volta/place.h"
 #include "volta/scope.h"
@@ -34,7 +35,7 @@ struct RecordingState {
   Scope<DType>* autocast_scope = nullptr;
   Scope<int>* stream_scope = nullptr;
 };
-extern constinit thread_local RecordingState recording_state;
+VOLTA_INITIAL_EXEC extern constinit thread_local RecordingState recording_state;
 
 // Whether this thread records history.
 inline bool& grad_mode() { return recording_state.history; }

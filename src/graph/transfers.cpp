@@ -18,11 +18,12 @@
 #include "core/text.h"
 #include "graph/recording_state.h"
 #include "platform/env.h"
+#include "platform/thread_local.h"
 
 namespace volta {
 namespace {
 
-thread_local const TransferReason* current_reason = nullptr;
+VOLTA_INITIAL_EXEC thread_local const TransferReason* current_reason = nullptr;
 
 // Direction, device, reason, operation, file, line.
 using Key = std::tuple<bool, DeviceType, int, std::string_view, std::string_view, std::string_view,

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "platform/thread_local.h"
 #include "volta/export.h"
 
 namespace volta::platform {
@@ -40,7 +41,7 @@ class VOLTA_BACKEND_API BiasedLock {
  private:
   // An address that only this thread has.
   static const void* this_thread() {
-    static constinit thread_local char tag = 0;
+    VOLTA_INITIAL_EXEC static constinit thread_local char tag = 0;
     return &tag;
   }
   bool is_owner() const {

@@ -11,6 +11,7 @@
 
 #include "platform/env.h"
 #include "platform/fork.h"
+#include "platform/thread_local.h"
 
 #ifdef VOLTA_HAS_OPENMP
 #include <omp.h>
@@ -118,7 +119,7 @@ class WorkerPool {
     inside_ = false;
   }
 
-  static thread_local bool inside_;
+  VOLTA_INITIAL_EXEC static thread_local bool inside_;
   const int forks_ = forks();
   std::mutex turn_, mutex_;
   std::condition_variable wake_, done_;
