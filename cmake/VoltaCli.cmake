@@ -24,14 +24,15 @@ list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
 # Everything but main(), for the program and its tests.
 add_library(volta_cli_parts STATIC ${cli_sources})
 target_include_directories(volta_cli_parts PRIVATE ${PROJECT_SOURCE_DIR}/src/cli)
-target_link_libraries(volta_cli_parts PUBLIC Volta::volta volta_compile volta_report fmt::fmt ${CMAKE_DL_LIBS})
+target_link_libraries(volta_cli_parts PUBLIC Volta::volta volta_compile volta_report fmt::fmt ${CMAKE_DL_LIBS}
+                      PRIVATE volta_hardened)
 # As headers of the system: their warnings are not ours.
 foreach(package CLI11::CLI11 nlohmann_json::nlohmann_json)
   target_include_directories(volta_cli_parts SYSTEM PUBLIC
     $<TARGET_PROPERTY:${package},INTERFACE_INCLUDE_DIRECTORIES>)
 endforeach()
 add_executable(volta_cli ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
-target_link_libraries(volta_cli PRIVATE volta_cli_parts)
+target_link_libraries(volta_cli PRIVATE volta_cli_parts volta_hardened)
 # Beside it is lib, in the build tree as in an installation, wherever that is moved.
 file(RELATIVE_PATH bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
 set_target_properties(volta_cli PROPERTIES

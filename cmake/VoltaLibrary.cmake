@@ -23,13 +23,14 @@ target_include_directories(volta
 # Calls inside the library stay inside it.
 target_compile_options(volta PRIVATE -fno-semantic-interposition)
 target_link_options(volta PRIVATE -Wl,-Bsymbolic-functions)
+volta_exports(volta ${PROJECT_SOURCE_DIR}/cmake/volta.map)
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)
 find_package(ZLIB REQUIRED)
 target_link_libraries(volta PRIVATE
-  $<BUILD_INTERFACE:volta_compile> fmt::fmt hwy::hwy ZLIB::ZLIB Threads::Threads ${codec_libraries} ${CMAKE_DL_LIBS})
+  $<BUILD_INTERFACE:volta_compile> $<BUILD_INTERFACE:volta_hardened> fmt::fmt hwy::hwy ZLIB::ZLIB Threads::Threads ${codec_libraries} ${CMAKE_DL_LIBS})
 # What `volta info` tells of the build; in one file, so that the others are the same for every build.
 set(build_options)
 foreach(option VOLTA_ONEDNN VOLTA_OPENMP VOLTA_OPENCL VOLTA_CUDA)

@@ -2,4 +2,4 @@
 file(GLOB report_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/report/*.cpp)
 add_library(volta_report STATIC EXCLUDE_FROM_ALL ${report_sources})
 target_include_directories(volta_report PUBLIC ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(volta_report PUBLIC volta PRIVATE volta_compile fmt::fmt)
+target_link_libraries(volta_report PUBLIC volta PRIVATE volta_compile volta_hardened fmt::fmt)

@@ -11,7 +11,7 @@
 
 namespace volta::nn {
 
-struct Module::State {
+struct [[gnu::visibility("hidden")]] Module::State {
   template <class T>
   struct Named {
     std::string name;

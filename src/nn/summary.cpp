@@ -46,7 +46,7 @@ std::string grouped(std::int64_t number) {
 }  // namespace
 
 // The calls that this thread makes while a summary is taken.
-class Module::Watch {
+class [[gnu::visibility("hidden")]] Module::Watch {
  public:
   struct Calls {
     std::string kind;  // of the module called

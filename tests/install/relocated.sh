@@ -6,10 +6,12 @@ source "$(dirname "$0")/common.sh"
 install_into "$work/first"
 mv "$work/first" "$work/prefix"
 check_run_paths "$work/prefix"
-if grep -rlF "$VOLTA_BUILD" "$work/prefix" >"$work/found"; then
-  cat "$work/found"
-  fail "these files name the folder of the build, $VOLTA_BUILD"
-fi
+for folder in "$VOLTA_BUILD" "$VOLTA_SOURCE/"; do
+  if grep -rlF "$folder" "$work/prefix" >"$work/found"; then
+    cat "$work/found"
+    fail "these files name a folder of this machine, $folder"
+  fi
+done
 mkdir "$work/elsewhere"
 cd "$work/elsewhere"
 

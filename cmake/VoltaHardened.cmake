@@ -1,0 +1,24 @@
+# How what is installed is compiled beyond volta_compile: without the paths of this machine, with the usual
+# protections of a distribution, and with no symbols but those that others may use.
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES CXX)  # programs are linked as they are compiled: at any address
+
+add_library(volta_hardened INTERFACE)
+# __FILE__ and std::source_location begin at the root of the sources.
+target_compile_options(volta_hardened INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+if(VOLTA_HARDENED AND NOT VOLTA_SANITIZE)
+  target_compile_options(volta_hardened INTERFACE -fstack-protector-strong)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|i.86")
+    target_compile_options(volta_hardened INTERFACE -fcf-protection)
+  endif()
+  # Without optimisation glibc warns that it does nothing.
+  target_compile_options(volta_hardened INTERFACE
+    $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+  target_link_options(volta_hardened INTERFACE -Wl,-z,relro -Wl,-z,now)
+endif()
+
+# The symbols of a library are those that a version script lists.
+function(volta_exports target script)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${script})
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
+endfunction()
