@@ -12,6 +12,7 @@
 #include "core/counting.h"
 #include "core/log_once.h"
 #include "volta/counters.h"
+#include "volta/device.h"
 #include "volta/dtype.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -72,6 +73,22 @@ TEST(Shapes, HoldSizes) {
   EXPECT_EQ(shape.removed(2), (Shape{2, 3}));
   EXPECT_NE(shape, (Shape{2, 3}));
   EXPECT_NE(shape, (Shape{2, 3, 5}));
+}
+
+TEST(Core, WhatIsPrintedHasAText) {
+  const auto printed = [](const auto& value) {
+    std::ostringstream out;
+    out << value;
+    return out.str();
+  };
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    EXPECT_EQ(to_string(dtype), printed(dtype));
+    EXPECT_EQ(to_string(dtype), name_of(dtype));
+  }
+  EXPECT_EQ("a " + to_string(DType::boolean), "a bool");
+  EXPECT_EQ(to_string(Device::cpu()), printed(Device::cpu()));
+  EXPECT_EQ(to_string(Shape{2, 3}), printed(Shape{2, 3}));
 }
 
 TEST(Shapes, RefuseWhatCannotBe) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <string>
 #include <string_view>
 
 #include "volta/export.h"
@@ -21,6 +22,7 @@ constexpr bool is_floating(DType t) { return t <= DType::f64; }
 constexpr bool is_integral(DType t) { return t > DType::f64; }  // bool included, as in PyTorch
 
 VOLTA_API std::string_view name_of(DType t);  // "f32", "bool", ...
+VOLTA_API std::string to_string(DType t);     // the same
 VOLTA_API std::ostream& operator<<(std::ostream& out, DType t);
 
 // The dtype of an operation on a and b; PyTorch's promotion table for two tensors.

@@ -20,6 +20,7 @@ std::string_view name_of(DType t) {
   return names[static_cast<int>(t)];
 }
 
+std::string to_string(DType t) { return std::string(name_of(t)); }
 std::ostream& operator<<(std::ostream& out, DType t) { return out << name_of(t); }
 
 DType promote(DType a, DType b) {
