@@ -1,7 +1,19 @@
-// What every program needs: tensors, gradients, layers, optimizers, data, weights in files. By
-// themselves come <volta/models.h> (ready models), <volta/text/tokenizer.h> and
-// <volta/io/checkpoint.h>, <volta/io/npy.h>, <volta/io/state_dict_mapper.h>,
-// <volta/io/summary_writer.h>.
+// What every program needs: tensors, gradients, layers, optimizers, data, weights in files.
+//
+// Left out, to keep compiling short, is what few source files of a program use:
+//   <volta/models.h>                ready models, each also by itself: <volta/models/...>
+//   <volta/text/tokenizer.h>        GPT-2's tokenizer; text/generate.h is included
+//   <volta/io/checkpoint.h>         training checkpoints
+//   <volta/io/npy.h>                NumPy's files
+//   <volta/io/state_dict_mapper.h>  renaming and reshaping state dicts
+//   <volta/io/summary_writer.h>     TensorBoard's event files
+//   <volta/safetensors.h>           safetensors files on the level of bytes
+//   <volta/profiler.h>              times and memory of a program
+//   <volta/transfers.h>             bytes moved between the host and devices
+//   <volta/system_info.h>           what the library was built with and finds
+//   <volta/kernel_cache.h>          the folder of compiled kernels
+//   <volta/tuning.h>                schedules of kernels that were timed
+//   <volta/dlpack_abi.h>            DLPack's structures, for programs without its header
 #pragma once
 
 #include "volta/async.h"
