@@ -131,13 +131,7 @@ struct Result {
 class Writing {
  public:
   Writing(TextModel& model, const Options& options, Device device, std::uint64_t seed)
-      : model_(model),
-        options_(options),
-        device_(device),
-        sampling_({.temperature = options.temperature,
-                   .top_k = options.top_k,
-                   .top_p = options.top_p,
-                   .generator = Generator(seed)}) {}
+      : model_(model), options_(options), device_(device), seed_(seed) {}
 
   Result write(const Context& context, const std::string& prompt, TextStream& stream) {
     ids_ = model_.codec->encode(prompt);
@@ -145,7 +139,6 @@ class Writing {
     Result result{.prompt_tokens = ids_.size()};
     if (ids_.empty()) ids_.push_back(model_.codec->start());
     const NoGrad no_grad;
-    const std::optional<std::int64_t> end = model_.codec->end();
     const auto start = Clock::now();
     const auto passed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
     const auto given = static_cast<std::int64_t>(ids_.size());
@@ -155,33 +148,45 @@ class Writing {
                                human_count(ids_.size()),
                                human_count(static_cast<std::uint64_t>(half(room)))));
     }
-    Tensor next;
-    while (static_cast<std::int64_t>(result.tokens) < options_.tokens) {
-      if (StopRequests::stopped()) {
-        result.ended = "interrupted";
-        break;
-      }
-      next = text::sample_tokens(logits_after(next), sampling_);
-      const auto token = next.item<std::int64_t>();
+    const auto shown = [&](const GeneratedToken& token) {
       if (result.tokens == 0) result.first_seconds = passed();
       if (result.tokens == 1) result.second_seconds = passed();
-      if (end && token == *end) {
-        result.ended = "end of text";
-        break;
-      }
-      ++result.tokens;
-      ids_.push_back(token);
-      if (!stream.add(model_.codec->decode(token))) {
-        result.ended = "stop";
-        break;
-      }
-      if (stream.failed()) break;
+      return show(token.id, stream, result);
+    };
+    if (StopRequests::stopped()) {
+      result.ended = "interrupted";
+    } else {
+      text::draw_tokens([&] { return logits_after(next_); },
+                        [&](const Tensor& next) { next_ = next; },
+                        {.tokens = options_.tokens,
+                         .temperature = options_.temperature,
+                         .top_k = options_.top_k,
+                         .top_p = options_.top_p,
+                         .seed = seed_,
+                         .on_token = shown});
     }
     result.seconds = passed();
     return result;
   }
 
  private:
+  // Whether another token is wanted.
+  bool show(std::int64_t token, TextStream& stream, Result& result) {
+    if (token == model_.codec->end()) {
+      result.ended = "end of text";
+      return false;
+    }
+    ++result.tokens;
+    ids_.push_back(token);
+    if (!stream.add(model_.codec->decode(token))) {
+      result.ended = "stop";
+      return false;
+    }
+    const bool more = static_cast<std::int64_t>(result.tokens) < options_.tokens;
+    if (more && StopRequests::stopped()) result.ended = "interrupted";
+    return more && !StopRequests::stopped() && !stream.failed();
+  }
+
   static std::int64_t half(std::int64_t room) { return std::max<std::int64_t>(1, room / 2); }
 
   Tensor ids_tensor(std::size_t last) const {
@@ -206,8 +211,9 @@ class Writing {
   TextModel& model_;
   const Options& options_;
   Device device_;
-  text::SampleOptions sampling_;
+  std::uint64_t seed_;
   std::vector<std::int64_t> ids_;
+  Tensor next_;  // the token drawn last
 };
 
 DType dtype_of(const std::string& name) {

@@ -242,6 +242,10 @@ Tensor GPT2::generate(const Tensor& ids, const GenerateOptions& options) {
         fmt::format("generate: {} tokens and {} more are beyond the model's {} positions", given,
                     options.tokens, config_.n_positions));
   }
+  if (options.on_token && batch != 1) {
+    throw ArgumentError(
+        fmt::format("generate: on_token is told the tokens of one row, not of {}", batch));
+  }
   if (options.tokens == 0) return ids;
   const NoGrad no_grad;
   // Few capacities, so that other prompts find the plans of the first one.
@@ -262,7 +266,8 @@ Tensor GPT2::generate(const Tensor& ids, const GenerateOptions& options) {
     result.index({Slice{}, at}) = next;
     next = next.unsqueeze(1);
     submit(ids.device());
-    if (options.stop && all(met).item() != 0) return result.narrow(1, 0, at + 1);
+    const bool goes_on = !options.on_token || options.on_token({.id = next.item<std::int64_t>()});
+    if (!goes_on || (options.stop && all(met).item() != 0)) return result.narrow(1, 0, at + 1);
   }
   return result;
 }

@@ -82,6 +82,46 @@ SampleOptions sample_options(const GenerateOptions& options) {
           .generator = options.seed ? Generator(*options.seed) : Generator()};
 }
 
+std::vector<std::int64_t> draw_tokens(const std::function<Tensor()>& logits,
+                                      const std::function<void(const Tensor&)>& accept,
+                                      const GenerateOptions& options) {
+  check_options(options);
+  const SampleOptions sampling = sample_options(options);
+  const NoGrad no_grad;
+  std::vector<Tensor> made;
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    const Tensor next = sample_tokens(logits(), sampling);
+    accept(next);
+    made.push_back(next);
+    submit(next.device());
+    if (!options.stop && !options.on_token) continue;  // nobody looks: the device runs ahead
+    const auto id = next.item<std::int64_t>();
+    const bool goes_on = !options.on_token || options.on_token({.id = id});
+    if (!goes_on || id == options.stop) break;
+  }
+  std::vector<std::int64_t> ids;
+  for (const Tensor& token : made) ids.push_back(token.item<std::int64_t>());
+  return ids;
+}
+
+std::string detail::take_characters(std::string& bytes) {
+  // The last character begins at most three bytes before the end if it is not whole.
+  std::size_t begun = 0;
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
+    if ((byte & 0xC0u) == 0x80u) continue;  // the inside of a character
+    const std::size_t size = byte >= 0xF0 && byte <= 0xF4   ? 4
+                             : byte >= 0xE0 && byte <= 0xEF ? 3
+                             : byte >= 0xC2 && byte <= 0xDF ? 2
+                                                            : 1;
+    if (size > back) begun = back;
+    break;
+  }
+  std::string whole = bytes.substr(0, bytes.size() - begun);
+  bytes.erase(0, whole.size());
+  return whole;
+}
+
 Tensor detail::one_row(const std::vector<std::int64_t>& prompt, Device device) {
   check_prompt(prompt);
   return from_vector(prompt, {1, static_cast<std::int64_t>(prompt.size())}, {.device = device});
@@ -97,29 +137,27 @@ std::vector<std::int64_t> continue_tokens(const std::function<Tensor(const Tenso
   std::int64_t length = std::min(given, size);
   std::vector<std::int64_t> start(prompt.end() - length, prompt.end());
   start.resize(static_cast<std::size_t>(size), 0);
-  const SampleOptions sampling = sample_options(options);
   const NoGrad no_grad;
   Tensor window = detail::one_row(start, device);
-  std::vector<Tensor> made;
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
+  const auto logits_after = [&] {
     const Tensor logits = logits_of(window);
     if (logits.rank() != 3 || logits.size(0) != 1 || logits.size(1) != size) {
       throw ShapeError(fmt::format("generate: the model made {} of ids {}, expected [1, {}, vocab]",
                                    to_string(logits.shape()), to_string(window.shape()), size));
     }
     const Tensor last = full({1}, length - 1, {.dtype = DType::i64, .device = device});
-    const Tensor next = sample_tokens(index_select(logits, 1, last).squeeze(1), sampling);
+    return index_select(logits, 1, last).squeeze(1);
+  };
+  const auto accept = [&](const Tensor& next) {
     if (length < size) {
       window.index({Slice{}, length++}) = next;
     } else {
       window = concat({window.narrow(1, 1, size - 1), next.unsqueeze(1)}, 1);
     }
-    made.push_back(next);
-    submit(device);
-    if (options.stop && next.item<std::int64_t>() == *options.stop) break;
-  }
+  };
   std::vector<std::int64_t> ids = prompt;
-  for (const Tensor& token : made) ids.push_back(token.item<std::int64_t>());
+  const std::vector<std::int64_t> made = draw_tokens(logits_after, accept, options);
+  ids.insert(ids.end(), made.begin(), made.end());
   return ids;
 }
 

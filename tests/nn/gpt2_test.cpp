@@ -336,6 +336,17 @@ TEST(Generate, WithACacheAsByFullForwards) {
   EXPECT_EQ(
       text::continue_tokens(logits_of, prompt, test_device(), {.tokens = 9, .temperature = 0}),
       wanted);
+  std::vector<std::int64_t> told = prompt;
+  const auto tell = [&](const GeneratedToken& token) {
+    told.push_back(token.id);
+    return told.size() < 8;
+  };
+  EXPECT_EQ(model.generate(row, {.tokens = 9, .temperature = 0, .on_token = tell}).shape(),
+            (Shape{1, 8}));
+  EXPECT_EQ(told, std::vector<std::int64_t>(wanted.begin(), wanted.begin() + 8));
+  const Tensor rows = zeros({2, 3}, {.dtype = DType::i64, .device = test_device()});
+  EXPECT_EQ(message_of([&] { model.generate(rows, {.tokens = 1, .on_token = tell}); }),
+            "generate: on_token is told the tokens of one row, not of 2");
   // Ends with the stop token, also where rows meet it at different times.
   const Tensor stopped = model.generate(row, {.tokens = 9, .temperature = 0, .stop = wanted[6]});
   const std::vector<std::int64_t> ids = stopped.to_vector<std::int64_t>();
@@ -402,6 +413,59 @@ TEST(Generate, AnyModuleAndAnyCodec) {
             "hijklmn");
   EXPECT_EQ(volta::generate(model, Letters(), {.prompt = "a", .tokens = 20, .stop = 4}), "abcde");
   EXPECT_EQ(volta::generate(model, Letters(), {.prompt = "xyz", .tokens = 0}), "xyz");
+}
+
+TEST(Generate, TellsEveryTokenInOrder) {
+  Alphabet model;
+  std::vector<std::int64_t> told;
+  std::string text;
+  GenerateOptions options{.prompt = "abc", .tokens = 5, .temperature = 0};
+  options.on_token = [&](const GeneratedToken& token) {
+    EXPECT_EQ(model.calls, static_cast<int>(told.size()) + 1);  // as it is drawn, not at the end
+    told.push_back(token.id);
+    text += token.text;
+    return true;
+  };
+  EXPECT_EQ(volta::generate(model, Letters(), options), "abcdefgh");
+  EXPECT_EQ(told, (std::vector<std::int64_t>{3, 4, 5, 6, 7}));
+  EXPECT_EQ(text, "defgh");
+  // False ends it with the token that was told; the token that stops it is told, too.
+  told.clear();
+  options.on_token = [&](const GeneratedToken& token) {
+    told.push_back(token.id);
+    return told.size() < 2;
+  };
+  EXPECT_EQ(volta::generate(model, Letters(), options), "abcde");
+  told.clear();
+  options.stop = 3;
+  EXPECT_EQ(volta::generate(model, Letters(), options), "abcd");
+  EXPECT_EQ(told, std::vector<std::int64_t>{3});
+}
+
+// Tokens are bytes: a character may take four of them.
+struct Utf8Bytes {
+  std::string all = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xff\xe2\x82";
+  std::vector<std::int64_t> encode(const std::string&) const { return {0}; }
+  std::string decode(const std::vector<std::int64_t>& ids) const {
+    std::string text;
+    for (const std::int64_t id : ids) text += all[static_cast<std::size_t>(id)];
+    return text;
+  }
+};
+
+TEST(Generate, TextIsToldInWholeCharacters) {
+  Alphabet model;
+  std::vector<std::string> told;
+  const std::string result = volta::generate(
+      model, Utf8Bytes(),
+      {.prompt = "a", .tokens = 13, .temperature = 0, .on_token = [&](const GeneratedToken& token) {
+         told.emplace_back(token.text);
+         return true;
+       }});
+  EXPECT_EQ(result, Utf8Bytes().all);
+  // What is no character at all is not kept back; what is begun at the end is in the result alone.
+  EXPECT_EQ(told, (std::vector<std::string>{"", "\xc3\xa9", "", "", "\xe2\x82\xac", "", "", "",
+                                            "\xf0\x9f\x98\x80", "z", "\xff", "", ""}));
 }
 
 TEST(Generate, EveryTokenIsOnePlan) {
