@@ -19,8 +19,8 @@ struct Module::Call::Calls {
     std::string kind;
     int depth;
   };
-  int depth = 0;
-  std::vector<Left> left;  // the innermost first
+  std::vector<const Module*> open;  // the outermost first
+  std::vector<Left> left;           // the innermost first
 
   static Calls& here() {
     static thread_local Calls calls;
@@ -30,12 +30,15 @@ struct Module::Call::Calls {
 
 Module::Call::Call(const Module& module, Place place)
     : module_(module), place_(place), exceptions_(std::uncaught_exceptions()) {
-  ++Calls::here().depth;
+  std::vector<const Module*>& open = Calls::here().open;
+  if (!open.empty()) Suspects::note(open, module);
+  open.push_back(&module);
 }
 
 Module::Call::~Call() {
-  auto& [depth, left] = Calls::here();
-  --depth;
+  auto& [open, left] = Calls::here();
+  open.pop_back();
+  const int depth = static_cast<int>(open.size());
   if (std::uncaught_exceptions() == exceptions_) return;
   // What an earlier exception left, one that was caught on its way, is of no interest.
   if (!left.empty() && left.back().depth != depth + 1) left.clear();
@@ -47,8 +50,8 @@ Module::Call::~Call() {
 }
 
 void Module::Call::add_path(Error& error) const {
-  auto& [depth, left] = Calls::here();
-  if (depth != 1) return;  // the outermost tells
+  auto& [open, left] = Calls::here();
+  if (open.size() != 1) return;  // the outermost tells
   const std::vector<Calls::Left> inner = std::exchange(left, {});
   if (inner.empty() || inner.back().depth != 1) return;
   std::string path;

@@ -29,7 +29,6 @@ void Module::State::check_name(const char* op, const std::string& name) const {
 }
 
 Module::Module() : state_(std::make_shared<State>()) {}
-Module::Module(const Module& other) = default;
 Module::~Module() = default;
 
 Tensor Module::forward(const Tensor&) {
@@ -44,6 +43,7 @@ void Module::add(std::string name, const detail::AnyModule& child) {
     throw ArgumentError(fmt::format("add: '{}' contains the module it is added to", name));
   }
   state_->children.push_back({std::move(name), child});
+  child->state_->added = true;
 }
 
 Parameter Module::add_parameter(std::string name, Tensor value) {
@@ -80,15 +80,20 @@ void Module::replace_child(std::string_view name, const Module& member,
         fmt::format("replace: the new '{}' contains the module it is put into", name));
   }
   found->module = child;
+  child->state_->added = true;
 }
 
 std::vector<Tensor> Module::parameters() const {
+  state_->require_complete();
+  state_->claim();
   std::vector<Tensor> result;
   for (const auto& leaf : State::unique(state_->parameter_leaves())) result.push_back(*leaf.tensor);
   return result;
 }
 
 std::vector<std::pair<std::string, Tensor>> Module::named_parameters() const {
+  state_->require_complete();
+  state_->claim();
   std::vector<std::pair<std::string, Tensor>> result;
   for (auto& leaf : State::unique(state_->parameter_leaves())) {
     result.emplace_back(std::move(leaf.name), *leaf.tensor);
@@ -120,7 +125,7 @@ std::vector<std::pair<std::string, std::shared_ptr<Module>>> Module::named_modul
   return result;
 }
 
-void Module::apply(const std::function<void(Module&)>& visit) {
+Module& Module::apply(const std::function<void(Module&)>& visit) {
   std::set<const State*> seen;
   const auto walk = [&](const auto& self, Module& module) -> void {
     if (!seen.insert(module.state_.get()).second) return;
@@ -128,15 +133,18 @@ void Module::apply(const std::function<void(Module&)>& visit) {
     visit(module);
   };
   walk(walk, *this);
+  return *this;
 }
 
 StateDict Module::state_dict() const {
+  state_->require_complete();
   StateDict result;
   for (auto& leaf : state_->all_leaves()) result.add(std::move(leaf.name), leaf.tensor->detach());
   return result;
 }
 
 LoadReport Module::load_state_dict(const StateDict& state, LoadStateOptions options) {
+  state_->require_complete();
   NoGrad no_grad;
   LoadReport report;
   std::set<std::string_view> known;
@@ -183,18 +191,21 @@ LoadReport Module::load_state_dict(const StateDict& state, LoadStateOptions opti
   return report;
 }
 
-void Module::zero_grad() {
+Module& Module::zero_grad() {
   state_->for_each([](State& state) {
     for (const auto& parameter : state.parameters) (*parameter.value)->zero_grad();
   });
+  return *this;
 }
 
-void Module::train(bool on) {
+Module& Module::train(bool on) {
   state_->for_each([on](State& state) { state.training = on; });
+  return *this;
 }
 
-void Module::requires_grad(bool on) {
+Module& Module::requires_grad(bool on) {
   for (const auto& leaf : state_->parameter_leaves()) leaf.tensor->set_requires_grad(on);
+  return *this;
 }
 
 bool Module::is_training() const { return state_->training; }
@@ -223,14 +234,15 @@ void convert_all(const Leaves& leaves, Convert&& convert) {
 
 }  // namespace
 
-void Module::to(Device device, Place place) {
+Module& Module::to(Device device, Place place) {
   const TransferReason reason("Module::to", place);
   auto leaves = State::unique(state_->all_leaves());
   std::erase_if(leaves, [&](const auto& leaf) { return leaf.tensor->device() == device; });
   convert_all(leaves, [&](const Tensor& value) { return value.to(device, place); });
+  return *this;
 }
 
-void Module::to(DType dtype) {
+Module& Module::to(DType dtype) {
   if (!is_floating(dtype)) {
     throw DTypeError(fmt::format("Module::to: {} is not a floating dtype", name_of(dtype)));
   }
@@ -239,12 +251,10 @@ void Module::to(DType dtype) {
     return leaf.tensor->dtype() == dtype || !is_floating(leaf.tensor->dtype());
   });
   convert_all(leaves, [&](const Tensor& value) { return value.to(dtype); });
+  return *this;
 }
 
-void Module::to(Device device, DType dtype) {
-  to(dtype);
-  to(device);
-}
+Module& Module::to(Device device, DType dtype) { return to(dtype).to(device); }
 
 Device Module::device() const {
   const auto leaves = State::unique(state_->all_leaves());

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <typeinfo>
@@ -31,6 +33,29 @@ struct [[gnu::visibility("hidden")]] Module::State {
   };
   std::vector<Child> children;
   bool training = true;
+
+  // A member that was not a child when it was found.
+  struct Member {
+    std::string owner, kind;  // classes
+    detail::Shared<State> state;
+  };
+  std::vector<Member> forgotten;
+  std::vector<detail::Shared<State>> left_out;  // members that are deliberately no children
+  std::uint64_t born = next();                  // modules are numbered as they are made
+  bool added = false;                           // to some module
+  bool claimed = false;    // somebody asked for its parameters; set with claim()
+  bool suspected = false;  // see Suspects; set by any thread
+
+  static std::uint64_t next();
+  void claim() { std::atomic_ref(claimed).store(true, std::memory_order_relaxed); }
+  bool is_claimed() { return std::atomic_ref(claimed).load(std::memory_order_relaxed); }
+  bool has_leaves() { return !all_leaves().empty(); }
+  bool leaves_out(const State* member) const {
+    return std::any_of(left_out.begin(), left_out.end(),
+                       [&](const auto& one) { return one.get() == member; });
+  }
+  // Throws ArgumentError for members of this module, or of one below it, that were never added.
+  void require_complete();
 
   // Calls visit(state) for this state and all below it.
   template <class Visit>
@@ -93,6 +118,15 @@ struct [[gnu::visibility("hidden")]] Module::State {
 
   // A name becomes part of dotted keys, so it must be one of a kind and without dots.
   void check_name(const char* op, const std::string& name) const;
+};
+
+// Modules that were called by others without being part of them, until it is known who trains them.
+struct Module::Suspects {
+  // A call of `module` within these, the innermost last.
+  static void note(const std::vector<const Module*>& calls, const Module& module);
+  // Throws ArgumentError for one that got gradients, if these parameters are trained and its own
+  // are not.
+  static void check(const std::vector<Tensor>& trained);
 };
 
 }  // namespace volta::nn

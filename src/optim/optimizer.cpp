@@ -11,6 +11,7 @@
 #include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/execution.h"
+#include "volta/nn/module.h"
 
 namespace volta::optim {
 
@@ -162,6 +163,7 @@ bool Optimizer::step_group(std::size_t group, Place place) {
 }
 
 void Optimizer::step(Place place) {
+  nn::detail::require_registered(parameters_);
   const NoGrad no_grad;
   const Autocast as_they_are(DType::f32);
   bool stepped = false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -46,13 +47,45 @@ class Module;
 
 namespace detail {
 
+// While one lives, the copies of members of a module that this thread makes are noted: those that
+// have something to train or to save and were never added are the module's forgotten ones. The
+// members are those that lie within the object.
+class VOLTA_API MemberWatch {
+ public:
+  MemberWatch(const Module& whole, const void* object, std::size_t bytes);
+  MemberWatch(const MemberWatch&) = delete;
+  MemberWatch& operator=(const MemberWatch&) = delete;
+  ~MemberWatch();
+
+ private:
+  friend class volta::nn::Module;
+  static void copied(const Module& original);
+  void note_forgotten() const;
+
+  const Module& whole_;
+  const std::byte* const begin_;
+  const std::byte* const end_;
+  MemberWatch* const outer_;
+  std::vector<const Module*> members_;
+};
+
+template <class M>
+std::shared_ptr<M> copied_module(const M& module) {
+  const MemberWatch watch(module, std::addressof(module), sizeof(M));
+  return std::make_shared<M>(module);
+}
+
+// Throws ArgumentError if the modules whose parameters these are have called a module that was
+// never added to them, and that got gradients nobody takes.
+VOLTA_API void require_registered(const std::vector<Tensor>& trained);
+
 // A module of any class, kept by value.
 class AnyModule {
  public:
   template <std::derived_from<Module> M>
   explicit AnyModule(const M& module)
     requires std::copy_constructible<M>  // modules are handles: what cannot be copied is shared
-      : module_(std::make_shared<M>(module)), copy_([](const Module& other) {
+      : module_(copied_module(module)), copy_([](const Module& other) {
           return std::shared_ptr<Module>(std::make_shared<M>(static_cast<const M&>(other)));
         }) {}
   AnyModule(const AnyModule& other)
@@ -80,6 +113,13 @@ class AnyModule {
 // A shared handle: copies have the same parameters, buffers, children and mode. A module of one's
 // own derives from Module, keeps its layers as members and adds each under a name in its
 // constructor. Tensors it keeps besides parameters and buffers are not saved, moved or cloned.
+//
+// A member that was forgotten is an ArgumentError naming both classes: at the first parameters() or
+// state_dict() where the module is itself part of another or of a list, since its size is known
+// there, and for the outermost one at the first step of an optimizer after a forward pass that
+// called the member. Modules that existed before the one that calls them came from outside and are
+// no part of it, nor are those whose parameters() somebody asked for, frozen ones and those called
+// under NoGrad; leave_out() says so of a member.
 class VOLTA_API Module {
  public:
   Module();
@@ -104,7 +144,7 @@ class VOLTA_API Module {
   // out.
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> named_modules();
   // Calls `visit` for every module in it, children before their parents, once each.
-  void apply(const std::function<void(Module&)>& visit);
+  Module& apply(const std::function<void(Module&)>& visit);
   // Names, output shapes, parameters and operations of its layers for an input of that shape, as in
   // eval mode. Nothing is computed.
   Summary summary(const Shape& input, SummaryOptions options = {});
@@ -118,17 +158,18 @@ class VOLTA_API Module {
   // rest reported.
   LoadReport load_state_dict(const StateDict& state, LoadStateOptions options = {});
 
-  void zero_grad();
-  void train(bool on = true);  // the mode of this module and all below it
-  void eval() { train(false); }
+  // ---- What changes it gives it back: model.eval().to(device).
+  Module& zero_grad();
+  Module& train(bool on = true);  // the mode of this module and all below it
+  Module& eval() { return train(false); }
   // Whether parameters take gradients; without, they are left out of training.
-  void requires_grad(bool on = true);
-  bool is_training() const;
-
+  Module& requires_grad(bool on = true);
   // Moves or converts in place, gradients included: other handles, such as an optimizer's, follow.
-  void to(Device device, Place place = Place::here());
-  void to(DType dtype);  // floating parameters and buffers only
-  void to(Device device, DType dtype);
+  Module& to(Device device, Place place = Place::here());
+  Module& to(DType dtype);  // floating parameters and buffers only
+  Module& to(Device device, DType dtype);
+
+  bool is_training() const;
   // Where everything is; throws DeviceError naming the strays. The CPU if there is nothing.
   Device device() const;
 
@@ -150,6 +191,8 @@ class VOLTA_API Module {
     add(std::move(name), detail::AnyModule(child));
   }
   void add(std::string name, const detail::AnyModule& child);
+  // The member is deliberately no part of this module: it is not trained, moved or saved with it.
+  void leave_out(const Module& member);
   // The tensor is made to require a gradient.
   Parameter add_parameter(std::string name, Tensor value);
   // Saved and moved with the module, but not trained.
@@ -172,7 +215,10 @@ class VOLTA_API Module {
   void called(std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs) const;
 
  private:
+  friend class detail::MemberWatch;
+  friend void detail::require_registered(const std::vector<Tensor>& trained);
   struct State;
+  struct Suspects;
   class Watch;
   // A call in progress.
   class VOLTA_API Call {
@@ -199,6 +245,7 @@ class VOLTA_API Module {
 // value.
 template <std::derived_from<Module> M>
 M clone(const M& module) {
+  const detail::MemberWatch watch(module, std::addressof(module), sizeof(M));
   const detail::Cloning cloning;
   return M(module);
 }
