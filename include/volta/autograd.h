@@ -84,7 +84,8 @@ struct CheckReport {
 };
 
 // Compares the gradients of fn, reduced to a scalar with fixed random weights, with central
-// differences. Defaults are those of the least precise input.
+// differences. Defaults are those of the least precise input. fn may itself ask for gradients, with
+// create_graph where they are part of its result.
 VOLTA_API CheckReport check_gradients(const std::function<Tensor(const Tensor&)>& fn,
                                       const Tensor& input, CheckOptions options = {});
 VOLTA_API CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& fn,

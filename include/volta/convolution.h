@@ -43,7 +43,7 @@ struct ConvTranspose2dOptions {
   Extent2 dilation = 1;
 };
 
-// ---- Convolutions.
+// ---- Convolutions. The leading axis n may be missing, of the result as of x.
 // x [n, in, length] with weight [out, in / groups, kernel], plus bias [out] if defined.
 VOLTA_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Conv1dOptions options = {}, Place place = Place::here());

@@ -101,14 +101,14 @@ VOLTA_API Tensor hardswish(const Tensor& x, Place place = Place::here());
 VOLTA_API Tensor logical_not(const Tensor& x, Place place = Place::here());
 
 // ---- Movement (what has one operand is a method of Tensor as well).
-// Elements before and after each axis, first axis first.
+// Elements before and after each axis, first axis first; a negative amount takes elements off.
 VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
                      std::span<const std::int64_t> after, Scalar value = 0,
                      Place place = Place::here());
 VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
                      std::span<const std::int64_t> after, PadOptions options,
                      Place place = Place::here());
-// One after the other along an axis; dtypes promote.
+// One after the other along an axis; dtypes promote. A tensor [0] fits any others and adds nothing.
 VOLTA_API Tensor concat(std::span<const Tensor> tensors, std::int64_t axis = 0,
                         Place place = Place::here());
 VOLTA_API Tensor concat(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
@@ -133,7 +133,7 @@ VOLTA_API Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b,
 VOLTA_API Tensor squeeze(const Tensor& x, std::int64_t axis, Place place = Place::here());
 VOLTA_API Tensor unsqueeze(const Tensor& x, std::int64_t axis, Place place = Place::here());
 VOLTA_API Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t length,
-                        Place place = Place::here());
+                        Place place = Place::here());  // a negative start counts from the end
 VOLTA_API Tensor flip(const Tensor& x, std::span<const std::int64_t> axes,
                       Place place = Place::here());
 VOLTA_API Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis,
@@ -198,12 +198,14 @@ VOLTA_API Tensor outer(const Tensor& a, const Tensor& b, Place place = Place::he
 // (diagonals). Operands are contracted pairwise from the left.
 VOLTA_API Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
                         Place place = Place::here());
-// x [..., in] times weight [out, in] transposed, plus bias [out] if defined.
+// x [..., in] times weight [out, in] transposed, plus bias [out] if defined: [..., out]. With a
+// weight [in] and a bias without axes the result is [...].
 VOLTA_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Place place = Place::here());
 
 // ---- Indexing; x[i], ranges and assignment are in indexing.h. An index out of range is clamped,
-// and looking at a value that depends on it throws IndexError; negative ones are out of range here.
+// and looking at a value that depends on it throws IndexError; negative ones are out of range here,
+// except in take_along_axis. A tensor without axes has one of one element.
 // weight[ids]: rows of weight [n, d] for ids of any shape -> [..., d].
 VOLTA_API Tensor embedding(const Tensor& weight, const Tensor& ids, Place place = Place::here());
 // The parts of x along the axis that index [k] names.
@@ -213,10 +215,11 @@ VOLTA_API Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& 
 VOLTA_API Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index,
                            const Tensor& source, Place place = Place::here());
 // Elements of x along the axis, in the shape of index, which has x's rank and in the other axes at
-// most its sizes.
+// most its sizes, or no elements.
 VOLTA_API Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index,
                         Place place = Place::here());
-// Elements of x along the axis: index has x's sizes but for the axis, as the result.
+// Elements of x along the axis: in the other axes x and index broadcast, and negative indices count
+// from the end. PyTorch's take_along_dim.
 VOLTA_API Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis,
                                  Place place = Place::here());
 // x with elements of source, or a number, written where gather would read. Of several written to

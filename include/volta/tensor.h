@@ -180,14 +180,14 @@ class VOLTA_API Tensor {
 
   // ---- In place: every handle of this variable sees the new value. Results of operations,
   // reshape() and narrow() among them, are variables of their own: writing to one does not change
-  // its source.
+  // its source. A value that is overwritten gets a gradient of zero.
   Tensor& operator+=(const Operand& other) &;
   Tensor& operator-=(const Operand& other) &;
   Tensor& operator*=(const Operand& other) &;
   Tensor& operator/=(const Operand& other) &;
   Tensor& fill_(Scalar value, Place place = Place::here()) &;
   Tensor& zero_(Place place = Place::here()) & { return fill_(0, place); }
-  Tensor& copy_(const Tensor& source, Place place = Place::here()) &;
+  Tensor& copy_(const Tensor& source, Place place = Place::here()) &;  // the source broadcasts
 
   // ---- Parts, to be read or assigned to: see indexing.h.
   Selection operator[](const Index& index) const;
