@@ -53,14 +53,14 @@ void Module::leave_out(const Module& member) { state_->left_out.push_back(member
 
 detail::MemberWatch::MemberWatch(const Module& whole, const void* object, std::size_t bytes)
     : whole_(whole),
-      begin_(static_cast<const std::byte*>(object)),
-      end_(begin_ + bytes),
+      begin_(object),
+      end_(static_cast<const std::byte*>(object) + bytes),
       outer_(std::exchange(watching, this)) {}
 
 void detail::MemberWatch::copied(const Module& original) {
   if (watching == nullptr) return;
-  const auto* at = static_cast<const std::byte*>(static_cast<const void*>(&original));
-  const std::less<const std::byte*> before;
+  const void* at = &original;
+  const std::less<const void*> before;
   if (!before(at, watching->begin_) && before(at, watching->end_))
     watching->members_.push_back(&original);
 }

@@ -63,8 +63,8 @@ class VOLTA_API MemberWatch {
   void note_forgotten() const;
 
   const Module& whole_;
-  const std::byte* const begin_;
-  const std::byte* const end_;
+  const void* const begin_;
+  const void* const end_;
   MemberWatch* const outer_;
   std::vector<const Module*> members_;
 };
