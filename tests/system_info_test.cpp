@@ -1,10 +1,12 @@
 // What the library tells of itself and of this machine; the folder of compiled kernels.
 #include "volta/system_info.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -90,21 +92,24 @@ class KernelCacheFiles : public testing::Test {
 TEST_F(KernelCacheFiles, OnlyVoltasAreFoundAndRemoved) {
   const std::string key(32, '0');
   const fs::path entry = put(key + ".bin", "VOLTAK02 and more");
-  const fs::path left = put(key + "." + std::string(16, 'f') + ".tmp", "half");
-  const fs::path fresh = put(key + "." + std::string(16, 'e') + ".tmp", "half");
+  const fs::path left = put(key + ".bin." + std::string(16, 'f') + ".tmp", "half");
+  const fs::path fresh = put(key + ".bin." + std::string(16, 'e') + ".tmp", "half");
   const fs::path foreign = put(std::string(32, '1') + ".bin", "PNG");
   const fs::path other = put("README", "VOLTAK02");
-  fs::last_write_time(left, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  const int writer = ::open(fresh.c_str(), O_WRONLY);  // as of a process that writes it
+  ASSERT_EQ(::flock(writer, LOCK_EX), 0);
 
   EXPECT_EQ(kernel_cache_folder(), folder_.string());
   const std::vector<KernelCacheFile> found = kernel_cache_files();
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[0].path, entry.string());  // '.' 'b' comes before '.' 'f'
+  EXPECT_EQ(found[0].path, entry.string());  // the shorter name
   EXPECT_EQ(found[0].bytes, 17U);
   EXPECT_EQ(clear_kernel_cache().size(), 2U);
   EXPECT_TRUE(!fs::exists(entry) && !fs::exists(left));
   EXPECT_TRUE(fs::exists(fresh) && fs::exists(foreign) && fs::exists(other));
   EXPECT_TRUE(kernel_cache_files().empty());
+  ::close(writer);
+  EXPECT_EQ(clear_kernel_cache().size(), 1U);
 }
 
 TEST_F(KernelCacheFiles, AFolderThatIsNotThereHasNone) {

@@ -6,9 +6,8 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <mutex>
 #include <optional>
-#include <random>
 #include <string_view>
 #include <system_error>
 
@@ -95,11 +94,6 @@ std::string why_untrusted(const fs::path& folder) {
   return {};
 }
 
-std::string temporary_name(const std::string& key) {
-  std::random_device random;
-  return fmt::format("{}.{:08x}{:08x}.tmp", key, random(), random());
-}
-
 }  // namespace
 
 fs::path default_cache_folder() {
@@ -141,16 +135,16 @@ void CacheFolder::store(const std::string& key, const std::string& binary) {
 
   EntryHeader header{{}, key.size(), binary.size(), checksum(key, binary)};
   std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
-  const fs::path temporary = folder_ / temporary_name(key);
-  std::ofstream file(temporary, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(&header), sizeof header);
-  file.write(key.data(), static_cast<std::streamsize>(key.size()));
-  file.write(binary.data(), static_cast<std::streamsize>(binary.size()));
-  file.close();
-  if (file) fs::rename(temporary, entry(key), error);
-  if (!file || error) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
+  std::call_once(cleaned_, [&] { remove_abandoned_entries(folder_); });
+  try {
+    // Not synced: an entry that a power failure damages is found by its checksum and made again.
+    // Listing the folder once is enough.
+    platform::AtomicFile file(entry(key).string(), {.durable = false, .remove_abandoned = false});
+    file.write({reinterpret_cast<const char*>(&header), sizeof header});
+    file.write(key);
+    file.write(binary);
+    file.commit();
+  } catch (const IoError&) {
     turn_off(fmt::format("cannot write to {}", folder_.string()));
   }
 }

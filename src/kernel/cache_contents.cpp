@@ -1,16 +1,19 @@
 // What lies in the folder of compiled kernels, and removing it. Others may keep files there too: an
-// entry is known by its name and its first bytes, a leftover by its name and its age.
+// entry is known by its name and its first bytes, a leftover by its name and by its lock, which
+// nobody holds.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "kernel/cache_folder.h"
+#include "platform/temporaries.h"
 #include "volta/error.h"
 #include "volta/kernel_cache.h"
 
@@ -18,9 +21,6 @@ namespace volta {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Longer than it takes to write an entry: what is older was left by a process that was killed.
-constexpr std::chrono::hours kAbandoned{1};
 
 bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && std::ranges::all_of(text, [](char c) {
@@ -35,25 +35,35 @@ bool begins_as_entry(const fs::path& path) {
   return file && std::string_view(first.data(), first.size()) == kernel::kEntryMagic;
 }
 
-bool is_abandoned(const fs::directory_entry& entry) {
-  std::error_code failure;
-  const auto written = entry.last_write_time(failure);
-  return !failure && fs::file_time_type::clock::now() - written > kAbandoned;
+constexpr std::size_t kKeyDigits = 32;
+constexpr std::string_view kEntryEnd = ".bin";
+
+// Named as a temporary of "<key>.bin".
+bool is_temporary_entry(std::string_view name) {
+  return is_hex(name.substr(0, kKeyDigits), kKeyDigits) &&
+         platform::is_temporary_of(name, name.substr(0, kKeyDigits + kEntryEnd.size())) &&
+         name.substr(kKeyDigits).starts_with(kEntryEnd);
 }
 
-// "<key>.bin", or "<key>.<random>.tmp".
 bool is_ours(const fs::directory_entry& entry) {
-  constexpr std::size_t kKeyDigits = 32, kRandomDigits = 16;
   const std::string file = entry.path().filename().string();
   const std::string_view name = file;
-  if (!is_hex(name.substr(0, kKeyDigits), kKeyDigits)) return false;
-  const std::string_view rest = name.substr(kKeyDigits);
-  if (rest == ".bin") return begins_as_entry(entry.path());
-  return rest.starts_with('.') && rest.ends_with(".tmp") &&
-         is_hex(rest.substr(1, rest.size() - 5), kRandomDigits) && is_abandoned(entry);
+  if (is_temporary_entry(name)) return platform::is_abandoned(entry.path().string());
+  return is_hex(name.substr(0, kKeyDigits), kKeyDigits) && name.substr(kKeyDigits) == kEntryEnd &&
+         begins_as_entry(entry.path());
 }
 
 }  // namespace
+
+void kernel::remove_abandoned_entries(const fs::path& folder) {
+  std::error_code failure;
+  std::vector<std::string> found;
+  for (fs::directory_iterator entry(folder, failure); !failure && entry != fs::directory_iterator();
+       entry.increment(failure))
+    if (is_temporary_entry(entry->path().filename().string()))
+      found.push_back(entry->path().string());
+  for (const std::string& temporary : found) platform::remove_if_abandoned(temporary);
+}
 
 std::string kernel_cache_folder() { return kernel::default_cache_folder().string(); }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,9 @@ std::filesystem::path default_cache_folder();
 
 // What every entry begins with, whatever the format's version.
 inline constexpr std::string_view kEntryMagic = "VOLTAK";
+
+// Removes what processes that were killed while they wrote entries left in the folder.
+void remove_abandoned_entries(const std::filesystem::path& folder);
 
 class VOLTA_BACKEND_API CacheFolder {
  public:
@@ -36,6 +40,7 @@ class VOLTA_BACKEND_API CacheFolder {
 
   const std::filesystem::path folder_;
   std::atomic<bool> writable_{true}, refused_{false};
+  std::once_flag cleaned_;
 };
 
 }  // namespace volta::kernel

@@ -6,13 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "platform/temporaries.h"
 #include "volta/error.h"
 
 namespace volta::platform {
@@ -43,22 +43,6 @@ std::size_t file_size(const Descriptor& file, const std::string& path) {
   if (::fstat(file.get(), &info) != 0) fail(path, "read", errno);
   if (!S_ISREG(info.st_mode)) throw IoError(path + ": cannot read: not a regular file");
   return static_cast<std::size_t>(info.st_size);
-}
-
-// Makes the rename itself survive a crash. Some file systems cannot sync a folder: the content is
-// safe either way, so that is not an error.
-void sync_folder_of(const std::string& path) {
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
-}
-
-std::string temporary_name(const std::string& path) {
-  static std::atomic<unsigned> serial{0};
-  return path + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(serial++);
 }
 
 }  // namespace
@@ -117,10 +101,39 @@ std::string file_to_replace(std::string path) {
 }
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path)
-    : path_(file_to_replace(std::move(path))), temporary_(temporary_name(path_)) {
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ >= 0) return;
+// Some file systems cannot sync a folder: the content is safe either way, so that is not an error.
+void sync_folder_of(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  const int error = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  if (error == EIO || error == ENOSPC || error == EDQUOT) fail(folder.string(), "write", error);
+}
+
+void rename_durably(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail(to, "replace", errno);
+  sync_folder_of(to);
+}
+
+void remove_durably(const std::string& path) {
+  if (::unlink(path.c_str()) != 0) {
+    if (errno == ENOENT) return;
+    fail(path, "remove", errno);
+  }
+  sync_folder_of(path);
+}
+
+AtomicFile::AtomicFile(std::string path, AtomicFileOptions options)
+    : path_(file_to_replace(std::move(path))), options_(options) {
+  if (options_.remove_abandoned) remove_abandoned_temporaries(path_);
+  Temporary made = make_temporary(path_);
+  if (made.descriptor >= 0) {
+    fd_ = made.descriptor;
+    temporary_ = std::move(made.path);
+    return;
+  }
   const int error = errno;
   const std::string folder = std::filesystem::path(path_).parent_path().string();
   std::error_code ignored;
@@ -130,8 +143,8 @@ AtomicFile::AtomicFile(std::string path)
 }
 
 AtomicFile::~AtomicFile() {
-  if (fd_ >= 0) ::close(fd_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -145,13 +158,26 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void AtomicFile::write_at(std::uint64_t offset, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t done = ::pwrite(fd_, text.data(), text.size(), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail(path_, "write", errno);
+    text.remove_prefix(static_cast<std::size_t>(done));
+    offset += static_cast<std::uint64_t>(done);
+  }
+}
+
 void AtomicFile::commit() {
-  if (::fsync(fd_) != 0) fail(path_, "write", errno);
-  // A delayed write error shows up in close.
-  if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "write", errno);
+  if (options_.durable && ::fsync(fd_) != 0) fail(path_, "write", errno);
+  // A delayed write error shows up in close; the file itself stays open, and locked, until it has
+  // its name.
+  const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (copy >= 0 && ::close(copy) != 0) fail(path_, "write", errno);
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "replace", errno);
   temporary_.clear();
-  sync_folder_of(path_);
+  ::close(std::exchange(fd_, -1));
+  if (options_.durable) sync_folder_of(path_);
 }
 
 void write_file_atomically(const std::string& path,

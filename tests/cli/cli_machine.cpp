@@ -1,5 +1,8 @@
 // volta info and cache.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -117,16 +120,16 @@ TEST_F(CliMachine, CacheShowsAndClearsVoltasFilesOnly) {
   const std::string key(32, 'a'), entry = "VOLTAK02" + std::string(100, 'x');
   put("cache/" + key + ".bin", entry);
   put("cache/" + std::string(32, 'b') + ".bin", "VOLTAK01");  // of an earlier version
-  put("cache/" + key + ".0123456789abcdef.tmp", "left behind");
-  put("cache/" + std::string(32, 'c') + ".0123456789abcdef.tmp", "being written");
+  put("cache/" + key + ".bin.0123456789abcdef.tmp", "left behind");
+  const std::string written =
+      put("cache/" + std::string(32, 'c') + ".bin.0123456789abcdef.tmp", "being written");
+  const int writer = ::open(written.c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(writer, LOCK_EX), 0);
   put("cache/" + std::string(32, 'd') + ".bin", "somebody else's");
   put("cache/notes.txt", "mine");
   put("cache/" + std::string(31, 'a') + ".bin", entry);
   std::filesystem::create_symlink(path("cache/notes.txt"),
                                   path("cache/" + std::string(32, 'e') + ".bin"));
-  std::filesystem::last_write_time(
-      path("cache/" + key + ".0123456789abcdef.tmp"),
-      std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
 
   const json shown = json_of({"cache", "--json"}, cached());
   EXPECT_EQ(shown["folder"], path("cache"));
@@ -140,6 +143,7 @@ TEST_F(CliMachine, CacheShowsAndClearsVoltasFilesOnly) {
   EXPECT_TRUE(has(cleared.out, "removed 3 files, 127 B")) << cleared.out;
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("cache")), {}), 6);
   EXPECT_TRUE(has(volta({"cache", "--clear"}, cached()).out, "removed 0 files"));
+  ::close(writer);
 }
 
 TEST_F(CliMachine, CacheWithoutAFolder) {
