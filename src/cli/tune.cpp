@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "train/step_runner.h"
 #include "units.h"
 #include "volta/error.h"
+#include "volta/io/durable_file.h"
 #include "volta/kernel_cache.h"
 #include "volta/tuning.h"
 
@@ -90,13 +90,6 @@ void print(const Context& context, const std::vector<TunedChoice>& choices) {
   if (!table.empty()) table.print(context.out, context.terminal);
 }
 
-void write_export(const std::string& file) {
-  std::ofstream out(file, std::ios::binary);
-  out << export_tuning();
-  out.close();
-  if (!out) throw IoError(fmt::format("{}: cannot be written", file));
-}
-
 int run(const Context& context, const Options& options) {
   const Device device = Device::parse(options.device);
   if (device.is_cpu())
@@ -115,7 +108,7 @@ int run(const Context& context, const Options& options) {
   }
   const std::vector<TunedChoice> choices = tuned_choices();
   const double spent = tuning_seconds_spent();
-  if (!options.export_file.empty()) write_export(options.export_file);
+  if (!options.export_file.empty()) write_durably(options.export_file, export_tuning());
   const auto untimed = static_cast<std::uint64_t>(
       std::ranges::count(choices, TuningSource::Untimed, &TunedChoice::source));
   if (untimed > 0 && spent >= options.seconds) {

@@ -1,0 +1,47 @@
+// Files that survive: replaced as a whole, and locked against a second writer.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "volta/export.h"
+
+namespace volta {
+
+// Replaces the file at `path`. It is written under a temporary name beside its place, synced and
+// renamed: readers see the old content or the new one, also after a crash. Throws IoError naming
+// the file; then the old one is there as it was.
+VOLTA_API void write_durably(const std::string& path, std::string_view content);
+
+// Appends to the file, which is made if need be. Where not all of it can be written nothing is
+// appended, and an IoError names the file. Synced by sync_file.
+VOLTA_API void append_to_file(const std::string& path, std::string_view content);
+// Makes what was appended survive a crash of the machine. Throws IoError.
+VOLTA_API void sync_file(const std::string& path);
+
+// Renames a file within its folder, or removes it if it is there. Throws IoError.
+VOLTA_API void rename_durably(const std::string& from, const std::string& to);
+VOLTA_API void remove_durably(const std::string& path);
+
+// Whether `file` is a temporary file that a killed process left for `path`; one that a living
+// process writes to is not.
+VOLTA_API bool is_abandoned_temporary(const std::string& file, const std::string& path);
+// Removes all of them; every writer of the same path does that too.
+VOLTA_API void remove_abandoned_temporaries(const std::string& path);
+
+// A file that one process has locked. The lock ends with the last copy of the object, which then
+// removes the file, or with the process, however it ends.
+class VOLTA_API FileLock {
+ public:
+  // Nothing where somebody else holds the lock. Throws IoError where the file cannot be made.
+  static std::optional<FileLock> try_lock(const std::string& path);
+
+ private:
+  struct Held;
+  explicit FileLock(std::shared_ptr<Held> held);
+  std::shared_ptr<Held> held_;
+};
+
+}  // namespace volta
