@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -21,6 +22,7 @@
 #include "volta/io/npy.h"
 #include "volta/io/state_dict_mapper.h"
 #include "volta/ops.h"
+#include "volta/safetensors.h"
 #include "volta/tensor.h"
 
 namespace volta::cli {
@@ -188,6 +190,19 @@ void refuse_bf16(const StateDict& state, const std::string& path) {
   }
 }
 
+// One file and nothing else: save() would also remove the shards that it wrote to this path before,
+// and here they may be what was read.
+void write_one_file(const StateDict& state, const std::string& path,
+                    const SafetensorsMetadata& metadata) {
+  std::vector<Tensor> held;
+  std::vector<TensorData> tensors;
+  for (const auto& [name, tensor] : state) {
+    held.push_back(tensor.eval());
+    tensors.push_back({name, tensor.dtype(), tensor.shape(), held.back().span<std::byte>().data()});
+  }
+  write_safetensors(path, tensors, metadata);
+}
+
 int run(const Context& context, const Options& options) {
   const Format format = format_of(options.out);
   if (options.compress && format != Format::npz)
@@ -203,7 +218,7 @@ int run(const Context& context, const Options& options) {
     refuse_bf16(state, options.out);
     save_npz(state, options.out, {.compress = options.compress});
   } else {
-    save(state, options.out, {.metadata = model.metadata});
+    write_one_file(state, options.out, model.metadata);
   }
 
   std::uint64_t bytes = 0;

@@ -169,7 +169,8 @@ void print_text(const Context& context, const Options& options, const ModelFile&
   context.out << terminal.bold("metadata") << '\n';
   Table metadata({{.title = "", .importance = 2, .shortens = true},
                   {.title = "", .importance = 1, .shortens = true}});
-  for (const auto& [key, value] : model.metadata) metadata.add({key, value});
+  for (const auto& [key, value] : model.metadata)
+    metadata.add({key, key == "volta.crc32" ? "a checksum of each tensor" : value});
   metadata.print(context.out, terminal, 2);
 }
 

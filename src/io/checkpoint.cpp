@@ -13,6 +13,7 @@
 #include "backend/timed_choice.h"
 #include "io/json.h"
 #include "io/load_file.h"
+#include "io/safetensors_checksums.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/safetensors.h"
@@ -229,6 +230,7 @@ void save_checkpoint(const std::string& path, const CheckpointParts& parts,
     for (const auto& [key, tensor] : state) all.add(fmt::format("{}.{}", name, key), tensor);
     options.metadata.emplace(std::string(kPart) + name, fmt::format("{} tensors", state.size()));
   }
+  options.metadata.emplace(io::kChecksumsKey, "");
   options.metadata.emplace("format", kFormat);
   options.metadata.emplace("version", kVersion);
   options.metadata.emplace("volta", version());

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "io/json.h"
+#include "io/safetensors_checksums.h"
 #include "io/safetensors_format.h"
 #include "io/safetensors_writer.h"
 #include "volta/error.h"
@@ -97,13 +98,36 @@ std::uint64_t bytes_of(const TensorInfo& tensor) {
 SafetensorsWriter::SafetensorsWriter(const std::string& function, const std::string& path,
                                      std::span<const TensorInfo> tensors,
                                      const SafetensorsMetadata& metadata)
-    : order_(aligned_order(tensors)), file_(path) {
-  const std::string context = function + ": " + path + ": ";
-  check_names(context, tensors);
-  file_.write(head_of(context, tensors, order_, metadata));
+    : context_(function + ": " + path + ": "),
+      tensors_(tensors.begin(), tensors.end()),
+      metadata_(metadata),
+      order_(aligned_order(tensors)),
+      file_(path),
+      with_checksums_(metadata.contains(kChecksumsKey)) {
+  check_names(context_, tensors);
+  if (with_checksums_) {
+    for (const std::size_t position : order_) checksums_.emplace_back(tensors[position].name, 0);
+    metadata_[kChecksumsKey] = checksums_text(checksums_);
+  }
+  file_.write(head());
 }
 
-void SafetensorsWriter::write(std::span<const std::byte> data) { file_.write(data); }
+std::string SafetensorsWriter::head() const {
+  return head_of(context_, tensors_, order_, metadata_);
+}
+
+void SafetensorsWriter::write(std::span<const std::byte> data) {
+  if (with_checksums_) checksums_.at(next_++).second = checksum_of(data);
+  file_.write(data);
+}
+
+void SafetensorsWriter::commit() {
+  if (with_checksums_) {
+    metadata_[kChecksumsKey] = checksums_text(checksums_);
+    file_.write_at(0, head());  // as long as it was with zeros
+  }
+  file_.commit();
+}
 
 }  // namespace io
 

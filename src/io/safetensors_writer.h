@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "platform/files.h"
@@ -27,7 +28,8 @@ VOLTA_BACKEND_API std::uint64_t bytes_of(const TensorInfo& tensor);
 
 class VOLTA_BACKEND_API SafetensorsWriter {
  public:
-  // Checks names and writes the header. `function` begins messages.
+  // Checks names and writes the header. `function` begins messages. Metadata of kChecksumsKey, of
+  // whatever text, asks for checksums: its value is that of the tensors that are written.
   SafetensorsWriter(const std::string& function, const std::string& path,
                     std::span<const TensorInfo> tensors, const SafetensorsMetadata& metadata);
 
@@ -37,11 +39,19 @@ class VOLTA_BACKEND_API SafetensorsWriter {
   // The data of the next tensor of that order.
   void write(std::span<const std::byte> data);
   // After the last: the file appears.
-  void commit() { file_.commit(); }
+  void commit();
 
  private:
+  std::string head() const;
+
+  std::string context_;
+  std::vector<TensorInfo> tensors_;
+  SafetensorsMetadata metadata_;
   std::vector<std::size_t> order_;
   platform::AtomicFile file_;
+  bool with_checksums_;
+  std::size_t next_ = 0;                                          // of order_
+  std::vector<std::pair<std::string, std::uint32_t>> checksums_;  // in that order
 };
 
 }  // namespace volta::io

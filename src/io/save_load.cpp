@@ -14,6 +14,7 @@
 #include "graph/upload.h"
 #include "io/json.h"
 #include "io/load_file.h"
+#include "io/safetensors_checksums.h"
 #include "io/safetensors_widen.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
@@ -45,6 +46,7 @@ void refuse_unreadable(const SafetensorsFile& file) {
 
 void load_file(const SafetensorsFile& file, Device device, StateDict& state) {
   refuse_unreadable(file);
+  verify_checksums(file);
   std::vector<graph::HostArray> arrays;
   std::vector<std::shared_ptr<const std::vector<std::byte>>> made(file.tensors().size());
   for (std::size_t i = 0; i < made.size(); ++i) {
@@ -118,21 +120,22 @@ void write_shards(const std::string& path, std::span<const Saved> tensors,
   const std::vector<std::string> names = io::free_shard_names(path, shards.size());
   std::map<std::string, std::string> file_of;
   std::uint64_t total = 0;
+  std::size_t written = 0;
   try {
-    for (std::size_t s = 0; s < shards.size(); ++s) {
+    for (; written < shards.size(); ++written) {
       std::vector<Saved> part;
-      for (const std::size_t position : shards[s]) {
+      for (const std::size_t position : shards[written]) {
         part.push_back(tensors[position]);
-        file_of.emplace(part.back().info.name, names[s]);
+        file_of.emplace(part.back().info.name, names[written]);
         total += io::bytes_of(part.back().info);
       }
-      write_file((folder / names[s]).string(), part, metadata);
+      write_file((folder / names[written]).string(), part, metadata);
     }
     platform::AtomicFile index(io::index_path_of(path));
     index.write(io::shard_index_text(file_of, total));
     index.commit();
   } catch (...) {
-    for (const std::string& name : names) remove_quietly(folder / name);
+    for (std::size_t s = 0; s < written; ++s) remove_quietly(folder / names[s]);
     throw;
   }
 }
@@ -180,7 +183,7 @@ void save(const StateDict& state, const std::string& path, const SaveOptions& op
     tensor.eval();  // what fails should fail before a file is begun
   }
   const auto shards = io::cut_into_shards(sizes, options.max_shard_bytes);
-  const std::vector<std::string> old_shards = io::present_shards(path);
+  const std::vector<std::string> old_shards = io::own_shards(path);
   if (shards.size() == 1) {
     write_file(path, tensors, options.metadata);
     if (!old_shards.empty()) remove_quietly(io::index_path_of(path));

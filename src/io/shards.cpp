@@ -20,9 +20,55 @@ namespace fs = std::filesystem;
 constexpr std::string_view kIndexSuffix = ".index.json";
 constexpr std::string_view kSuffix = ".safetensors";
 
+constexpr std::string_view kWriterKey = "writer", kWriter = "volta";  // in the index's metadata
+
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
+}
+
+// Also by a link that leads nowhere, through which a file elsewhere would be written.
+bool is_taken(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+// "model" of "folder/model.safetensors"
+std::string stem_of(const std::string& path) {
+  std::string stem = fs::path(path).filename().string();
+  if (stem.ends_with(kSuffix)) stem.resize(stem.size() - kSuffix.size());
+  return stem;
+}
+
+// Takes so many digits or more from the front of `text`.
+bool take_digits(std::string_view& text, std::size_t least) {
+  std::size_t count = 0;
+  while (count < text.size() && text[count] >= '0' && text[count] <= '9') ++count;
+  text.remove_prefix(count);
+  return count >= least;
+}
+
+bool take(std::string_view& text, std::string_view front) {
+  if (!text.starts_with(front)) return false;
+  text.remove_prefix(front.size());
+  return true;
+}
+
+// "<stem>-00001-of-00002.safetensors" or "<stem>-v2-00001-of-00002.safetensors"
+bool is_shard_name(std::string_view name, std::string_view stem) {
+  if (!take(name, stem)) return false;
+  if (std::string_view rest = name; take(rest, "-v") && take_digits(rest, 1)) name = rest;
+  return take(name, "-") && take_digits(name, 5) && take(name, "-of-") && take_digits(name, 5) &&
+         name == kSuffix;
+}
+
+bool says_own(const std::vector<JsonMember>& index) {
+  const auto metadata = std::ranges::find(index, "metadata", &JsonMember::key);
+  const auto* members = metadata == index.end() ? nullptr : metadata->value.as_object();
+  if (members == nullptr) return false;
+  const auto writer = std::ranges::find(*members, kWriterKey, &JsonMember::key);
+  const std::string* text = writer == members->end() ? nullptr : writer->value.as_string();
+  return text != nullptr && *text == kWriter;
 }
 
 // A name within the index's own folder.
@@ -59,6 +105,7 @@ ShardIndex read_shard_index(const std::string& path) {
     files.insert(*file);
   }
   index.files.assign(files.begin(), files.end());
+  index.own = says_own(*members);
   return index;
 }
 
@@ -107,23 +154,23 @@ std::vector<std::vector<std::size_t>> cut_into_shards(const std::vector<std::uin
 }
 
 std::vector<std::string> free_shard_names(const std::string& path, std::size_t count) {
-  std::string stem = fs::path(path).filename().string();
-  if (stem.ends_with(kSuffix)) stem.resize(stem.size() - kSuffix.size());
+  const std::string stem = stem_of(path);
   const fs::path folder = fs::path(path).parent_path();
   for (int edition = 1;; ++edition) {
     const std::string tag = edition == 1 ? "" : fmt::format("-v{}", edition);
     std::vector<std::string> names;
     for (std::size_t i = 0; i < count; ++i)
       names.push_back(fmt::format("{}{}-{:05}-of-{:05}{}", stem, tag, i + 1, count, kSuffix));
-    if (std::ranges::none_of(names, [&](const auto& name) { return is_there(folder / name); }))
+    if (std::ranges::none_of(names, [&](const auto& name) { return is_taken(folder / name); }))
       return names;
   }
 }
 
 std::string shard_index_text(const std::map<std::string, std::string>& file_of,
                              std::uint64_t total_bytes) {
-  std::string text =
-      fmt::format("{{\n  \"metadata\": {{\"total_size\": {}}},\n  \"weight_map\": {{", total_bytes);
+  std::string text = fmt::format(
+      "{{\n  \"metadata\": {{\"total_size\": {}, \"{}\": \"{}\"}},\n  \"weight_map\": {{",
+      total_bytes, kWriterKey, kWriter);
   const char* separator = "\n";
   for (const auto& [name, file] : file_of) {
     text += fmt::format("{}    {}: {}", separator, json_quoted(name), json_quoted(file));
@@ -132,15 +179,21 @@ std::string shard_index_text(const std::map<std::string, std::string>& file_of,
   return text + "\n  }\n}\n";
 }
 
-std::vector<std::string> present_shards(const std::string& path) {
+std::vector<std::string> own_shards(const std::string& path) {
   const std::string index_path = index_path_of(path);
   if (!is_there(index_path)) return {};
   try {
-    std::vector<std::string> files = read_shard_index(index_path).files;
-    std::erase_if(files, [](const std::string& name) { return !name.ends_with(kSuffix); });
-    return files;
+    ShardIndex index = read_shard_index(index_path);
+    if (!index.own) return {};
+    const fs::path folder = fs::path(path).parent_path();
+    std::erase_if(index.files, [&](const std::string& name) {
+      std::error_code ignored;
+      return !is_shard_name(name, stem_of(path)) ||
+             !fs::is_regular_file(fs::symlink_status(folder / name, ignored));
+    });
+    return index.files;
   } catch (const IoError&) {
-    return {};  // whatever it names, it is not ours to remove
+    return {};
   }
 }
 

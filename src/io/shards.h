@@ -15,6 +15,7 @@ namespace volta::io {
 struct ShardIndex {
   std::map<std::string, std::string> file_of;  // by the tensor's name
   std::vector<std::string> files;              // each once, sorted
+  bool own = false;                            // save() wrote it
 };
 VOLTA_BACKEND_API ShardIndex read_shard_index(const std::string& path);
 
@@ -37,7 +38,9 @@ std::vector<std::string> free_shard_names(const std::string& path, std::size_t c
 std::string shard_index_text(const std::map<std::string, std::string>& file_of,
                              std::uint64_t total_bytes);
 
-// The shards that the index beside `path` names, if there is a readable one.
-std::vector<std::string> present_shards(const std::string& path);
+// The shards of the model that save() wrote to `path` before: the index beside it says that save()
+// wrote it, and they are regular files with names that free_shard_names gives. Whatever else an
+// index names is not ours to remove.
+std::vector<std::string> own_shards(const std::string& path);
 
 }  // namespace volta::io

@@ -295,7 +295,11 @@ class TorchFile {
   // ---- Memory.
   // The entry's content; unpacked if it is deflated, which torch.save does not do.
   Storage storage_of(const ZipEntry& entry) {
-    if (!entry.deflated) return {entry.data, file_};  // PyTorch's CRCs may be left out
+    if (!entry.deflated) {
+      // PyTorch writes zeros where it was told to leave the CRCs out (set_crc32_options).
+      if (entry.crc != 0) check_crc(entry, entry.data, path_);
+      return {entry.data, file_};
+    }
     spend(entry.size, "its entries, unpacked,");
     const auto unpacked =
         std::make_shared<const std::vector<std::byte>>(inflate_entry(entry, path_));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -353,6 +354,38 @@ TEST_F(CliFiles, ConvertReplacesNothingUnlessTold) {
                   "a folder of this name exists"));
   EXPECT_TRUE(has(complaint({"convert", path("a"), path("no/such/folder.npz")}, 1),
                   "there is no folder " + path("no/such")));
+}
+
+// The index beside OUT may be that of the model which is read, or one that somebody made to have
+// files removed.
+TEST_F(CliFiles, ConvertRemovesNothing) {
+  const auto names = [&](const std::string& folder) {
+    std::set<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(path(folder)))
+      all.insert(entry.path().filename().string());
+    return all;
+  };
+  std::filesystem::create_directories(path("model"));
+  save(sample(), path("model/model.safetensors"), {.max_shard_bytes = 16});
+  const std::set<std::string> shards = names("model");
+  ASSERT_GE(shards.size(), 3U);
+  const std::string out = path("model/model.safetensors");
+  for (const bool force : {false, true}) {
+    std::vector<std::string> words = {"convert", out + ".index.json", out};
+    if (force) words.emplace_back("--force");
+    ASSERT_EQ(volta(words).code, 0);
+    std::set<std::string> wanted = shards;
+    wanted.insert("model.safetensors");
+    EXPECT_EQ(names("model"), wanted);
+    EXPECT_EQ(volta({"compare", out, out + ".index.json"}).code, 0);
+  }
+  saved("a", sample());
+  std::filesystem::create_directories(path("out"));
+  put("out/precious.safetensors", "mine");
+  put("out/m.safetensors.index.json",
+      R"({"metadata":{"writer":"volta"},"weight_map":{"a":"precious.safetensors"}})");
+  ASSERT_EQ(volta({"convert", path("a"), path("out/m.safetensors")}).code, 0);
+  EXPECT_EQ(names("out").size(), 3U);
 }
 
 TEST_F(CliFiles, ALinkThatLeadsNowhereIsNotReplaced) {

@@ -53,6 +53,7 @@ def check_tensors(tensors):
 
 def check_written(folder):
     check_tensors(load_file(folder / "volta.safetensors"))
+    check_tensors(load_file(folder / "volta_checked.safetensors"))
     with safetensors.safe_open(folder / "volta.safetensors", "pt") as file:
         assert file.metadata() == {"format": "pt"}
         assert torch.equal(file.get_slice("layer.f32")[1], counted("f32")[1])

@@ -54,6 +54,7 @@ TEST(Interchange, WritesForOthers) {
   const std::string here = *folder() + "/";
   save(every_dtype(), here + "volta.safetensors", {.metadata = {{"format", "pt"}}});
   save(every_dtype(), here + "volta_sharded.safetensors", {.max_shard_bytes = 40});
+  save(every_dtype(), here + "volta_checked.safetensors", {.metadata = {{"volta.crc32", ""}}});
   manual_seed(1);
   nn::Sequential model({{"fc1", nn::Linear(3, 4)}, {"fc2", nn::Linear(4, 2)}});
   const Tensor x = counted({5, 3}, DType::f32);

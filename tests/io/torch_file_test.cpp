@@ -132,6 +132,27 @@ TEST_F(TorchFiles, TensorsLieInTheMappedFile) {
   EXPECT_EQ(load(path("views.pt")).at("row").to_vector<float>()[0], 20);
 }
 
+// PyTorch stores its entries with their CRCs, unless it was told to leave those out: then they are
+// 0.
+TEST_F(TorchFiles, AFlippedBitIsFound) {
+  const std::string bytes = platform::read_file(golden_file("state_dict"));
+  int flips = 0;
+  for (const io::ZipEntry& entry : io::read_zip(std::as_bytes(std::span(bytes)), "golden")) {
+    if (entry.name.find("/data/") == std::string::npos || entry.data.empty()) continue;
+    std::string flipped = bytes;
+    const auto at = reinterpret_cast<const char*>(entry.data.data()) - bytes.data();
+    flipped[static_cast<std::size_t>(at)] ^= 1;
+    const std::string problem = problem_of([&] { load(put("flipped.pt", flipped)); });
+    EXPECT_EQ(problem, path("flipped.pt") + ": entry \"" + entry.name +
+                           "\": its CRC does not match its content");
+    for (std::size_t i = 0; i + 46 < flipped.size(); ++i)  // the directory's entries
+      if (flipped.compare(i, 4, "PK\1\2") == 0) flipped.replace(i + 16, 4, 4, '\0');
+    EXPECT_EQ(load(put("without.pt", flipped)).size(), load(golden_file("state_dict")).size());
+    ++flips;
+  }
+  EXPECT_GE(flips, 2);
+}
+
 TEST_F(TorchFiles, AFolderMayHavePyTorchsFile) {
   const std::map<std::string, StateDict> files = expected();
   fs::copy_file(golden_file("state_dict"), path("pytorch_model.bin"));

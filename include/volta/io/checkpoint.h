@@ -62,8 +62,9 @@ struct CheckpointValues {
 };
 
 // Writes a safetensors file with the parts' tensors ("model.<name>", "optimizer.<name>", ...) and,
-// as metadata, the values and which ways of computing were timed and chosen on this machine. The
-// file at `path` stays as it was until the new one is complete, also if the process is killed.
+// as metadata, the values, a checksum of each tensor, and which ways of computing were timed and
+// chosen on this machine. The file at `path` stays as it was until the new one is complete, also if
+// the process is killed.
 //   save_checkpoint("run.ckpt", {.model = model, .optimizer = optimizer, .scheduler = scheduler},
 //                   {.numbers = {{"epoch", 3}}});
 VOLTA_API void save_checkpoint(const std::string& path, const CheckpointParts& parts,
@@ -74,7 +75,8 @@ VOLTA_API void save_checkpoint(const std::string& path, const CheckpointParts& p
 // the stop: load before the first step, so that the timed choices hold from the start. Where
 // something does not fit, one ArgumentError lists all differences of all parts, and nothing has
 // changed: also if a part of one's own threw something else, which is then nested in it
-// (std::rethrow_if_nested). IoError for files that are no checkpoints.
+// (std::rethrow_if_nested). IoError for files that are no checkpoints, and for a tensor whose bytes
+// are not those that were saved.
 VOLTA_API CheckpointValues load_checkpoint(const std::string& path, const CheckpointParts& parts);
 
 }  // namespace volta
