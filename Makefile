@@ -33,13 +33,15 @@ test-processors:
 # The same tests under the sanitizers, without the loadable backends, and built by Clang; more random programs, the
 # whole suite on OpenCL, reports in a browser, Volta built inside another project, and every fuzz target for
 # FUZZ_SECONDS.
-test-full: test $(addprefix test-full-,random opencl browser downstream asan tsan cpu clang fuzz)
+test-full: test $(addprefix test-full-,random opencl kills browser downstream asan tsan cpu clang fuzz)
 
-.PHONY: $(addprefix test-full-,random opencl browser downstream asan tsan cpu clang fuzz)
+.PHONY: $(addprefix test-full-,random opencl kills browser downstream asan tsan cpu clang fuzz)
 test-full-random: test
 	ctest --preset release -C Full -R '^random_graphs.*full'
 test-full-opencl: test
 	ctest --preset release -C Full -R '^volta_tests_opencl_full'
+test-full-kills: test
+	ctest --preset release -C Full -R '^cli_kills_full$$'
 test-full-browser: test
 	@$(SETUP) full
 	ctest --preset release -C Full -R '_in_browser$$'

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "train/run_files.h"
 #include "volta/error.h"
 #include "volta/io/npy.h"
 #include "volta/safetensors.h"
@@ -134,8 +135,9 @@ ModelFile read_model(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return read_file(path);
   // The last two are of volta train.
-  for (const char* usual : {"model.safetensors", "model.safetensors.index.json", "best.safetensors",
-                            "last.safetensors"}) {
+  const std::string best = best_file_in(path);
+  for (const char* usual :
+       {"model.safetensors", "model.safetensors.index.json", best.c_str(), kLastFile}) {
     const std::string inside = (fs::path(path) / usual).string();
     if (!fs::exists(inside, ignored)) continue;
     ModelFile model = read_file(inside);

@@ -88,7 +88,8 @@ int resume(Context& context, const Options& options) {
   if (options.recipe_given)
     throw UsageError("--resume names the run, which has its recipe: leave the recipe out");
   if (options.out) throw UsageError("--resume goes on in its own folder: leave --out out");
-  const RunFolder folder = RunFolder::open(*options.resume);
+  RunFolder folder = RunFolder::open(*options.resume);
+  folder.lock();
   RunConfig config = read_run(folder);
   options.settings.apply(config.settings);
   const Device device = device_of(config, options.device);

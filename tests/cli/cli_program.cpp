@@ -49,6 +49,7 @@ std::vector<std::string> environment_of(const How& how) {
     const rlimit limit{how.largest_file, how.largest_file};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
+  if (how.without_output) ::close(STDOUT_FILENO);
   if (how.ignore_sigpipe) ::signal(SIGPIPE, SIG_IGN);
   constexpr uid_t kNobody = 65534;
   if (how.as_nobody && ::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0))
@@ -68,6 +69,7 @@ int exit_code(pid_t process) {
 std::string source_tree() { return VOLTA_SOURCE_TREE; }
 std::string driver_folder() { return VOLTA_DRIVER_FOLDER; }
 std::string program() { return VOLTA_PROGRAM; }
+std::string shim() { return VOLTA_FILE_SHIM; }
 
 Program::Program() {
   std::string name = (std::filesystem::temp_directory_path() / "volta_cli_XXXXXX").string();

@@ -17,6 +17,7 @@ namespace volta::cli {
 std::string source_tree();
 std::string driver_folder();  // of failing_driver.cpp
 std::string program();        // the command itself
+std::string shim();           // of ../shims/file_faults_shim.cpp
 
 struct Ended {
   int code = -1;
@@ -30,6 +31,7 @@ struct How {
   bool as_nobody = false;                               // where that is possible
   std::string input = {};                               // of its standard input
   bool ignore_sigpipe = false;                          // as some parents have it
+  bool without_output = false;                          // as of >&-
 };
 
 // A folder of its own for each test, and the command run in it.

@@ -293,7 +293,8 @@ TEST_F(CliTrain, FoldersThatCannotBeWritten) {
   fs::permissions(path("closed"), fs::perms(0555));
   EXPECT_TRUE(
       has(complaint(small("closed/run"), 1, {.as_nobody = true}), "cannot make the folder"));
-  EXPECT_TRUE(has(complaint(small("closed"), 1, {.as_nobody = true}), "config.json"));
+  EXPECT_TRUE(
+      has(complaint(small("closed"), 1, {.as_nobody = true}), "closed: cannot write into it"));
   put("file", "");
   EXPECT_TRUE(has(complaint(small("file"), 2), "is there already and no folder"));
   EXPECT_TRUE(has(complaint(small("file/run"), 1), "cannot make the folder"));

@@ -328,9 +328,9 @@ TEST_F(CliTrainEnds, StoppedBeforeItBegan) {
       });
   EXPECT_EQ(ended.code, 1000 + SIGINT) << ended.err;
   EXPECT_FALSE(fs::exists(path("new")));
-  // A folder without a checkpoint cannot go on.
+  // A folder without a configuration cannot go on.
   fs::create_directories(path("begun"));
-  put("begun/config.json", "{}");
+  put("begun/metrics.jsonl", "{\"step\": 1}\n");
   const std::string sentence = complaint(small("begun"), 2);
   EXPECT_FALSE(has(sentence, "--resume")) << sentence;
   EXPECT_TRUE(has(sentence, "--force")) << sentence;

@@ -202,6 +202,16 @@ std::string commands_markup(const ReportData& data) {
   return out.empty() ? "" : "<section><h2>Commands</h2>\n" + out + "</section>\n";
 }
 
+// For programs: that a run wrote the page, and what became of it.
+std::string run_markup(const ReportData& data) {
+  const char* state = "running";
+  if (data.status.state == State::finished) state = "finished";
+  if (data.status.state == State::interrupted) state = "interrupted";
+  if (data.status.state == State::failed) state = "failed";
+  return fmt::format("<meta name=\"volta-run\" content=\"{} {}\"/>\n", state,
+                     data.totals.steps.value_or(0));
+}
+
 }  // namespace
 
 std::string render(const ReportData& data) {
@@ -211,9 +221,8 @@ std::string render(const ReportData& data) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
       // The page asks nobody for anything, whatever is written in it.
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\"/>\n"
-      "<title>" +
-      shortened(title_of(data), 120) + " · Volta</title>\n<style>";
+      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\"/>\n" +
+      run_markup(data) + "<title>" + shortened(title_of(data), 120) + " · Volta</title>\n<style>";
   out += kStyle;
   out += "</style>\n</head>\n<body>\n<main>\n";
   out += header_markup(data);

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <string_view>
 #include <system_error>
 
+#include "train/run_files.h"
 #include "train/shell_word.h"
 #include "volta/error.h"
 
@@ -17,16 +19,6 @@ namespace volta::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array<std::string_view, 5> kFiles = {
-    "config.json", "metrics.jsonl", "last.safetensors", "best.safetensors", "report.html"};
-
-bool is_ours(const fs::path& file) {
-  const std::string name = file.filename().string();
-  for (const std::string_view known : kFiles)
-    if (name == known) return true;
-  return name.starts_with("events.out.tfevents.");
-}
 
 [[noreturn]] void fail(const std::string& file, const char* doing) {
   throw IoError(
@@ -45,27 +37,59 @@ std::string text_of(const Json& document, int indent) {
 }  // namespace
 
 RunFolder RunFolder::create(const fs::path& path, bool force) {
+  RunFolder folder(path, force);
   std::error_code error;
   const bool there = fs::exists(path, error);
   if (error == std::errc::not_a_directory) error.clear();  // begin() says so
   fail_if(error, path, "cannot look into it");
-  if (!there) return RunFolder(path);
-  if (!fs::is_directory(path, error))
-    throw UsageError(fmt::format("{} is there already and no folder", path.string()));
-  const bool empty = fs::is_empty(path, error);
-  fail_if(error, path, "cannot look into it");
-  if (!empty && !force) {
-    const bool can_go_on =
-        fs::exists(path / "config.json", error) && fs::exists(path / "last.safetensors", error);
-    throw UsageError(fmt::format(
-        "{} is there already: {}--force removes the run in it, --out names another folder",
-        path.string(),
-        can_go_on ? fmt::format("--resume {} goes on with it, ", shell_word(path.string())) : ""));
-  }
-  return RunFolder(path);
+  if (there) folder.refuse_what_is_there();
+  return folder;
 }
 
-void RunFolder::begin(const Json& config) const {
+std::vector<fs::path> RunFolder::entries() const {
+  std::error_code error;
+  std::vector<fs::path> files;
+  fs::directory_iterator entry(path_, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    files.push_back(entry->path());
+  fail_if(error, path_, "cannot look into it");
+  return files;
+}
+
+void RunFolder::refuse_what_is_there() const {
+  std::error_code error;
+  if (!fs::is_directory(path_, error))
+    throw UsageError(fmt::format("{} is there already and no folder", path_.string()));
+  const std::vector<fs::path> found = entries();
+  // A run that was killed before it had a configuration.
+  const bool empty = std::ranges::all_of(found, [](const fs::path& file) {
+    return file.filename() == kLockFile || is_leftover(file);
+  });
+  if (empty) return;
+  const std::string name = path_.string();
+  if (!lock_ && fs::exists(path_ / kLockFile, error) && !FileLock::try_lock(file(kLockFile)))
+    throw UsageError(fmt::format("{}: a run is under way in it: --out names another folder", name));
+  refuse_foreign();
+  if (force_) return;
+  throw UsageError(fmt::format(
+      "{} is there already: {}--force removes the run in it, --out names another folder", name,
+      has_run() ? fmt::format("--resume {} goes on with it, ", shell_word(name)) : ""));
+}
+
+bool RunFolder::has_run() const { return is_run_config(path_ / "config.json"); }
+
+void RunFolder::refuse_foreign() const {
+  if (has_run()) return;  // what else has the names of a run's files is its own
+  for (const fs::path& found : entries()) {
+    if (!is_run_file_name(found.filename().string()) || is_run_file(found)) continue;
+    throw UsageError(
+        fmt::format("{} was not written by a run, which would replace it: --out names another "
+                    "folder",
+                    found.string()));
+  }
+}
+
+void RunFolder::begin(const Json& config) {
   std::error_code error;
   std::vector<fs::path> made;  // the innermost first
   for (fs::path part = path_; !part.empty() && !fs::exists(part, error); part = part.parent_path())
@@ -73,57 +97,72 @@ void RunFolder::begin(const Json& config) const {
   try {
     fs::create_directories(path_, error);
     fail_if(error, path_, "cannot make the folder");
+    lock();
+    refuse_what_is_there();  // another run may have come and gone since
     remove_run();
     write_config(config);
   } catch (...) {
+    lock_.reset();
     for (const fs::path& part : made)
       if (!fs::remove(part, error)) break;  // there is something in it
     throw;
   }
 }
 
-void RunFolder::remove_run() const {
-  std::error_code error;
-  std::vector<fs::path> files;
-  fs::directory_iterator entry(path_, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
-    if (is_ours(entry->path())) files.push_back(entry->path());
-  fail_if(error, path_, "cannot look into it");
-  for (const fs::path& file : files) {
-    fs::remove(file, error);
-    fail_if(error, file, "cannot remove it");
-  }
+void RunFolder::lock() {
+  if (::access(path_.c_str(), W_OK | X_OK) != 0) fail(path_.string(), "write into it");
+  lock_ = FileLock::try_lock(file(kLockFile));
+  if (lock_) return;
+  throw UsageError(
+      fmt::format("{}: another process trains into this folder; wait until it ends, or stop it",
+                  path_.string()));
 }
 
-void RunFolder::check_writable() const {
-  if (::access(path_.c_str(), W_OK | X_OK) != 0) fail(path_.string(), "write into it");
+// The configuration goes first: without it there is no run, whatever a kill leaves of the rest.
+void RunFolder::remove_run() const {
+  remove_leftovers(path_);
+  const bool own = has_run();
+  if (own) remove_durably(file("config.json"));
+  std::error_code error;
+  for (const fs::path& found : entries()) {
+    const std::string name = found.filename().string();
+    if (!is_run_file_name(name) || !(own || is_run_file(found))) continue;
+    if (fs::is_directory(fs::symlink_status(found, error)))
+      throw IoError(fmt::format("{}: cannot remove it: a folder", found.string()));
+    fs::remove(found, error);
+    fail_if(error, found, "cannot remove it");
+  }
 }
 
 RunFolder RunFolder::open(const fs::path& path) {
   std::error_code error;
-  if (fs::exists(path / "config.json", error)) return RunFolder(path);
+  if (fs::exists(path / "config.json", error)) return {path, false};
   if (error == std::errc::permission_denied) fail_if(error, path, "cannot look into it");
   const fs::path usual = fs::path("runs") / path;
-  if (!path.has_parent_path() && fs::exists(usual / "config.json", error)) return RunFolder(usual);
+  if (!path.has_parent_path() && fs::exists(usual / "config.json", error)) return {usual, false};
   throw UsageError(
       fmt::format("{} is no folder of a run: there is no config.json in it", path.string()));
 }
 
-void RunFolder::write(const std::string& name, const std::string& text) const {
-  const std::string target = file(name), temporary = target + ".new";
-  errno = 0;
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
+std::string RunFolder::last() const { return file(kLastFile); }
+std::string RunFolder::best() const { return file(best_file_in(path_)); }
+std::string RunFolder::next_best() const { return file(kNextBestFile); }
+
+void RunFolder::publish_best() const { rename_durably(next_best(), file(kBestFile)); }
+
+void RunFolder::settle() const {
+  remove_leftovers(path_);
   std::error_code error;
-  if (!out) {
-    const int reason = errno;
-    fs::remove(temporary, error);
-    errno = reason;
-    fail(target, "write");
+  if (!fs::exists(next_best(), error)) return;
+  if (fs::exists(last(), error) && best() == next_best()) {
+    publish_best();
+  } else {
+    remove_durably(next_best());
   }
-  fs::rename(temporary, target, error);
-  if (error) throw IoError(fmt::format("{}: cannot write: {}", target, error.message()));
+}
+
+void RunFolder::write(const std::string& name, const std::string& text) const {
+  write_durably(file(name), text);
 }
 
 void RunFolder::write_config(const Json& config) const {
@@ -169,11 +208,27 @@ void RunFolder::write_metrics(const std::vector<Json>& lines) const {
 }
 
 void RunFolder::append_metric(const Json& metric) const {
-  errno = 0;
-  std::ofstream out(file("metrics.jsonl"), std::ios::binary | std::ios::app);
-  out << text_of(metric, -1) << '\n';
-  out.close();
-  if (!out) fail(file("metrics.jsonl"), "write");
+  append_to_file(file("metrics.jsonl"), text_of(metric, -1) + "\n");
+}
+
+void RunFolder::sync_metrics() const {
+  std::error_code error;
+  if (fs::exists(file("metrics.jsonl"), error)) sync_file(file("metrics.jsonl"));
+}
+
+std::optional<std::int64_t> RunFolder::reported_step() const {
+  constexpr std::string_view kFinished = "<meta name=\"volta-run\" content=\"finished ";
+  std::ifstream in(file("report.html"), std::ios::binary);
+  std::string start(2048, '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(in.gcount()));
+  const std::size_t at = start.find(kFinished);
+  std::int64_t step = 0;
+  if (at == std::string::npos ||
+      std::from_chars(start.data() + at + kFinished.size(), start.data() + start.size(), step).ec !=
+          std::errc())
+    return std::nullopt;
+  return step;
 }
 
 }  // namespace volta::cli

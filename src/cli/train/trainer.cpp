@@ -20,6 +20,7 @@
 
 #include "cli/report/report.h"
 #include "stop_requests.h"
+#include "train/run_charts.h"
 #include "train/run_config.h"
 #include "train/shell_word.h"
 #include "train/training_step.h"
@@ -40,8 +41,7 @@ constexpr double kSaveSeconds = 60;       // between checkpoints, besides those 
 
 class Trainer {
  public:
-  Trainer(Context& context, const TrainRun& run)
-      : context_(context), run_(run), settings_(run.settings) {
+  Trainer(Context& context, TrainRun& run) : context_(context), run_(run), settings_(run.settings) {
     manual_seed(static_cast<std::uint64_t>(settings_.integer("seed")));
     task_ = run.recipe.make(settings_, run.device, run.config);
     const std::int64_t batches = task_->loader().size();
@@ -93,6 +93,7 @@ class Trainer {
     open_events();
     started_ = measured_ = saved_ = Clock::now();
     try {
+      if (step_ >= total_) complete();
       steps();
     } catch (const std::exception& error) {
       write_report({report::State::failed, step_, error.what()});
@@ -230,6 +231,26 @@ class Trainer {
     bar_shown_ = false;
   }
 
+  // A run that was killed between its last checkpoint and its report: what the report needs.
+  void complete() {
+    for (const data::Batch& batch : task_->loader()) {
+      sample_ = batch;
+      break;
+    }
+    const std::vector<Json> lines = run_.folder.read_metrics().lines;
+    evaluation_ = task_->evaluate({.samples = true});
+    for (report::Metric& metric : evaluation_.metrics) metric.step = step_;
+    const std::string& first = evaluation_.metrics.front().name;
+    const bool known = std::ranges::any_of(lines, [&](const Json& line) {
+      return line["step"].get<std::int64_t>() == step_ && line.contains(first);
+    });
+    if (!known) {
+      evaluate(true);  // the checkpoint was not that of an evaluation
+    } else if (keep_if_best()) {
+      save();  // the disk was full when the best weights were to be written
+    }
+  }
+
   void measure(ProgressBar& bar) {
     const double value = loss_.item(), passed = seconds_since(measured_);
     const double rate = static_cast<double>(units_) / std::max(passed, 1e-9);
@@ -298,6 +319,7 @@ class Trainer {
 
   void evaluate(bool samples) {
     const auto start = Clock::now();
+    if (loss_.defined()) look_at_loss(loss_.item());
     evaluation_ = task_->evaluate({.samples = samples});
     Json line = {{"step", step_}};
     std::map<std::string, double> scalars;
@@ -307,7 +329,6 @@ class Trainer {
       scalars[metric.name] = metric.value;
     }
     record(line, scalars);
-    const report::Metric& first = evaluation_.metrics.front();
     // A network of NaNs guesses some classes right.
     metric_that_is_none_.clear();
     for (const report::Metric& metric : evaluation_.metrics) {
@@ -316,12 +337,8 @@ class Trainer {
       warn_of_nan("the " + metric.name, metric.value, "at");
       break;
     }
-    const bool better =
-        !spoilt() && (!best_ || (evaluation_.larger_is_better ? first.value > best_->value
-                                                              : first.value < best_->value));
-    if (better) best_ = first;
+    keep_if_best();
     save();
-    if (better) save_weights();
     std::string text;
     for (const report::Metric& metric : evaluation_.metrics)
       text += fmt::format("  {} {}{}", metric.name, human_number(metric.value), metric.unit);
@@ -329,26 +346,53 @@ class Trainer {
     measured_ += Clock::now() - start;  // is no training
   }
 
+  // Whether the latest evaluation is better than those before; then its weights are kept.
+  bool keep_if_best() {
+    const report::Metric& first = evaluation_.metrics.front();
+    const bool better =
+        !spoilt() && (!best_ || (evaluation_.larger_is_better ? first.value > best_->value
+                                                              : first.value < best_->value));
+    if (!better) return false;
+    best_ = first;
+    save_weights();
+    return true;
+  }
+
+  // What the checkpoint says holds from the moment that it has its name. So measurements are on the
+  // disk before it, and so are the best weights, which it makes the run's.
   void save() {
     saved_ = Clock::now();
     if (loss_.defined()) look_at_loss(loss_.item());
     if (spoilt()) return;  // does not take the place of good weights
     CheckpointValues values{{{"step", static_cast<double>(step_)}, {"seconds", seconds()}},
                             {{"recipe", run_.recipe.name}}};
-    if (best_) {
-      values.texts["best_name"] = best_->name;
-      values.texts["best_unit"] = best_->unit;
-      values.numbers["best"] = best_->value;
-      values.numbers["best_step"] = static_cast<double>(best_->step.value_or(0));
+    if (kept_best_) {
+      values.texts["best_name"] = kept_best_->name;
+      values.texts["best_unit"] = kept_best_->unit;
+      values.numbers["best"] = kept_best_->value;
+      values.numbers["best_step"] = static_cast<double>(kept_best_->step.value_or(0));
     }
-    save_error_ = written([&] { save_checkpoint(run_.folder.last(), parts(), values); });
-    if (save_error_.empty()) saved_step_ = step_;
+    save_error_ = written([&] {
+      run_.folder.sync_metrics();
+      save_checkpoint(run_.folder.last(), parts(), values);
+    });
+    if (!save_error_.empty()) return;
+    saved_step_ = step_;
+    if (!best_waits_) return;
+    best_error_ = written([&] { run_.folder.publish_best(); });
+    best_waits_ = !best_error_.empty();
   }
+  // Beside the best ones so far, until a checkpoint knows of them.
   void save_weights() {
     best_error_ = written([&] {
-      volta::save(task_->model().state_dict(), run_.folder.best(),
-                  {.metadata = {{"recipe", run_.recipe.name}, {"step", std::to_string(step_)}}});
+      volta::save(task_->model().state_dict(), run_.folder.next_best(),
+                  {.metadata = {{"recipe", run_.recipe.name},
+                                {"step", std::to_string(step_)},
+                                {"volta.crc32", ""}}});  // asks for checksums
     });
+    if (!best_error_.empty()) return;
+    kept_best_ = best_;
+    best_waits_ = true;
   }
   CheckpointParts parts() {
     return {.model = task_->model(),
@@ -371,6 +415,12 @@ class Trainer {
   }
 
   void resume() {
+    std::error_code error;
+    if (!std::filesystem::exists(run_.folder.last(), error) &&
+        !std::filesystem::exists(run_.folder.file("best.safetensors"), error)) {
+      begins_again_ = true;  // it was stopped before its first checkpoint
+      return;
+    }
     const CheckpointValues values = checkpoint();
     const auto number = [&](const char* name) {
       const auto found = values.numbers.find(name);
@@ -387,7 +437,7 @@ class Trainer {
     };
     step_ = count("step");
     saved_step_ = step_;
-    if (step_ >= total_) {
+    if (step_ > total_ || (step_ == total_ && run_.folder.reported_step() == step_)) {
       throw UsageError(
           fmt::format("{} finished already at step {}, and {} are asked for: give more "
                       "--epochs or --steps",
@@ -407,12 +457,18 @@ class Trainer {
     if (values.numbers.contains("best")) {
       best_ =
           report::Metric{text("best_name"), number("best"), text("best_unit"), count("best_step")};
+      kept_best_ = best_;
     }
   }
 
   // What the folder has to have before the first step. Where the disk is full it stays as it was.
   void go_on(const Json& config) {
-    run_.folder.check_writable();
+    if (begins_again_)
+      say("there is no checkpoint yet: the run begins again");
+    else if (step_ == total_)
+      say(fmt::format("it was stopped at its end, step {}: what is missing is written",
+                      human_count(as_count(step_))));
+    run_.folder.settle();
     RunFolder::Metrics metrics = run_.folder.read_metrics();
     const auto count = metrics.lines.size();
     // Those after the checkpoint are taken again.
@@ -486,7 +542,7 @@ class Trainer {
     data.totals.best = best_;
     for (const Setting& setting : settings_.all())
       data.config.push_back({setting.name, setting.value});
-    add_charts(data);
+    data.charts = charts_of(run_.folder.read_metrics().lines, task_->unit());
     data.confusion = evaluation_.confusion;
     data.images = evaluation_.images;
     data.texts = evaluation_.texts;
@@ -505,59 +561,6 @@ class Trainer {
     return data;
   }
 
-  void add_charts(report::ReportData& data) {
-    std::map<std::string, report::Series> series;
-    const auto add = [&](const std::string& name, double step, double value) {
-      report::Series& one = series[name];
-      one.name = name;
-      one.x.push_back(step);
-      one.y.push_back(value);
-    };
-    for (const Json& line : run_.folder.read_metrics().lines) {
-      for (const auto& [key, value] : line.items()) {
-        if (key == "step") continue;
-        add(key, line["step"].get<double>(),
-            value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN());
-      }
-    }
-    const auto take = [&](const std::string& key, const std::string& name) {
-      report::Series one = series[key];
-      one.name = name;
-      series.erase(key);
-      return one;
-    };
-    report::Series loss = take("loss", "training");
-    // Over about a tenth of the run, or fifty measurements.
-    const double count = static_cast<double>(loss.y.size());
-    loss.smoothed = report::smooth(loss.y, std::clamp(1 - 10 / std::max(count, 1.0), 0.0, 0.98));
-    std::vector<report::Series> losses = {std::move(loss)};
-    for (const char* name : {"test loss", "validation loss"})
-      if (series.contains(name)) losses.push_back(take(name, name));
-    data.charts.push_back(
-        {.title = "Loss", .series = std::move(losses), .offer_log = true, .from_zero = false});
-    for (const char* name : {"test accuracy", "perplexity"}) {
-      if (!series.contains(name)) continue;
-      data.charts.push_back({.title = name,
-                             .unit = std::string(name) == "test accuracy" ? "%" : "",
-                             .series = {take(name, name)},
-                             .from_zero = false});
-    }
-    report::Series waiting = take("waiting", "waiting");
-    for (double& share : waiting.y) share *= 100;
-    data.charts.push_back({.title = "Learning rate", .series = {take("lr", "lr")}, .minor = true});
-    data.charts.push_back({.title = std::string("Throughput, ") + task_->unit() + " a second",
-                           .series = {take("units_per_second", "throughput")},
-                           .minor = true});
-    data.charts.push_back({.title = "Time spent waiting for data",
-                           .unit = "%",
-                           .series = {std::move(waiting)},
-                           .minor = true});
-    data.charts.push_back({.title = "Memory of the device",
-                           .unit = "B",
-                           .series = {take("memory", "memory")},
-                           .minor = true});
-  }
-
   // A whole step, recorded and never run: the weights are of no use afterwards.
   void add_plan(report::ReportData& data) {
     if (!sample_.x.defined()) return;
@@ -572,7 +575,7 @@ class Trainer {
   }
 
   Context& context_;
-  const TrainRun& run_;
+  TrainRun& run_;
   const Settings& settings_;
   std::unique_ptr<Task> task_;
   std::unique_ptr<optim::AdamW> optimizer_;
@@ -593,12 +596,15 @@ class Trainer {
   data::Batch sample_;
   Evaluation evaluation_;
   std::optional<report::Metric> best_;
+  std::optional<report::Metric> kept_best_;  // whose weights are in the folder
+  bool best_waits_ = false;                  // its weights do, for a checkpoint that knows of them
+  bool begins_again_ = false;                // there was no checkpoint to go on from
   bool bar_shown_ = false;
   bool warned_of_nan_ = false, warned_of_metrics_ = false, warned_of_checkpoint_ = false;
 };
 
 }  // namespace
 
-int train(Context& context, const TrainRun& run) { return Trainer(context, run).run(); }
+int train(Context& context, TrainRun run) { return Trainer(context, run).run(); }
 
 }  // namespace volta::cli

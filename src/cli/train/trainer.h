@@ -22,6 +22,6 @@ struct TrainRun {
 
 // Returns the exit code: a run that Ctrl-C ended is one that can be resumed, and 130; 143 after
 // SIGTERM. Throws where the run comes to nothing: its weights are NaN at the end, or not saved.
-int train(Context& context, const TrainRun& run);
+int train(Context& context, TrainRun run);
 
 }  // namespace volta::cli
