@@ -234,7 +234,7 @@ int run(const Context& context, const Options& options) {
   TextStream stream(context.json ? nullptr : &context.out, context.terminal, options.stops);
   const Result result = Writing(what.model, options, device, seed).write(context, prompt, stream);
   stream.finish();
-  if (stream.failed()) return kSuccess;  // main says why, unless nobody reads on, as of head
+  if (stream.failed()) return kSuccess;  // main says why, and fails
   const bool stopped = std::string_view(result.ended) == "interrupted";
   const std::optional<double> rate = result.tokens_per_second();
   if (context.json) {

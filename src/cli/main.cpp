@@ -1,5 +1,6 @@
 // The `volta` program: reads the command line, runs one command, and is the one place where errors
 // become a sentence on stderr and an exit code: 0, 1 for failures, 2 for a wrong command line.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -132,8 +133,7 @@ int run_action(Context& context) {
 // Results that did not arrive are a failure: a full disk behind a redirection, for instance.
 int flushed(const Context& context, const OutputBuffer& output, int code) {
   context.out.flush();
-  // EPIPE: who read the results has enough of them.
-  if (output.failure() == 0 || output.failure() == EPIPE) return code;
+  if (output.failure() == 0) return code;
   return complain(
       context,
       fmt::format("cannot write to the standard output: {}", std::strerror(output.failure())),
@@ -176,9 +176,22 @@ void add_help(CLI::App& app, Context& context) {
   on_run(*command, context, [&app, &context, name] { return show_help(context, app, *name); });
 }
 
+// A file that is opened must not become the standard output, which results are written to. What was
+// closed can be neither read nor written.
+void fill_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) >= 0) continue;
+    const int flags = descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    const int opened = ::open("/dev/null", flags);  // the lowest that is free: this one
+    if (opened > descriptor) ::close(opened);
+  }
+}
+
 int run(int argc, char** argv) {
   set_locale();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error like a full disk
+  std::signal(SIGPIPE, SIG_IGN);  // and so is a pipe that nobody reads
+  fill_standard_descriptors();
   const Terminal terminal = Terminal::of(STDOUT_FILENO);
   OutputBuffer output(STDOUT_FILENO, terminal.interactive);
   std::ostream out(&output);

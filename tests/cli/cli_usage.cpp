@@ -224,12 +224,38 @@ TEST_F(CliUsage, ResultsThatCannotBeWrittenAreAFailure) {
   for (int i = 0; i < 2000; ++i) many.add("tensor." + std::to_string(i), ones({1}));
   save(many, path("many"));
   EXPECT_EQ(volta({"inspect", path("many"), "--json"}, {.out_file = "/dev/full"}).err, ended.err);
-  // Who read the results had enough of them.
-  const Ended unread =
-      volta_during({"inspect", path("many"), "--json"},
-                   [](pid_t /*process*/, int out) { ::close(out); }, {.ignore_sigpipe = true});
-  EXPECT_EQ(unread.code, 0);
-  EXPECT_EQ(unread.err, "");
+  // As of `| head -1`, whatever the parent does with SIGPIPE.
+  for (const bool ignored : {false, true}) {
+    const Ended unread =
+        volta_during({"inspect", path("many"), "--json"},
+                     [](pid_t /*process*/, int out) { ::close(out); }, {.ignore_sigpipe = ignored});
+    EXPECT_EQ(unread.code, 1);
+    EXPECT_EQ(unread.err, "volta inspect: cannot write to the standard output: Broken pipe\n");
+  }
+}
+
+// A file that is opened does not become the standard output.
+TEST_F(CliUsage, WithoutAStandardOutput) {
+  save({{"a", ones({2})}}, path("m.safetensors"));
+  const Ended ended = volta({"inspect", path("m.safetensors")}, {.without_output = true});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.err, "volta inspect: cannot write to the standard output: Bad file descriptor\n");
+  const Ended converted = volta({"convert", path("m.safetensors"), path("n.safetensors"), "--json"},
+                                {.without_output = true});
+  EXPECT_EQ(converted.code, 1);
+  EXPECT_EQ(volta({"compare", path("m.safetensors"), path("n.safetensors")}).code, 0);
+  // The events stay open until the run ends.
+  const Ended trained =
+      volta({"train", "mlp", "--device", "cpu", "--steps", "2", "--set", "count=64", "--set",
+             "workers=0", "--quiet", "--json", "--out", path("run")},
+            {.without_output = true});
+  EXPECT_EQ(trained.code, 1);
+  EXPECT_TRUE(has(trained.err, "Bad file descriptor")) << trained.err;
+  for (const auto& entry : std::filesystem::directory_iterator(path("run"))) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_FALSE(has(text, "saved_step")) << entry.path();
+  }
 }
 
 // The command is a program like a user's: nothing of src but its own folder.
