@@ -30,16 +30,17 @@ enum class TensorContent : std::uint8_t {
 struct TensorEntry {
   std::string name;
   DType dtype = DType::f32;  // of the tensor that load() makes; u8 for an unreadable one
+  TensorContent content = TensorContent::same;
   Shape shape;
   std::uint64_t offset = 0;  // of the first byte, from the start of the file
   std::uint64_t bytes = 0;
   std::string stored = {};  // the dtype's name in the file: "F32", "I8"
-  TensorContent content = TensorContent::same;
 };
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// An open file, memory-mapped. Copies share the mapping, which ends with the last of them.
+// An open file, memory-mapped: what data() hands out changes with the file, and is lost with it.
+// Copies share the mapping, which ends with the last of them.
 class VOLTA_API SafetensorsFile {
  public:
   // Throws IoError, naming the file and the problem.
@@ -53,6 +54,9 @@ class VOLTA_API SafetensorsFile {
   // The bytes of a tensor as stored: little-endian, row-major, not necessarily aligned to the
   // element size.
   std::span<const std::byte> data(const TensorEntry& entry) const;
+  // Copies them by reading the file, which takes no memory besides and does not kill the process
+  // where somebody has truncated the file: that is an IoError. `to` has entry.bytes bytes.
+  void read(const TensorEntry& entry, std::span<std::byte> to) const;
 
  private:
   struct State;

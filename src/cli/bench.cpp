@@ -19,6 +19,7 @@
 #include "bench_cases.h"
 #include "command.h"
 #include "glob.h"
+#include "json_file.h"
 #include "table.h"
 #include "units.h"
 #include "volta/data/progress.h"
@@ -123,21 +124,9 @@ struct EarlierDevice {
 };
 using Earlier = std::vector<EarlierDevice>;
 
-std::string text_of(const std::string& path) {
-  std::error_code failure;
-  const fs::file_status status = fs::status(path, failure);
-  if (!fs::exists(status))
-    throw IoError(fmt::format("{}: {}", path, failure ? failure.message() : std::strerror(ENOENT)));
-  // A pipe may wait for ever.
-  if (!fs::is_regular_file(status)) throw IoError(fmt::format("{}: not a file", path));
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw IoError(fmt::format("{}: {}", path, std::strerror(errno)));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 Earlier read_results(const std::string& path) {
-  const Json json = Json::parse(text_of(path), nullptr, false);
+  constexpr std::uint64_t kMaxBytes = 16 << 20;
+  const Json json = parse_json_text(text_of_file(path, kMaxBytes)).value_or(Json());
   Earlier earlier;
   try {
     for (const Json& one : json.at("devices")) {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "command.h"
+#include "json_file.h"
 #include "stop_requests.h"
 #include "text_model.h"
 #include "text_stream.h"
@@ -54,20 +54,6 @@ struct Loaded {
   std::string prompt;  // where none was given
 };
 
-Json read_config(const fs::path& path) {
-  errno = 0;
-  std::ifstream file(path);
-  if (!file) throw IoError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
-  try {
-    return Json::parse(file);
-  } catch (const Json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, ..."
-    const std::string_view what = error.what();
-    throw IoError(fmt::format("{} cannot be understood: {}", path.string(),
-                              what.substr(std::min(what.find("] ") + 2, what.size()))));
-  }
-}
-
 // A run's config.json has a recipe, Hugging Face's has none.
 bool is_run(const std::string& folder) {
   std::error_code ignored;
@@ -75,7 +61,7 @@ bool is_run(const std::string& folder) {
     const bool model = fs::exists(fs::path(folder) / "model.safetensors", ignored);
     return !model;  // RunFolder finds it in runs/, or says what is wrong
   }
-  const Json json = read_config(fs::path(folder) / "config.json");
+  const Json json = read_json_file((fs::path(folder) / "config.json").string());
   return json.is_object() && json.contains("recipe");
 }
 

@@ -9,7 +9,7 @@
 
 namespace volta::cli {
 
-// The whole name matches. Not recursive: a hostile name cannot make it slow.
+// The whole name matches. Takes time in proportion to the product of the two lengths.
 bool glob_matches(std::string_view pattern, std::string_view name);
 
 // The same as a pattern of StateDictMapper, in which every *, ? and [..] is a group.

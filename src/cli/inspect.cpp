@@ -175,7 +175,7 @@ void print_text(const Context& context, const Options& options, const ModelFile&
 }
 
 int run(const Context& context, const Options& options) {
-  const ModelFile model = read_model(options.file);
+  const ModelFile model = read_model(options.file, {.allow_unreadable = true});
   const std::vector<Row> rows = chosen_rows(model, options);
   const Totals totals = totals_of(rows);
   (context.json ? print_json : print_text)(context, options, model, rows, totals);

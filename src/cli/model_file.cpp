@@ -2,7 +2,6 @@
 #include "model_file.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "train/run_files.h"
+#include "json_file.h"
 #include "volta/error.h"
 #include "volta/io/npy.h"
 #include "volta/safetensors.h"
@@ -55,9 +55,14 @@ bool is_npz(std::string_view start) {
 }
 
 std::map<std::string, std::string> index_metadata(const std::string& path) {
+  constexpr std::uint64_t kMaxBytes = 100'000'000;  // as load()
   std::map<std::string, std::string> metadata;
-  std::ifstream file(path);
-  const nlohmann::json index = nlohmann::json::parse(file, nullptr, false);
+  // The map of all tensors to their files is not kept.
+  const auto without_map = [](int depth, Json::parse_event_t event, const Json& value) {
+    return depth != 1 || event != Json::parse_event_t::key || value == "metadata";
+  };
+  const Json index =
+      parse_json_text(text_of_file(path, kMaxBytes), without_map).value_or(Json::object());
   if (!index.is_object() || !index.contains("metadata") || !index["metadata"].is_object())
     return metadata;
   for (const auto& [key, value] : index["metadata"].items())
@@ -65,8 +70,8 @@ std::map<std::string, std::string> index_metadata(const std::string& path) {
   return metadata;
 }
 
-ModelFile read_safetensors(const std::string& path) {
-  ModelFile model{.format = "safetensors", .state = load(path), .metadata = {}};
+ModelFile read_safetensors(const std::string& path, const LoadOptions& options) {
+  ModelFile model{.format = "safetensors", .state = load(path, options), .metadata = {}};
   model.metadata = SafetensorsFile(path).metadata();
   const auto format = model.metadata.find("format");
   if (format != model.metadata.end() && format->second == "volta.checkpoint")
@@ -85,24 +90,26 @@ bool is_safetensors(std::string_view start) {
   return length <= kLongest;
 }
 
-ModelFile read_file(const std::string& path) {
+ModelFile read_file(const std::string& path, bool in_place) {
+  const LoadOptions options = {.mapped = in_place};
   if (path.ends_with(kIndex))
-    return {.format = "shards", .state = load(path), .metadata = index_metadata(path)};
+    return {.format = "shards", .state = load(path, options), .metadata = index_metadata(path)};
   const std::string start = beginning_of(path);
   if (start.starts_with("\x93NUMPY"))
-    return {.format = "npy", .state = {{"tensor", load_npy(path)}}, .metadata = {}};
-  if (is_npz(start)) return {.format = "npz", .state = load_npz(path), .metadata = {}};
-  if (start.starts_with("PK")) return {.format = "PyTorch", .state = load(path), .metadata = {}};
-  // What PyTorch wrote before version 1.6 is a bare pickle; load() says what to do.
+    return {.format = "npy", .state = {{"tensor", load_npy(path, options)}}, .metadata = {}};
+  if (is_npz(start)) return {.format = "npz", .state = load_npz(path, options), .metadata = {}};
+  if (start.starts_with("PK"))
+    return {.format = "PyTorch", .state = load(path, options), .metadata = {}};
+  // What PyTorch wrote before version 1.6 begins with a pickle.
   if (start.starts_with("\x80\x02"))
-    return {.format = "PyTorch", .state = load(path), .metadata = {}};
+    return {.format = "PyTorch", .state = load(path, options), .metadata = {}};
   // Of a file that should be one, the reader says what is wrong with it.
   if (!is_safetensors(start) && !path.ends_with(".safetensors")) {
     throw IoError(fmt::format(
         "{}: not a model file: {}", path,
         start.empty() ? "it is empty" : "neither safetensors, npz, npy nor PyTorch's format"));
   }
-  return read_safetensors(path);
+  return read_safetensors(path, options);
 }
 
 // Where load() would not know which file is meant.
@@ -131,21 +138,33 @@ void refuse_without_model(const std::string& folder) {
 
 }  // namespace
 
-ModelFile read_model(const std::string& path) {
+namespace {
+
+ModelFile read_any(const std::string& path, bool in_place) {
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return read_file(path);
+  if (!fs::is_directory(path, ignored)) return read_file(path, in_place);
   // The last two are of volta train.
   const std::string best = best_file_in(path);
   for (const char* usual :
        {"model.safetensors", "model.safetensors.index.json", best.c_str(), kLastFile}) {
     const std::string inside = (fs::path(path) / usual).string();
     if (!fs::exists(inside, ignored)) continue;
-    ModelFile model = read_file(inside);
+    ModelFile model = read_file(inside, in_place);
     model.format = "folder of " + model.format;
     return model;
   }
   refuse_without_model(path);
-  return {.format = "folder", .state = load(path), .metadata = {}};
+  return {.format = "folder", .state = load(path, {.mapped = in_place}), .metadata = {}};
+}
+
+}  // namespace
+
+ModelFile read_model(const std::string& path, ReadOptions options) {
+  ModelFile model = read_any(path, options.in_place);
+  // Who writes the tensors elsewhere, or computes with them, must not lose any.
+  if (!options.allow_unreadable && !model.state.unreadable().empty())
+    throw DTypeError(model.state.unreadable().begin()->second);
+  return model;
 }
 
 std::vector<std::string> names_of(const StateDict& state) {

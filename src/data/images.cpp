@@ -32,8 +32,16 @@ void check(const ImageOptions& options) {
   require(options.height >= 0 && options.width >= 0 && options.height <= kMaxSide &&
               options.width <= kMaxSide,
           "height and width must be 0 to 65536");
-  require(options.max_pixels >= 1 && options.max_pixels <= (std::int64_t{1} << 32),
-          "max_pixels must be 1 to 2^32");
+  require(options.max_pixels >= 0 && options.max_pixels <= (std::int64_t{1} << 32),
+          "max_pixels must be 0 to 2^32");
+}
+
+// A few bytes can be millions of pixels: what is allowed by default grows with the file.
+std::int64_t pixel_limit(const ImageOptions& options, std::size_t file_bytes) {
+  constexpr std::uint64_t kFree = 1 << 22, kOfAByte = 512, kMost = 1 << 26;
+  if (options.max_pixels != 0) return options.max_pixels;
+  return static_cast<std::int64_t>(
+      std::min(kMost, kFree + kOfAByte * std::min<std::uint64_t>(file_bytes, kMost)));
 }
 
 RgbImage decoded(std::span<const std::byte> file, const std::string& name,
@@ -48,20 +56,20 @@ RgbImage decoded(std::span<const std::byte> file, const std::string& name,
   throw IoError(name + ": neither a PNG nor a JPEG file");
 }
 
-// Channels first, 0 to 1; grey by the weights of ITU-R 601.
-std::vector<float> planes(const RgbImage& image, std::int64_t channels) {
-  const auto count = static_cast<std::size_t>(image.height * image.width);
-  std::vector<float> values(count * static_cast<std::size_t>(channels));
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint8_t* rgb = image.pixels.data() + 3 * i;
-    if (channels == 1) {
-      const unsigned grey = (19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 0x8000u) >> 16;
-      values[i] = static_cast<float>(grey) / 255.0f;
-      continue;
-    }
-    for (std::size_t c = 0; c < 3; ++c) values[c * count + i] = static_cast<float>(rgb[c]) / 255.0f;
+// One channel of `count` pixels, 0 to 1; grey by the weights of ITU-R 601.
+void channel_of(const std::uint8_t* rgb, std::size_t count, std::int64_t channels,
+                std::int64_t channel, float* to) {
+  for (std::size_t i = 0; i < count; ++i, rgb += 3) {
+    const unsigned grey = (19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 0x8000u) >> 16;
+    to[i] = static_cast<float>(channels == 1 ? grey : rgb[channel]) / 255.0f;
   }
-  return values;
+}
+
+// Channels first.
+void planes(const RgbImage& image, std::int64_t channels, float* to) {
+  const auto count = static_cast<std::size_t>(image.height * image.width);
+  for (std::int64_t c = 0; c < channels; ++c)
+    channel_of(image.pixels.data(), count, channels, c, to + static_cast<std::size_t>(c) * count);
 }
 
 // Which inputs an output is made of, and their weights: a triangle as wide as two pixels of the
@@ -90,6 +98,31 @@ std::vector<Taps> taps_of(std::int64_t from, std::int64_t to) {
     for (float& weight : taps.weights) weight = static_cast<float>(weight / sum);
   }
   return all;
+}
+
+// Rows of the picture scaled to `to` pixels, channels first: [channels, height, to]. Only one row
+// of the picture is ever held in floats.
+std::vector<float> scaled_rows(const RgbImage& image, std::int64_t channels, std::int64_t to) {
+  const std::vector<Taps> taps = taps_of(image.width, to);
+  std::vector<float> result(static_cast<std::size_t>(channels * image.height * to));
+  std::vector<float> row(static_cast<std::size_t>(image.width));
+  float* out = result.data();
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (std::int64_t y = 0; y < image.height; ++y) {
+      channel_of(image.pixels.data() + 3 * y * image.width, row.size(), channels, c, row.data());
+      if (image.width == to) {
+        out = std::copy(row.begin(), row.end(), out);
+        continue;
+      }
+      for (const Taps& tap : taps) {
+        float sum = 0;
+        for (std::size_t k = 0; k < tap.weights.size(); ++k)
+          sum += tap.weights[k] * row[static_cast<std::size_t>(tap.first) + k];
+        *out++ = sum;
+      }
+    }
+  }
+  return result;
 }
 
 // Along the rows of [rows, from], and with a stride along columns: [count, from, inner].
@@ -163,14 +196,28 @@ std::vector<std::string> pictures_below(const fs::path& folder) {
 
 Tensor parse_image(std::span<const std::byte> file, const std::string& name, ImageOptions options) {
   check(options);
-  const RgbImage image = decoded(file, name, options.max_pixels);
+  const RgbImage image = decoded(file, name, pixel_limit(options, file.size()));
   const std::int64_t height = options.height != 0 ? options.height : image.height,
                      width = options.width != 0 ? options.width : image.width;
-  std::vector<float> values = planes(image, options.channels);
-  values = scaled_axis(values, options.channels * image.height, image.width, width, 1);
-  values = scaled_axis(values, options.channels, image.height, height, width);
-  const HostTensor result = host_tensor({options.channels, height, width}, DType::f32);
-  std::copy(values.begin(), values.end(), reinterpret_cast<float*>(result.memory));
+  const std::int64_t channels = options.channels;
+  const HostTensor result = host_tensor({channels, height, width}, DType::f32);
+  auto* const out = reinterpret_cast<float*>(result.memory);
+  if (height == image.height && width == image.width) {
+    planes(image, channels, out);
+    return result.tensor;
+  }
+  std::vector<float> values;
+  // Rows first, unless what lies between the two is larger than either: a picture of one column.
+  if (image.height * width <= 4 * (image.height * image.width + height * width)) {
+    values = scaled_rows(image, channels, width);
+    values = scaled_axis(values, channels, image.height, height, width);
+  } else {
+    values.resize(static_cast<std::size_t>(channels * image.height * image.width));
+    planes(image, channels, values.data());
+    values = scaled_axis(values, channels, image.height, height, image.width);
+    values = scaled_axis(values, channels * height, image.width, width, 1);
+  }
+  std::copy(values.begin(), values.end(), out);
   return result.tensor;
 }
 

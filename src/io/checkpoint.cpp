@@ -25,6 +25,7 @@ namespace {
 constexpr std::string_view kFormat = "volta.checkpoint", kVersion = "1";
 constexpr std::string_view kPart = "part.", kNumber = "number.", kText = "text.";
 constexpr const char* kChoices = "timed_choices";
+constexpr std::size_t kMaxChoices = 100'000;
 
 // A generator as a part.
 class GeneratorPart {
@@ -94,15 +95,20 @@ std::string choices_text() {
 }
 
 std::map<std::string, std::string> choices_of(const std::string& path, const std::string& text) {
-  const io::JsonValue document = io::parse_json(text, path + ": " + kChoices);
+  io::JsonReader reader(text, path + ": " + kChoices);
   std::map<std::string, std::string> ways;
-  const auto* members = document.as_object();
-  if (members == nullptr) throw IoError(path + ": timed_choices is not a JSON object");
-  for (const io::JsonMember& member : *members) {
-    const std::string* name = member.value.as_string();
-    if (name == nullptr) throw IoError(path + ": timed_choices holds something other than names");
-    ways.emplace(member.key, *name);
+  if (reader.kind() != io::JsonReader::Kind::object)
+    throw IoError(path + ": timed_choices is not a JSON object");
+  reader.begin_object();
+  while (const auto next = reader.next_key()) {
+    std::string key(*next);
+    if (reader.kind() != io::JsonReader::Kind::string)
+      throw IoError(path + ": timed_choices holds something other than names");
+    if (ways.size() == kMaxChoices)
+      throw IoError(fmt::format("{}: timed_choices has more than {} names", path, kMaxChoices));
+    ways.emplace(std::move(key), reader.string());
   }
+  reader.finish();
   return ways;
 }
 
@@ -136,6 +142,8 @@ StateDict under(const StateDict& all, const std::string& prefix) {
   StateDict result;
   for (const auto& [name, tensor] : all)
     if (name.starts_with(prefix)) result.add(name.substr(prefix.size()), tensor);
+  for (const auto& [name, problem] : all.unreadable())
+    if (name.starts_with(prefix)) result.add_unreadable(name.substr(prefix.size()), problem);
   return result;
 }
 
@@ -259,7 +267,7 @@ CheckpointValues load_checkpoint(const std::string& path, const CheckpointParts&
   }
   const auto ways = choices_of(path, required(path, metadata, kChoices));
   StateDict all;
-  io::load_file(file, Device::cpu(), all);
+  io::load_file(file, {}, all);
   load_parts(path, named, all, metadata);
   adopt_ways(ways);
   return values;

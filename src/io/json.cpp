@@ -1,16 +1,15 @@
-// The JSON reader: one pass, recursive descent.
+// The JSON reader: one pass over the text, and a stack of what is open.
 #include "io/json.h"
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <utility>
 
 #include "volta/error.h"
 
 namespace volta::io {
 namespace {
-
-constexpr int kMaxDepth = 64;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -33,200 +32,319 @@ void append_utf8(std::string& out, std::uint32_t code) {
   }
 }
 
-class Parser {
- public:
-  Parser(std::string_view text, const std::string& source) : text_(text), source_(source) {}
-
-  JsonValue parse_document() {
-    if (const std::size_t valid = valid_utf8_prefix(text_); valid != text_.size()) {
-      at_ = valid;
-      fail("invalid UTF-8");
-    }
-    JsonValue value = parse_value(0);
-    skip_space();
-    if (at_ != text_.size()) fail("text after the value");
-    return value;
-  }
-
- private:
-  [[noreturn]] void fail(const std::string& problem) const {
-    throw IoError(source_ + ": not valid JSON at byte " + std::to_string(at_) + ": " + problem);
-  }
-
-  bool more() const { return at_ < text_.size(); }
-  char peek() const { return more() ? text_[at_] : '\0'; }
-
-  void skip_space() {
-    while (more() &&
-           (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
-      ++at_;
-  }
-
-  bool take(char c) {
-    if (!more() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-
-  void expect(char c) {
-    if (!take(c)) fail(std::string("expected '") + c + "'");
-  }
-
-  JsonValue parse_value(int depth) {
-    if (depth > kMaxDepth) fail("nested deeper than " + std::to_string(kMaxDepth));
-    skip_space();
-    if (!more()) fail("unexpected end");
-    switch (peek()) {
-      case '{':
-        return {parse_object(depth)};
-      case '[':
-        return {parse_array(depth)};
-      case '"':
-        return {parse_string()};
-      case 't':
-        return parse_word("true", {true});
-      case 'f':
-        return parse_word("false", {false});
-      case 'n':
-        return parse_word("null", {JsonValue::Null{}});
-      default:
-        return {parse_number()};
-    }
-  }
-
-  JsonValue parse_word(std::string_view word, JsonValue value) {
-    if (text_.substr(at_, word.size()) != word) fail("expected a value");
-    at_ += word.size();
-    return value;
-  }
-
-  JsonValue::Object parse_object(int depth) {
-    JsonValue::Object members;
-    expect('{');
-    skip_space();
-    if (take('}')) return members;
-    do {
-      skip_space();
-      if (peek() != '"') fail("expected a key");
-      std::string key = parse_string();
-      skip_space();
-      expect(':');
-      members.push_back({std::move(key), parse_value(depth + 1)});
-      skip_space();
-    } while (take(','));
-    expect('}');
-    refuse_duplicates(members);
-    return members;
-  }
-
-  void refuse_duplicates(const JsonValue::Object& members) const {
-    std::vector<std::string_view> keys;
-    keys.reserve(members.size());
-    for (const JsonMember& member : members) keys.push_back(member.key);
-    std::sort(keys.begin(), keys.end());
-    const auto twice = std::adjacent_find(keys.begin(), keys.end());
-    if (twice != keys.end()) fail("key " + json_quoted(*twice) + " occurs twice");
-  }
-
-  JsonValue::Array parse_array(int depth) {
-    JsonValue::Array items;
-    expect('[');
-    skip_space();
-    if (take(']')) return items;
-    do {
-      items.push_back(parse_value(depth + 1));
-      skip_space();
-    } while (take(','));
-    expect(']');
-    return items;
-  }
-
-  std::string parse_string() {
-    std::string out;
-    expect('"');
-    while (!take('"')) {
-      if (!more()) fail("unterminated string");
-      const char c = text_[at_];
-      if (static_cast<unsigned char>(c) < 0x20) fail("control character in a string");
-      ++at_;
-      if (c != '\\') {
-        out.push_back(c);
-      } else {
-        parse_escape(out);
-      }
-    }
-    return out;
-  }
-
-  void parse_escape(std::string& out) {
-    constexpr std::string_view letters = "\"\\/bfnrt";
-    constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
-    if (take('u')) {
-      append_utf8(out, parse_code_point());
-      return;
-    }
-    const std::size_t which = more() ? letters.find(text_[at_]) : std::string_view::npos;
-    if (which == std::string_view::npos) fail("unknown escape");
-    out.push_back(meanings[which]);
-    ++at_;
-  }
-
-  std::uint32_t parse_code_point() {
-    const std::uint32_t first = parse_hex4();
-    if (first < 0xD800 || first > 0xDFFF) return first;
-    if (first > 0xDBFF || !take('\\') || !take('u')) fail("unpaired surrogate");
-    const std::uint32_t second = parse_hex4();
-    if (second < 0xDC00 || second > 0xDFFF) fail("unpaired surrogate");
-    return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-  }
-
-  std::uint32_t parse_hex4() {
-    const std::string_view digits = text_.substr(at_, 4);
-    std::uint32_t code = 0;
-    const auto [stop, failure] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-    if (digits.size() != 4 || failure != std::errc() || stop != digits.data() + 4)
-      fail("expected four hexadecimal digits");
-    at_ += 4;
-    return code;
-  }
-
-  void take_digits() {
-    if (!is_digit(peek())) fail("expected a digit");
-    while (is_digit(peek())) ++at_;
-  }
-
-  JsonValue::Number parse_number() {
-    const std::size_t begin = at_;
-    if (!take('-') && !is_digit(peek())) fail("expected a value");
-    if (!take('0')) take_digits();
-    if (take('.')) take_digits();
-    if (take('e') || take('E')) {
-      if (!take('+')) take('-');
-      take_digits();
-    }
-    return {std::string(text_.substr(begin, at_ - begin))};
-  }
-
-  std::string_view text_;
-  const std::string& source_;
-  std::size_t at_ = 0;
-};
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 }  // namespace
 
-std::optional<std::int64_t> JsonValue::as_integer() const {
-  const auto* number = std::get_if<Number>(&value);
-  if (number == nullptr) return std::nullopt;
+JsonReader::JsonReader(std::string_view text, std::string source, std::size_t offset)
+    : text_(text), source_(std::move(source)), offset_(offset) {
+  if (const std::size_t valid = valid_utf8_prefix(text_); valid != text_.size()) {
+    at_ = valid;
+    fail("invalid UTF-8");
+  }
+}
+
+void JsonReader::fail(const std::string& problem) const {
+  throw IoError(source_ + ": not valid JSON at byte " + std::to_string(offset_ + at_) + ": " +
+                problem);
+}
+
+void JsonReader::skip_space() {
+  while (more() && is_space(text_[at_])) ++at_;
+}
+
+bool JsonReader::take(char c) {
+  if (!more() || text_[at_] != c) return false;
+  ++at_;
+  return true;
+}
+
+void JsonReader::expect(char c) {
+  if (!take(c)) fail(std::string("expected '") + c + "'");
+}
+
+JsonReader::Kind JsonReader::kind() {
+  skip_space();
+  if (!more()) fail("unexpected end");
+  switch (peek()) {
+    case '{':
+      return Kind::object;
+    case '[':
+      return Kind::array;
+    case '"':
+      return Kind::string;
+    case 't':
+    case 'f':
+      return Kind::boolean;
+    case 'n':
+      return Kind::null;
+    default:
+      if (peek() != '-' && !is_digit(peek())) fail("expected a value");
+      return Kind::number;
+  }
+}
+
+void JsonReader::open(char bracket, bool object) {
+  skip_space();
+  if (!more()) fail("unexpected end");
+  if (open_.size() > kMaxDepth) fail("nested deeper than " + std::to_string(kMaxDepth));
+  const std::size_t begin = at_;
+  expect(bracket);
+  open_.push_back({object, true, begin, keys_.size()});
+}
+
+void JsonReader::begin_object() { open('{', true); }
+void JsonReader::begin_array() { open('[', false); }
+
+// Of an object, after its last key. Equal hashes are taken for equal keys: by chance that happens
+// once in 2^64 pairs.
+void JsonReader::close() {
+  const Open closed = open_.back();
+  if (closed.object) {
+    const auto begin = keys_.begin() + static_cast<std::ptrdiff_t>(closed.keys);
+    std::sort(begin, keys_.end());
+    const auto twice = std::adjacent_find(begin, keys_.end());
+    if (twice != keys_.end()) fail_twice(closed, *twice);
+    keys_.resize(closed.keys);
+  }
+  open_.pop_back();
+}
+
+void JsonReader::fail_twice(const Open& object, std::uint64_t hash) const {
+  JsonReader again(text_.substr(object.begin, at_ - object.begin), source_);
+  again.begin_object();
+  while (const auto key = again.next_key()) {
+    if (std::hash<std::string_view>()(*key) == hash)
+      fail("key " + json_excerpt(*key) + " occurs twice");
+    again.skip();
+  }
+  fail("a key occurs twice");
+}
+
+std::optional<std::string_view> JsonReader::next_key() {
+  skip_space();
+  if (!open_.back().first && !take(',')) {
+    expect('}');
+    close();
+    return std::nullopt;
+  }
+  if (open_.back().first && take('}')) {
+    close();
+    return std::nullopt;
+  }
+  open_.back().first = false;
+  return key();
+}
+
+std::string_view JsonReader::key() {
+  skip_space();
+  if (peek() != '"') fail("expected a key");
+  const std::string_view text = string();
+  keys_.push_back(std::hash<std::string_view>()(text));
+  skip_space();
+  expect(':');
+  return text;
+}
+
+bool JsonReader::next_item() {
+  skip_space();
+  if (open_.back().first ? take(']') : !take(',')) {
+    if (!open_.back().first) expect(']');
+    close();
+    return false;
+  }
+  open_.back().first = false;
+  return true;
+}
+
+std::string_view JsonReader::string() {
+  skip_space();
+  expect('"');
+  const std::size_t begin = at_;
+  bool plain = true;
+  while (!take('"')) {
+    if (!more()) fail("unterminated string");
+    const char c = text_[at_];
+    if (static_cast<unsigned char>(c) < 0x20) fail("control character in a string");
+    if (c == '\\' && plain) {
+      plain = false;
+      scratch_.assign(text_.substr(begin, at_ - begin));
+    }
+    ++at_;
+    if (c == '\\') {
+      append_escape();
+    } else if (!plain) {
+      scratch_.push_back(c);
+    }
+  }
+  return plain ? text_.substr(begin, at_ - 1 - begin) : std::string_view(scratch_);
+}
+
+void JsonReader::append_escape() {
+  constexpr std::string_view letters = "\"\\/bfnrt";
+  constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
+  if (take('u')) return append_utf8(scratch_, code_point());
+  const std::size_t which = more() ? letters.find(text_[at_]) : std::string_view::npos;
+  if (which == std::string_view::npos) fail("unknown escape");
+  scratch_.push_back(meanings[which]);
+  ++at_;
+}
+
+std::uint32_t JsonReader::code_point() {
+  const std::uint32_t first = hex4();
+  if (first < 0xD800 || first > 0xDFFF) return first;
+  if (first > 0xDBFF || !take('\\') || !take('u')) fail("unpaired surrogate");
+  const std::uint32_t second = hex4();
+  if (second < 0xDC00 || second > 0xDFFF) fail("unpaired surrogate");
+  return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+}
+
+std::uint32_t JsonReader::hex4() {
+  const std::string_view digits = text_.substr(at_, 4);
+  std::uint32_t code = 0;
+  const auto [stop, failure] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+  if (digits.size() != 4 || failure != std::errc() || stop != digits.data() + 4)
+    fail("expected four hexadecimal digits");
+  at_ += 4;
+  return code;
+}
+
+void JsonReader::take_digits() {
+  if (!is_digit(peek())) fail("expected a digit");
+  while (is_digit(peek())) ++at_;
+}
+
+std::string_view JsonReader::number() {
+  skip_space();
+  const std::size_t begin = at_;
+  if (!take('-') && !is_digit(peek())) fail(more() ? "expected a value" : "unexpected end");
+  if (!take('0')) take_digits();
+  if (take('.')) take_digits();
+  if (take('e') || take('E')) {
+    if (!take('+')) take('-');
+    take_digits();
+  }
+  return text_.substr(begin, at_ - begin);
+}
+
+void JsonReader::take_word(std::string_view word) {
+  if (text_.substr(at_, word.size()) != word) fail("expected a value");
+  at_ += word.size();
+}
+
+bool JsonReader::boolean() {
+  skip_space();
+  const bool value = peek() == 't';
+  take_word(value ? "true" : "false");
+  return value;
+}
+
+void JsonReader::null() {
+  skip_space();
+  take_word("null");
+}
+
+std::optional<std::int64_t> JsonReader::integer() {
+  if (kind() == Kind::number) return integer_of(number());
+  skip();
+  return std::nullopt;
+}
+
+void JsonReader::skip_scalar() {
+  switch (kind()) {
+    case Kind::null:
+      return null();
+    case Kind::boolean:
+      boolean();
+      return;
+    case Kind::number:
+      number();
+      return;
+    default:
+      string();
+  }
+}
+
+JsonReader::Raw JsonReader::skip() {
+  const Kind first = kind();
+  const std::size_t begin = at_, depth = open_.size();
+  if (first != Kind::object && first != Kind::array) {
+    skip_scalar();
+    return {text_.substr(begin, at_ - begin), offset_ + begin};
+  }
+  first == Kind::object ? begin_object() : begin_array();
+  while (open_.size() > depth) {
+    if (open_.back().object ? !next_key() : !next_item()) continue;
+    const Kind next = kind();
+    if (next == Kind::object) {
+      begin_object();
+    } else if (next == Kind::array) {
+      begin_array();
+    } else {
+      skip_scalar();
+    }
+  }
+  return {text_.substr(begin, at_ - begin), offset_ + begin};
+}
+
+void JsonReader::finish() {
+  skip_space();
+  if (at_ != text_.size()) fail("text after the value");
+}
+
+std::optional<std::int64_t> integer_of(std::string_view number) {
   std::int64_t result = 0;
-  const char* end = number->text.data() + number->text.size();
-  const auto [stop, failure] = std::from_chars(number->text.data(), end, result);
+  const char* end = number.data() + number.size();
+  const auto [stop, failure] = std::from_chars(number.data(), end, result);
   if (failure != std::errc() || stop != end) return std::nullopt;
   return result;
 }
 
+std::optional<std::int64_t> JsonValue::as_integer() const {
+  const auto* number = std::get_if<Number>(&value);
+  return number != nullptr ? integer_of(number->text) : std::nullopt;
+}
+
+namespace {
+
+// No deeper than the reader goes.
+JsonValue tree_of(JsonReader& reader) {
+  switch (reader.kind()) {
+    case JsonReader::Kind::null:
+      reader.null();
+      return {JsonValue::Null{}};
+    case JsonReader::Kind::boolean:
+      return {reader.boolean()};
+    case JsonReader::Kind::number:
+      return {JsonValue::Number{std::string(reader.number())}};
+    case JsonReader::Kind::string:
+      return {std::string(reader.string())};
+    case JsonReader::Kind::array: {
+      JsonValue::Array items;
+      reader.begin_array();
+      while (reader.next_item()) items.push_back(tree_of(reader));
+      return {std::move(items)};
+    }
+    case JsonReader::Kind::object:
+      break;
+  }
+  JsonValue::Object members;
+  reader.begin_object();
+  while (const auto key = reader.next_key()) {
+    std::string name(*key);
+    members.push_back({std::move(name), tree_of(reader)});
+  }
+  return {std::move(members)};
+}
+
+}  // namespace
+
 JsonValue parse_json(std::string_view text, const std::string& source) {
-  return Parser(text, source).parse_document();
+  JsonReader reader(text, source);
+  JsonValue value = tree_of(reader);
+  reader.finish();
+  return value;
 }
 
 std::string json_quoted(std::string_view text) {
@@ -246,6 +364,12 @@ std::string json_quoted(std::string_view text) {
   }
   out.push_back('"');
   return out;
+}
+
+std::string json_excerpt(std::string_view text) {
+  constexpr std::size_t kMostBytes = 256;
+  const std::string_view start = text.substr(0, kMostBytes);
+  return json_quoted(start.substr(0, valid_utf8_prefix(start)));
 }
 
 std::size_t valid_utf8_prefix(std::string_view text) {

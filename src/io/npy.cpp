@@ -12,6 +12,7 @@
 
 #include "io/json.h"
 #include "io/npy_format.h"
+#include "io/owned_bytes.h"
 #include "platform/files.h"
 #include "volta/creation.h"
 #include "volta/error.h"
@@ -170,12 +171,13 @@ Elements elements_of(const std::string& descr, const std::string& source) {
 }
 
 // The elements in the machine's byte order and the tensor's size.
-std::vector<std::byte> converted(std::span<const std::byte> data, const Elements& elements) {
+OwnedBytes converted(std::span<const std::byte> data, const Elements& elements,
+                     const std::string& source) {
   const std::size_t count = data.size() / elements.size, size = size_of(elements.dtype);
-  std::vector<std::byte> result(count * size);
+  const OwnedBytes result(count * size, source);
   for (std::size_t i = 0; i < count; ++i) {
     const std::byte* from = data.data() + i * elements.size;
-    std::byte* to = result.data() + i * size;
+    std::byte* to = result.bytes().data() + i * size;
     for (std::size_t b = 0; b < elements.size; ++b)
       to[b] = from[elements.swapped ? elements.size - 1 - b : b];
     const bool negative = elements.is_signed && (to[elements.size - 1] >> 7) == std::byte{1};
@@ -268,9 +270,9 @@ Tensor read_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> ow
   options.device = device;
   if (header.fortran_order) options.strides = fortran_strides(shape);
   if (elements.swapped || elements.widened()) {
-    const std::vector<std::byte> values = converted(data, elements);
-    options.copy = true;
-    return from_blob(values.data(), shape, elements.dtype, std::move(options));
+    const OwnedBytes values = converted(data, elements, source);
+    options.deleter = [owner = values.owner()](void*) {};
+    return from_blob(values.bytes().data(), shape, elements.dtype, std::move(options));
   }
   options.deleter = [owner = std::move(owner)](void*) {};
   return from_blob(data.data(), shape, elements.dtype, std::move(options));
@@ -293,8 +295,12 @@ std::string npy_header(const char* function, const Tensor& tensor) {
 }  // namespace io
 
 Tensor load_npy(const std::string& path, LoadOptions options) {
-  const auto file = std::make_shared<platform::MappedFile>(path);
-  return io::read_npy(file->bytes(), file, path, options.device);
+  const auto file = std::make_shared<const platform::MappedFile>(path);
+  if (options.mapped || !options.device.is_cpu())
+    return io::read_npy(file->bytes(), file, path, options.device);
+  const io::OwnedBytes content(file->bytes().size(), path);
+  file->read(0, content.bytes());
+  return io::read_npy(content.bytes(), content.owner(), path, options.device);
 }
 
 void save_npy(const Tensor& tensor, const std::string& path) {

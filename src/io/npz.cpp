@@ -14,7 +14,9 @@ constexpr std::string_view kSuffix = ".npy";
 }
 
 StateDict load_npz(const std::string& path, LoadOptions options) {
-  const auto file = std::make_shared<platform::MappedFile>(path);
+  const auto file = std::make_shared<const platform::MappedFile>(path);
+  const bool mapped = options.mapped || !options.device.is_cpu();
+  io::UnpackLimit limit(options.max_unpacked_bytes, file->bytes().size());
   StateDict state;
   for (const io::ZipEntry& entry : io::read_zip(file->bytes(), path)) {
     if (!entry.name.ends_with(kSuffix))
@@ -23,11 +25,12 @@ StateDict load_npz(const std::string& path, LoadOptions options) {
     const std::string source = path + ": " + entry.name;
     std::shared_ptr<const void> owner = file;
     std::span<const std::byte> content = entry.data;
-    if (entry.deflated) {
-      const auto unpacked =
-          std::make_shared<const std::vector<std::byte>>(io::inflate_entry(entry, path));
-      content = *unpacked;
-      owner = unpacked;
+    if (entry.deflated || !mapped) {
+      const io::OwnedBytes read =
+          entry.deflated ? io::inflate_entry(entry, limit, path) : io::OwnedBytes(entry.size, path);
+      if (!entry.deflated) file->read(entry.data, read.bytes());
+      content = read.bytes();
+      owner = read.owner();
     }
     io::check_crc(entry, content, path);
     state.add(entry.name.substr(0, entry.name.size() - kSuffix.size()),

@@ -1,6 +1,7 @@
 // The pickle machine: opcodes that push values on a stack, remember them and put them together.
 #include "io/pickle.h"
 
+#include <array>
 #include <bit>
 
 #include <fmt/format.h>
@@ -68,8 +69,11 @@ enum Opcode : std::uint8_t {
 class Machine {
  public:
   Machine(std::span<const std::byte> bytes, const std::string& source,
-          const Pickle::CheckGlobal& check_global, std::deque<PickleValue>& values)
-      : text_(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
+          const Pickle::CheckGlobal& check_global, PickleOptions options,
+          std::deque<PickleValue>& values)
+      : options_(options),
+        left_(options.max_memory),
+        text_(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
         source_(source),
         check_global_(check_global),
         values_(values),
@@ -90,9 +94,11 @@ class Machine {
           !call(opcode))
         fail(fmt::format("opcode 0x{:02x} is none that picklers write since protocol 2", opcode));
     }
-    if (at_ != text_.size()) fail(fmt::format("{} bytes after the end", text_.size() - at_));
+    if (options_.alone && at_ != text_.size())
+      fail(fmt::format("{} bytes after the end", text_.size() - at_));
     return take();
   }
+  std::size_t bytes_read() const { return at_; }
 
  private:
   [[noreturn]] void fail(const std::string& problem) const {
@@ -122,14 +128,32 @@ class Machine {
     return part;
   }
 
+  // Before memory is taken.
+  void spend(std::uint64_t bytes) {
+    if (bytes > left_)
+      fail(fmt::format("its values take more than {} bytes, which a file of tensors does not need",
+                       options_.max_memory));
+    left_ -= bytes;
+  }
+  // A vector of pointers takes twice its content while it grows.
+  static constexpr std::uint64_t kItemBytes = 2 * sizeof(void*);
+
   // ---- The stack. What lies below the last mark is out of reach until the mark is taken.
   template <class T>
   PickleValue* make(T value) {
+    spend(sizeof(PickleValue));
     return &values_.emplace_back(PickleValue{std::move(value)});
   }
   bool push(PickleValue* value) {
+    if (stack_.size() == stack_.capacity()) spend(kItemBytes * (stack_.size() + 1));
     stack_.push_back(value);
     return true;
+  }
+  bool push_integer(std::uint64_t value) {  // most are small
+    if (value >= small_.size()) return push_new(static_cast<std::int64_t>(value));
+    PickleValue*& known = small_[value];
+    if (known == nullptr) known = make(static_cast<std::int64_t>(value));
+    return push(known);
   }
   template <class T>
   bool push_new(T value) {
@@ -148,6 +172,7 @@ class Machine {
   PickleValues take_to_mark() {
     if (marks_.empty()) fail("there is no mark");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
+    spend(kItemBytes * (stack_.size() - marks_.back()));
     PickleValues taken(begin, stack_.end());
     stack_.erase(begin, stack_.end());
     marks_.pop_back();
@@ -173,9 +198,9 @@ class Machine {
       case kBinInt:
         return push_new(std::int64_t{static_cast<std::int32_t>(number(4))});
       case kBinInt1:
-        return push_new(static_cast<std::int64_t>(number(1)));
+        return push_integer(number(1));
       case kBinInt2:
-        return push_new(static_cast<std::int64_t>(number(2)));
+        return push_integer(number(2));
       case kLong1:
         return push_long(bytes(number(1)));
       case kLong4:
@@ -227,6 +252,7 @@ class Machine {
   bool collect(std::uint8_t opcode) {
     switch (opcode) {
       case kMark:
+        if (marks_.size() == marks_.capacity()) spend(kItemBytes * (marks_.size() + 1));
         marks_.push_back(stack_.size());
         return true;
       case kEmptyDict:
@@ -239,15 +265,18 @@ class Machine {
       case kTuple1:
       case kTuple2:
       case kTuple3:
+        spend(kItemBytes * 3);
         return push_new(PickleValue::Tuple{take_last(opcode - kTuple1 + 1)});
       case kFrozenSet:
         return push_new(PickleValue::List{take_to_mark()});
       case kAppend:
+        spend(kItemBytes);
         return append(take_last(1));
       case kAppends:
       case kAddItems:
         return append(take_to_mark());
       case kSetItem:
+        spend(2 * kItemBytes);
         return set_items(take_last(2));
       case kSetItems:
         return set_items(take_to_mark());
@@ -307,7 +336,10 @@ class Machine {
   bool put(std::uint64_t index) {
     if (index > memo_.size())
       fail(fmt::format("memo {} is set where {} are known", index, memo_.size()));
-    if (index == memo_.size()) memo_.push_back(nullptr);
+    if (index == memo_.size()) {
+      spend(kItemBytes);
+      memo_.push_back(nullptr);
+    }
     memo_[index] = top();
     return true;
   }
@@ -352,9 +384,13 @@ class Machine {
     if (module.size() > kMaxGlobal || name.size() > kMaxGlobal) fail("a global's name is too long");
     std::string whole = fmt::format("{}.{}", module, name);
     check_global_(whole);
+    spend(whole.size() + 1);
     return push_new(PickleValue::Global{std::move(whole)});
   }
 
+  PickleOptions options_;
+  std::uint64_t left_;
+  std::array<PickleValue*, 256> small_{};  // integers
   std::string_view text_;
   const std::string& source_;
   const Pickle::CheckGlobal& check_global_;
@@ -379,7 +415,10 @@ std::string_view PickleValue::global() const {
 }
 
 Pickle::Pickle(std::span<const std::byte> bytes, const std::string& source,
-               const CheckGlobal& check_global)
-    : root_(Machine(bytes, source, check_global, values_).run()) {}
+               const CheckGlobal& check_global, PickleOptions options) {
+  Machine machine(bytes, source, check_global, options, values_);
+  root_ = machine.run();
+  bytes_ = machine.bytes_read();
+}
 
 }  // namespace volta::io

@@ -60,24 +60,34 @@ struct PickleValue {
   VOLTA_BACKEND_API std::string_view global() const;
 };
 
+struct PickleOptions {
+  // How much memory the values may take, which are up to 80 bytes for each byte of the pickle.
+  std::uint64_t max_memory = std::uint64_t{64} << 20;
+  bool alone = true;  // bytes after the pickle are an error
+};
+
 // A pickle that was read. Values may occur in several places, and within themselves.
 class VOLTA_BACKEND_API Pickle {
  public:
   // Called with each global; throws where it is unknown.
   using CheckGlobal = std::function<void(const std::string& name)>;
 
-  // Texts stay views of `bytes`. Throws IoError, beginning with `source`, for what is malformed and
-  // for opcodes that no pickler of these protocols writes. Memory is bounded: at most 64 bytes or
-  // so for each byte read.
+  // Texts stay views of `bytes`. Throws IoError, beginning with `source`, for what is malformed,
+  // for opcodes that no pickler of these protocols writes, and for more values than max_memory
+  // holds.
   Pickle(std::span<const std::byte> bytes, const std::string& source,
-         const CheckGlobal& check_global);
+         const CheckGlobal& check_global, PickleOptions options = {});
   Pickle(const Pickle&) = delete;
   Pickle& operator=(const Pickle&) = delete;
 
   const PickleValue& root() const { return *root_; }
+  std::size_t bytes() const { return bytes_; }  // of the pickle, up to its end
+  // All that the pickle has: those that the root does not lead to, too.
+  const std::deque<PickleValue>& values() const { return values_; }
 
  private:
   std::deque<PickleValue> values_;  // they refer to each other
+  std::size_t bytes_ = 0;
   const PickleValue* root_;
 };
 

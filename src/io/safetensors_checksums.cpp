@@ -1,6 +1,5 @@
+// Writing and comparing the checksums of tensors.
 #include "io/safetensors_checksums.h"
-
-#include <map>
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -22,26 +21,34 @@ std::string checksums_text(const std::vector<std::pair<std::string, std::uint32_
   return text + "}";
 }
 
-void verify_checksums(const SafetensorsFile& file) {
+Checksums::Checksums(const SafetensorsFile& file) : path_(file.path()) {
   const auto found = file.metadata().find(kChecksumsKey);
   if (found == file.metadata().end()) return;
-  const std::string where = file.path() + ": " + kChecksumsKey;
-  const JsonValue document = parse_json(found->second, where);
-  const auto* members = document.as_object();
-  if (members == nullptr) throw IoError(where + " is not a JSON object");
-  std::map<std::string_view, std::string_view> checksums;
-  for (const JsonMember& member : *members)
-    if (const std::string* digits = member.value.as_string())
-      checksums.emplace(member.key, *digits);
-  for (const TensorEntry& tensor : file.tensors()) {
-    const auto known = checksums.find(tensor.name);
-    if (known == checksums.end())
-      throw IoError(fmt::format("{}: tensor {} has no checksum, unlike others of the file",
-                                file.path(), json_quoted(tensor.name)));
-    if (known->second != fmt::format("{:08x}", checksum_of(file.data(tensor))))
-      throw IoError(fmt::format("{}: tensor {}: the file is damaged: its checksum does not match",
-                                file.path(), json_quoted(tensor.name)));
+  has_any_ = true;
+  const std::string where = path_ + ": " + kChecksumsKey;
+  JsonReader reader(found->second, where);
+  if (reader.kind() != JsonReader::Kind::object) throw IoError(where + " is not a JSON object");
+  reader.begin_object();
+  while (const auto key = reader.next_key()) {
+    std::string name(*key);
+    if (reader.kind() == JsonReader::Kind::string) {
+      digits_.emplace(std::move(name), std::string(reader.string()));
+    } else {
+      reader.skip();
+    }
   }
+  reader.finish();
+}
+
+void Checksums::verify(const TensorEntry& tensor, std::span<const std::byte> bytes) const {
+  if (!has_any_) return;
+  const auto known = digits_.find(tensor.name);
+  if (known == digits_.end())
+    throw IoError(fmt::format("{}: tensor {} has no checksum, unlike others of the file", path_,
+                              json_excerpt(tensor.name)));
+  if (known->second != fmt::format("{:08x}", checksum_of(bytes)))
+    throw IoError(fmt::format("{}: tensor {}: the file is damaged: its checksum does not match",
+                              path_, json_excerpt(tensor.name)));
 }
 
 }  // namespace volta::io

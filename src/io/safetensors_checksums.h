@@ -5,12 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "volta/export.h"
 #include "volta/safetensors.h"
 
 namespace volta::io {
@@ -21,8 +21,19 @@ std::uint32_t checksum_of(std::span<const std::byte> data);
 // The text for the metadata; its length depends on the names only.
 std::string checksums_text(const std::vector<std::pair<std::string, std::uint32_t>>& checksums);
 
-// Reads through every tensor of a file that has checksums. Throws IoError naming the file and the
-// first tensor whose bytes are not those that were written.
-VOLTA_BACKEND_API void verify_checksums(const SafetensorsFile& file);
+// The checksums that a file carries. A file without any passes every check.
+class Checksums {
+ public:
+  // Throws IoError if the metadata has something else in their place.
+  explicit Checksums(const SafetensorsFile& file);
+  // `bytes`: the tensor's, as the file stores them. Throws IoError naming the file and the tensor
+  // if they are not those that were written.
+  void verify(const TensorEntry& tensor, std::span<const std::byte> bytes) const;
+
+ private:
+  std::string path_;
+  bool has_any_ = false;
+  std::map<std::string, std::string, std::less<>> digits_;  // by the tensor's name
+};
 
 }  // namespace volta::io

@@ -54,6 +54,7 @@ constexpr std::optional<StoredType> stored_type(std::string_view name) {
 }
 
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;  // the reference reader's limit
+inline constexpr std::size_t kMaxMetadata = 100'000;  // entries; each takes some 150 bytes
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 
 }  // namespace volta::io

@@ -1,9 +1,9 @@
 // Reading safetensors: eight bytes of header length, a JSON header, then the data of all tensors
 // with neither gaps nor overlaps.
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <tuple>
-#include <unordered_map>
-#include <variant>
 
 #include "io/json.h"
 #include "io/safetensors_format.h"
@@ -19,7 +19,7 @@ struct SafetensorsFile::State {
   std::string path;
   platform::MappedFile file;
   std::vector<TensorEntry> tensors;
-  std::unordered_map<std::string_view, const TensorEntry*> by_name;
+  std::vector<std::uint32_t> by_name;  // positions of tensors
   SafetensorsMetadata metadata;
 };
 
@@ -27,23 +27,26 @@ namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
 
+// The header goes from its text straight into the table: no tree is made of it.
 class HeaderReader {
  public:
-  HeaderReader(const std::string& path, std::span<const std::byte> file)
-      : path_(path), file_(file) {}
+  HeaderReader(const std::string& path, const platform::MappedFile& file)
+      : path_(path), mapping_(file), file_(file.bytes()) {}
 
   // The header's tensors by offset, and its metadata.
   void read(std::vector<TensorEntry>& tensors, SafetensorsMetadata& metadata) {
-    const io::JsonValue header = io::parse_json(header_text(), path_ + ": header");
-    const auto* members = header.as_object();
-    if (members == nullptr) fail("header is not a JSON object");
-    for (const io::JsonMember& member : *members) {
-      if (member.key == io::kMetadataKey) {
-        metadata = read_metadata(member.value);
+    const std::string text = header_text();
+    tensors.reserve(most_tensors(text));
+    io::JsonReader reader(text, path_ + ": header");
+    reader.begin_object();
+    while (const auto key = reader.next_key()) {
+      if (*key == io::kMetadataKey) {
+        metadata = read_metadata(reader);
       } else {
-        tensors.push_back(read_tensor(member));
+        read_tensor(reader, tensors.emplace_back(), std::string(*key));
       }
     }
+    reader.finish();
     std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
       return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
     });
@@ -51,19 +54,33 @@ class HeaderReader {
   }
 
  private:
+  // What a tensor's description says. An array has a first few numbers, and its length.
+  struct Sizes {
+    static constexpr std::size_t kMost = kMaxRank + 1;
+    bool is_array = false, are_sizes = true;
+    std::size_t count = 0;
+    std::int64_t numbers[kMost] = {};
+  };
+  struct Fields {
+    std::optional<Sizes> shape, offsets;
+    bool has_dtype = false, dtype_is_text = false;
+  };
+
   [[noreturn]] void fail(const std::string& problem) const {
     throw IoError(path_ + ": " + problem);
   }
   [[noreturn]] void fail_in(const std::string& tensor, const std::string& problem) const {
-    fail("tensor " + io::json_quoted(tensor) + ": " + problem);
+    fail("tensor " + io::json_excerpt(tensor) + ": " + problem);
   }
 
-  std::string_view header_text() {
+  std::string header_text() {
     if (file_.size() < kLengthBytes)
       fail("not a safetensors file: " + std::to_string(file_.size()) + " bytes, at least 8 needed");
+    std::byte bytes[kLengthBytes];
+    mapping_.read(0, bytes);
     std::uint64_t length = 0;
     for (std::uint64_t i = kLengthBytes; i-- > 0;)
-      length = length << 8 | std::to_integer<std::uint64_t>(file_[i]);
+      length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
     if (length > io::kMaxSafetensorsHeader)
       fail("header length " + std::to_string(length) + " exceeds the limit of " +
            std::to_string(io::kMaxSafetensorsHeader));
@@ -71,56 +88,75 @@ class HeaderReader {
       fail("header length " + std::to_string(length) + " exceeds the file (" +
            std::to_string(file_.size()) + " bytes)");
     data_begin_ = kLengthBytes + length;
-    const std::string_view text(reinterpret_cast<const char*>(file_.data()) + kLengthBytes, length);
+    std::string text(length, '\0');
+    mapping_.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
     if (!text.starts_with('{')) fail("header does not start with '{'");
     return text;
   }
 
-  SafetensorsMetadata read_metadata(const io::JsonValue& value) const {
+  // No fewer than there are tensors, of which each has such a key and takes some 50 bytes.
+  static std::size_t most_tensors(std::string_view text) {
+    constexpr std::string_view kKey = "\"data_offsets\"";
+    constexpr std::size_t kLeastBytes = 48;
+    std::size_t count = 0;
+    for (std::size_t at = text.find(kKey); at != text.npos; at = text.find(kKey, at + kKey.size()))
+      ++count;
+    return std::min(count, text.size() / kLeastBytes);
+  }
+
+  SafetensorsMetadata read_metadata(io::JsonReader& reader) const {
+    using enum io::JsonReader::Kind;
     SafetensorsMetadata metadata;
-    if (std::holds_alternative<io::JsonValue::Null>(value.value)) return metadata;
-    const auto* members = value.as_object();
-    if (members == nullptr) fail("__metadata__ is not a JSON object");
-    for (const io::JsonMember& member : *members) {
-      const std::string* text = member.value.as_string();
-      if (text == nullptr)
-        fail("__metadata__: value of " + io::json_quoted(member.key) + " is not a string");
-      metadata.emplace(member.key, *text);
+    if (reader.kind() == null) {
+      reader.null();
+      return metadata;
+    }
+    if (reader.kind() != object) fail("__metadata__ is not a JSON object");
+    reader.begin_object();
+    while (const auto next = reader.next_key()) {
+      std::string key(*next);
+      if (reader.kind() != string)
+        fail("__metadata__: value of " + io::json_excerpt(key) + " is not a string");
+      if (metadata.size() == io::kMaxMetadata)
+        fail("__metadata__ has more than " + std::to_string(io::kMaxMetadata) + " entries");
+      metadata.emplace(std::move(key), reader.string());
     }
     return metadata;
   }
 
-  TensorEntry read_tensor(const io::JsonMember& member) const {
-    const std::string& name = member.key;
-    const auto* fields = member.value.as_object();
-    if (fields == nullptr) fail_in(name, "its description is not a JSON object");
-    const io::JsonValue *dtype = nullptr, *shape = nullptr, *offsets = nullptr;
-    for (const io::JsonMember& field : *fields) {  // others are of no concern
-      if (field.key == "dtype") {
-        dtype = &field.value;
-      } else if (field.key == "shape") {
-        shape = &field.value;
-      } else if (field.key == "data_offsets") {
-        offsets = &field.value;
+  void read_tensor(io::JsonReader& reader, TensorEntry& entry, std::string name) const {
+    using enum io::JsonReader::Kind;
+    entry.name = std::move(name);
+    if (reader.kind() != object) fail_in(entry.name, "its description is not a JSON object");
+    Fields fields;
+    reader.begin_object();
+    while (const auto key = reader.next_key()) {  // others are of no concern
+      if (*key == "dtype") {
+        fields.has_dtype = true;
+        fields.dtype_is_text = reader.kind() == string;
+        fields.dtype_is_text ? void(entry.stored = reader.string()) : void(reader.skip());
+      } else if (*key == "shape") {
+        fields.shape = read_sizes(reader);
+      } else if (*key == "data_offsets") {
+        fields.offsets = read_sizes(reader);
+      } else {
+        reader.skip();
       }
     }
-    if (dtype == nullptr) fail_in(name, "no dtype");
-    if (shape == nullptr) fail_in(name, "no shape");
-    if (offsets == nullptr) fail_in(name, "no data_offsets");
-    TensorEntry entry;
-    entry.name = name;
-    entry.shape = read_shape(name, *shape);
-    read_offsets(*offsets, entry);
-    read_dtype(*dtype, entry);
-    return entry;
+    if (!fields.has_dtype) fail_in(entry.name, "no dtype");
+    if (!fields.shape) fail_in(entry.name, "no shape");
+    if (!fields.offsets) fail_in(entry.name, "no data_offsets");
+    check_sizes(entry.name, "shape", *fields.shape);
+    entry.shape = shape_of(entry.name, *fields.shape);
+    check_sizes(entry.name, "data_offsets", *fields.offsets);
+    set_offsets(*fields.offsets, entry);
+    if (!fields.dtype_is_text) fail_in(entry.name, "dtype is not a string");
+    set_dtype(entry);
   }
 
   // After shape and offsets. Of a dtype that the format does not have the size is not known.
-  void read_dtype(const io::JsonValue& value, TensorEntry& entry) const {
-    const std::string* text = value.as_string();
-    if (text == nullptr) fail_in(entry.name, "dtype is not a string");
-    entry.stored = *text;
-    const auto type = io::stored_type(*text);
+  void set_dtype(TensorEntry& entry) const {
+    const auto type = io::stored_type(entry.stored);
     entry.dtype = type ? type->dtype : DType::u8;
     entry.content = type ? type->content : TensorContent::unreadable;
     if (!type) return;
@@ -131,29 +167,37 @@ class HeaderReader {
       const std::uint64_t begin = entry.offset - data_begin_;
       fail_in(entry.name, range_text(begin, begin + entry.bytes) + " hold " +
                               std::to_string(entry.bytes) + " bytes, which is not the size of " +
-                              *text + " " + to_string(entry.shape));
+                              entry.stored + " " + to_string(entry.shape));
     }
   }
 
-  std::vector<std::int64_t> read_sizes(const std::string& name, const char* field,
-                                       const io::JsonValue& value) const {
-    const auto* items = value.as_array();
-    if (items == nullptr) fail_in(name, std::string(field) + " is not an array");
-    std::vector<std::int64_t> sizes;
-    for (const io::JsonValue& item : *items) {
-      const auto size = item.as_integer();
-      if (!size || *size < 0)
-        fail_in(name,
-                std::string(field) + " holds something other than integers from 0 to 2^63 - 1");
-      sizes.push_back(*size);
+  static Sizes read_sizes(io::JsonReader& reader) {
+    Sizes sizes;
+    sizes.is_array = reader.kind() == io::JsonReader::Kind::array;
+    if (!sizes.is_array) {
+      reader.skip();
+      return sizes;
+    }
+    for (reader.begin_array(); reader.next_item(); ++sizes.count) {
+      const auto size = reader.integer();
+      sizes.are_sizes = sizes.are_sizes && size && *size >= 0;
+      if (size && sizes.count < Sizes::kMost) sizes.numbers[sizes.count] = *size;
     }
     return sizes;
   }
 
-  Shape read_shape(const std::string& name, const io::JsonValue& value) const {
-    const auto sizes = read_sizes(name, "shape", value);
+  void check_sizes(const std::string& name, const char* field, const Sizes& sizes) const {
+    if (!sizes.is_array) fail_in(name, std::string(field) + " is not an array");
+    if (!sizes.are_sizes)
+      fail_in(name, std::string(field) + " holds something other than integers from 0 to 2^63 - 1");
+  }
+
+  Shape shape_of(const std::string& name, const Sizes& sizes) const {
+    if (sizes.count > kMaxRank)
+      fail_in(name, "shape: " + std::to_string(sizes.count) + " axes, at most " +
+                        std::to_string(kMaxRank));
     try {
-      return Shape(std::span<const std::int64_t>(sizes));
+      return Shape(std::span(sizes.numbers, sizes.count));
     } catch (const ShapeError& error) {
       fail_in(name, error.what());
     }
@@ -163,12 +207,11 @@ class HeaderReader {
     return "data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) + "]";
   }
 
-  void read_offsets(const io::JsonValue& value, TensorEntry& entry) const {
-    const auto offsets = read_sizes(entry.name, "data_offsets", value);
-    if (offsets.size() != 2)
-      fail_in(entry.name, "data_offsets has " + std::to_string(offsets.size()) + " values, not 2");
-    const auto begin = static_cast<std::uint64_t>(offsets[0]),
-               end = static_cast<std::uint64_t>(offsets[1]);
+  void set_offsets(const Sizes& offsets, TensorEntry& entry) const {
+    if (offsets.count != 2)
+      fail_in(entry.name, "data_offsets has " + std::to_string(offsets.count) + " values, not 2");
+    const auto begin = static_cast<std::uint64_t>(offsets.numbers[0]),
+               end = static_cast<std::uint64_t>(offsets.numbers[1]);
     const std::string range = range_text(begin, end);
     if (begin > end) fail_in(entry.name, range + " end before they begin");
     const std::uint64_t available = file_.size() - data_begin_;
@@ -192,6 +235,7 @@ class HeaderReader {
   }
 
   const std::string& path_;
+  const platform::MappedFile& mapping_;
   std::span<const std::byte> file_;
   std::uint64_t data_begin_ = 0;
 };
@@ -200,8 +244,12 @@ class HeaderReader {
 
 SafetensorsFile::SafetensorsFile(const std::string& path) {
   auto state = std::make_shared<State>(path);
-  HeaderReader(state->path, state->file.bytes()).read(state->tensors, state->metadata);
-  for (const TensorEntry& entry : state->tensors) state->by_name.emplace(entry.name, &entry);
+  HeaderReader(state->path, state->file).read(state->tensors, state->metadata);
+  state->by_name.resize(state->tensors.size());
+  std::iota(state->by_name.begin(), state->by_name.end(), 0U);
+  std::ranges::sort(state->by_name, {}, [&](std::uint32_t position) -> const std::string& {
+    return state->tensors[position].name;
+  });
   state_ = std::move(state);
 }
 
@@ -210,14 +258,25 @@ const std::string& SafetensorsFile::path() const { return state_->path; }
 const std::vector<TensorEntry>& SafetensorsFile::tensors() const { return state_->tensors; }
 
 const TensorEntry* SafetensorsFile::find(std::string_view name) const {
-  const auto found = state_->by_name.find(name);
-  return found == state_->by_name.end() ? nullptr : found->second;
+  const auto name_at = [&](std::uint32_t position) {
+    return std::string_view(state_->tensors[position].name);
+  };
+  const auto found = std::ranges::lower_bound(state_->by_name, name, {}, name_at);
+  const bool is_there = found != state_->by_name.end() && name_at(*found) == name;
+  return is_there ? &state_->tensors[*found] : nullptr;
 }
 
 const SafetensorsMetadata& SafetensorsFile::metadata() const { return state_->metadata; }
 
 std::span<const std::byte> SafetensorsFile::data(const TensorEntry& entry) const {
   return state_->file.bytes().subspan(entry.offset, entry.bytes);
+}
+
+void SafetensorsFile::read(const TensorEntry& entry, std::span<std::byte> to) const {
+  if (to.size() != entry.bytes)
+    throw ArgumentError("SafetensorsFile: read: " + std::to_string(to.size()) + " bytes for " +
+                        std::to_string(entry.bytes));
+  state_->file.read(entry.offset, to);
 }
 
 }  // namespace volta

@@ -10,28 +10,27 @@
 
 #include <fmt/format.h>
 
-#include "io/json.h"
 #include "volta/error.h"
 
 namespace volta::io {
 namespace {
 
 template <class From, class To, class Convert>
-std::vector<std::byte> converted(std::span<const std::byte> data, Convert convert) {
+OwnedBytes converted(std::span<const std::byte> data, const std::string& source, Convert convert) {
   const std::size_t count = data.size() / sizeof(From);
-  std::vector<std::byte> result(count * sizeof(To));
+  const OwnedBytes result(count * sizeof(To), source);
   for (std::size_t i = 0; i < count; ++i) {
     From from;
     std::memcpy(&from, data.data() + i * sizeof(From), sizeof(From));
     const To to = convert(from);
-    std::memcpy(result.data() + i * sizeof(To), &to, sizeof(To));
+    std::memcpy(result.bytes().data() + i * sizeof(To), &to, sizeof(To));
   }
   return result;
 }
 
 template <class From, class To>
-std::vector<std::byte> cast(std::span<const std::byte> data) {
-  return converted<From, To>(data, [](From value) { return static_cast<To>(value); });
+OwnedBytes cast(std::span<const std::byte> data, const std::string& source) {
+  return converted<From, To>(data, source, [](From value) { return static_cast<To>(value); });
 }
 
 // The eight-bit floats by their bits. E5M2 has infinities and NaNs as f16; E4M3 has neither but one
@@ -61,26 +60,26 @@ float value_of(unsigned bits, Float8 format) {
   return std::copysign(magnitude, bits >> 7 != 0 ? -1.0f : 1.0f);
 }
 
-std::vector<std::byte> floats(std::span<const std::byte> data, Float8 format) {
+OwnedBytes floats(std::span<const std::byte> data, Float8 format, const std::string& source) {
   std::array<float, 256> values;
   for (unsigned bits = 0; bits < values.size(); ++bits) values[bits] = value_of(bits, format);
-  return converted<std::uint8_t, float>(data, [&](std::uint8_t bits) { return values[bits]; });
+  return converted<std::uint8_t, float>(data, source,
+                                        [&](std::uint8_t bits) { return values[bits]; });
 }
 
 }  // namespace
 
-std::vector<std::byte> widened(const SafetensorsFile& file, const TensorEntry& entry) {
-  const std::span<const std::byte> data = file.data(entry);
-  if (entry.stored == "I8") return cast<std::int8_t, std::int32_t>(data);
-  if (entry.stored == "I16") return cast<std::int16_t, std::int32_t>(data);
-  if (entry.stored == "U16") return cast<std::uint16_t, std::int32_t>(data);
-  if (entry.stored == "U32") return cast<std::uint32_t, std::int64_t>(data);
-  if (entry.stored == "F8_E4M3") return floats(data, {4, false});
-  if (entry.stored == "F8_E5M2") return floats(data, {5, true});
-  return converted<std::uint64_t, std::int64_t>(data, [&](std::uint64_t value) {
+OwnedBytes widened(std::string_view stored, std::span<const std::byte> data,
+                   const std::string& source) {
+  if (stored == "I8") return cast<std::int8_t, std::int32_t>(data, source);
+  if (stored == "I16") return cast<std::int16_t, std::int32_t>(data, source);
+  if (stored == "U16") return cast<std::uint16_t, std::int32_t>(data, source);
+  if (stored == "U32") return cast<std::uint32_t, std::int64_t>(data, source);
+  if (stored == "F8_E4M3") return floats(data, {4, false}, source);
+  if (stored == "F8_E5M2") return floats(data, {5, true}, source);
+  return converted<std::uint64_t, std::int64_t>(data, source, [&](std::uint64_t value) {
     if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      throw IoError(fmt::format("{}: tensor {}: the U64 {} exceeds the largest i64", file.path(),
-                                json_quoted(entry.name), value));
+      throw IoError(fmt::format("{}: the U64 {} exceeds the largest i64", source, value));
     return static_cast<std::int64_t>(value);
   });
 }

@@ -2,16 +2,19 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
+#include <span>
+#include <string>
+#include <string_view>
 
+#include "io/owned_bytes.h"
 #include "volta/export.h"
-#include "volta/safetensors.h"
 
 namespace volta::io {
 
-// The elements of an entry whose content is `widened`, as its dtype. Throws IoError for a U64
-// beyond i64.
-VOLTA_BACKEND_API std::vector<std::byte> widened(const SafetensorsFile& file,
-                                                 const TensorEntry& entry);
+// Elements that are stored as the format's dtype `stored`, one of those with the content `widened`
+// (safetensors_format.h), as that entry's dtype. Throws IoError, which begins with `source`, for a
+// U64 beyond i64.
+VOLTA_BACKEND_API OwnedBytes widened(std::string_view stored, std::span<const std::byte> data,
+                                     const std::string& source);
 
 }  // namespace volta::io

@@ -1,28 +1,29 @@
-// State dicts to safetensors files, and from them or PyTorch's. Tensors are written one at a time;
-// on the CPU they are read where they lie in the mapped file.
+// State dicts to safetensors files, and from them or PyTorch's. Tensors are written and read one at
+// a time.
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <system_error>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "graph/upload.h"
 #include "io/json.h"
 #include "io/load_file.h"
+#include "io/owned_bytes.h"
 #include "io/safetensors_checksums.h"
 #include "io/safetensors_widen.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
+#include "io/torch_archive.h"
 #include "io/torch_file.h"
 #include "platform/files.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/io.h"
+#include "volta/log.h"
 #include "volta/safetensors.h"
 #include "volta/transfers.h"
 
@@ -30,54 +31,80 @@ namespace volta {
 namespace io {
 namespace {
 
-void refuse_unreadable(const SafetensorsFile& file) {
-  std::vector<std::string> names;
+std::string problem_with(const SafetensorsFile& file, const TensorEntry& entry) {
+  return fmt::format(
+      "{}: tensor {}: dtype {} is not supported; F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, "
+      "U32, U64, F8_E4M3, F8_E5M2 and BOOL are",
+      file.path(), json_excerpt(entry.name), json_excerpt(entry.stored));
+}
+
+// Memory that a tensor of the CPU lies in.
+struct Elements {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+Elements elements_of(const SafetensorsFile& file, const TensorEntry& entry, bool mapped,
+                     const Checksums& checksums) {
+  const std::string source = fmt::format("{}: tensor {}", file.path(), json_excerpt(entry.name));
+  Elements elements;
+  if (mapped) {
+    elements = {file.data(entry), std::make_shared<const SafetensorsFile>(file)};
+  } else {
+    const OwnedBytes copy(entry.bytes, source);
+    file.read(entry, copy.bytes());
+    elements = {copy.bytes(), copy.owner()};
+  }
+  checksums.verify(entry, elements.bytes);
+  if (entry.content == TensorContent::widened) {
+    const OwnedBytes wide = widened(entry.stored, elements.bytes, source);
+    return {wide.bytes(), wide.owner()};
+  }
+  if (entry.dtype == DType::boolean &&
+      std::ranges::any_of(elements.bytes, [](std::byte b) { return b > std::byte{1}; }))
+    throw IoError(source + ": a BOOL is neither 0 nor 1");
+  return elements;
+}
+
+void refuse_twice(const SafetensorsFile& file, const TensorEntry& entry, const StateDict& state) {
+  if (state.contains(entry.name) || state.unreadable().contains(entry.name))
+    throw IoError(fmt::format("{}: tensor {} is in another shard too", file.path(),
+                              json_excerpt(entry.name)));
+}
+
+void load_to_device(const SafetensorsFile& file, Device device, StateDict& state) {
+  std::vector<graph::HostArray> arrays;
+  std::vector<std::shared_ptr<const void>> owners;
+  const Checksums checksums(file);
+  for (const TensorEntry& entry : file.tensors()) {
+    if (entry.content == TensorContent::unreadable) continue;
+    Elements elements = elements_of(file, entry, true, checksums);
+    arrays.push_back({elements.bytes.data(), entry.shape, entry.dtype});
+    if (entry.content == TensorContent::widened) owners.push_back(std::move(elements.owner));
+  }
+  std::vector<Tensor> moved = graph::upload_all("load", arrays, device);
+  auto next = moved.begin();
   for (const TensorEntry& entry : file.tensors())
-    if (entry.content == TensorContent::unreadable)
-      names.push_back(fmt::format("{} ({})", json_quoted(entry.name), json_quoted(entry.stored)));
-  if (names.empty()) return;
-  throw IoError(fmt::format(
-      "{}: tensors of dtypes that Volta cannot read: {}; it reads F16, BF16, F32, F64, I8, I16, "
-      "I32, I64, U8, U16, U32, U64, F8_E4M3, F8_E5M2, BOOL",
-      file.path(), fmt::join(names, ", ")));
+    if (entry.content != TensorContent::unreadable) state.add(entry.name, std::move(*next++));
 }
 
 }  // namespace
 
-void load_file(const SafetensorsFile& file, Device device, StateDict& state) {
-  refuse_unreadable(file);
-  verify_checksums(file);
-  std::vector<graph::HostArray> arrays;
-  std::vector<std::shared_ptr<const std::vector<std::byte>>> made(file.tensors().size());
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    const TensorEntry& entry = file.tensors()[i];
-    std::span<const std::byte> data = file.data(entry);
-    if (entry.content == TensorContent::widened) {
-      made[i] = std::make_shared<const std::vector<std::byte>>(widened(file, entry));
-      data = *made[i];
-    }
-    if (entry.dtype == DType::boolean &&
-        std::ranges::any_of(data, [](std::byte b) { return b > std::byte{1}; }))
-      throw IoError(fmt::format("{}: tensor {}: a BOOL is neither 0 nor 1", file.path(),
-                                json_quoted(entry.name)));
-    arrays.push_back({data.data(), entry.shape, entry.dtype});
+void load_file(const SafetensorsFile& file, const LoadOptions& options, StateDict& state) {
+  for (const TensorEntry& entry : file.tensors()) {
+    refuse_twice(file, entry, state);
+    if (entry.content == TensorContent::unreadable)
+      state.add_unreadable(entry.name, problem_with(file, entry));
   }
-  std::vector<Tensor> moved;
-  if (!device.is_cpu()) moved = graph::upload_all("load", arrays, device);
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const TensorEntry& entry = file.tensors()[i];
-    if (state.contains(entry.name))
-      throw IoError(fmt::format("{}: tensor {} is in another shard too", file.path(),
-                                json_quoted(entry.name)));
-    if (!device.is_cpu()) {
-      state.add(entry.name, std::move(moved[i]));
-      continue;
-    }
-    // What was made, or the mapping through a copy of `file`, is kept until the tensor is gone.
-    std::function<void(void*)> keeping = [file](void*) {};
-    if (made[i]) keeping = [memory = made[i]](void*) {};
+  if (!options.device.is_cpu()) return load_to_device(file, options.device, state);
+  const Checksums checksums(file);
+  for (const TensorEntry& entry : file.tensors()) {
+    if (entry.content == TensorContent::unreadable) continue;
+    Elements elements = elements_of(file, entry, options.mapped, checksums);
+    BlobOptions blob;
+    blob.deleter = [owner = std::move(elements.owner)](void*) {};
     state.add(entry.name,
-              from_blob(arrays[i].data, entry.shape, entry.dtype, {.deleter = std::move(keeping)}));
+              from_blob(elements.bytes.data(), entry.shape, entry.dtype, std::move(blob)));
   }
 }
 
@@ -141,35 +168,51 @@ void write_shards(const std::string& path, std::span<const Saved> tensors,
 }
 
 // A file of either format, told apart by its content.
-void load_one(const std::string& path, Device device, StateDict& state) {
+void load_one(const std::string& path, const LoadOptions& options, StateDict& state) {
   auto file = std::make_shared<const platform::MappedFile>(path);
-  if (io::is_torch_file(file->bytes())) return io::load_torch_file(file, path, device, state);
+  if (io::is_torch_file(file->bytes())) return io::load_torch_file(file, path, options, state);
   file.reset();
-  io::load_file(SafetensorsFile(path), device, state);
+  io::load_file(SafetensorsFile(path), options, state);
 }
 
-StateDict load_shards(const std::string& path, Device device) {
+StateDict load_shards(const std::string& path, const LoadOptions& options) {
   const io::ShardIndex index = io::read_shard_index(path);
   StateDict state;
   for (const std::string& name : index.files) {
     StateDict shard;
-    load_one((fs::path(path).parent_path() / name).string(), device, shard);
+    load_one((fs::path(path).parent_path() / name).string(), options, shard);
+    const auto check = [&](const std::string& key) {
+      const std::string* found = index.file_of(key);
+      if (found == nullptr || *found != name)
+        throw IoError(fmt::format(
+            "{}: tensor {} of {} is {}", path, io::json_excerpt(key), name,
+            found == nullptr ? "not in the index" : "in " + *found + " according to the index"));
+    };
     for (const auto& [key, tensor] : shard) {
-      const auto found = index.file_of.find(key);
-      if (found == index.file_of.end() || found->second != name)
-        throw IoError(fmt::format("{}: tensor {} of {} is {}", path, io::json_quoted(key), name,
-                                  found == index.file_of.end()
-                                      ? "not in the index"
-                                      : "in " + found->second + " according to the index"));
+      check(key);
       state.add(key, tensor);
     }
+    for (const auto& [key, problem] : shard.unreadable()) {
+      check(key);
+      state.add_unreadable(key, problem);
+    }
   }
-  for (const auto& [name, file] : index.file_of) {
-    if (!state.contains(name))
+  for (const auto& [name, file] : index.tensors) {
+    if (!state.contains(name) && !state.unreadable().contains(name))
       throw IoError(fmt::format("{}: tensor {} is not in {}, where the index has it", path,
-                                io::json_quoted(name), file));
+                                io::json_excerpt(name), index.files[file]));
   }
   return state;
+}
+
+// What is left out is said: a state dict that is saved again has lost it.
+void warn_of_unreadable(const StateDict& state, const std::string& path) {
+  const std::size_t count = state.unreadable().size();
+  if (count == 0) return;
+  log(LogLevel::warning,
+      fmt::format("{}: {} not read, among them: {}", path,
+                  count == 1 ? "one tensor was" : fmt::format("{} tensors were", count),
+                  state.unreadable().begin()->second));
 }
 
 }  // namespace
@@ -196,9 +239,13 @@ void save(const StateDict& state, const std::string& path, const SaveOptions& op
 
 StateDict load(const std::string& path, LoadOptions options) {
   const std::string found = io::resolve_model_path(path);
-  if (io::is_shard_index(found)) return load_shards(found, options.device);
   StateDict state;
-  load_one(found, options.device, state);
+  if (io::is_shard_index(found)) {
+    state = load_shards(found, options);
+  } else {
+    load_one(found, options, state);
+  }
+  warn_of_unreadable(state, path);
   return state;
 }
 

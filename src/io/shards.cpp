@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <map>
+#include <numeric>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -62,19 +63,26 @@ bool is_shard_name(std::string_view name, std::string_view stem) {
          name == kSuffix;
 }
 
-bool says_own(const std::vector<JsonMember>& index) {
-  const auto metadata = std::ranges::find(index, "metadata", &JsonMember::key);
-  const auto* members = metadata == index.end() ? nullptr : metadata->value.as_object();
-  if (members == nullptr) return false;
-  const auto writer = std::ranges::find(*members, kWriterKey, &JsonMember::key);
-  const std::string* text = writer == members->end() ? nullptr : writer->value.as_string();
-  return text != nullptr && *text == kWriter;
+// Whether the metadata that the reader is at names save() as the writer.
+bool says_own(JsonReader& reader) {
+  using enum JsonReader::Kind;
+  if (reader.kind() != object) return reader.skip(), false;
+  bool own = false;
+  reader.begin_object();
+  while (const auto key = reader.next_key()) {
+    if (*key == kWriterKey && reader.kind() == string) {
+      own = reader.string() == kWriter;
+    } else {
+      reader.skip();
+    }
+  }
+  return own;
 }
 
 // A name within the index's own folder.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-         name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
+         name.find('\\') == name.npos && name.find('\0') == name.npos;
 }
 
 }  // namespace
@@ -83,29 +91,77 @@ bool is_shard_index(const std::string& path) { return path.ends_with(kIndexSuffi
 
 std::string index_path_of(const std::string& path) { return path + std::string(kIndexSuffix); }
 
-ShardIndex read_shard_index(const std::string& path) {
-  const JsonValue document = parse_json(platform::read_file(path), path);
-  const auto* members = document.as_object();
-  if (members == nullptr) throw IoError(path + ": the index is not a JSON object");
-  const auto found = std::ranges::find(*members, "weight_map", &JsonMember::key);
-  if (found == members->end()) throw IoError(path + ": the index has no weight_map");
-  const auto* map = found->value.as_object();
-  if (map == nullptr) throw IoError(path + ": weight_map is not a JSON object");
-  ShardIndex index;
-  std::set<std::string> files;
-  for (const JsonMember& entry : *map) {
-    const std::string* file = entry.value.as_string();
-    if (file == nullptr)
+namespace {
+
+// The entries of a weight_map, their files numbered in the order of their first occurrence.
+void read_weight_map(JsonReader& reader, const std::string& path, ShardIndex& index) {
+  using enum JsonReader::Kind;
+  if (reader.kind() != object) throw IoError(path + ": weight_map is not a JSON object");
+  std::map<std::string, std::uint32_t, std::less<>> numbers;
+  reader.begin_object();
+  while (const auto key = reader.next_key()) {
+    std::string tensor(*key);
+    if (reader.kind() != string)
       throw IoError(fmt::format("{}: weight_map: the file of {} is not a string", path,
-                                json_quoted(entry.key)));
-    if (!is_plain_name(*file))
+                                json_excerpt(tensor)));
+    const std::string_view file = reader.string();
+    if (!is_plain_name(file))
       throw IoError(fmt::format("{}: weight_map: {} is not the name of a file beside the index",
-                                path, json_quoted(*file)));
-    index.file_of.emplace(entry.key, *file);
-    files.insert(*file);
+                                path, json_excerpt(file)));
+    auto found = numbers.find(file);
+    if (found == numbers.end()) {
+      found = numbers.emplace(file, static_cast<std::uint32_t>(numbers.size())).first;
+      index.files.emplace_back(file);
+    }
+    index.tensors.push_back({std::move(tensor), found->second});
   }
-  index.files.assign(files.begin(), files.end());
-  index.own = says_own(*members);
+}
+
+// The files in alphabetical order, the entries in that of their tensors.
+void sort(ShardIndex& index) {
+  std::vector<std::uint32_t> order(index.files.size()), place(order.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::sort(order, {},
+                    [&](std::uint32_t i) -> const std::string& { return index.files[i]; });
+  std::vector<std::string> files;
+  for (const std::uint32_t old : order) {
+    place[old] = static_cast<std::uint32_t>(files.size());
+    files.push_back(std::move(index.files[old]));
+  }
+  index.files = std::move(files);
+  for (ShardIndex::Entry& entry : index.tensors) entry.file = place[entry.file];
+  std::ranges::sort(index.tensors, {}, &ShardIndex::Entry::tensor);
+}
+
+}  // namespace
+
+const std::string* ShardIndex::file_of(std::string_view tensor) const {
+  const auto found = std::ranges::lower_bound(
+      tensors, tensor, {}, [](const Entry& entry) { return std::string_view(entry.tensor); });
+  return found != tensors.end() && found->tensor == tensor ? &files[found->file] : nullptr;
+}
+
+ShardIndex read_shard_index(const std::string& path) {
+  const std::string text = platform::read_file(path, kMaxIndexBytes);
+  JsonReader reader(text, path);
+  if (reader.kind() != JsonReader::Kind::object)
+    throw IoError(path + ": the index is not a JSON object");
+  ShardIndex index;
+  bool has_map = false;
+  reader.begin_object();
+  while (const auto key = reader.next_key()) {
+    if (*key == "weight_map") {
+      has_map = true;
+      read_weight_map(reader, path, index);
+    } else if (*key == "metadata") {
+      index.own = says_own(reader);
+    } else {
+      reader.skip();
+    }
+  }
+  reader.finish();
+  if (!has_map) throw IoError(path + ": the index has no weight_map");
+  sort(index);
   return index;
 }
 

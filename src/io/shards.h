@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "volta/export.h"
@@ -13,10 +14,18 @@ namespace volta::io {
 
 // An index as it was read, checked: names of files are plain, none leaves the index's folder.
 struct ShardIndex {
-  std::map<std::string, std::string> file_of;  // by the tensor's name
-  std::vector<std::string> files;              // each once, sorted
-  bool own = false;                            // save() wrote it
+  struct Entry {
+    std::string tensor;
+    std::uint32_t file;  // of `files`
+  };
+  std::vector<Entry> tensors;      // sorted by name
+  std::vector<std::string> files;  // each once, sorted
+  bool own = false;                // save() wrote it
+
+  // Null where the index does not have the tensor.
+  VOLTA_BACKEND_API const std::string* file_of(std::string_view tensor) const;
 };
+inline constexpr std::uint64_t kMaxIndexBytes = 100'000'000;  // as much as a safetensors header
 VOLTA_BACKEND_API ShardIndex read_shard_index(const std::string& path);
 
 bool is_shard_index(const std::string& path);

@@ -24,6 +24,11 @@ void StateDict::add(std::string name, Tensor tensor) {
   }
 }
 
+void StateDict::add_unreadable(std::string name, std::string problem) {
+  if (contains(name) || !unreadable_.try_emplace(name, std::move(problem)).second)
+    throw ArgumentError(fmt::format("StateDict: '{}' is already there", name));
+}
+
 const Tensor* StateDict::find(std::string_view name) const {
   const auto position = positions_.find(name);
   return position == positions_.end() ? nullptr : &entries_[position->second].second;
@@ -31,6 +36,8 @@ const Tensor* StateDict::find(std::string_view name) const {
 
 const Tensor& StateDict::at(std::string_view name) const {
   const Tensor* tensor = find(name);
+  if (const auto problem = unreadable_.find(name); !tensor && problem != unreadable_.end())
+    throw DTypeError(problem->second);
   if (!tensor) throw ArgumentError(fmt::format("StateDict: there is no '{}'", name));
   return *tensor;
 }

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "io/json.h"
+#include "io/name_glob.h"
 #include "volta/error.h"
 #include "volta/log.h"
 #include "volta/ops.h"
@@ -14,6 +16,10 @@ namespace volta {
 
 struct NamePattern::Expression {
   std::regex regex;
+};
+
+struct NamePattern::Glob {
+  io::NameGlob glob;
 };
 
 NamePattern::NamePattern(const char* name) : name_(name) {}
@@ -31,15 +37,71 @@ NamePattern NamePattern::regex(const std::string& expression) {
   return pattern;
 }
 
+NamePattern NamePattern::glob(const std::string& pattern) {
+  NamePattern made;
+  made.name_ = pattern;
+  made.glob_ = std::make_shared<const Glob>(Glob{io::NameGlob(pattern)});
+  return made;
+}
+
+namespace {
+
+void refuse_long(const std::string& name, const std::string& expression) {
+  if (name.size() <= NamePattern::kMaxRegexName) return;
+  throw ArgumentError(fmt::format(
+      "NamePattern: regex \"{}\": a name of {} bytes, {}..., is longer than the {} that "
+      "regular expressions take; globs take any",
+      expression, name.size(), io::json_excerpt(std::string_view(name).substr(0, 40)),
+      NamePattern::kMaxRegexName));
+}
+
+// $1 and $01 are the first wildcard, $$ is $.
+std::string filled(std::string_view replacement, const std::vector<std::string_view>& captures,
+                   std::string_view whole) {
+  const auto digit = [&](std::size_t at) {
+    return at < replacement.size() && replacement[at] >= '0' && replacement[at] <= '9';
+  };
+  std::string result;
+  for (std::size_t i = 0; i < replacement.size(); ++i) {
+    if (replacement[i] != '$' || i + 1 == replacement.size()) {
+      result += replacement[i];
+    } else if (replacement[i + 1] == '$') {
+      result += replacement[++i];
+    } else if (replacement[i + 1] == '&') {
+      result += whole;
+      ++i;
+    } else if (digit(i + 1)) {
+      std::size_t number = static_cast<std::size_t>(replacement[++i] - '0');
+      if (digit(i + 1)) number = 10 * number + static_cast<std::size_t>(replacement[++i] - '0');
+      if (number >= 1 && number <= captures.size()) result += captures[number - 1];
+    } else {
+      result += replacement[i];
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
 bool NamePattern::matches(const std::string& name) const {
-  return expression_ ? std::regex_search(name, expression_->regex) : name == name_;
+  if (glob_) return glob_->glob.matches(name);
+  if (!expression_) return name == name_;
+  refuse_long(name, name_);
+  return std::regex_search(name, expression_->regex);
 }
 
 std::string NamePattern::replaced(const std::string& name, const std::string& replacement) const {
-  return expression_ ? std::regex_replace(name, expression_->regex, replacement) : replacement;
+  if (glob_) {
+    const auto captures = glob_->glob.captures(name);
+    return captures ? filled(replacement, *captures, name) : name;
+  }
+  if (!expression_) return replacement;
+  refuse_long(name, name_);
+  return std::regex_replace(name, expression_->regex, replacement);
 }
 
 std::string NamePattern::text() const {
+  if (glob_) return fmt::format("glob \"{}\"", name_);
   return expression_ ? fmt::format("regex \"{}\"", name_) : fmt::format("\"{}\"", name_);
 }
 
@@ -138,6 +200,9 @@ MappedState StateDictMapper::map(const StateDict& state) const {
     if (item.name != name) result.renamed.emplace_back(name, item.name);
     result.state.add(std::move(item.name), std::move(item.tensor));
   }
+  // Rules are for tensors: what has none keeps its name.
+  for (const auto& [name, problem] : state.unreadable())
+    if (!result.state.contains(name)) result.state.add_unreadable(name, problem);
   for (std::size_t i = 0; i < rules_.size(); ++i)
     if (!used[i]) result.unused_rules.push_back(rules_[i].text);
   return result;

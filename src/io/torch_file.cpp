@@ -1,13 +1,12 @@
-// PyTorch's checkpoints: which objects of the pickle are tensors, and where in the archive they
+// PyTorch's checkpoints: which objects of the pickle are tensors, and where in the storages they
 // lie. Whatever the file says is checked here, and what it makes us allocate is bounded by its
 // size.
 #include "io/torch_file.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,44 +15,26 @@
 
 #include "graph/upload.h"
 #include "io/json.h"
+#include "io/owned_bytes.h"
 #include "io/pickle.h"
+#include "io/safetensors_widen.h"
+#include "io/torch_archive.h"
 #include "io/torch_names.h"
-#include "io/zip.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 
 namespace volta::io {
 namespace {
 
-constexpr std::string_view kZipStart = "PK\3\4";
-constexpr std::string_view kOldMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-constexpr std::string_view kPickle = "data.pkl";
 constexpr std::string_view kBareName = "tensor";  // of a file that is one tensor
 
-constexpr std::uint64_t kMaxPickle = 100'000'000;
-constexpr std::size_t kMaxKey = 256;   // of a storage: PyTorch's are numbers
 constexpr std::size_t kMaxDepth = 64;  // of dicts and lists within each other
 // Copies and names may take so many times the file, and a little: a view may repeat few elements.
 constexpr std::uint64_t kMaxGrowth = 8, kFreeBytes = 16 << 20;
 
-constexpr std::string_view kSafetensorsHint =
-    "or convert it to safetensors: safetensors.torch.save_file(model.state_dict(), path)";
-
-// An entry of the archive that tensors lie in.
-struct Storage {
-  std::span<const std::byte> bytes;
-  std::shared_ptr<const void> owner;
-  bool bools_checked = false;
-};
-
-// What the pickle says of a storage.
-struct StorageId {
-  std::string_view type, key;
-  std::int64_t elements;
-};
-
 struct FoundTensor {
   std::string name;
+  std::string problem;  // why it is not read; then there is nothing else
   DType dtype = DType::f32;
   Shape shape;
   std::vector<std::int64_t> strides;
@@ -64,46 +45,19 @@ struct FoundTensor {
 
 class TorchFile {
  public:
-  TorchFile(const std::shared_ptr<const platform::MappedFile>& file, const std::string& path)
-      : file_(file), path_(path), left_(kMaxGrowth * file->bytes().size() + kFreeBytes) {
-    for (ZipEntry& entry : read_zip(file->bytes(), path)) {
-      std::string name = entry.name;
-      entries_.emplace(std::move(name), std::move(entry));
-    }
-    for (const auto& [name, entry] : entries_) {
-      const std::size_t slash = name.find('/');
-      if (slash == std::string::npos || std::string_view(name).substr(slash + 1) != kPickle)
-        continue;
-      if (!prefix_.empty()) fail("two folders of the archive have a data.pkl");
-      prefix_ = name.substr(0, slash + 1);
-    }
-    if (prefix_.empty())
-      fail(
-          "a zip archive without a data.pkl is no file of torch.save; load_npz reads NumPy's "
-          "archives");
-    if (entries_.contains(prefix_ + "constants.pkl"))
-      fail(
-          fmt::format("a TorchScript archive has code: save its tensors alone, "
-                      "torch.save(torch.jit.load(path).state_dict(), path), {}",
-                      kSafetensorsHint));
-    if (const auto order = entries_.find(prefix_ + "byteorder"); order != entries_.end()) {
-      const Storage content = storage_of(order->second);
-      const std::string_view text(reinterpret_cast<const char*>(content.bytes.data()),
-                                  content.bytes.size());
-      if (text != "little")
-        fail("its byte order is not \"little\": save it again on a little-endian machine");
-    }
-  }
+  TorchFile(const std::shared_ptr<const platform::MappedFile>& file, const std::string& path,
+            const LoadOptions& options)
+      : path_(path),
+        left_(kMaxGrowth * file->bytes().size() + kFreeBytes),
+        to_device_(!options.device.is_cpu()),
+        check_global_([this](const std::string& global) { check(global); }),
+        archive_(file, path, check_global_,
+                 {.mapped = options.mapped || to_device_,
+                  .max_unpacked_bytes = options.max_unpacked_bytes}),
+        visits_left_(kMaxGrowth * archive_.pickle_bytes() + kMaxDepth) {}
 
-  std::vector<FoundTensor> tensors(bool to_device) {
-    to_device_ = to_device;
-    const ZipEntry& entry = entries_.at(prefix_ + std::string(kPickle));
-    if (entry.size > kMaxPickle)
-      fail(fmt::format("a data.pkl of {} bytes exceeds the limit of {}", entry.size, kMaxPickle));
-    const Storage text = storage_of(entry);
-    visits_left_ = kMaxGrowth * text.bytes.size() + kMaxDepth;
-    const Pickle pickle(text.bytes, path_, [&](const std::string& global) { check(global); });
-    find(pickle.root());
+  std::vector<FoundTensor> tensors() {
+    find(archive_.pickle().root());
     return std::move(found_);
   }
 
@@ -115,16 +69,10 @@ class TorchFile {
     fail(fmt::format("tensor {}: {}", quoted(name), problem));
   }
 
-  // A text of the pickle for a message: what of it is valid, and not all of a long one.
-  static std::string quoted(std::string_view text) {
-    const std::string_view start = text.substr(0, 256);
-    return json_quoted(start.substr(0, valid_utf8_prefix(start)));
-  }
+  static std::string quoted(std::string_view text) { return json_excerpt(text); }
 
   void check(const std::string& global) const {
     if (is_known_global(global)) return;
-    for (const auto& [name, problem] : kOtherTensors)
-      if (name == global) fail(fmt::format("{} ({})", problem, global));
     fail(fmt::format(
         "it has an object of Python's {}, and no code is run to read it: save the tensors alone, "
         "torch.save(model.state_dict(), path), {}",
@@ -215,7 +163,7 @@ class TorchFile {
       const auto* inner = arguments[0]->as<PickleValue::Call>();
       if (inner == nullptr) fail("a parameter has no tensor");
       const std::string_view made_by = inner->function->global();
-      if (made_by != kTensor && made_by != kTensorOfBytes)
+      if (!is_maker(made_by))
         fail(fmt::format("parameter {}: it is made by {}", quoted(name_here()), quoted(made_by)));
       return add_tensor(made_by, inner->arguments->as<PickleValue::Tuple>()->items);
     }
@@ -223,16 +171,17 @@ class TorchFile {
       const auto* inner = arguments.size() == 4 ? arguments[2]->as<PickleValue::Tuple>() : nullptr;
       const std::string_view made_by =
           inner != nullptr ? arguments[0]->global() : std::string_view();
-      const bool plain = made_by == kTensor || made_by == kTensorOfBytes || made_by == kParameter;
-      if (!plain)
+      if (!is_maker(made_by) && made_by != kParameter)
         fail(fmt::format("tensor {}: it is of no kind that is known", quoted(name_here())));
       return add_tensor(made_by, inner->items);
     }
-    if (function != kTensor && function != kTensorOfBytes) return;
+    if (const std::string_view problem = problem_of(function); !problem.empty())
+      return add_unreadable(name_here(), fmt::format("{} ({})", problem, function));
+    if (!is_maker(function)) return;
 
     std::string name = name_here();
-    const bool typed = function == kTensor;
-    const std::size_t needed = typed ? 6 : 7;
+    const bool typed = function != kTensorOfBytes;
+    const std::size_t needed = function == kOldTensor ? 4 : typed ? 6 : 7;
     if (arguments.size() < needed || arguments.size() > needed + 1)
       fail_in(name, fmt::format("it is described by {} values", arguments.size()));
     if (arguments.size() > needed) refuse_bits(name, *arguments[needed]);
@@ -245,12 +194,30 @@ class TorchFile {
     }
     if (dtype == nullptr) fail_in(name, "its dtype is not known");
     if (!dtype->dtype)
-      fail_in(name, fmt::format("dtype {} is not supported: convert it before it is saved, "
-                                "x.to(torch.float32) or another of Volta's dtypes",
-                                dtype->name));
+      return add_unreadable(std::move(name),
+                            fmt::format("dtype {} is not supported: convert it before it is saved, "
+                                        "x.to(torch.float32) or another of Volta's dtypes",
+                                        dtype->name));
     if (!typed && !contains_name(kUntyped, id.type))
       fail_in(name, "its storage has a dtype of its own");
-    add_checked(std::move(name), *dtype->dtype, id, typed, arguments);
+    add_checked(std::move(name), *dtype, id, typed, arguments);
+  }
+
+  static bool is_maker(std::string_view function) {
+    return function == kTensor || function == kOldTensor || function == kTensorOfBytes;
+  }
+  // Why what the function makes is not read; empty: it is.
+  static std::string_view problem_of(std::string_view function) {
+    for (const auto& [name, problem] : kOtherTensors)
+      if (name == function) return problem;
+    return {};
+  }
+  void add_unreadable(std::string name, const std::string& problem) {
+    spend(sizeof(FoundTensor) + problem.size(), "its tensors");
+    FoundTensor tensor;
+    tensor.problem = fmt::format("{}: tensor {}: {}", path_, quoted(name), problem);
+    tensor.name = std::move(name);
+    found_.push_back(std::move(tensor));
   }
 
   // Signs and conjugates that PyTorch would apply when values are read.
@@ -264,16 +231,10 @@ class TorchFile {
   }
 
   StorageId storage_id(const std::string& name, const PickleValue& value) const {
-    const auto* outside = value.as<PickleValue::Persistent>();
-    const auto* id = outside != nullptr ? outside->id->as<PickleValue::Tuple>() : nullptr;
-    if (id == nullptr || id->items.size() != 5) fail_in(name, "it has no storage");
-    const auto* kind = id->items[0]->as<std::string_view>();
-    const auto* key = id->items[2]->as<std::string_view>();
-    const auto* elements = id->items[4]->as<std::int64_t>();
-    if (kind == nullptr || *kind != "storage" || key == nullptr || elements == nullptr ||
-        *elements < 0)
-      fail_in(name, "its storage is not described as torch.save does");
-    return {id->items[1]->global(), *key, *elements};
+    const auto id = storage_id_of(value);
+    if (!id) fail_in(name, "it has no storage");
+    if (id->elements < 0) fail_in(name, "its storage is not described as torch.save does");
+    return *id;
   }
 
   std::vector<std::int64_t> integers(const std::string& name, const char* what,
@@ -293,31 +254,33 @@ class TorchFile {
   }
 
   // ---- Memory.
-  // The entry's content; unpacked if it is deflated, which torch.save does not do.
-  Storage storage_of(const ZipEntry& entry) {
-    if (!entry.deflated) {
-      // PyTorch writes zeros where it was told to leave the CRCs out (set_crc32_options).
-      if (entry.crc != 0) check_crc(entry, entry.data, path_);
-      return {entry.data, file_};
+  // The storage as elements of the dtype that it becomes here. Checked and widened once.
+  const TorchBytes& elements_of(const std::string& name, const TorchDType& dtype,
+                                const StorageId& id, bool typed) {
+    const TorchBytes* stored = archive_.storage(id.key);
+    if (stored == nullptr)
+      fail_in(name, fmt::format("its storage {} is not in the archive", quoted(id.key)));
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(static_cast<std::uint64_t>(id.elements), typed ? dtype.size : 1,
+                               &bytes) ||
+        bytes != stored->bytes.size())
+      fail_in(name, fmt::format("its storage {} has {} bytes, which are not {} elements",
+                                quoted(id.key), stored->bytes.size(), id.elements));
+    const auto [seen, is_new] = elements_.try_emplace({stored, &dtype});
+    if (!is_new) return seen->second;
+    if (!dtype.widened_from.empty()) {
+      spend(stored->bytes.size() / dtype.size * size_of(*dtype.dtype), "its tensors, widened,");
+      const OwnedBytes wide = widened(dtype.widened_from, stored->bytes,
+                                      fmt::format("{}: tensor {}", path_, quoted(name)));
+      return seen->second = {wide.bytes(), wide.owner()};
     }
-    spend(entry.size, "its entries, unpacked,");
-    const auto unpacked =
-        std::make_shared<const std::vector<std::byte>>(inflate_entry(entry, path_));
-    check_crc(entry, *unpacked, path_);
-    return {*unpacked, unpacked};
+    if (dtype.dtype == DType::boolean &&
+        std::ranges::any_of(stored->bytes, [](std::byte b) { return b > std::byte{1}; }))
+      fail_in(name, "a bool is neither 0 nor 1");
+    return seen->second = *stored;
   }
 
-  Storage& storage(const std::string& name, std::string_view key) {
-    const auto entry = key.size() <= kMaxKey ? entries_.find(fmt::format("{}data/{}", prefix_, key))
-                                             : entries_.end();
-    if (entry == entries_.end())
-      fail_in(name, fmt::format("its storage {} is not in the archive", quoted(key)));
-    const auto [found, is_new] = storages_.try_emplace(&entry->second);
-    if (is_new) found->second = storage_of(entry->second);
-    return found->second;
-  }
-
-  void add_checked(std::string name, DType dtype, const StorageId& id, bool typed,
+  void add_checked(std::string name, const TorchDType& dtype, const StorageId& id, bool typed,
                    std::span<const PickleValue* const> arguments) {
     const auto* offset = arguments[1]->as<std::int64_t>();
     if (offset == nullptr || *offset < 0) fail_in(name, "its offset is no integer from 0 on");
@@ -326,18 +289,12 @@ class TorchFile {
     if (sizes.size() != strides.size())
       fail_in(name, fmt::format("{} axes have {} strides", sizes.size(), strides.size()));
 
-    Storage& memory = storage(name, id.key);
-    const std::uint64_t size = size_of(dtype);
-    std::uint64_t bytes = 0;
-    if (__builtin_mul_overflow(static_cast<std::uint64_t>(id.elements), typed ? size : 1, &bytes) ||
-        bytes != memory.bytes.size())
-      fail_in(name, fmt::format("its storage {} has {} bytes, which are not {} elements",
-                                quoted(id.key), memory.bytes.size(), id.elements));
-
     FoundTensor tensor;
-    tensor.dtype = dtype;
+    tensor.dtype = *dtype.dtype;
     tensor.shape = shape_of(name, sizes);
+    const TorchBytes& memory = elements_of(name, dtype, id, typed);
     tensor.name = std::move(name);
+    const std::uint64_t size = size_of(tensor.dtype);
     std::uint64_t all = 0;
     if (__builtin_mul_overflow(static_cast<std::uint64_t>(tensor.shape.numel()), size, &all) ||
         all > (std::uint64_t{1} << 62))
@@ -352,12 +309,6 @@ class TorchFile {
                         memory.bytes.size() / size));
       tensor.data = memory.bytes.data() + static_cast<std::uint64_t>(*offset) * size;
     }
-    if (dtype == DType::boolean && !memory.bools_checked) {
-      if (std::ranges::any_of(memory.bytes, [](std::byte b) { return b > std::byte{1}; }))
-        fail_in(tensor.name, "a bool is neither 0 nor 1");
-      memory.bools_checked = true;
-    }
-
     tensor.contiguous = tensor.shape.numel() == 0 || are_rows(sizes, strides);
     for (std::size_t axis = 0; axis < sizes.size(); ++axis)
       if (sizes[axis] == 1) strides[axis] = 1;  // nothing walks it, so it may be any number
@@ -401,14 +352,13 @@ class TorchFile {
     return true;
   }
 
-  const std::shared_ptr<const platform::MappedFile>& file_;
   const std::string& path_;
   std::uint64_t left_;  // bytes that may yet be allocated
-  std::uint64_t visits_left_ = 0;
-  bool to_device_ = false;
-  std::string prefix_;  // the archive's folder
-  std::unordered_map<std::string, ZipEntry> entries_;
-  std::unordered_map<const ZipEntry*, Storage> storages_;
+  bool to_device_;
+  const Pickle::CheckGlobal check_global_;
+  TorchArchive archive_;
+  std::uint64_t visits_left_;
+  std::map<std::pair<const TorchBytes*, const TorchDType*>, TorchBytes> elements_;
   std::vector<Part> way_;
   std::vector<FoundTensor> found_;
 };
@@ -423,33 +373,26 @@ Tensor placed(const FoundTensor& tensor, Device device) {
 
 }  // namespace
 
-bool is_torch_file(std::span<const std::byte> file) {
-  const std::string_view start(reinterpret_cast<const char*>(file.data()),
-                               std::min<std::size_t>(file.size(), 32));
-  // A safetensors file's header may have a length of these bytes; '{' is none of zip's methods.
-  if (start.starts_with(kZipStart)) return start.size() < 9 || start[8] != '{';
-  return start.starts_with('\x80') && start.find(kOldMagic) != std::string_view::npos;
-}
-
 void load_torch_file(const std::shared_ptr<const platform::MappedFile>& file,
-                     const std::string& path, Device device, StateDict& state) {
-  if (!std::string_view(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size())
-           .starts_with(kZipStart))
-    throw IoError(path +
-                  ": PyTorch's format from before version 1.6 is not read: save it again, "
-                  "torch.save(torch.load(path), path)");
-  const std::vector<FoundTensor> tensors = TorchFile(file, path).tensors(!device.is_cpu());
+                     const std::string& path, const LoadOptions& options, StateDict& state) {
+  const Device device = options.device;
+  const std::vector<FoundTensor> tensors = TorchFile(file, path, options).tensors();
   std::vector<graph::HostArray> arrays;
   if (!device.is_cpu()) {
     for (const FoundTensor& tensor : tensors)
-      if (tensor.contiguous) arrays.push_back({tensor.data, tensor.shape, tensor.dtype});
+      if (tensor.contiguous && tensor.problem.empty())
+        arrays.push_back({tensor.data, tensor.shape, tensor.dtype});
   }
   std::vector<Tensor> moved;
   if (!arrays.empty()) moved = graph::upload_all("load", arrays, device);
   auto next = moved.begin();
   for (const FoundTensor& tensor : tensors) {
-    if (state.contains(tensor.name))
-      throw IoError(fmt::format("{}: two tensors are named {}", path, json_quoted(tensor.name)));
+    if (state.contains(tensor.name) || state.unreadable().contains(tensor.name))
+      throw IoError(fmt::format("{}: two tensors are named {}", path, json_excerpt(tensor.name)));
+    if (!tensor.problem.empty()) {
+      state.add_unreadable(tensor.name, tensor.problem);
+      continue;
+    }
     state.add(tensor.name,
               tensor.contiguous && !device.is_cpu() ? *next++ : placed(tensor, device));
   }

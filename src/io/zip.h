@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/owned_bytes.h"
 #include "platform/files.h"
 #include "volta/export.h"
 
@@ -27,9 +28,25 @@ struct ZipEntry {
 VOLTA_BACKEND_API std::vector<ZipEntry> read_zip(std::span<const std::byte> archive,
                                                  const std::string& source);
 
-// What a deflated entry unpacks to; throws IoError where that is not `entry.size` bytes.
-VOLTA_BACKEND_API std::vector<std::byte> inflate_entry(const ZipEntry& entry,
-                                                       const std::string& source);
+// How much the deflated entries of one archive may unpack to. Deflate makes up to 1,032 bytes of
+// one: without a limit a small file fills the memory.
+class VOLTA_BACKEND_API UnpackLimit {
+ public:
+  static constexpr std::uint64_t kFreeBytes = std::uint64_t{64} << 20, kGrowth = 32;
+
+  // `wanted` bytes; 0: kGrowth times the archive, and kFreeBytes.
+  UnpackLimit(std::uint64_t wanted, std::uint64_t archive_bytes);
+  // Before memory is taken for an entry: throws IoError that names LoadOptions::max_unpacked_bytes.
+  void spend(std::uint64_t bytes, const std::string& source);
+
+ private:
+  std::uint64_t most_, left_;
+};
+
+// What a deflated entry unpacks to; throws IoError where that is not `entry.size` bytes, or more
+// than the limit leaves.
+VOLTA_BACKEND_API OwnedBytes inflate_entry(const ZipEntry& entry, UnpackLimit& limit,
+                                           const std::string& source);
 // Throws IoError unless this is the entry's content by its CRC.
 VOLTA_BACKEND_API void check_crc(const ZipEntry& entry, std::span<const std::byte> content,
                                  const std::string& source);

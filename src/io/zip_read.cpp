@@ -180,8 +180,22 @@ std::vector<ZipEntry> read_zip(std::span<const std::byte> archive, const std::st
   return Archive(archive, source).entries();
 }
 
-std::vector<std::byte> inflate_entry(const ZipEntry& entry, const std::string& source) {
-  std::vector<std::byte> content(entry.size);
+UnpackLimit::UnpackLimit(std::uint64_t wanted, std::uint64_t archive_bytes)
+    : most_(wanted != 0 ? wanted : kFreeBytes + kGrowth * archive_bytes), left_(most_) {}
+
+void UnpackLimit::spend(std::uint64_t bytes, const std::string& source) {
+  if (bytes > left_)
+    throw IoError(
+        fmt::format("{}: its compressed entries unpack to more than {} bytes; "
+                    "{{.max_unpacked_bytes = ...}} of LoadOptions allows more",
+                    source, most_));
+  left_ -= bytes;
+}
+
+OwnedBytes inflate_entry(const ZipEntry& entry, UnpackLimit& limit, const std::string& source) {
+  limit.spend(entry.size, source);
+  const OwnedBytes unpacked(entry.size, source);
+  const std::span<std::byte> content = unpacked.bytes();
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
     throw IoError(source + ": zlib: no memory to unpack");
@@ -208,7 +222,7 @@ std::vector<std::byte> inflate_entry(const ZipEntry& entry, const std::string& s
   if (status != Z_STREAM_END || given != content.size() || taken != entry.data.size())
     throw IoError(
         fmt::format("{}: entry {}: its deflated data is damaged", source, json_quoted(entry.name)));
-  return content;
+  return unpacked;
 }
 
 void check_crc(const ZipEntry& entry, std::span<const std::byte> content,

@@ -19,15 +19,18 @@ namespace {
 
 // vocab_size, after every size was checked: before a layer is made of any.
 std::int64_t checked_vocab(const GPT2Config& config) {
-  const std::int64_t sizes[] = {config.vocab_size, config.n_positions, config.n_embd,
-                                config.n_layer, config.n_head};
-  if (*std::min_element(std::begin(sizes), std::end(sizes)) < 1 || config.n_inner < 0) {
-    throw ArgumentError(fmt::format(
-        "GPT2: sizes must be positive, got vocab_size {}, n_positions {}, n_embd {}, n_layer {}, "
-        "n_head {}, n_inner {}",
-        config.vocab_size, config.n_positions, config.n_embd, config.n_layer, config.n_head,
-        config.n_inner));
-  }
+  const auto require = [](const char* name, std::int64_t size, std::int64_t least,
+                          std::int64_t most) {
+    if (size < least || size > most)
+      throw ArgumentError(
+          fmt::format("GPT2: {} must be {} to {}, got {}", name, least, most, size));
+  };
+  require("vocab_size", config.vocab_size, 1, GPT2Config::kMaxVocab);
+  require("n_positions", config.n_positions, 1, GPT2Config::kMaxPositions);
+  require("n_embd", config.n_embd, 1, GPT2Config::kMaxWidth);
+  require("n_layer", config.n_layer, 1, GPT2Config::kMaxLayers);
+  require("n_head", config.n_head, 1, GPT2Config::kMaxWidth);
+  require("n_inner", config.n_inner, 0, GPT2Config::kMaxWidth);
   if (config.n_embd % config.n_head != 0) {
     throw ArgumentError(fmt::format("GPT2: n_embd {} is not a multiple of n_head {}", config.n_embd,
                                     config.n_head));

@@ -1,15 +1,20 @@
 // Hugging Face's files of GPT-2: config.json, and the keys of its weights.
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "io/json.h"
 #include "io/shards.h"
 #include "platform/files.h"
+#include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/models/gpt2.h"
 
@@ -17,39 +22,48 @@ namespace volta::models {
 namespace {
 
 namespace fs = std::filesystem;
-using io::JsonValue;
+using io::JsonReader;
 using nn::TransformerActivation;
+
+constexpr std::uint64_t kMaxConfigBytes = 1 << 20;
 
 class ConfigFile {
  public:
   explicit ConfigFile(const std::string& path)
-      : path_(path), root_(io::parse_json(platform::read_file(path), path)) {
-    if (root_.as_object() == nullptr) fail("the configuration is no JSON object");
+      : path_(path), text_(platform::read_file(path, kMaxConfigBytes)) {
+    JsonReader reader(text_, path_);
+    if (reader.kind() != JsonReader::Kind::object) fail("the configuration is no JSON object");
+    reader.begin_object();
+    while (const auto next = reader.next_key()) {
+      std::string key(*next);
+      members_.emplace(std::move(key), reader.skip());
+    }
+    reader.finish();
   }
 
   GPT2Config read() const {
-    if (const std::string* type = text("model_type"); type != nullptr && *type != "gpt2")
-      fail(fmt::format("\"model_type\" is {}, expected \"gpt2\"", io::json_quoted(*type)));
+    if (const auto type = text("model_type"); type && *type != "gpt2")
+      fail(fmt::format("\"model_type\" is {}, expected \"gpt2\"", io::json_excerpt(*type)));
     for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
       expect(key, false);
     expect("scale_attn_weights", true);
     GPT2Config config;
-    for (const auto& [key, target] : {std::pair{"vocab_size", &config.vocab_size},
-                                      {"n_positions", &config.n_positions},
-                                      {"n_embd", &config.n_embd},
-                                      {"n_layer", &config.n_layer},
-                                      {"n_head", &config.n_head},
-                                      {"n_inner", &config.n_inner}})
-      size(key, *target);
+    for (const auto& [key, target, most] :
+         {std::tuple{"vocab_size", &config.vocab_size, GPT2Config::kMaxVocab},
+          {"n_positions", &config.n_positions, GPT2Config::kMaxPositions},
+          {"n_embd", &config.n_embd, GPT2Config::kMaxWidth},
+          {"n_layer", &config.n_layer, GPT2Config::kMaxLayers},
+          {"n_head", &config.n_head, GPT2Config::kMaxWidth},
+          {"n_inner", &config.n_inner, GPT2Config::kMaxWidth}})
+      size(key, *target, most);
     for (const auto& [key, target] : {std::pair{"resid_pdrop", &config.resid_pdrop},
                                       {"embd_pdrop", &config.embd_pdrop},
                                       {"attn_pdrop", &config.attn_pdrop},
                                       {"layer_norm_epsilon", &config.layer_norm_epsilon},
                                       {"initializer_range", &config.initializer_range}})
       number(key, *target);
-    if (const bool* tied = flag("tie_word_embeddings")) config.tie_word_embeddings = *tied;
-    if (const std::string* name = text("activation_function"))
-      config.activation = activation(*name);
+    if (const auto tied = flag("tie_word_embeddings")) config.tie_word_embeddings = *tied;
+    if (const auto name = text("activation_function")) config.activation = activation(*name);
     return config;
   }
 
@@ -58,61 +72,78 @@ class ConfigFile {
     throw IoError(fmt::format("{}: {}", path_, problem));
   }
   // Null where there is none, or it is null.
-  const JsonValue* find(std::string_view key) const {
-    for (const io::JsonMember& member : *root_.as_object()) {
-      if (member.key == key)
-        return std::holds_alternative<JsonValue::Null>(member.value.value) ? nullptr
-                                                                           : &member.value;
-    }
-    return nullptr;
+  const JsonReader::Raw* find(std::string_view key) const {
+    const auto found = members_.find(key);
+    return found == members_.end() || found->second.text == "null" ? nullptr : &found->second;
   }
-  const std::string* text(std::string_view key) const {
-    const JsonValue* value = find(key);
-    if (value != nullptr && value->as_string() == nullptr)
-      fail(fmt::format("\"{}\" is no string", key));
-    return value != nullptr ? value->as_string() : nullptr;
+  std::optional<std::string> text(std::string_view key) const {
+    const JsonReader::Raw* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    JsonReader reader(value->text, path_, value->at);
+    if (reader.kind() != JsonReader::Kind::string) fail(fmt::format("\"{}\" is no string", key));
+    return std::string(reader.string());
   }
-  const bool* flag(std::string_view key) const {
-    const JsonValue* value = find(key);
-    const bool* found = value != nullptr ? std::get_if<bool>(&value->value) : nullptr;
-    if (value != nullptr && found == nullptr)
+  std::optional<bool> flag(std::string_view key) const {
+    const JsonReader::Raw* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (value->text != "true" && value->text != "false")
       fail(fmt::format("\"{}\" is neither true nor false", key));
-    return found;
+    return value->text == "true";
   }
   void expect(std::string_view key, bool wanted) const {
-    if (const bool* found = flag(key); found != nullptr && *found != wanted)
+    if (const auto found = flag(key); found && *found != wanted)
       fail(fmt::format("\"{}\": {} is not supported", key, *found));
   }
-  void size(std::string_view key, std::int64_t& target) const {
-    const JsonValue* value = find(key);
+  void size(std::string_view key, std::int64_t& target, std::int64_t most) const {
+    const JsonReader::Raw* value = find(key);
     if (value == nullptr) return;
-    const std::optional<std::int64_t> found = value->as_integer();
-    if (!found || *found < 1 || *found > (std::int64_t{1} << 32))
-      fail(fmt::format("\"{}\" is no size", key));
+    const std::optional<std::int64_t> found = io::integer_of(value->text);
+    if (!found || *found < 1 || *found > most)
+      fail(fmt::format("\"{}\" is no size: {}, expected is an integer from 1 to {}", key,
+                       io::json_excerpt(value->text), most));
     target = *found;
   }
   void number(std::string_view key, double& target) const {
-    const JsonValue* value = find(key);
+    const JsonReader::Raw* value = find(key);
     if (value == nullptr) return;
-    const auto* found = std::get_if<JsonValue::Number>(&value->value);
-    if (found == nullptr) fail(fmt::format("\"{}\" is no number", key));
-    std::from_chars(found->text.data(), found->text.data() + found->text.size(), target);
+    const char* end = value->text.data() + value->text.size();
+    double found = 0;
+    const auto [stop, failure] = std::from_chars(value->text.data(), end, found);
+    if (stop != end || failure == std::errc::invalid_argument)
+      fail(fmt::format("\"{}\" is no number", key));
+    if (failure == std::errc()) target = found;
   }
   TransformerActivation activation(const std::string& name) const {
     if (name == "gelu_new" || name == "gelu_pytorch_tanh") return TransformerActivation::gelu_tanh;
     if (name == "gelu") return TransformerActivation::gelu;
     if (name == "relu") return TransformerActivation::relu;
     if (name == "silu" || name == "swish") return TransformerActivation::silu;
-    fail(fmt::format("\"activation_function\": {} is not supported", io::json_quoted(name)));
+    fail(fmt::format("\"activation_function\": {} is not supported", io::json_excerpt(name)));
   }
 
-  std::string path_;
-  JsonValue root_;
+  std::string path_, text_;
+  std::map<std::string, JsonReader::Raw, std::less<>> members_;
 };
 
 // The causal masks that older files have among their weights.
 bool is_mask(std::string_view key) {
   return key.ends_with(".attn.bias") || key.ends_with(".attn.masked_bias");
+}
+
+// A model is made before its weights are put into it: one that is larger than the weights is
+// refused before that.
+void refuse_larger(const GPT2Config& config, const std::string& config_path, const StateDict& state,
+                   const std::string& weights_path) {
+  double elements = 0;
+  for (const auto& [key, value] : state) elements += static_cast<double>(value.numel());
+  const auto [vocab, positions, width, layers] =
+      std::tuple{static_cast<double>(config.vocab_size), static_cast<double>(config.n_positions),
+                 static_cast<double>(config.n_embd), static_cast<double>(config.n_layer)};
+  const double inner = config.n_inner != 0 ? static_cast<double>(config.n_inner) : 4 * width;
+  const double matrices = width * (vocab + positions + layers * (4 * width + 2 * inner));
+  if (matrices <= elements) return;
+  throw IoError(fmt::format("{}: it describes a model of {:.4g} weights, and {} has {:.4g}",
+                            config_path, matrices, weights_path, elements));
 }
 
 }  // namespace
@@ -128,9 +159,12 @@ GPT2 GPT2::from_pretrained(const std::string& path, GPT2Options options) {
         path));
   }
   const fs::path weights = io::resolve_model_path(path);
-  GPT2 model(read_gpt2_config((weights.parent_path() / "config.json").string()), options);
-  const StateDict state =
-      load(weights.string(), {.device = options.device.value_or(model.device())});
+  const std::string config_path = (weights.parent_path() / "config.json").string();
+  const GPT2Config config = read_gpt2_config(config_path);
+  const Device device = options.device.value_or(zeros({1}).device());
+  const StateDict state = load(weights.string(), {.device = device});
+  refuse_larger(config, config_path, state, weights.string());
+  GPT2 model(config, options);
   model.load_pretrained(state);
   model.eval();
   return model;

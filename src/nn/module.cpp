@@ -159,7 +159,10 @@ LoadReport Module::load_state_dict(const StateDict& state, LoadStateOptions opti
     const Tensor* value = state.find(name);
     if (!value) {
       if (!required) continue;
-      report.missing.push_back(fmt::format("{} {}", name, to_string(target->shape())));
+      const auto problem = state.unreadable().find(name);
+      report.missing.push_back(fmt::format(
+          "{} {}{}", name, to_string(target->shape()),
+          problem != state.unreadable().end() ? fmt::format(" ({})", problem->second) : ""));
     } else if (value->shape() != target->shape()) {
       report.wrong_shape.push_back(fmt::format("{} is {} in the module, {} in the state dict", name,
                                                to_string(target->shape()),

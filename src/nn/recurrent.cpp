@@ -41,9 +41,14 @@ RecurrentLayers::RecurrentLayers(const char* name, Cell cell, std::int64_t input
     throw ArgumentError(
         fmt::format("{}: sizes must be positive, got ({}, {})", name, input_size, hidden_size));
   }
+  constexpr std::int64_t kMaxLayers = 10'000;
   if (options.num_layers < 1) {
     throw ArgumentError(
         fmt::format("{}: num_layers must be positive, got {}", name, options.num_layers));
+  }
+  if (options.num_layers > kMaxLayers) {
+    throw ArgumentError(fmt::format("{}: num_layers must be at most {}, got {}", name, kMaxLayers,
+                                    options.num_layers));
   }
   const bool inside = options.dropout >= 0 && options.dropout <= 1;  // false for NaN
   if (!inside) {

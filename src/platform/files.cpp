@@ -22,56 +22,102 @@ namespace {
   throw IoError(path + ": cannot " + act + ": " + std::generic_category().message(error));
 }
 
-// A file open for reading.
+void refuse_other_than_regular(const struct stat& info, const std::string& path) {
+  if (!S_ISREG(info.st_mode)) throw IoError(path + ": cannot read: not a regular file");
+}
+
+// A regular file open for reading. Others are looked at but not opened: to open a pipe waits for a
+// writer, to open a device may act on it. What takes the file's place between the look and the
+// opening is opened without waiting, and refused.
 class Descriptor {
  public:
-  explicit Descriptor(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit Descriptor(const std::string& path) {
+    struct stat info{};
+    if (::stat(path.c_str(), &info) != 0) fail(path, "open", errno);
+    refuse_other_than_regular(info, path);
+    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd_ < 0) fail(path, "open", errno);
+    try {
+      if (::fstat(fd_, &info) != 0) fail(path, "read", errno);
+      refuse_other_than_regular(info, path);
+    } catch (...) {
+      ::close(fd_);
+      throw;
+    }
+    size_ = static_cast<std::size_t>(info.st_size);
   }
-  ~Descriptor() { ::close(fd_); }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+  std::size_t size() const { return size_; }
 
  private:
-  int fd_;
+  int fd_ = -1;
+  std::size_t size_ = 0;
 };
-
-std::size_t file_size(const Descriptor& file, const std::string& path) {
-  struct stat info{};
-  if (::fstat(file.get(), &info) != 0) fail(path, "read", errno);
-  if (!S_ISREG(info.st_mode)) throw IoError(path + ": cannot read: not a regular file");
-  return static_cast<std::size_t>(info.st_size);
-}
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) {
-  const Descriptor file(path);
-  size_ = file_size(file, path);
-  if (size_ == 0) return;  // mmap refuses an empty file
-  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (memory == MAP_FAILED) fail(path, "map", errno);
-  data_ = static_cast<const std::byte*>(memory);
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  Descriptor file(path);
+  size_ = file.size();
+  if (size_ > 0) {  // mmap refuses an empty file
+    void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (memory == MAP_FAILED) fail(path, "map", errno);
+    data_ = static_cast<const std::byte*>(memory);
+  }
+  fd_ = file.release();
 }
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (fd_ >= 0) ::close(fd_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
 }
 
-std::string read_file(const std::string& path) {
+void MappedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path_, "read", errno);
+    if (got == 0) throw IoError(path_ + ": cannot read: it was shortened meanwhile");
+    offset += static_cast<std::uint64_t>(got);
+    to = to.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+void MappedFile::forget(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(part.data()) + part.size();
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+std::string read_file(const std::string& path, std::uint64_t max_bytes) {
   const Descriptor file(path);
-  std::string content(file_size(file, path), '\0');
+  if (file.size() > max_bytes)
+    throw IoError(path + ": " + std::to_string(file.size()) + " bytes, at most " +
+                  std::to_string(max_bytes) + " are read");
+  std::string content(file.size(), '\0');
   std::size_t done = 0;
   while (done < content.size()) {
     const ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);

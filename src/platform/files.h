@@ -13,7 +13,8 @@
 namespace volta::platform {
 
 // A whole file mapped read-only. Bytes appear when they are touched; the mapping ends with the
-// object. The file must not be truncated while it is mapped.
+// object. Touching bytes of a file that was truncated meanwhile kills the process; read() does not.
+// Only regular files are opened: a pipe, a device or a socket is refused before it is opened.
 class VOLTA_BACKEND_API MappedFile {
  public:
   explicit MappedFile(const std::string& path);
@@ -25,13 +26,26 @@ class VOLTA_BACKEND_API MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
+  // Copies the bytes from `offset` on by reading the file, not through the mapping. Throws IoError
+  // where the file has become too short.
+  void read(std::uint64_t offset, std::span<std::byte> to) const;
+  // The same for a part of bytes().
+  void read(std::span<const std::byte> part, std::span<std::byte> to) const {
+    read(static_cast<std::uint64_t>(part.data() - data_), to);
+  }
+  // Gives the memory of bytes that were touched back to the system; they can be touched again.
+  void forget(std::span<const std::byte> part) const;
+
  private:
+  std::string path_;
+  int fd_ = -1;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
 
-// The whole content of a file.
-VOLTA_BACKEND_API std::string read_file(const std::string& path);
+// The whole content of a regular file; IoError where it has more than `max_bytes`.
+VOLTA_BACKEND_API std::string read_file(const std::string& path,
+                                        std::uint64_t max_bytes = ~std::uint64_t{0});
 
 struct AtomicFileOptions {
   // Synced before it appears. Without, the machine's end may leave an empty file: for what can be

@@ -1,12 +1,18 @@
 // Parallel loops. Each loop cuts [0, n) into one range per thread.
 #include "platform/parallel.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "platform/env.h"
@@ -46,6 +52,27 @@ Range range_of(std::int64_t n, int part, int parts) {
   return {n * part / parts, n * (part + 1) / parts};
 }
 
+// The first exception of a loop's parts: it must not leave the thread that threw it.
+class Failure {
+ public:
+  template <class Part>
+  void guard(const Part& part) noexcept {
+    try {
+      part();
+    } catch (...) {
+      if (!taken_.test_and_set()) first_ = std::current_exception();
+    }
+  }
+  // After all parts have ended.
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::atomic_flag taken_;
+  std::exception_ptr first_;
+};
+
 // Workers wait for a loop, take parts of it until none is left, and wait again. One loop at a time:
 // a second caller runs its loop alone. For builds without OpenMP, and for forked processes: the
 // threads of OpenMP's runtime are in the parent, and it would wait for them.
@@ -67,27 +94,39 @@ class WorkerPool {
     if (inside_) return fn(context, 0, n);
     const std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
     if (!turn.owns_lock()) return fn(context, 0, n);
+    Failure failure;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      while (workers_ < parts - 1) {
-        std::thread([this, seen = generation_] { work(seen); }).detach();
-        ++workers_;
-      }
+      while (workers_ < parts - 1 && start_worker()) ++workers_;
       n_ = n;
       parts_ = parts;
       next_ = 0;
       left_ = parts;
       fn_ = fn;
       context_ = context;
+      failure_ = &failure;
       ++generation_;
     }
     wake_.notify_all();
     take_parts();
-    std::unique_lock<std::mutex> lock(mutex_);
-    done_.wait(lock, [this] { return left_ == 0; });
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      done_.wait(lock, [this] { return left_ == 0; });
+    }
+    failure.rethrow();
   }
 
  private:
+  // Parts are taken by whoever is there: without a worker the caller does them all.
+  bool start_worker() {
+    try {
+      std::thread([this, seen = generation_] { work(seen); }).detach();
+      return true;
+    } catch (const std::system_error&) {
+      return false;
+    }
+  }
+
   void work(std::uint64_t seen) {
     for (;;) {
       {
@@ -105,14 +144,16 @@ class WorkerPool {
       Range range{};
       detail::RangeFn fn = nullptr;
       void* context = nullptr;
+      Failure* failure = nullptr;
       {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (next_ == parts_) break;
         range = range_of(n_, next_++, parts_);
         fn = fn_;
         context = context_;
+        failure = failure_;
       }
-      fn(context, range.begin, range.end);
+      failure->guard([&] { fn(context, range.begin, range.end); });
       const std::lock_guard<std::mutex> lock(mutex_);
       if (--left_ == 0) done_.notify_all();
     }
@@ -128,11 +169,59 @@ class WorkerPool {
   int parts_ = 0, next_ = 0, left_ = 0;
   detail::RangeFn fn_ = nullptr;
   void* context_ = nullptr;
+  Failure* failure_ = nullptr;
   std::uint64_t generation_ = 0;
 };
 thread_local bool WorkerPool::inside_ = false;
 
+// How many of `count` threads, the calling one among them, the system lets this process have. It is
+// tried: limits on memory, processes and threads all show in that only.
+int startable_threads(int count) {
+  // The C library ends the process where a thread that exits finds no memory to load this.
+  static void* const unwinder = ::dlopen("libgcc_s.so.1", RTLD_NOW);
+  if (unwinder == nullptr) return 1;
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable opened;
+    bool open = false;
+  } gate;
+  const auto wait = [](void* shared) -> void* {
+    {
+      auto& one = *static_cast<Gate*>(shared);
+      std::unique_lock<std::mutex> lock(one.mutex);
+      one.opened.wait(lock, [&] { return one.open; });
+    }
+    ::pthread_exit(nullptr);  // as OpenMP's threads end: what that needs is there from now on
+  };
+  std::array<pthread_t, kMostThreads> threads;
+  int started = 0;
+  while (started < count - 1 &&
+         ::pthread_create(&threads[static_cast<std::size_t>(started)], nullptr, wait, &gate) == 0)
+    ++started;
+  {
+    const std::lock_guard<std::mutex> lock(gate.mutex);
+    gate.open = true;
+  }
+  gate.opened.notify_all();
+  for (int i = 0; i < started; ++i) ::pthread_join(threads[static_cast<std::size_t>(i)], nullptr);
+  return started + 1;
+}
+
 #ifdef VOLTA_HAS_OPENMP
+// OpenMP's runtime ends the process when it cannot start a thread, so whether it can is found out
+// before: once for each number of threads that the calling thread's loops have not had yet. What
+// does not start is done without from then on.
+int with_threads(int wanted) {
+  static thread_local int tried = 1, most = kMostThreads;
+  wanted = std::min(wanted, most);
+  if (wanted <= tried) return wanted;
+  tried = startable_threads(wanted);
+  if (tried == wanted) return wanted;
+  most = tried;
+  omp_set_num_threads(most);  // for the loops of libraries
+  return most;
+}
+
 // Whether OpenMP's runtime has all the threads that it believes to have.
 bool openmp_is_whole() {
   static const int at_first_loop = forks();
@@ -148,20 +237,29 @@ void set_num_threads(int count) {
   thread_count().store(std::clamp(count, 1, kMostThreads), std::memory_order_relaxed);
 }
 
+void prepare_library_threads() {
+#ifdef VOLTA_HAS_OPENMP
+  if (omp_in_parallel() == 0 && openmp_is_whole()) with_threads(omp_get_max_threads());
+#endif
+}
+
 void detail::run_ranges(std::int64_t n, std::int64_t grain, RangeFn fn, void* context) {
   const std::int64_t most = std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, grain));
-  const int parts = static_cast<int>(std::min<std::int64_t>(num_threads(), most));
+  int parts = static_cast<int>(std::min<std::int64_t>(num_threads(), most));
 #ifdef VOLTA_HAS_OPENMP
   if (parts <= 1 || omp_in_parallel() != 0) {
     fn(context, 0, n);
     return;
   }
   if (openmp_is_whole()) [[likely]] {
+    parts = with_threads(parts);
+    Failure failure;
 #pragma omp parallel for num_threads(parts) schedule(static, 1)
     for (int part = 0; part < parts; ++part) {
       const Range range = range_of(n, part, parts);
-      fn(context, range.begin, range.end);
+      failure.guard([&] { fn(context, range.begin, range.end); });
     }
+    failure.rethrow();
     return;
   }
 #else

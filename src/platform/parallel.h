@@ -14,6 +14,10 @@ VOLTA_BACKEND_API int num_threads();
 // At least 1. Takes effect at the next loop of any thread.
 VOLTA_BACKEND_API void set_num_threads(int count);
 
+// Before a library runs loops of its own by OpenMP on the calling thread: makes sure that their
+// threads can be started, or that the library does with fewer.
+VOLTA_BACKEND_API void prepare_library_threads();
+
 namespace detail {
 using RangeFn = void (*)(void* context, std::int64_t begin, std::int64_t end);
 VOLTA_BACKEND_API void run_ranges(std::int64_t n, std::int64_t grain, RangeFn fn, void* context);
@@ -21,7 +25,8 @@ VOLTA_BACKEND_API void run_ranges(std::int64_t n, std::int64_t grain, RangeFn fn
 
 // Calls fn(begin, end) for ranges that together cover [0, n), from several threads when n > grain;
 // a range has at least `grain` elements, but for the last. Which ranges there are depends on the
-// number of threads: results must not. Nested calls run on the calling thread. `fn` must not throw.
+// number of threads: results must not. Nested calls run on the calling thread. What `fn` throws,
+// for want of memory, is thrown when the loop has ended; of several, one of them.
 template <class Fn>
 void parallel_for(std::int64_t n, std::int64_t grain, Fn&& fn) {
   if (n <= 0) return;

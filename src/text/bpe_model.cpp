@@ -14,7 +14,10 @@
 namespace volta::text {
 namespace {
 
-constexpr std::int64_t kMostIds = std::numeric_limits<TokenId>::max();
+// The largest vocabularies in use have some 300,000 tokens. Tables are made of as many rows as the
+// largest number says, so numbers are bounded, not only counted.
+constexpr std::int64_t kMostIds = 1 << 24;
+constexpr std::size_t kMostSpecial = 1 << 16;
 constexpr char32_t kFirstStandIn = 0x100, kStandIns = 68;
 
 // Printable Latin-1 stands for itself.
@@ -51,8 +54,8 @@ std::string BpeModel::bytes_of(std::string_view written) const {
     const Character next = character_at(written, at);
     const int byte = next.point < kBytes.size() ? kBytes[next.point] : -1;
     if (byte < 0) {
-      fail(fmt::format("token {}: {} at byte {} stands for no byte", io::json_quoted(written),
-                       io::json_quoted(written.substr(at, next.bytes)), at));
+      fail(fmt::format("token {}: {} at byte {} stands for no byte", io::json_excerpt(written),
+                       io::json_excerpt(written.substr(at, next.bytes)), at));
     }
     bytes += static_cast<char>(byte);
     at += next.bytes;
@@ -63,15 +66,16 @@ std::string BpeModel::bytes_of(std::string_view written) const {
 void BpeModel::add(std::string bytes, std::int64_t id, bool special) {
   if (bytes.empty()) fail("a token is empty");
   if (id < 0 || id >= kMostIds)
-    fail(fmt::format("token {} has the number {}", io::json_quoted(bytes), id));
+    fail(fmt::format("token {} has the number {}, expected is one from 0 to {}",
+                     io::json_excerpt(bytes), id, kMostIds - 1));
   const auto [token, fresh] = tokens_.try_emplace(id, Token{bytes, special});
   if (!fresh && token->second.bytes != bytes) {
-    fail(fmt::format("tokens {} and {} have the number {}", io::json_quoted(token->second.bytes),
-                     io::json_quoted(bytes), id));
+    fail(fmt::format("tokens {} and {} have the number {}", io::json_excerpt(token->second.bytes),
+                     io::json_excerpt(bytes), id));
   }
   const auto [known, is_new] = ids_.try_emplace(std::move(bytes), id);
   if (!is_new && known->second != id) {
-    fail(fmt::format("token {} has two numbers, {} and {}", io::json_quoted(known->first),
+    fail(fmt::format("token {} has two numbers, {} and {}", io::json_excerpt(known->first),
                      known->second, id));
   }
   token->second.special = special;
@@ -84,6 +88,8 @@ void BpeModel::add_token(std::string_view written, std::int64_t id) {
 
 void BpeModel::add_special(const std::string& name, std::int64_t id) {
   add(name, id, true);
+  if (special_.size() >= kMostSpecial && !special_.contains(name))
+    fail(fmt::format("more than {} special tokens", kMostSpecial));
   special_.insert_or_assign(name, id);
   special_starts_[static_cast<unsigned char>(name.front())] = true;
 }
@@ -92,7 +98,7 @@ TokenId BpeModel::part_of_merge(std::string_view written) const {
   const std::int64_t* id = find(bytes_of(written));
   if (id == nullptr) {
     fail(fmt::format("merge {}: {} is not in the vocabulary", merges_.size() + 1,
-                     io::json_quoted(written)));
+                     io::json_excerpt(written)));
   }
   return static_cast<TokenId>(*id);
 }
@@ -102,8 +108,8 @@ void BpeModel::add_merge(std::string_view left, std::string_view right) {
   const TokenId a = part_of_merge(left), b = part_of_merge(right);
   const TokenId joined = part_of_merge(std::string(left) + std::string(right));
   if (!merges_.try_emplace(pair_of(a, b), Merge{rank, joined}).second) {
-    fail(fmt::format("merge {}: {} and {} are joined before", rank + 1, io::json_quoted(left),
-                     io::json_quoted(right)));
+    fail(fmt::format("merge {}: {} and {} are joined before", rank + 1, io::json_excerpt(left),
+                     io::json_excerpt(right)));
   }
 }
 

@@ -80,7 +80,7 @@ TEST(Images, Jpeg) {
                           {"cut.jpg: JPEG: "});
   }
   expect_error<IoError>([&] { data::parse_image(bytes_of(whole), "a.jpg", {.max_pixels = 100}); },
-                        {"a.jpg: JPEG of 8 x 16 pixels: too large"});
+                        {"a.jpg: JPEG of 8 x 16 pixels: more than the 100 ", "max_pixels"});
 }
 
 // Inks as Adobe stores them, 255 for none: white, red, black over yellow, half of everything.
@@ -161,7 +161,7 @@ TEST(Images, DamagedFilesAreRefused) {
   changed[45] = static_cast<char>(changed[45] ^ 1);
   expect_error<IoError>([&] { data::parse_image(bytes_of(changed), "a.png"); }, {"a.png: PNG: "});
   expect_error<IoError>([] { data::read_image(corpus_path("huge.png")); },
-                        {"60000 x 60000 pixels: too large"});
+                        {"60000 x 60000 pixels: more than the 4"});
   expect_error<IoError>([] { data::parse_image(bytes_of("GIF89a"), "a.gif"); },
                         {"a.gif: neither a PNG nor a JPEG file"});
   expect_error<IoError>([] { data::parse_image({}, "empty"); }, {"empty: neither"});

@@ -95,6 +95,33 @@ def main():
     for name, text in texts.items():
         put("json", name, text.encode())
     put("json", "utf8", b'"\xc3\xa9\xed\xa0\x80"')
+    more()
+
+
+def more():
+    """Inputs of the targets for indices, names, checkpoints and the files of runs."""
+    index = {"metadata": {"total_size": 8}, "weight_map": {"b": "m-2.safetensors", "a": "m-1.safetensors"}}
+    put("index", "two", json.dumps(index).encode())
+    put("index", "outside", b'{"weight_map":{"a":"../m"}}')
+    put("index", "no_map", b'{"metadata":{}}')
+    put("index", "deep", b'{"weight_map":{"a":' + b"[" * 200)
+    for name, lines in {"stars": "*a*a*a*b\nx$1\n" + "a" * 200, "sets": "h.[0-9][!a-c]*.?\n$1$2$$$&\nh.1d.weight.w",
+                        "open": "[a\n\n[a", "plain": "a.b\nc\na.b", "long": "*\n$1$01$99\n" + "n" * 3000}.items():
+        put("names", name, lines.encode())
+    metadata = {"format": "volta.checkpoint", "version": "1", "volta": "0.1.0", "timed_choices": "{}",
+                "part.model": "2 tensors", "number.epoch": "3", "text.note": "x", "part.generator": "1 tensors"}
+    header = {"__metadata__": metadata, "generator.state": entry("I64", [2], 0, 16),
+              "model.weight": entry("F32", [1, 2], 16, 24), "model.bias": entry("F32", [1], 24, 28)}
+    put("checkpoint", "linear", safetensors(header, bytes(28)))
+    put("checkpoint", "deep_choices", safetensors({**header, "__metadata__": {**metadata, "timed_choices": "{\"a\":" + "[" * 99}}, bytes(28)))
+    put("checkpoint", "number", safetensors({**header, "__metadata__": {**metadata, "number.epoch": "1e999x"}}, bytes(28)))
+    put("checkpoint", "none", safetensors({}))
+    settings = {"recipe": "char-gpt", "device": "cpu", "settings": {"layers": "2", "width": "64", "lr": "0.001"}}
+    put("run", "config", b"\0" + json.dumps(settings).encode())
+    put("run", "config_layers", b"\0" + json.dumps({**settings, "settings": {"layers": "4294967296"}}).encode())
+    put("run", "config_deep", b"\0" + b'{"recipe":' + b"[" * 1000)
+    put("run", "metrics", b'\1{"step":1,"loss":0.5}\n{"step":2,"loss":null}\n{"step":3')
+    put("run", "metrics_deep", b'\1{"step":1,"a":' + b"[" * 1000 + b"]" * 1000 + b"}\n")
 
 
 if __name__ == "__main__":

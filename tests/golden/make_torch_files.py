@@ -57,6 +57,26 @@ def views():
             "none": torch.zeros(0, 3), "none_of_some": x[:0], "one_by_one": x[:1, :1, :1]}
 
 
+def old_formats():
+    """As PyTorch wrote files before 1.6, and one of tensors that can be read and tensors that cannot. Their values are in
+    torch_file_test.cpp."""
+    x = torch.arange(12.).reshape(3, 4)
+    legacy = {"model": {"x": x, "turned": x.t(), "row": x[1], "half": torch.arange(3).to(torch.bfloat16),
+                        "flags": torch.tensor([True, False]), "bytes": torch.arange(5, dtype=torch.uint8),
+                        "chars": torch.tensor([-128, 127], dtype=torch.int8), "none": torch.zeros(0, 2)},
+              "epoch": 3, "names": ["a"], "history": [torch.tensor(0.5), torch.tensor(7)],
+              "p": torch.nn.Parameter(torch.ones(2)), "z": torch.ones(1, dtype=torch.complex64)}
+    torch.save(legacy, FOLDER / "legacy.pt", _use_new_zipfile_serialization=False)
+    mixed = {"w": torch.arange(4.), "i8": torch.tensor([-128, 0, 127], dtype=torch.int8),
+             "i8_turned": torch.arange(6, dtype=torch.int8).reshape(2, 3).t(),
+             "i16": torch.tensor([-32768, 32767], dtype=torch.int16), "u16": torch.tensor([65535]).to(torch.uint16),
+             "u32": torch.tensor([4294967295]).to(torch.uint32), "f8": torch.tensor([1.5, -448.]).to(torch.float8_e4m3fn),
+             "z": torch.ones(2, dtype=torch.complex64), "sparse": torch.eye(2).to_sparse(), "last": torch.ones(1)}
+    torch.save(mixed, FOLDER / "mixed.pt")
+    for name in ("legacy", "mixed"):
+        shutil.copy(FOLDER / f"{name}.pt", CORPUS / f"{name}.pt")
+
+
 def main():
     FOLDER.mkdir(exist_ok=True)
     CORPUS.mkdir(parents=True, exist_ok=True)
@@ -93,6 +113,8 @@ def main():
     tensors |= {"history.0": history[0], "history.1.0": history[1][0], "history.1.1.0": history[1][1][0]}
     for protocol in (2, 5):
         save(f"checkpoint_protocol{protocol}", checkpoint, tensors, pickle_protocol=protocol)
+
+    old_formats()
 
     # Not read.
     save("module", net, {})

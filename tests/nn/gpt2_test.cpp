@@ -169,8 +169,10 @@ TEST_F(Gpt2Files, WrongOnesAreRefused) {
   EXPECT_EQ(config_message("[]"), "the configuration is no JSON object");
   EXPECT_EQ(config_message(R"({"model_type": "bert"})"),
             "\"model_type\" is \"bert\", expected \"gpt2\"");
-  EXPECT_EQ(config_message(R"({"n_embd": "big"})"), "\"n_embd\" is no size");
-  EXPECT_EQ(config_message(R"({"n_layer": -2})"), "\"n_layer\" is no size");
+  EXPECT_EQ(config_message(R"({"n_embd": "big"})"),
+            "\"n_embd\" is no size: \"\\\"big\\\"\", expected is an integer from 1 to 262144");
+  EXPECT_EQ(config_message(R"({"n_layer": -2})"),
+            "\"n_layer\" is no size: \"-2\", expected is an integer from 1 to 10000");
   EXPECT_EQ(config_message(R"({"attn_pdrop": "x"})"), "\"attn_pdrop\" is no number");
   EXPECT_EQ(config_message(R"({"activation_function": "tanh"})"),
             "\"activation_function\": \"tanh\" is not supported");

@@ -20,7 +20,9 @@ struct ImageOptions {
   std::int64_t channels = 3;  // 3: red, green, blue; 1: grey
   // Scaled to this size, bilinearly, averaging where it shrinks; 0: as it is.
   std::int64_t height = 0, width = 0;
-  std::int64_t max_pixels = std::int64_t{1} << 26;  // larger ones are refused
+  // Larger ones are refused before they are decoded. 0: four million, and 512 more for each byte of
+  // the file, but at most 2^26. Decoding takes up to 24 bytes for each pixel.
+  std::int64_t max_pixels = 0;
 };
 
 // f32 [channels, height, width], 0 to 1. Transparency is dropped, CMYK becomes RGB. A JPEG whose

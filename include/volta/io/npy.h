@@ -10,8 +10,9 @@ namespace volta {
 
 // An array as numpy.save writes it, of any format version. Fortran order and either byte order are
 // read. Elements are of Volta's dtypes, or int8, int16, uint16 (read as i32) or uint32 (as i64);
-// others, objects among them, are refused. On the CPU an array of the machine's own byte order lies
-// in the mapped file, as load() says. Throws IoError naming the file and the problem.
+// others, objects among them, are refused. The file is read at the call; with options.mapped an
+// array of the machine's own byte order lies in it, as LoadOptions says. Throws IoError naming the
+// file and the problem.
 VOLTA_API Tensor load_npy(const std::string& path, LoadOptions options = {});
 // Format 1.0, row by row; the old file stays until the new one is complete. NumPy has no bf16:
 // DTypeError.

@@ -1,6 +1,7 @@
 // StateDictMapper: names and layouts of one model's state dict turned into another's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,14 +15,23 @@
 
 namespace volta {
 
-// Which tensors a rule is for: the one of this name, or, by regex(), all in whose names the
-// expression (ECMAScript) is found; anchor it with ^ and $ to have it match the whole name.
+// Which tensors a rule is for: the one of this name, those whose whole name a glob() matches, or,
+// by regex(), all in whose names the expression (ECMAScript) is found; anchor it with ^ and $ to
+// have it match the whole name. A glob takes names of any length, in time that grows with it.
+// Regular expressions are matched by std::regex, which is recursive: names of more than
+// kMaxRegexName bytes are an ArgumentError, and an expression with stars within stars takes as long
+// as it takes.
 class VOLTA_API NamePattern {
  public:
   NamePattern(const char* name);  // NOLINT: implicit on purpose
   NamePattern(std::string name);  // NOLINT: implicit on purpose
+  static constexpr std::size_t kMaxRegexName = 1024;
+
   // Throws ArgumentError for what is no regular expression.
   static NamePattern regex(const std::string& expression);
+  // * is any text, ? one character, [ab], [a-c] and [!a] one of some. In a replacement, $1, $2, ...
+  // stand for what they matched; of several * the first takes as much as it can.
+  static NamePattern glob(const std::string& pattern);
 
   bool matches(const std::string& name) const;
   // The name with every match replaced; $1, $2, ... and $& stand for groups and the match. A
@@ -31,9 +41,11 @@ class VOLTA_API NamePattern {
 
  private:
   struct Expression;
+  struct Glob;
   NamePattern() = default;
   std::string name_;
-  std::shared_ptr<const Expression> expression_;  // null: a literal name
+  std::shared_ptr<const Expression> expression_;
+  std::shared_ptr<const Glob> glob_;  // neither: a literal name
 };
 
 // What a mapping did.

@@ -31,12 +31,17 @@ struct GPT2Config {
   double initializer_range = 0.02;
   bool tie_word_embeddings = true;
 
+  // Larger sizes are refused before anything is made of them.
+  static constexpr std::int64_t kMaxVocab = 1 << 24, kMaxPositions = 1 << 24, kMaxWidth = 1 << 18,
+                                kMaxLayers = 10'000;
+
   static GPT2Config small() { return {}; }  // 124 million parameters
   static GPT2Config medium() { return {.n_embd = 1024, .n_layer = 24, .n_head = 16}; }
   static GPT2Config large() { return {.n_embd = 1280, .n_layer = 36, .n_head = 20}; }
   static GPT2Config xl() { return {.n_embd = 1600, .n_layer = 48, .n_head = 25}; }
 };
-// Of a config.json. Throws IoError for what is no GPT-2, or one that is computed differently.
+// Of a config.json of at most 1 MiB. Throws IoError for what is no GPT-2, one that is computed
+// differently, and sizes that are none.
 VOLTA_API GPT2Config read_gpt2_config(const std::string& path);
 
 struct GPT2Options {

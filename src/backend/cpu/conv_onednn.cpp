@@ -265,7 +265,7 @@ class OneDnnConv final : public Conv {
     const dnnl::memory from(user_weights_, onednn_engine(), const_cast<void*>(weights)),
         to(*weights_, onednn_engine(), packed_);
     dnnl::stream stream(onednn_engine());
-    turn_.execute(stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+    run_onednn(turn_, stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
     return packed_;
   }
 
@@ -283,7 +283,7 @@ class OneDnnConv final : public Conv {
     const dnnl::memory from(*weights_, onednn_engine(), packed_),
         to(user_weights_, onednn_engine(), weights);
     dnnl::stream stream(onednn_engine());
-    turn_.execute(stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+    run_onednn(turn_, stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
 
   void run_parts(const void* input, void* weights, const void* result) {
@@ -301,7 +301,7 @@ class OneDnnConv final : public Conv {
             call.result.set(at(result, call.out_offset * size));
             call.weights.set(at(weights, sums ? n * static_cast<std::int64_t>(packed_bytes_) : 0));
             call.scratchpad.set(thread_scratch(call.scratch_bytes));
-            call.primitive.execute(call.stream, call.arguments);
+            run_onednn(call.primitive, call.stream, call.arguments);
           }
         });
   }
@@ -327,13 +327,16 @@ bool takes_conv(const plan::ConvStep& step) {
 }
 
 std::unique_ptr<Conv> make_conv(const plan::ConvStep& step) {
+  require_room_for_onednn();
   try {
     return std::make_unique<OneDnnConv>(step);
   } catch (const dnnl::error& error) {
-    throw BackendError(fmt::format(
-        "{}: oneDNN cannot prepare {} images of [{}, {}, {}] with {} kernels of [{}, {}]: {}",
-        step.label, step.n, step.c_in, step.in[0], step.in[1], step.c_out, step.kernel[0],
-        step.kernel[1], error.what()));
+    throw_onednn(
+        fmt::format(
+            "{}: oneDNN cannot prepare {} images of [{}, {}, {}] with {} kernels of [{}, {}]",
+            step.label, step.n, step.c_in, step.in[0], step.in[1], step.c_out, step.kernel[0],
+            step.kernel[1]),
+        error);
   }
 }
 

@@ -289,6 +289,7 @@ bool fuses_epilogue(const plan::MatmulStep& step) {
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
   if (!onednn_multiplies(original.dtype) || original.k == 0) return nullptr;
   const plan::MatmulStep step = fold_batch(original);
+  require_room_for_onednn();
   try {
     if (SwappedMatmul::suits(step)) return std::make_unique<SwappedMatmul>(step);
     if (const std::int64_t pieces = LongMatmul::pieces(step); pieces > 1)
@@ -296,9 +297,9 @@ std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
     if (std::unique_ptr<Matmul> packed = make_packed_matmul(step)) return packed;
     return std::make_unique<OneDnnMatmul>(step);
   } catch (const dnnl::error& error) {
-    throw BackendError(
-        fmt::format("matmul: oneDNN cannot prepare [{}, {}] x [{}, {}], batch {}: {}", step.m,
-                    step.k, step.k, step.n, step.batch, error.what()));
+    throw_onednn(fmt::format("matmul: oneDNN cannot prepare [{}, {}] x [{}, {}], batch {}", step.m,
+                             step.k, step.k, step.n, step.batch),
+                 error);
   }
 }
 

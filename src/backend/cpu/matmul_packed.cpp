@@ -139,8 +139,8 @@ class PackedMatmul final : public Matmul {
       Panel& panel = panels_[static_cast<std::size_t>(n)];
       panel.from.set(right);
       panel.to.set(packed);
-      panel.primitive.execute(
-          panel.stream, {{DNNL_ARG_FROM, panel.from.memory()}, {DNNL_ARG_TO, panel.to.memory()}});
+      run_onednn(panel.primitive, panel.stream,
+                 {{DNNL_ARG_FROM, panel.from.memory()}, {DNNL_ARG_TO, panel.to.memory()}});
       return;
     }
     const std::int64_t words = 4 / operand();

@@ -1,9 +1,11 @@
 // What calls of oneDNN share. Included by files that have the library only.
 #pragma once
 
+#include <sys/mman.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <cstddef>
+#include <string>
 #include <unordered_map>
 
 #ifdef VOLTA_HAS_OPENMP
@@ -12,7 +14,9 @@
 
 #include "backend/cpu/processor.h"
 #include "platform/env.h"
+#include "platform/parallel.h"
 #include "volta/dtype.h"
+#include "volta/error.h"
 
 namespace volta::cpu {
 
@@ -46,6 +50,34 @@ inline dnnl::engine& onednn_engine() {
   // Outlives objects with static storage.
   static auto* cpu = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *cpu;
+}
+
+// What oneDNN says as ours.
+[[noreturn]] inline void throw_onednn(const std::string& what, const dnnl::error& error) {
+  const std::string message = what + ": " + error.what();
+  if (error.status == dnnl_out_of_memory) throw OutOfMemory(message);
+  throw BackendError(message);
+}
+
+// Before oneDNN prepares anything: it writes code into memory that it does not check, and crashes
+// where there is none. What it takes for one operation is far less than is asked for here.
+inline void require_room_for_onednn() {
+  constexpr std::size_t kRoom = std::size_t{32} << 20;
+  void* const room = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED)
+    throw OutOfMemory("cpu: there is no memory for oneDNN to prepare an operation in");
+  ::munmap(room, kRoom);
+}
+
+inline void run_onednn(const dnnl::primitive& primitive, const dnnl::stream& stream,
+                       const std::unordered_map<int, dnnl::memory>& arguments) {
+  platform::prepare_library_threads();
+  try {
+    primitive.execute(stream, arguments);
+  } catch (const dnnl::error& error) {
+    throw_onednn("oneDNN cannot run", error);
+  }
 }
 
 // Memory of others. Telling the library an address takes it a moment, and most addresses are those
@@ -96,7 +128,7 @@ struct ProductCall {
             onednn_engine()};
   }
 
-  void execute() { primitive.execute(stream, arguments); }
+  void execute() { run_onednn(primitive, stream, arguments); }
 
   dnnl::matmul primitive;
   Bound a, b, c, bias, scratchpad;

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <new>
+#include <string>
 
 #include "core/thread_owned.h"
+#include "volta/error.h"
 
 namespace volta::cpu {
 namespace {
@@ -27,7 +28,9 @@ std::byte* grown(std::size_t bytes) {
     const std::size_t rounded = std::max<std::size_t>((bytes + 4095) / 4096 * 4096, 64 * 1024);
     size = 0;  // should there be no memory
     memory.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
-    if (memory == nullptr) throw std::bad_alloc();
+    if (memory == nullptr)
+      throw OutOfMemory("cpu: there is no memory for " + std::to_string(rounded) +
+                        " bytes of a thread's scratch memory");
     // Registers may be read before they are written, where a block ends inside a vector.
     std::fill_n(memory.get(), rounded, std::byte{0});
     size = rounded;

@@ -45,6 +45,10 @@ class Task {
   virtual Json details() const { return Json::object(); }
 };
 
+// The largest settings: of a model's size, and of what is computed at a time.
+inline constexpr double kMaxBatch = 1 << 20, kMaxLength = 1 << 20, kMaxWidth = 1 << 16,
+                        kMaxLayers = 1000;
+
 struct Recipe {
   std::string name;
   std::string what;

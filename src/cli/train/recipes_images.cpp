@@ -174,8 +174,9 @@ Images cifar(const Settings& settings) {
       data::compose({data::random_crop(32, 32, {.padding = 4}), data::random_horizontal_flip()})};
 }
 
-const Setting kCount{"count", Setting::Kind::integer, "60000",
-                     "digits that are drawn, a sixth more to test; without data", 10};
+const Setting kCount{"count", Setting::Kind::integer,
+                     "60000", "digits that are drawn, a sixth more to test; without data",
+                     10,      10'000'000};
 
 }  // namespace
 
@@ -192,7 +193,7 @@ std::vector<Recipe> image_recipes() {
        }},
       {"mlp",
        "linear layers that read digits: drawn ones, or MNIST's files",
-       {kCount, {"width", integer, "256", "of the hidden layers", 1}},
+       {kCount, {"width", integer, "256", "of the hidden layers", 1, kMaxWidth}},
        [](const Settings& settings, const Json& /*config*/,
           Device device) -> std::unique_ptr<Task> {
          return std::make_unique<Classification>(digits_mlp(settings.integer("width")),
@@ -201,8 +202,8 @@ std::vector<Recipe> image_recipes() {
       {"resnet18-cifar",
        "ResNet-18 on CIFAR-10's binary files",
        {{"epochs", integer, "30", "passes over the data, unless steps says how many", 1},
-        {"batch", integer, "128", "examples of an update", 1},
-        {"width", integer, "64", "channels of the first layer", 1}},
+        {"batch", integer, "128", "examples of an update", 1, kMaxBatch},
+        {"width", integer, "64", "channels of the first layer", 1, 4096}},
        [](const Settings& settings, const Json& /*config*/,
           Device device) -> std::unique_ptr<Task> {
          nn::Sequential network({{"resnet", models::resnet18({.classes = 10,

@@ -227,11 +227,11 @@ std::vector<Setting> text_settings(const std::vector<Setting>& more) {
   using enum Setting::Kind;
   std::vector<Setting> settings = {
       {"steps", integer, "2000", "updates; 0: as many as the epochs have", 0},
-      {"batch", integer, "32", "windows of an update", 1},
+      {"batch", integer, "32", "windows of an update", 1, kMaxBatch},
       {"evaluate_every", integer, "250", "updates between evaluations; 0: after every epoch", 0},
-      {"length", integer, "128", "tokens of a window", 2},
+      {"length", integer, "128", "tokens of a window", 2, kMaxLength},
       {"prompt", text, "The ", "what the sample in the report begins with"},
-      {"dropout", number, "0.1", "the share of values that are left out in training", 0}};
+      {"dropout", number, "0.1", "the share of values that are left out in training", 0, 1}};
   merge(settings, more);
   return settings;
 }
@@ -243,20 +243,21 @@ std::vector<Recipe> text_recipes() {
   return {
       {"char-gpt",
        "a transformer that writes text character by character: --data names a text file",
-       text_settings({{"width", integer, "192", "of the model", 1},
-                      {"layers", integer, "4", "blocks", 1},
-                      {"heads", integer, "6", "of attention; they divide the width", 1}}),
+       text_settings(
+           {{"width", integer, "192", "of the model", 1, kMaxWidth},
+            {"layers", integer, "4", "blocks", 1, kMaxLayers},
+            {"heads", integer, "6", "of attention; they divide the width", 1, kMaxWidth}}),
        char_task<char_gpt>, char_model<char_gpt>},
       {"char-lstm",
        "a recurrent network that writes text character by character: --data names a text file",
        text_settings({{"lr", number, "0.002", "the highest learning rate", 0},
-                      {"width", integer, "256", "of the hidden state", 1},
-                      {"layers", integer, "2", "LSTMs on top of each other", 1}}),
+                      {"width", integer, "256", "of the hidden state", 1, kMaxWidth},
+                      {"layers", integer, "2", "LSTMs on top of each other", 1, kMaxLayers}}),
        char_task<char_lstm>, char_model<char_lstm>},
       {"gpt2", "GPT-2 from a folder in Hugging Face's layout, trained on: --data names a text file",
        text_settings({{"model", text, "", "the folder with config.json, weights and tokenizer"},
                       {"steps", integer, "200", "updates; 0: as many as the epochs have", 0},
-                      {"batch", integer, "4", "windows of an update", 1},
+                      {"batch", integer, "4", "windows of an update", 1, kMaxBatch},
                       {"lr", number, "0.00005", "the highest learning rate", 0},
                       {"evaluate_every", integer, "50", "updates between evaluations", 0}}),
        [](const Settings& settings, const Json& /*config*/,

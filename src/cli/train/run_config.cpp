@@ -98,7 +98,7 @@ std::string checkpoint_file(const RunFolder& folder, const std::string& name) {
 
 std::optional<std::int64_t> load_weights(nn::Module& model, const std::string& path,
                                          const std::string& recipe) {
-  const ModelFile file = read_model(path);
+  const ModelFile file = read_model(path, {.in_place = false, .allow_unreadable = true});
   const auto format = file.metadata.find("format");
   const bool checkpoint = format != file.metadata.end() && format->second == "volta.checkpoint";
   const nn::LoadReport report =

@@ -4,14 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "train/run_files.h"
+#include "json_file.h"
 #include "train/shell_word.h"
 #include "volta/error.h"
 
@@ -173,27 +176,40 @@ Json RunFolder::read_config() const {
   const std::string path = file("config.json");
   std::error_code error;
   if (fs::is_directory(path, error)) throw IoError(path + ": is a folder, not a file");
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail(path, "open");
-  Json config;
-  try {
-    config = Json::parse(in);
-  } catch (const Json::parse_error& failure) {
-    throw IoError(fmt::format("{}: is no valid JSON from byte {} on", path, failure.byte));
-  }
+  Json config = read_json_file(path);
   if (!config.is_object()) throw IoError(path + ": is no configuration of a run");
   return config;
 }
 
+namespace {
+
+// A line as the trainer writes them: an object of numbers and texts, with a step.
+std::optional<Json> metric_of(std::string_view line) {
+  constexpr std::size_t kMaxLine = 1 << 16;
+  if (line.size() > kMaxLine) return std::nullopt;
+  std::optional<Json> metric = parse_json_text(line);
+  if (!metric || !metric->is_object() || !metric->contains("step") ||
+      !(*metric)["step"].is_number_integer() ||
+      std::ranges::any_of(*metric, [](const Json& value) { return value.is_structured(); }))
+    return std::nullopt;
+  return metric;
+}
+
+}  // namespace
+
 RunFolder::Metrics RunFolder::read_metrics() const {
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
   Metrics metrics;
-  std::ifstream in(file("metrics.jsonl"), std::ios::binary);
-  for (std::string line; std::getline(in, line);) {
-    // One that a full disk or a crash cut off, for instance.
-    Json metric = Json::parse(line, nullptr, false);
-    if (metric.is_object() && metric.contains("step") && metric["step"].is_number_integer()) {
-      metrics.lines.push_back(std::move(metric));
+  std::error_code error;
+  const std::string path = file("metrics.jsonl");
+  if (!fs::exists(path, error)) return metrics;
+  const std::string text = text_of_file(path, kMaxBytes);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    // One that a full disk or a crash cut off, for instance, is left out.
+    if (std::optional<Json> metric = metric_of(line)) {
+      metrics.lines.push_back(std::move(*metric));
     } else {
       ++metrics.unreadable;
     }

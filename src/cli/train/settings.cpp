@@ -20,6 +20,12 @@ bool reads(const std::string& text, Number& number) {
   return error == std::errc() && at == end;
 }
 
+std::string range_of(const Setting& setting) {
+  return std::isfinite(setting.most)
+             ? fmt::format("from {:.0f} to {:.0f}", setting.least, setting.most)
+             : fmt::format("of at least {}", setting.least);
+}
+
 void check(const Setting& setting, const std::string& value) {
   const auto refuse = [&](const std::string& wants) {
     throw UsageError(fmt::format("{} must be {}, got '{}'", setting.name, wants, value));
@@ -27,14 +33,16 @@ void check(const Setting& setting, const std::string& value) {
   switch (setting.kind) {
     case Setting::Kind::integer: {
       std::int64_t number = 0;
-      if (!reads(value, number) || static_cast<double>(number) < setting.least)
-        refuse(fmt::format("a whole number of at least {}", setting.least));
+      const bool good = reads(value, number) && static_cast<double>(number) >= setting.least &&
+                        static_cast<double>(number) <= setting.most;
+      if (!good) refuse("a whole number " + range_of(setting));
       return;
     }
     case Setting::Kind::number: {
       double number = 0;
-      if (!reads(value, number) || !std::isfinite(number) || number < setting.least)
-        refuse(fmt::format("a number of at least {}", setting.least));
+      const bool good = reads(value, number) && std::isfinite(number) && number >= setting.least &&
+                        number <= setting.most;
+      if (!good) refuse("a number " + range_of(setting));
       return;
     }
     case Setting::Kind::flag:

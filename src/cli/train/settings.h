@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@ struct Setting {
   std::string value;  // the default, until it is set
   std::string what;
   double least = 0;  // of integers and numbers
+  // What memory is taken in proportion to has an end: a configuration may come from somebody else.
+  double most = std::numeric_limits<double>::infinity();
 };
 
 class Settings {

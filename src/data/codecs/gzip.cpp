@@ -71,6 +71,12 @@ std::vector<std::byte> gunzip(
     throw IoError(fmt::format("{}: {} bytes of gzip data cannot be the {} bytes that are announced",
                               name, file.size(), bytes));
   }
+  if (bytes > kUsualInflation * file.size() + kFreeInflation) {
+    throw IoError(
+        fmt::format("{}: {} bytes of gzip data announce {}, more than {} times as many: unpack the "
+                    "file with gunzip to read it",
+                    name, file.size(), bytes, kUsualInflation));
+  }
   const std::size_t head = content.size();
   content.resize(bytes);
   const std::size_t done = head + inflater.read(std::span(content).subspan(head));

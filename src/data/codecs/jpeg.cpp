@@ -138,7 +138,7 @@ RgbImage decode_jpeg(std::span<const std::byte> file, const std::string& name,
     refuse();
   const std::int64_t height = decoder.info.image_height, width = decoder.info.image_width;
   if (height * width > max_pixels)
-    throw IoError(fmt::format("{}: JPEG of {} x {} pixels: too large", name, height, width));
+    throw IoError(too_many_pixels(name, "JPEG", height, width, max_pixels));
   const int components = decoder.info.num_components;
   if (components != 1 && components != 3 && components != 4) {
     throw IoError(

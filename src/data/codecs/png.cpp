@@ -1,6 +1,9 @@
 // PNG through libpng's simplified interface, whose errors do not jump.
 #include <png.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include "data/codecs/codecs.h"
@@ -8,6 +11,42 @@
 
 namespace volta::data {
 namespace {
+
+// Chunks that pixels depend on. All others, texts above all, are compressed too, and libpng would
+// unpack each of them: they are taken out before it sees the file.
+bool matters(std::string_view type) {
+  constexpr std::string_view kPixels[] = {"PLTE", "IDAT", "IEND", "tRNS", "gAMA", "cHRM", "sRGB"};
+  const bool critical = type[0] >= 'A' && type[0] <= 'Z';  // libpng refuses those it does not know
+  return critical || std::ranges::find(kPixels, type) != std::end(kPixels);
+}
+
+// The file without the others. From where it is damaged on it stays as it is: libpng says so. Of
+// colour profiles the first is kept, where it is short.
+std::vector<std::byte> without_notes(std::span<const std::byte> file) {
+  constexpr std::size_t kSignature = 8, kFrame = 12, kMaxProfile = 1 << 20;
+  std::vector<std::byte> kept;
+  kept.reserve(file.size());
+  std::size_t at = std::min(kSignature, file.size());
+  const auto keep = [&](std::size_t from, std::size_t bytes) {
+    const auto part = file.subspan(from, bytes);
+    kept.insert(kept.end(), part.begin(), part.end());
+  };
+  keep(0, at);
+  bool profile = false;
+  while (file.size() - at >= kFrame) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i)
+      length = length << 8 | std::to_integer<std::size_t>(file[at + i]);
+    if (length > file.size() - at - kFrame) break;
+    const std::string_view type(reinterpret_cast<const char*>(file.data() + at + 4), 4);
+    const bool first_profile = type == "iCCP" && !profile && length <= kMaxProfile;
+    profile = profile || first_profile;
+    if (matters(type) || first_profile) keep(at, length + kFrame);
+    at += length + kFrame;
+  }
+  keep(at, file.size() - at);
+  return kept;
+}
 
 class Reader {
  public:
@@ -42,20 +81,22 @@ class Reader {
 
 RgbImage decode_png(std::span<const std::byte> file, const std::string& name,
                     std::int64_t max_pixels) {
-  Reader reader(file, name);
+  const std::vector<std::byte> kept = without_notes(file);
+  Reader reader(kept, name);
   const std::int64_t height = reader.height(), width = reader.width();
   // A pixel takes at least a bit before it is compressed.
   const auto possible = static_cast<double>(8 * kMaxInflation) * static_cast<double>(file.size());
   const double pixels = static_cast<double>(height) * static_cast<double>(width);
   if (pixels > static_cast<double>(max_pixels) || pixels > possible) {
-    throw IoError(fmt::format("{}: PNG of {} x {} pixels: too large", name, height, width));
+    throw IoError(too_many_pixels(name, "PNG", height, width, max_pixels));
   }
   const auto count = static_cast<std::size_t>(height * width);
-  std::vector<std::uint8_t> rgba(count * 4);
-  reader.read(rgba);
-  RgbImage image{height, width, std::vector<std::uint8_t>(count * 3)};
+  RgbImage image{height, width, std::vector<std::uint8_t>(count * 4)};
+  reader.read(image.pixels);
+  // The fourth byte of each is left out in place.
   for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t c = 0; c < 3; ++c) image.pixels[3 * i + c] = rgba[4 * i + c];
+    for (std::size_t c = 0; c < 3; ++c) image.pixels[3 * i + c] = image.pixels[4 * i + c];
+  image.pixels.resize(count * 3);
   return image;
 }
 

@@ -1,0 +1,46 @@
+// A run's config.json and the lines of its metrics.jsonl, whatever the bytes. The first byte says
+// which.
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/json_file.h"
+#include "cli/train/run_config.h"
+#include "cli/train/run_folder.h"
+#include "volta/error.h"
+
+namespace {
+
+const std::filesystem::path& folder() {
+  static const std::filesystem::path made = [] {
+    std::string name = (std::filesystem::temp_directory_path() / "volta_fuzz_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    return std::filesystem::path(name);
+  }();
+  return made;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using volta::cli::RunFolder;
+  if (size == 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const bool metrics = data[0] % 2 == 1;
+  std::ofstream(folder() / "config.json", std::ios::binary) << (metrics ? "{}" : text);
+  std::ofstream(folder() / "metrics.jsonl", std::ios::binary) << (metrics ? text : "");
+  try {
+    const RunFolder run = RunFolder::open(folder());
+    for (const volta::cli::Json& line : run.read_metrics().lines)
+      if (!line.contains("step")) std::abort();
+    if (!metrics) volta::cli::read_run(run);
+  } catch (const volta::Error&) {
+  } catch (const volta::cli::UsageError&) {
+  }
+  return 0;
+}
