@@ -1,7 +1,9 @@
 // Indices out of range: who is told, how often, and what goes on as before.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -49,6 +51,52 @@ TEST(IndexErrors, OnlyReadersOfTheWrongValueAreToldAndEveryTime) {
     EXPECT_TELLS(bad);
     std::ostringstream text;
     EXPECT_THROW(text << bad, IndexError);
+  }
+}
+
+// A kernel's threads without an element see sums of 0: no index is wrong there.
+TEST(IndexErrors, NoneWhereIndicesAreSumsOfRows) {
+  std::vector<float> rows_of_table(64);
+  std::iota(rows_of_table.begin(), rows_of_table.end(), 0.0f);
+  const Tensor weight = from_vector<float>(rows_of_table, {64, 1}, here());
+  for (const std::int64_t rows : {1, 2, 3, 5}) {
+    const std::size_t count = static_cast<std::size_t>(rows);
+    const Tensor steps =
+        from_vector<std::int64_t>(std::vector<std::int64_t>(count * 64, 1), {rows, 64}, here());
+    const Tensor running = embedding(weight, steps.cumsum(1) - 1);
+    EXPECT_EQ(told(running), "nothing") << rows;
+    EXPECT_EQ(running.to_vector<float>().back(), 63);
+    const Tensor last = embedding(weight, steps.sum(1) - 1);
+    EXPECT_EQ(told(last), "nothing") << rows;
+    EXPECT_EQ(last.to_vector<float>(), std::vector<float>(count, 63));
+  }
+}
+
+TEST(IndexErrors, NoneForMasksOfAnyLength) {
+  const std::vector<std::int64_t> counts =
+      thorough() ? std::vector<std::int64_t>{32, 64, 65, 100, 300} : std::vector<std::int64_t>{65};
+  for (const std::int64_t count : counts) {
+    std::vector<std::uint8_t> chosen(static_cast<std::size_t>(count));
+    std::vector<float> values, written(chosen.size(), 0), slopes(chosen.size(), 0);
+    for (std::size_t i = 0; i < chosen.size(); i += 3) {
+      chosen[i] = 1;
+      values.push_back(static_cast<float>(values.size() + 1));
+      written[i] = values.back();
+      slopes[i] = 1;
+    }
+    const Tensor mask =
+        from_vector<std::uint8_t>(chosen, {.dtype = DType::boolean, .device = test_device()});
+    Tensor x = from_vector<float>(std::vector<float>(chosen.size(), 0), here());
+    x[mask] = from_vector<float>(values, here());
+    EXPECT_EQ(told(x), "nothing") << count;
+    EXPECT_EQ(x.to_vector<float>(), written) << count;
+    const Tensor y = from_vector<float>(written, here(true));
+    const Tensor selected = masked_select(y, mask);
+    EXPECT_EQ(told(selected), "nothing") << count;
+    EXPECT_EQ(selected.to_vector<float>(), values) << count;
+    const Tensor gradient = grad(selected.sum(), y);
+    EXPECT_EQ(told(gradient), "nothing") << count;
+    EXPECT_EQ(gradient.to_vector<float>(), slopes) << count;
   }
 }
 

@@ -55,6 +55,8 @@ inline std::vector<Sample> samples() {
     all.push_back(scan_sample(DType::f32, lanes, true));
     all.push_back(scan_sample(DType::i64, lanes, true));
   }
+  all.push_back(checked_sums_sample(8, false));
+  all.push_back(checked_sums_sample(32, true));
   all.push_back(segments_sample(DType::f32));
   all.push_back(segments_sample(DType::i32));
   all.push_back(gather_sample(DType::i32, false));

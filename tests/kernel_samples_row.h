@@ -219,6 +219,34 @@ inline Sample scan_sample(DType dtype, int lanes, bool reverse) {
           .tolerance = 2e-4};
 }
 
+// y[i, r] = table[sum of x[i] up to r, less 1], z[i] = table[sum of x[i], less 1]: threads without
+// an element, which have sums of 0, must not record a wrong index.
+inline Sample checked_sums_sample(int lanes, bool reverse) {
+  Build b;
+  const auto rows = b.param(), length = b.param(), height = b.param(), site = b.param();
+  const int i = b.axis(rows), r = b.red(length);
+  const int x = b.slot(DType::i64), table = b.slot(DType::f32);
+  const auto here = Build::at({{i, length}, {r, Build::one()}});
+  const int minus_one = b.constant(DType::i64, -1);
+  const int step = b.op(Op::add, b.load(x, here), b.constant(DType::i64, 1));
+  const auto looked_up = [&](int sum) {
+    const int index = b.bounded(b.op(Op::add, sum, minus_one), height, site);
+    return b.gather(table, Build::at({}), index, Build::one());
+  };
+  b.store(b.slot(DType::f32), here, looked_up(b.scan(step, reverse)));
+  const int sum = b.reduce(kernel::ReduceOp::Sum, step);
+  b.store(b.slot(DType::f32), Build::at({{i, Build::one()}}), looked_up(sum));
+  const auto binding = [](std::int64_t n, std::int64_t long_) {
+    const std::int64_t high = 2 * long_;
+    return SampleBinding{{n, long_, high, 7}, {n * long_, high, n * long_, n}, {}};
+  };
+  return {.name = std::string("checked_sums_") + (reverse ? "back" : "on") + row_suffix(lanes, 0),
+          .program = b.finish(row_schedule(lanes)),
+          .bindings = {binding(1, 64), binding(2, 33), binding(3, 64), binding(5, 100),
+                       binding(17, 31), binding(3, 700)},
+          .index_high = 2};
+}
+
 // Result (i, c) sums the first n(i) elements of column c; n(i): how many keys are below i.
 inline Sample segments_sample(DType dtype) {
   Build b;

@@ -25,6 +25,7 @@ class MapPrinter {
         known_(printer.program().instrs.size(), false) {}
 
   void print() {
+    out_.element_exists_if("");  // of blocks, and behind the tests of points and groups
     if (tile_ > 0) return print_tile();
     out_.line("const uindex_t point = (uindex_t)block * {} + thread;",
               block_threads(out_.program()));

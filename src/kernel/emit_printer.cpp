@@ -2,6 +2,7 @@
 #include "kernel/emit_printer.h"
 
 #include <cmath>
+#include <stdexcept>
 
 namespace volta::kernel {
 namespace {
@@ -166,6 +167,16 @@ void Printer::store_pack(int n, const std::string& from) {
        program_.schedule.vec, address(n), from);
 }
 
+// Only an element that exists has an index to be wrong.
+std::string Printer::checked_index(const Instr& self) const {
+  if (!exists_if_)
+    throw std::logic_error("emitter: an index is checked where its element may be absent");
+  const std::string call = fmt::format("bounded({}, {}, {}, error)", value(self.a),
+                                       number(self.high), number(self.site));
+  if (exists_if_->empty()) return fmt::format("({}){}", type(self.dtype), call);
+  return fmt::format("({})({} ? {} : 0)", type(self.dtype), *exists_if_, call);
+}
+
 std::string Printer::expression(int n) const {
   const Instr& self = instr(n);
   switch (self.kind) {
@@ -191,8 +202,7 @@ std::string Printer::expression(int n) const {
                          constant(self.constant, self.dtype));
     }
     case InstrKind::Bounded:
-      return fmt::format("({})bounded({}, {}, {}, error)", type(self.dtype), value(self.a),
-                         number(self.high), number(self.site));
+      return checked_index(self);
     case InstrKind::Search:
       return fmt::format("search_{}(s{} + ({}), {}, {}, {})", type(instr(self.a).dtype), self.slot,
                          affine(self.index), number(self.value_stride), number(self.high),

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,6 +56,13 @@ class Printer {
   void digits(std::string from, int first, int last);
   void digits(std::string from, const std::vector<int>& axes);
 
+  // Says under which C condition the element exists that the following instructions are printed
+  // for;
+  // "" where control gets there only if it does. Threads without an element take part in exchanges,
+  // and what they compute must not be recorded as a wrong index: a Bounded instruction is refused
+  // before this was said.
+  void element_exists_if(std::string condition) { exists_if_ = std::move(condition); }
+
   // The C expression of an instruction (not Reduce or Store) and its definition as v<n>.
   std::string expression(int n) const;
   void define(int n);
@@ -84,11 +92,13 @@ class Printer {
 
  private:
   std::string element_index(const Instr& self) const;
+  std::string checked_index(const Instr& self) const;
 
   const Program& program_;
   Analysis analysis_;
   std::vector<std::string> axis_names_, value_names_;
   std::string text_;
+  std::optional<std::string> exists_if_;
   int depth_ = 0;
 };
 

@@ -147,6 +147,8 @@ class RowPrinter {
 
   void print_par_values(int phase) {
     std::vector<int> values;
+    // Threads past the last row stay for the exchanges, and have rows of no elements.
+    out_.element_exists_if(lanes_ > 1 && lanes_ < threads_ ? "active" : "");
     for (int n = 0; n < out_.instr_count(); ++n) {
       const InstrInfo& known = out_.info_of(n);
       if (!live_[static_cast<std::size_t>(n)] || known.domain == Domain::Full ||
@@ -214,6 +216,7 @@ class RowPrinter {
       reductions_.print_accumulator(n, columns() && varies(n) ? vec_ : 0);
     if (plan.compute.empty() && plan.loads.empty()) return;
     for (const int n : plan.compute) out_.name_value(n, fmt::format("v{}", n));
+    out_.element_exists_if("");  // loops go over the elements of a row that is there
     if (!plan.scans.empty()) return print_scans(plan);
     if (lanes_ == 1) {
       print_serial_loops(plan);
@@ -341,6 +344,7 @@ class RowPrinter {
                                            ? "inside ? length - 1 - base - lane : 0"
                                            : "inside ? base + lane : 0");
     out_.digits("(uindex_t)r", reds_, axes_);
+    out_.element_exists_if("inside");
     for (const int n : plan.compute) {
       if (is(n, InstrKind::Reduce)) {
         out_.open("if (inside)");
