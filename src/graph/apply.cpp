@@ -293,11 +293,19 @@ std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
   return applied_multi(op, inputs, attrs, shapes, dtypes, place);
 }
 
-Tensor filled(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry) {
+namespace {
+Tensor constant(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry) {
   if (dtype == DType::boolean) value = value.value() != 0;
   return TensorAccess::make(Held::adopt(
       make_constant(is_floating(dtype) ? value.value() : static_cast<double>(value.integer()),
                     value.integer(), shape, dtype, entry)));
+}
+}  // namespace
+
+// A tensor of halves has halves in it; other dtypes are rounded by whoever reads the constant.
+Tensor filled(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry) {
+  const bool half = dtype == DType::f16 || dtype == DType::bf16;
+  return constant(shape, half ? Scalar(nearest(value.value(), dtype)) : value, dtype, entry);
 }
 
 Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device) {
@@ -306,11 +314,11 @@ Tensor filled(const Shape& shape, Scalar value, DType dtype, Device device) {
 
 Tensor operand_number(const char* op, Scalar value, DType dtype, DeviceEntry& entry) {
   require_fits(op, value, dtype);
-  return filled(Shape{}, value, dtype, entry);
+  return constant(Shape{}, value, dtype, entry);
 }
 
 Tensor number(Scalar value, DType dtype, Device device) {
-  return filled(Shape{}, value, dtype, device);
+  return constant(Shape{}, value, dtype, device_entry(device));
 }
 
 Tensor argument(std::int64_t value, Device device) {

@@ -144,6 +144,14 @@ void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::
   }
 }
 
+double nearest(double number, DType dtype) {
+  if (dtype == DType::f32) return static_cast<float>(number);
+  std::array<std::byte, 8> stored{};
+  convert(&number, DType::f64, stored.data(), dtype, 1);
+  convert(stored.data(), dtype, &number, DType::f64, 1);
+  return number;
+}
+
 bool fits(Scalar value, DType dtype) {
   if (is_floating(dtype) || dtype == DType::boolean) return true;
   if (!value.fits_integer()) return false;

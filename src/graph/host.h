@@ -10,6 +10,8 @@ namespace volta::graph {
 
 // Element by element; floats to integers truncate. Memory need not be aligned.
 void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::size_t count);
+// The nearest number that a floating dtype has.
+double nearest(double number, DType dtype);
 
 // Whether the dtype has the number, fractions apart; floats and bool take any.
 bool fits(Scalar value, DType dtype);

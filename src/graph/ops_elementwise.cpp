@@ -1,8 +1,6 @@
 // Scalar operations: promotion, broadcasting, operators.
 #include <fmt/format.h>
 
-#include <array>
-#include <cstddef>
 #include <optional>
 
 #include "core/registry.h"
@@ -70,6 +68,11 @@ bool divides_integers(OpId op) {
   return op == OpId::fmod || op == OpId::mod || op == OpId::floor_div;
 }
 
+// Whether the result says which operand was chosen or how they compare: a number beside halves is
+// the half nearest to it there, as in PyTorch, so that it equals the elements that it is rounded
+// to.
+bool chooses(OpId op) { return compares(op) || op == OpId::maximum || op == OpId::minimum; }
+
 const char* shown_name(OpId op) { return op_info(op).name; }
 
 // Arithmetic on truth values, as in PyTorch.
@@ -113,7 +116,14 @@ struct Sides {
   }
 };
 
-void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
+// Whether a scalar tensor takes part in f32 beside an array of halves: as a number does.
+bool is_number_beside(const Node& side, const Node& other, OpId op, DType dtype) {
+  return without_halves(dtype) != dtype && !chooses(op) && is_floating(side.dtype) &&
+         side.shape.rank() == 0 && other.shape.rank() > 0;
+}
+
+// The dtype of both sides; that of an array, where one is a scalar beside it.
+DType prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
   const char* name = shown_name(op);
   if (!a.is_scalar()) require_defined(name, a.tensor(), "the left operand");
   if (!b.is_scalar()) require_defined(name, b.tensor(), "the right operand");
@@ -124,7 +134,7 @@ void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
     const Node *left = node_of(a.tensor()), *right = node_of(b.tensor());
     if (left->entry == right->entry && left->dtype == right->dtype && is_floating(left->dtype))
         [[likely]] {
-      return;
+      return left->dtype;
     }
     if (left->entry != right->entry) {
       Tensor both[2] = {a.tensor(), b.tensor()};
@@ -136,57 +146,55 @@ void prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
     throw ArgumentError(fmt::format("{}: no operand is a tensor", name));
   } else {
     const Tensor& tensor = a.is_scalar() ? b.tensor() : a.tensor();
-    const Scalar scalar = a.is_scalar() ? a.scalar() : b.scalar();
+    Scalar scalar = a.is_scalar() ? a.scalar() : b.scalar();
     dtype = dtype_beside(node_of(tensor)->dtype, scalar);
     if (needs_floats(op) && !is_floating(dtype)) dtype = DType::f32;
     // Only a truth comes out: the number may be one that the tensor cannot have.
     if ((compares(op) || is_logical(op)) && !fits(scalar, dtype)) dtype = DType::i64;
     if (!is_floating(dtype) && b.is_scalar()) require_integer_operand(op, dtype, scalar);
+    if (without_halves(dtype) != dtype && chooses(op)) scalar = nearest(scalar.value(), dtype);
     sides.side[a.is_scalar() ? 1 : 0] = &tensor;
     sides.replace(a.is_scalar() ? 0 : 1, operand_number(name, scalar, dtype, entry_of(tensor)));
   }
   if (needs_floats(op) && !is_floating(dtype)) dtype = DType::f32;
   for (int i = 0; i < 2; ++i) {
-    if (node_of(*sides.side[i])->dtype != dtype)
-      sides.replace(i, sides.side[i]->to(dtype, a.place()));
+    const Node &side = *node_of(*sides.side[i]), &other = *node_of(*sides.side[1 - i]);
+    if (side.dtype == dtype) continue;
+    const DType wanted = is_number_beside(side, other, op, dtype) ? without_halves(dtype) : dtype;
+    sides.replace(i, sides.side[i]->to(wanted, a.place()));
   }
-}
-
-// As a kernel would round it.
-double rounded(double number, DType dtype) {
-  if (dtype == DType::f32) return static_cast<float>(number);
-  std::array<std::byte, 8> stored{};
-  convert(&number, DType::f64, stored.data(), dtype, 1);
-  convert(stored.data(), dtype, &number, DType::f64, 1);
-  return number;
+  return dtype;
 }
 
 // Two constants make a constant: the scale of a mean's gradient takes no kernel and no node.
-Tensor fold(OpId op, const Borrowed sides[2], const Shape& shape) {
+Tensor fold(OpId op, const Borrowed sides[2], const Shape& shape, DType dtype) {
   const Node *a = sides[0].node(), *b = sides[1].node();
   if (grad_mode() && (sides[0].wants_gradient() || sides[1].wants_gradient())) return {};
   if (a->state.load(std::memory_order_acquire) != NodeState::Constant ||
-      b->state.load(std::memory_order_acquire) != NodeState::Constant || !is_floating(a->dtype)) {
+      b->state.load(std::memory_order_acquire) != NodeState::Constant || !is_floating(dtype)) {
     return {};
   }
+  // As a kernel rounds: numbers beside halves are f32, and so is what halves are computed in.
+  const DType inner = without_halves(dtype);
+  const double left = nearest(a->value, inner), right = nearest(b->value, inner);
   double result = 0;
   switch (op) {
     case OpId::add:
-      result = a->value + b->value;
+      result = left + right;
       break;
     case OpId::sub:
-      result = a->value - b->value;
+      result = left - right;
       break;
     case OpId::mul:
-      result = a->value * b->value;
+      result = left * right;
       break;
     case OpId::div:
-      result = a->value / b->value;
+      result = left / right;
       break;
     default:
       return {};
   }
-  return filled(shape, rounded(result, a->dtype), a->dtype, *a->entry);
+  return filled(shape, nearest(result, inner), dtype, *a->entry);
 }
 
 }  // namespace
@@ -206,15 +214,15 @@ Tensor binary(OpId op, const Operand& a, const Operand& b) {
     }
   }
   Sides prepared;
-  prepare(op, a, b, prepared);
+  const DType operands = prepare(op, a, b, prepared);
   const Borrowed sides[2] = {*prepared.side[0], *prepared.side[1]};
-  const DType operands = sides[0].node()->dtype;
   if (operands == DType::boolean) op = among_bools(op);
   const DType dtype = compares(op) || is_logical(op) ? DType::boolean : operands;
   const Shape& left = sides[0].node()->shape;
   const Shape& right = sides[1].node()->shape;
   if (left == right || left.rank() == 0 || right.rank() == 0) {
-    if (Tensor folded = fold(op, sides, left.rank() == 0 ? right : left); folded.defined())
+    if (Tensor folded = fold(op, sides, left.rank() == 0 ? right : left, operands);
+        folded.defined())
       return folded;
   }
   if (left == right || right.rank() == 0) return apply(op, {sides, 2}, {}, left, dtype, a.place());

@@ -293,14 +293,18 @@ Expr Lowering::in(int i) {
 Expr Lowering::operand_of(int i) {
   const Node& input = *node_->inputs[i];
   if (input.state.load(std::memory_order_relaxed) == NodeState::Constant) {
+    // A number beside halves is an f32: it is rounded with the result, not before. (One that is a
+    // tensor of halves is a half already.)
+    const DType dtype = is_half(input.dtype) ? DType::f32 : input.dtype;
     Expr number;
     if (const int arg = node_args_[static_cast<std::size_t>(i)]; arg >= 0) {
-      Value value{.kind = ValueKind::Arg, .dtype = input.dtype};
+      Value value{.kind = ValueKind::Arg, .dtype = dtype};
       value.number = arg;
       number = insert(std::move(value));
     } else {
-      number = constant(input.value, input.dtype);
+      number = constant(input.value, dtype);
     }
+    if (input.shape.rank() > 0) number = cast(number, input.dtype);
     return expand(number, input.shape);
   }
   return {this, value_of(input)};
