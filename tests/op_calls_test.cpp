@@ -96,6 +96,8 @@ std::vector<Call> elementwise() {
       VOLTA_TERNARY(clamp),
       VOLTA_CALL(clamp, ({kMatrix, kMatrix}), clamp(in[0], in[1], {})),
       VOLTA_CALL(clamp, ({kMatrix, kMatrix}), clamp(in[0], {}, in[1])),
+      VOLTA_CALL(clamp, ({kMatrix}), clamp(in[0], -0.5, {})),
+      VOLTA_CALL(clamp, ({kMatrix}), clamp(in[0], {}, 0.5)),
       VOLTA_UNARY(neg),
       VOLTA_UNARY(abs),
       VOLTA_UNARY(sign),

@@ -6,6 +6,8 @@
 #include <span>
 
 #include "graph/apply.h"
+#include "graph/autocast.h"
+#include "graph/host.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -61,6 +63,15 @@ Tensor swish(const Tensor& x, Place place) {
   return silu(x, place);
 }
 
+namespace {
+// A number that bounds halves is the half nearest to it, as in PyTorch: an element that equals it
+// lies at the bound.
+Operand as_bound(const Operand& bound, const Tensor& x) {
+  if (!bound.is_scalar() || graph::without_halves(x.dtype()) == x.dtype()) return bound;
+  return {graph::nearest(bound.scalar().value(), x.dtype()), bound.place()};
+}
+}  // namespace
+
 Tensor clamp(const Tensor& x, const std::optional<Operand>& low, const std::optional<Operand>& high,
              Place place) {
   graph::require_defined("clamp", x);
@@ -68,12 +79,18 @@ Tensor clamp(const Tensor& x, const std::optional<Operand>& low, const std::opti
   if (high) require_tensors("clamp", {{"the upper bound", *high}});
   const Operand operand(x, place);
   if (low && high) {
-    const Operand arguments[] = {operand, *low, *high};
+    const bool tensors = !low->is_scalar() || !high->is_scalar();
+    const Operand arguments[] = {
+        operand, as_bound(*low, x), as_bound(*high, x), {Scalar(tensors), place}};
     return graph::apply_formula(OpId::clamp, arguments);
   }
   if (!low && !high) throw ArgumentError("clamp: no bound is given");
-  const Operand arguments[] = {operand, low ? *low : *high};
-  return graph::apply_formula(low ? OpId::clamp_min : OpId::clamp_max, arguments, "clamp");
+  const Operand arguments[] = {operand, as_bound(low ? *low : *high, x)};
+  if (arguments[1].is_scalar())
+    return graph::apply_formula(low ? OpId::clamp_min : OpId::clamp_max, arguments, "clamp");
+  // With one tensor for a bound, a clamp is the larger or the smaller of two tensors.
+  broadcast_shapes("clamp", x.shape(), arguments[1].tensor().shape());
+  return graph::binary(low ? OpId::maximum : OpId::minimum, operand, arguments[1]);
 }
 
 Tensor mulacc(const Operand& a, const Operand& b, const Operand& c) {

@@ -1,6 +1,9 @@
 // Activations as modules.
 #include "volta/nn/activation.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -8,27 +11,58 @@
 #include "nn/arguments.h"
 #include "volta/creation.h"
 #include "volta/error.h"
+#include "volta/function.h"
 #include "volta/ops.h"
 
 namespace volta::nn {
 namespace {
 
-// As a clamp, but without a gradient at the bounds themselves.
-Tensor between(const Tensor& x, double low, double high) {
+// As a clamp, but NaN has a gradient. Integers stay what they are: their bounds lose fractions, and
+// those of unsigned ones are not below 0.
+Tensor between(const char* name, const Tensor& x, double low, double high) {
+  if (!x.defined()) throw ArgumentError(fmt::format("{}: the input is not a tensor", name));
+  if (x.dtype() == DType::boolean)
+    throw DTypeError(fmt::format("{}: expected numbers, got bool", name));
+  if (!is_floating(x.dtype())) {
+    const auto [least, most] = x.dtype() == DType::u8    ? std::pair(0.0, 255.0)
+                               : x.dtype() == DType::i32 ? std::pair(-0x1p31, 0x1p31 - 1)
+                                                         : std::pair(-0x1p62, 0x1p62);
+    const auto whole = [&](double bound) {
+      return static_cast<std::int64_t>(std::clamp(bound, least, most));
+    };
+    return clamp(x, whole(low), whole(high));
+  }
   return where(x <= low, low, where(x >= high, high, x));
+}
+
+// One formula, so that halves are rounded once and the gradient asks x itself where it lies.
+Tensor hardsigmoid(const Tensor& x) {
+  static const ScalarFunction function({.name = "hardsigmoid",
+                                        .parameters = "x",
+                                        .formula = "minimum(maximum(x + 3, 0), 6) / 6",
+                                        .gradients = {"x > -3 && x < 3 ? g / 6 : 0"}});
+  return function(x);
+}
+
+// The same of elu's two factors.
+Tensor selu(const Tensor& x) {
+  static const ScalarFunction function(
+      {.name = "selu",
+       .parameters = "x, alpha, scale",
+       .formula = "x <= 0 ? scale * alpha * expm1(x) : scale * x",
+       .gradients = {"x <= 0 ? g * (scale * alpha * exp(x)) : g * scale"}});
+  constexpr double kAlpha = 1.6732632423543772848170429916717;
+  constexpr double kScale = 1.0507009873554804934193349852946;
+  return function(x, kAlpha, kScale);
 }
 
 }  // namespace
 
 Tensor ReLU::forward(const Tensor& x) { return relu(x); }
-Tensor ReLU6::forward(const Tensor& x) { return between(x, 0, 6); }
+Tensor ReLU6::forward(const Tensor& x) { return between("ReLU6", x, 0, 6); }
 Tensor LeakyReLU::forward(const Tensor& x) { return leaky_relu(x, slope_); }
 Tensor ELU::forward(const Tensor& x) { return elu(x, alpha_); }
-Tensor SELU::forward(const Tensor& x) {
-  constexpr double kAlpha = 1.6732632423543772848170429916717;
-  constexpr double kScale = 1.0507009873554804934193349852946;
-  return elu(x, kAlpha) * kScale;
-}
+Tensor SELU::forward(const Tensor& x) { return selu(x); }
 Tensor GELU::forward(const Tensor& x) { return gelu(x, options_); }
 Tensor SiLU::forward(const Tensor& x) { return silu(x); }
 Tensor Mish::forward(const Tensor& x) { return mish(x); }
@@ -36,10 +70,10 @@ Tensor Softplus::forward(const Tensor& x) { return softplus(x, beta_, threshold_
 Tensor Softsign::forward(const Tensor& x) { return x / (abs(x) + 1); }
 Tensor Sigmoid::forward(const Tensor& x) { return sigmoid(x); }
 Tensor LogSigmoid::forward(const Tensor& x) { return -softplus(-x); }
-Tensor Hardsigmoid::forward(const Tensor& x) { return between(x + 3, 0, 6) / 6; }
+Tensor Hardsigmoid::forward(const Tensor& x) { return hardsigmoid(x); }
 Tensor Hardswish::forward(const Tensor& x) { return hardswish(x); }
 Tensor Tanh::forward(const Tensor& x) { return tanh(x); }
-Tensor Hardtanh::forward(const Tensor& x) { return between(x, min_, max_); }
+Tensor Hardtanh::forward(const Tensor& x) { return between("Hardtanh", x, min_, max_); }
 Tensor Softmax::forward(const Tensor& x) { return softmax(x, axis_); }
 Tensor LogSoftmax::forward(const Tensor& x) { return log_softmax(x, axis_); }
 
