@@ -14,7 +14,7 @@ using plan::Lowering;
 
 // Sums over the axes that broadcasting added or stretched.
 void sum_to(Lowering& l) {
-  const Expr x = l.in(0);
+  const Expr x = l.unrounded_in(0);
   const Shape from = x.shape(), to = l.shape();
   const int added = from.rank() - to.rank();
   std::vector<std::int64_t> axes;

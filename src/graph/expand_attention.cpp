@@ -91,8 +91,11 @@ class Attention {
     return l.where(keep, x * l.cast(one / (one - p), x.dtype()), literal(l, 0, x));
   }
 
-  // Weights as an operand of a product: halves where the operation is of halves.
-  Expr operand(Expr x, const Block& block) const { return by_matrix(l.cast(x, q.dtype()), block); }
+  // Weights as an operand of a product: halves where the device multiplies halves, else as they
+  // are, since the product would only make them f32 again.
+  Expr operand(Expr x, const Block& block) const {
+    return by_matrix(l.multiplies_halves(q.dtype()) ? l.cast(x, q.dtype()) : x, block);
+  }
 
   // The part of [batch, heads, T, S], or what broadcasts to it, that belongs to a block.
   Expr part_of(Expr x, const Block& block) const {
@@ -255,9 +258,13 @@ void attention_grad(Lowering& l) {
     dk = a.heads_second(results[1]);
     dv = a.heads_second(results[2]);
   } else {
-    // What a row's weights would gain together, which softmax takes off each of them.
-    const Expr together =
-        l.stored(l.reduce(ReduceOp::Sum, l.in(first)*l.in(first + 2), {&kRow, 1}, true));
+    // What a row's weights would gain together, which softmax takes off each of them, is the output
+    // times its gradient; where the output was rounded to halves, the weights are summed anew.
+    const bool rounded = size_of(a.q.dtype()) == 2;
+    Expr by_output;
+    if (!rounded) {
+      by_output = l.stored(l.reduce(ReduceOp::Sum, l.in(first)*l.in(first + 2), {&kRow, 1}, true));
+    }
     std::vector<Expr> of_queries;
     Sum of_keys(l), of_values(l);
     MaskGradient of_mask(l, mask);
@@ -270,8 +277,11 @@ void attention_grad(Lowering& l) {
         of_values.add(a.product(a.operand(a.dropped(p, block), block), rows, true, false), s.s);
       }
       if (!wants(0) && !wants(1) && !masked) continue;
-      const Expr gain = a.by_head(a.product(rows, a.seen(a.v, block), false, true), block);
-      const Expr ds = p * (a.dropped(gain, block) - a.rows_of(together, block));
+      const Expr gain =
+          a.dropped(a.by_head(a.product(rows, a.seen(a.v, block), false, true), block), block);
+      const Expr together = rounded ? l.reduce(ReduceOp::Sum, p * gain, {&kRow, 1}, true)
+                                    : a.rows_of(by_output, block);
+      const Expr ds = p * (gain - together);
       if (masked) of_mask.add(ds, s.s);
       const Expr scaled = a.operand(ds * a.scale, block);
       if (wants(0)) {

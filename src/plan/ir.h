@@ -144,6 +144,8 @@ class Lowering {
   Expr in(int i);
   // The input as it lies in memory: halves stay halves.
   Expr stored_in(int i) { return operand_of(i); }
+  // The input as it was before it was rounded to a half, where nobody but this node reads it.
+  Expr unrounded_in(int i);
   std::span<const std::int64_t> attrs() const { return node_->attr_span(); }
   const Shape& shape() const { return node_->shape; }
   DType dtype() const { return node_->dtype; }
@@ -151,6 +153,8 @@ class Lowering {
   void out(int number, Expr value);
   int next_site() { return site_++; }
   bool wide_device() const { return wide_device_; }
+  // Whether products take values of this dtype as they are: halves, that is.
+  bool multiplies_halves(DType dtype) const;
   // What is built from here on is computed by itself, in the memory of the stage before: stages
   // share no values and no kernels. Until end_stages() or the end of the expansion.
   void begin_stage() { stage_ = ++stages_; }
@@ -230,6 +234,9 @@ class Lowering {
   std::vector<int> count_uses(const graph::Batch& batch) const;
   std::vector<bool> wanted_values(const graph::Batch& batch) const;
   Expr operand_of(int i);
+  void count_readers();
+  bool is_of_batch(const graph::Node& node) const;
+  bool has_one_reader(const graph::Node& node) const;
   int value_of(const graph::Node& node) const;  // of this batch or a leaf; -1: a number
   Expr insert(Value value);
   Expr affine(Expr a, std::vector<std::int64_t> attrs, const Shape& shape);
@@ -245,6 +252,8 @@ class Lowering {
 
   bool wide_device_;
   const DeviceEntry* device_;
+  const graph::Batch* batch_;
+  std::vector<int> readers_;  // per node of the batch: how many of its nodes read it
   graph::Node* node_ = nullptr;
   const Value* origin_ = nullptr;  // what is being rebuilt
   std::unordered_map<std::string, int> merged_;

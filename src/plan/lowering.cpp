@@ -152,7 +152,7 @@ Expr operator*(Expr a, Expr b) { return a.lowering->binary(ScalarOp::mul, a, b);
 Expr operator/(Expr a, Expr b) { return a.lowering->binary(ScalarOp::div, a, b); }
 
 Lowering::Lowering(const graph::Batch& batch, const DeviceEntry& entry)
-    : wide_device_(!entry.device.is_cpu()), device_(&entry) {
+    : wide_device_(!entry.device.is_cpu()), device_(&entry), batch_(&batch) {
   values.reserve(batch.nodes.size() * 4 + batch.leaves.size());
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
     const Node& node = *batch.leaves[i].node;
@@ -161,6 +161,7 @@ Lowering::Lowering(const graph::Batch& batch, const DeviceEntry& entry)
     leaf_values_[&node] = insert(std::move(leaf)).id;
   }
   node_values.assign(batch.nodes.size(), -1);
+  count_readers();
   for (Node* node : batch.nodes) lower_node(*node);
   // Messages find an operation by the number of its site.
   if (static_cast<std::size_t>(site_) != batch.sites.size())
@@ -721,8 +722,7 @@ Expr Lowering::matmul(Expr a, Expr b, bool transpose_a, bool transpose_b, bool t
   const int half_a = half_source(a), half_b = half_source(b);
   if (half_a >= 0 && half_b >= 0) {
     const DType dtype = values[static_cast<std::size_t>(half_a)].dtype;
-    if (dtype == values[static_cast<std::size_t>(half_b)].dtype &&
-        device_->backend.multiplies_halves(device_->index, dtype)) {
+    if (dtype == values[static_cast<std::size_t>(half_b)].dtype && multiplies_halves(dtype)) {
       value.in = {half_a, half_b, -1};
     }
   }

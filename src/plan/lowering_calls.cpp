@@ -161,6 +161,10 @@ void Lowering::turn_products(const graph::Batch& batch) {
   }
 }
 
+bool Lowering::multiplies_halves(DType dtype) const {
+  return size_of(dtype) == 2 && device_->backend.multiplies_halves(device_->index, dtype);
+}
+
 // A product of halves of which only the rounded value is wanted is rounded where it is computed.
 void Lowering::round_products(const graph::Batch& batch) {
   const std::vector<int> uses = count_uses(batch);

@@ -1,0 +1,55 @@
+// Sums of what was computed in f32 and would be rounded to a half only for the sum to read it.
+#include <vector>
+
+#include "plan/ir.h"
+
+namespace volta::plan {
+
+using graph::Node;
+using graph::OpId;
+
+namespace {
+bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+}  // namespace
+
+void Lowering::count_readers() {
+  readers_.assign(batch_->nodes.size(), 0);
+  for (const Node* node : batch_->nodes) {
+    for (std::uint32_t i = 0; i < node->inputs_count; ++i) {
+      if (is_of_batch(*node->inputs[i])) ++readers_[node->inputs[i]->index];
+    }
+  }
+}
+
+bool Lowering::is_of_batch(const Node& node) const {
+  return node.index < batch_->nodes.size() && batch_->nodes[node.index] == &node;
+}
+
+bool Lowering::has_one_reader(const Node& node) const {
+  return is_of_batch(node) && !node.live && readers_[node.index] == 1;
+}
+
+// A gradient that was broadcast is only there to be summed, and rounding its terms first would cost
+// as many digits as there are terms. Between the rounding and the sum there may be views.
+Expr Lowering::unrounded_in(int i) {
+  const Node* source = node_->inputs[i];
+  std::vector<const Node*> views;
+  while (has_one_reader(*source) && (source->op == OpId::reshape || source->op == OpId::permute)) {
+    views.push_back(source);
+    source = source->inputs[0];
+  }
+  if (!has_one_reader(*source) || value_of(*source) < 0) return in(i);
+  const Value& rounded = values[static_cast<std::size_t>(value_of(*source))];
+  if (rounded.kind != ValueKind::Cast || !is_half(rounded.dtype) ||
+      values[static_cast<std::size_t>(rounded.in[0])].dtype != DType::f32) {
+    return in(i);
+  }
+  Expr x{this, rounded.in[0]};
+  for (std::size_t n = views.size(); n-- > 0;) {
+    x = views[n]->op == OpId::reshape ? reshape(x, views[n]->shape)
+                                      : permute(x, views[n]->attr_span());
+  }
+  return x;
+}
+
+}  // namespace volta::plan
