@@ -173,10 +173,24 @@ std::int64_t steps_between(Scalar start, Scalar stop, Scalar step) {
   return static_cast<std::int64_t>(steps);
 }
 
+// Without its fraction.
+Scalar whole(Scalar number) {
+  return number.is_floating() ? Scalar(static_cast<std::int64_t>(number.value())) : number;
+}
+
 Tensor sequence(Scalar start, Scalar stop, Scalar step, const TensorOptions& options, Place place) {
-  const bool integers = !start.is_floating() && !stop.is_floating() && !step.is_floating();
+  bool integers = !start.is_floating() && !stop.is_floating() && !step.is_floating();
   const Shape shape{steps_between(start, stop, step)};
   const Making made = making("arange", shape, options, integers ? DType::i64 : DType::f32);
+  // As in PyTorch, a sequence of integers has as many as the numbers given say, but starts and goes
+  // on by whole numbers.
+  if (!integers && is_integral(made.dtype) && made.dtype != DType::boolean) {
+    require_fits("arange", start, made.dtype);
+    require_fits("arange", step, DType::i64);
+    start = whole(start);
+    step = whole(step);
+    integers = true;
+  }
   const std::int64_t last = shape.numel() - 1;
   if (shape.numel() > 0) {
     require_fits("arange", start, made.dtype);
@@ -289,6 +303,11 @@ Tensor linspace(double start, double end, std::int64_t count, const TensorOption
   const Shape shape{count};
   const graph::Making made = graph::making("linspace", shape, options, DType::f32);
   for (const double bound : {start, end}) graph::require_fits("linspace", bound, made.dtype);
+  if (is_integral(made.dtype) &&
+      made.dtype != DType::boolean) {  // from one whole number to the other, as in PyTorch
+    start = std::trunc(start);
+    end = std::trunc(end);
+  }
   const auto at = [&](const auto& x) { return graph::at(x, place); };
   const auto binary = [&](OpId op, const auto& a, const auto& b) {
     return graph::binary(op, at(a), at(b));
@@ -299,7 +318,7 @@ Tensor linspace(double start, double end, std::int64_t count, const TensorOption
   const Tensor rising = binary(OpId::add, binary(OpId::mul, index, step), start);
   const Tensor left = binary(OpId::sub, Scalar(static_cast<double>(count - 1)), index);
   const Tensor falling = binary(OpId::sub, Scalar(end), binary(OpId::mul, left, step));
-  const std::int64_t half = (count + 1) / 2;
+  const std::int64_t half = std::max<std::int64_t>(count / 2, 1);
   const Tensor first_half = binary(OpId::lt, index, static_cast<double>(half));
   const Tensor x = where(first_half, at(rising), at(falling));
   return graph::finish(x.to(made.dtype, place), options.requires_grad);

@@ -140,7 +140,7 @@ Term without_repeats(Term term, std::size_t operand, Place place) {
   return term;
 }
 
-// Sums over what is not kept.
+// Sums over what is not kept; of integers they are i64, as all sums are.
 Term summed(Term term, const Labels& kept, Place place) {
   std::vector<std::int64_t> axes;
   Labels left;
@@ -152,7 +152,7 @@ Term summed(Term term, const Labels& kept, Place place) {
     }
   }
   if (axes.empty()) return term;
-  const DType dtype = term.value.dtype();
+  const DType dtype = is_floating(term.value.dtype()) ? term.value.dtype() : DType::i64;
   return {graph::sum_axes(term.value, axes, false, place).to(dtype, place), left};
 }
 
@@ -213,6 +213,9 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
   };
   sum_alone(a, b);
   sum_alone(b, a);
+  // Sums of integers made one of them i64.
+  const DType dtype = promote(a.value.dtype(), b.value.dtype());
+  for (Term* term : {&a, &b}) term->value = term->value.to(dtype, place);
   Labels batch, inner, only_a, only_b;
   for (const Label label : a.labels)
     (!has(b.labels, label) ? only_a : has(kept, label) ? batch : inner).push_back(label);
@@ -235,7 +238,7 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
     const Tensor x = widened(spread(a), place), y = widened(spread(b), place);
     const Tensor product = graph::binary(graph::OpId::mul, {x, place}, {y, place});
     Term result = summed({product, all}, kept, place);
-    result.value = result.value.to(a.value.dtype(), place);
+    result.value = result.value.to(dtype, place);
     return result;
   }
   // The operand whose own labels are wanted first is the left one.
