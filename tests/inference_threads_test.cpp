@@ -254,6 +254,90 @@ TEST(Forking, AfterTheFirstUseTheCpuGoesOn) {
   });
 }
 
+// One step of a model of its own; gives the loss after it.
+double trained_once(Device device) {
+  manual_seed(3);
+  nn::Linear a(64, 256, {.device = device}), b(256, 8, {.device = device});
+  std::vector<Tensor> parameters = a.parameters();
+  for (const Tensor& parameter : b.parameters()) parameters.push_back(parameter);
+  optim::Adam optimizer(parameters, {.lr = 0.01});
+  const Tensor x = rand({256, 64}, {.device = device});
+  const std::vector<std::int64_t> labels(256, 3);
+  const Tensor wanted = from_vector(labels, {.device = device});
+  const auto loss = [&] { return cross_entropy(b(tanh(a(x))), wanted); };
+  loss().backward();
+  optimizer.step();
+  return loss().item();
+}
+
+// Threads record, plan, compute, allocate and log; whatever they have locked when the process forks
+// is free in the child, and none of it half done.
+TEST(Forking, WhileOtherThreadsTrainTheCpuGoesOn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer has no threads in forked processes";
+#endif
+  in_fresh_process([] {
+    const double expected = trained_once(Device::cpu());
+    trained_once(test_device());
+    std::atomic<bool> ends{false};
+    std::atomic<int> steps{0};
+    const auto trains = [&](Device device) {
+      for (int i = 0; !ends; ++i) {
+        if (i % 3 == 0) {
+          trained_once(device);
+        } else {  // plans that are new
+          const Tensor x = ones({17 + i}, {.device = device}) * 2 + rand({1}, {.device = device});
+          x.sum().item();
+        }
+        ++steps;
+      }
+    };
+    std::thread one(trains, Device::cpu()), other(trains, test_device());
+    int failed = 0, last = 0;
+    for (int i = 0; i < 120 && failed == 0; ++i) {
+      const int now = steps;
+      while (steps == now) std::this_thread::yield();
+      last = status_of_fork([&] {
+        if (trained_once(Device::cpu()) != expected) return 1;
+        std::thread again([&] { trained_once(Device::cpu()); });
+        again.join();
+        return 0;
+      });
+      failed += last != 0 ? 1 : 0;
+    }
+    ends = true;
+    one.join();
+    other.join();
+    EXPECT_EQ(failed, 0) << "the forked process gave " << last;
+    EXPECT_EQ(trained_once(Device::cpu()), expected);
+  });
+}
+
+// What a thread of the parent had recorded is there for the child, though the thread is not.
+TEST(Forking, WhatAnotherThreadRecordedIsComputedInTheChild) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer has no threads in forked processes";
+#endif
+  in_fresh_process([] {
+    Tensor pending;
+    std::atomic<int> turn{0};
+    std::thread other([&] {
+      pending = from_vector<float>({1, 1, 1, 1}) * 3 + 1;
+      turn = 1;
+      while (turn != 2) std::this_thread::yield();
+    });
+    while (turn != 1) std::this_thread::yield();
+    const int child = status_of_fork([&] {
+      if (!pending.is_pending()) return 1;
+      return (pending * 2).to_vector<float>() == std::vector<float>(4, 8.0f) ? 0 : 2;
+    });
+    turn = 2;
+    other.join();
+    EXPECT_EQ(child, 0);
+    EXPECT_EQ(pending.to_vector<float>(), std::vector<float>(4, 4.0f));
+  });
+}
+
 TEST(Forking, AfterTheFirstUseOtherDevicesAreRefused) {
   if (test_device().is_cpu()) GTEST_SKIP() << "for other devices";
   in_fresh_process([] {

@@ -24,6 +24,7 @@
 #include <mutex>
 
 #include "backend/backend.h"
+#include "platform/fork.h"
 #include "volta/export.h"
 
 namespace volta {
@@ -158,7 +159,7 @@ class VOLTA_BACKEND_API Lanes {
   std::array<std::atomic<std::uint32_t>, kComputeLanes> room_{};
   std::uint64_t beside_ = 0;  // the first lane's latest when another computed; under the lock
 
-  std::mutex mutex_;  // guards all below; the device's lock comes before it
+  platform::ForkMutex mutex_;  // guards all below; the device's lock comes before it
   std::uint64_t latest_upload_ = 0;
   std::uint64_t points_until_ = 0;  // the first lane's work up to this number gets points
   std::array<Points, kComputeLanes> computed_;

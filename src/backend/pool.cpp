@@ -19,6 +19,7 @@
 #include "backend/pool_faults.h"
 #include "core/counting.h"
 #include "core/text.h"
+#include "platform/fork.h"
 #include "volta/error.h"
 #include "volta/log.h"
 
@@ -96,7 +97,7 @@ struct Pool::State {
   int device;
   std::string device_name;
 
-  std::mutex mutex;  // guards all below
+  platform::ForkMutex mutex;  // guards all below
   MemoryStats stats;
   std::uint64_t next_serial = 0;
   struct OfLane {

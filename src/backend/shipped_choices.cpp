@@ -5,12 +5,14 @@
 #include <mutex>
 #include <utility>
 
+#include "platform/fork.h"
+
 namespace volta {
 namespace {
 
 struct Table {
   using Names = std::map<std::pair<std::string, std::string>, std::string>;
-  std::mutex mutex;
+  platform::ForkMutex mutex;
   Names own = {
 #define VOLTA_SHIPPED_CHOICE(device, key, name) {{device, key}, name},
 #include "backend/shipped_choices.def"

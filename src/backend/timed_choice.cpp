@@ -14,6 +14,7 @@
 #include "backend/tuning.h"
 #include "core/counting.h"
 #include "kernel/emit.h"
+#include "platform/fork.h"
 #include "volta/tuning.h"
 
 namespace volta {
@@ -31,7 +32,7 @@ struct Way {
   std::string shipped;  // a line of shipped_choices.def, if it was timed on this machine
 };
 struct Chosen {
-  std::mutex mutex;
+  platform::ForkMutex mutex;
   std::map<std::string, Way> ways;
 };
 Chosen& chosen() {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "platform/env.h"
+#include "platform/fork.h"
 #include "volta/error.h"
 #include "volta/tuning.h"
 
@@ -38,7 +39,7 @@ Settings from_environment() {
   return {.asked = Tuning::Time, .bound = seconds};
 }
 
-std::mutex mutex;
+platform::ForkMutex mutex;
 
 Settings& settings() {
   static Settings settings = from_environment();

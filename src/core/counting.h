@@ -6,6 +6,7 @@
 #include <deque>
 #include <mutex>
 
+#include "platform/fork.h"
 #include "volta/export.h"
 
 namespace volta {
@@ -20,7 +21,7 @@ class VOLTA_BACKEND_API ShardedCount {
 
  private:
   std::uint64_t sum() const;
-  mutable std::mutex mutex_;
+  mutable platform::ForkMutex mutex_;
   std::deque<Shard> shards_;
   std::uint64_t before_ = 0;  // the sum at the last reset
 };

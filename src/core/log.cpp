@@ -13,6 +13,7 @@
 #include "core/log_once.h"
 #include "core/text.h"
 #include "platform/env.h"
+#include "platform/fork.h"
 
 namespace volta {
 namespace {
@@ -33,7 +34,7 @@ void write_to_stderr(LogLevel level, std::string_view message) {
 
 struct LogState {
   std::atomic<LogLevel> level{LogLevel::warning};
-  std::mutex mutex;                           // guards what follows
+  platform::ForkMutex mutex;                  // guards what follows
   std::shared_ptr<const LogHandler> handler;  // null: write_to_stderr
   std::set<std::string, std::less<>> sent;
 

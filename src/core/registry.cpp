@@ -71,6 +71,9 @@ class Family {
       const Device device = DeviceAccess::make(type_, index);
       auto& pool = *new Pool(backend, index, to_string(device));
       auto& lock = *new std::recursive_mutex;
+      platform::ForkLock held = platform::fork_lock_of(lock);
+      held.wait = [](void* device) { static_cast<std::recursive_mutex*>(device)->lock(); };
+      platform::add_fork_lock(held);
       auto& lanes = *new Lanes(backend, index, lock);
       auto& pinned = *new PinnedCache(backend, index);
       entries_.push_back(new DeviceEntry{device, backend, index, pool, lock, lanes, pinned});

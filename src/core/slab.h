@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "platform/fork.h"
 #include "platform/thread_local.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -59,7 +60,7 @@ class Slab {
   static_assert(sizeof(T) >= sizeof(Cell));
 
   struct Global {
-    std::mutex mutex;
+    platform::ForkMutex mutex;
     Cell* free = nullptr;
   };
   static Global& global() {

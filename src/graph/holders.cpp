@@ -13,6 +13,7 @@
 #include "core/registry.h"
 #include "core/text.h"
 #include "graph/op.h"
+#include "platform/fork.h"
 
 namespace volta::graph {
 namespace {
@@ -28,7 +29,7 @@ struct Holding {
 };
 
 struct List {
-  std::mutex mutex;
+  platform::ForkMutex mutex;
   std::unordered_map<const Buffer*, Holding> buffers;
 };
 List& list() {

@@ -6,12 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "platform/fork.h"
+
 namespace volta::graph {
 namespace {
 
 // Outlives the tensors of static objects.
 struct Mirrored {
-  std::mutex lock;
+  platform::ForkMutex lock;
   std::unordered_set<Node*> nodes;  // whose copies are not on the CPU
 };
 Mirrored& mirrored() {

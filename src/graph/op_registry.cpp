@@ -9,6 +9,7 @@
 #include "graph/formula.h"
 #include "graph/op.h"
 #include "graph/rules.h"
+#include "platform/fork.h"
 #include "volta/error.h"
 
 namespace volta::graph {
@@ -26,7 +27,7 @@ struct Registered {
 constexpr std::size_t kMostRegistered = 4096;
 
 struct Registry {
-  std::mutex mutex;
+  platform::ForkMutex mutex;
   std::atomic<std::size_t> count{0};
   std::array<std::atomic<Registered*>, kMostRegistered> registered{};
   std::array<std::atomic<ParsedFormula*>, kOps> parsed{};  // of the table's rows, when first used

@@ -18,6 +18,7 @@
 #include "core/text.h"
 #include "graph/recording_state.h"
 #include "platform/env.h"
+#include "platform/fork.h"
 #include "platform/thread_local.h"
 
 namespace volta {
@@ -35,7 +36,7 @@ struct Sum {
   profiling::Time time = 0;
 };
 struct Table {
-  std::mutex mutex;
+  platform::ForkMutex mutex;
   std::map<Key, Sum> sums;
 };
 Table& table() {

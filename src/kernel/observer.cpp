@@ -13,20 +13,21 @@
 #include "core/log_once.h"
 #include "platform/env.h"
 #include "platform/files.h"
+#include "platform/fork.h"
 
 namespace volta::kernel {
 namespace {
 
 struct Programs {
   std::atomic<bool> active{false};
-  std::mutex mutex;  // guards what follows
+  platform::ForkMutex mutex;  // guards what follows
   ProgramObserver observer;
   std::set<std::string> seen;
 };
 
 struct Kernels {
   std::atomic<bool> active{false};
-  std::mutex mutex;  // guards the observer
+  platform::ForkMutex mutex;  // guards the observer
   KernelObserver observer;
 };
 
@@ -65,7 +66,7 @@ class Dump {
 
  private:
   const std::optional<std::string> folder_ = platform::environment("VOLTA_DUMP_KERNELS");
-  std::mutex mutex_;
+  platform::ForkMutex mutex_;
   std::set<std::string> written_;
 };
 

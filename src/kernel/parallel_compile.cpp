@@ -8,12 +8,14 @@
 #include <thread>
 #include <vector>
 
+#include "platform/fork.h"
+
 namespace volta::kernel {
 namespace {
 
 constexpr std::size_t kMaxThreads = 16;
 
-std::mutex stats_mutex;
+platform::ForkMutex stats_mutex;
 CompileStats stats;
 
 }  // namespace

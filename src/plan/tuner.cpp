@@ -22,6 +22,7 @@
 #include "kernel/observer.h"
 #include "plan/alternatives.h"
 #include "plan/trial.h"
+#include "platform/fork.h"
 #include "volta/error.h"
 #include "volta/log.h"
 #include "volta/tuning.h"
@@ -63,7 +64,7 @@ int size_class(std::int64_t extent) {
 // ---- What is remembered of this process, for whoever asks.
 
 struct Told {
-  std::mutex mutex;
+  platform::ForkMutex mutex;
   std::vector<TunedChoice> choices;
   std::set<std::string> keys;
 };

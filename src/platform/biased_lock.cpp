@@ -1,5 +1,6 @@
 #include "platform/biased_lock.h"
 
+#include <new>
 #include <thread>
 
 #if defined(__linux__)
@@ -52,6 +53,31 @@ void BiasedLock::claim() noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   while (inside_.load(std::memory_order_acquire)) std::this_thread::yield();
+}
+
+bool BiasedLock::try_lock() noexcept {
+  if (is_owner()) {
+    enter();
+    if (!claimed_.load(std::memory_order_acquire)) return true;
+    inside_.store(false, std::memory_order_release);
+    return false;
+  }
+  if (!others_.try_lock()) return false;
+  claimed_.store(true, std::memory_order_relaxed);
+  if (one_sided_) {
+    barrier_everywhere();
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  if (!inside_.load(std::memory_order_acquire)) return true;
+  unclaim();
+  return false;
+}
+
+void BiasedLock::renew() noexcept {
+  inside_.store(false, std::memory_order_relaxed);
+  claimed_.store(false, std::memory_order_relaxed);
+  new (&others_) std::mutex;
 }
 
 void BiasedLock::unclaim() noexcept {

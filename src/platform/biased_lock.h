@@ -28,6 +28,11 @@ class VOLTA_BACKEND_API BiasedLock {
     return owner != nullptr && owner != this_thread();
   }
 
+  // Before and after a fork, which other threads do not live to see. In the child the lock is free;
+  // its owner is as before.
+  bool try_lock() noexcept;
+  void renew() noexcept;
+
   void lock() noexcept {
     if (!is_owner()) return claim();
     enter();

@@ -14,6 +14,7 @@
 #include "core/registry.h"
 #include "graph/device_times.h"
 #include "io/json.h"
+#include "platform/fork.h"
 #include "volta/error.h"
 #include "volta/log.h"
 
@@ -35,7 +36,7 @@ std::atomic<bool> records_memory{true};
 namespace {
 
 struct State {
-  std::mutex mutex;
+  platform::ForkMutex mutex;
   std::uint64_t last_session = 0;
   Recording recording;
   std::vector<const OpenRange*> open;  // of the recording under way

@@ -14,6 +14,7 @@
 #include "backend/cpu/matmul.h"
 #include "backend/program_table.h"
 #include "core/counting.h"
+#include "platform/fork.h"
 #include "platform/memory.h"
 
 namespace volta {
@@ -98,7 +99,7 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
     return programs_.insert(text, std::make_shared<const cpu::BlockProgram>(cpu::compile(program)));
   }
 
-  mutable std::mutex mutex_;
+  mutable platform::ForkMutex mutex_;
   ProgramTable<const cpu::BlockProgram> programs_;
 };
 
