@@ -53,6 +53,54 @@ TEST(Scopes, EndInAnyOrder) {
   }
 }
 
+TEST(Scopes, AContextKeepsWhatItDoesNotName) {
+  const ExecutionOptions at_first = execution_options();
+  {
+    const ExecutionContext outer({.matmul = Precision::tf32,
+                                  .mixed_devices = MixedDevices::error,
+                                  .gpu_threshold = 7,
+                                  .gpu = Device::cpu(),
+                                  .deterministic = false});
+    {
+      const ExecutionContext inner({.placement = Placement::as_written});
+      const ExecutionOptions now = execution_options();
+      EXPECT_EQ(now.matmul, Precision::tf32);
+      EXPECT_EQ(now.mixed_devices, MixedDevices::error);
+      EXPECT_EQ(now.placement, Placement::as_written);
+      EXPECT_EQ(now.gpu_threshold, 7);
+      EXPECT_EQ(now.gpu, Device::cpu());
+      EXPECT_FALSE(now.deterministic);
+      // Named, though it is the standard value.
+      const ExecutionContext innermost({.matmul = Precision::f32, .deterministic = true});
+      EXPECT_EQ(execution_options().matmul, Precision::f32);
+      EXPECT_TRUE(execution_options().deterministic);
+      EXPECT_EQ(execution_options().gpu_threshold, 7);
+      EXPECT_EQ(execution_options().placement, Placement::as_written);
+    }
+    const ExecutionContext nothing({});
+    EXPECT_EQ(execution_options().matmul, Precision::tf32);
+    // What was in force elsewhere is in force again, whatever is around.
+    const ExecutionContext as_at_first(at_first);
+    EXPECT_EQ(execution_options().matmul, at_first.matmul);
+    EXPECT_EQ(execution_options().gpu_threshold, at_first.gpu_threshold);
+  }
+  EXPECT_EQ(execution_options().matmul, at_first.matmul);
+  EXPECT_EQ(execution_options().placement, at_first.placement);
+}
+
+// Scopes of the library's own name what they need and leave the rest.
+TEST(Scopes, ABackwardPassKeepsTheOptionsForAUsersFunction) {
+  Precision inside = Precision::f32;
+  Tensor x = ones({2, 2}, {.device = test_device(), .requires_grad = true});
+  x.register_hook([&](const Tensor& gradient) {
+    inside = execution_options().matmul;
+    return gradient;
+  });
+  const ExecutionContext context({.matmul = Precision::tf32});
+  (x * 2).sum().backward();
+  EXPECT_EQ(inside, Precision::tf32);
+}
+
 // The scope that a backward pass began in ends while it runs.
 TEST(Scopes, EndInABackwardPass) {
   auto amp = std::make_unique<Autocast>(DType::bf16);

@@ -27,25 +27,53 @@ enum class Placement : std::uint8_t {
   force_cpu,           // on the CPU
 };
 
-struct ExecutionOptions {
-  Precision matmul = Precision::f32;  // f32 products are true f32 unless asked
-  MixedDevices mixed_devices =
-      MixedDevices::to_gpu;  // operands on two devices: move with a warning, or refuse
-  Placement placement = Placement::standard;
-  std::int64_t gpu_threshold = 100'000;      // elements from which on a tensor counts as large
-  std::optional<Device> gpu = std::nullopt;  // the one that placement means; none: Device::gpu()
-  // Equal programs give equal bits. Without, libraries may add up in whatever order is fastest; so
-  // far that is the gradient of attention on CUDA.
-  bool deterministic = true;
+// One option of a scope. Where it is not named, the scope has what the one around it has, and the
+// outermost scope the standard value.
+template <class T>
+class ScopeOption {
+ public:
+  constexpr ScopeOption(T value) : value_(value), is_named_(true) {}  // NOLINT: implicit
+  static constexpr ScopeOption standard(T value) {
+    ScopeOption option(value);
+    option.is_named_ = false;
+    return option;
+  }
+  constexpr operator T() const { return value_; }  // NOLINT: implicit
+  constexpr T value() const { return value_; }
+  constexpr bool is_named() const { return is_named_; }
+  // This one where it is named, else the other.
+  constexpr ScopeOption within(ScopeOption around) const { return is_named_ ? *this : around; }
+
+ private:
+  T value_;
+  bool is_named_;
 };
 
-// The policy of this thread for as long as the object lives.
+// What a scope changes: options that are not named stay as they are around it.
+struct ExecutionOptions {
+  // f32 products are true f32 unless asked.
+  ScopeOption<Precision> matmul = ScopeOption<Precision>::standard(Precision::f32);
+  // Operands on two devices: move with a warning, or refuse.
+  ScopeOption<MixedDevices> mixed_devices =
+      ScopeOption<MixedDevices>::standard(MixedDevices::to_gpu);
+  ScopeOption<Placement> placement = ScopeOption<Placement>::standard(Placement::standard);
+  // Elements from which on a tensor counts as large.
+  ScopeOption<std::int64_t> gpu_threshold = ScopeOption<std::int64_t>::standard(100'000);
+  // The one that placement means; named nowhere: Device::gpu().
+  std::optional<Device> gpu = std::nullopt;
+  // Equal programs give equal bits. Without, libraries may add up in whatever order is fastest; so
+  // far that is the gradient of attention on CUDA.
+  ScopeOption<bool> deterministic = ScopeOption<bool>::standard(true);
+};
+
+// The policy of this thread for as long as the object lives: the named options, and those of the
+// scope around it.
 class VOLTA_API ExecutionContext : public Scope<ExecutionOptions> {
  public:
   explicit ExecutionContext(ExecutionOptions options);
   ~ExecutionContext();
 };
-// Those of the innermost scope; `placement` is the one in force, never `standard`.
+// Those in force, each as if named; `placement` is never `standard`.
 VOLTA_API ExecutionOptions execution_options();
 
 // Runs everything this thread has recorded on the device and still holds; returns without waiting.

@@ -379,14 +379,23 @@ ExecutionOptions checked(const ExecutionOptions& options) {
     throw ArgumentError(
         fmt::format("ExecutionContext: gpu_threshold must not be negative, got {} (0 makes every "
                     "tensor count as large)",
-                    options.gpu_threshold));
+                    options.gpu_threshold.value()));
   }
   return options;
+}
+
+ExecutionOptions within(const ExecutionOptions& around, const ExecutionOptions& options) {
+  return {.matmul = options.matmul.within(around.matmul),
+          .mixed_devices = options.mixed_devices.within(around.mixed_devices),
+          .placement = options.placement.within(around.placement),
+          .gpu_threshold = options.gpu_threshold.within(around.gpu_threshold),
+          .gpu = options.gpu ? options.gpu : around.gpu,
+          .deterministic = options.deterministic.within(around.deterministic)};
 }
 }  // namespace
 
 ExecutionContext::ExecutionContext(ExecutionOptions options)
-    : Scope(options_of_thread, innermost_context, checked(options)) {
+    : Scope(options_of_thread, innermost_context, within(options_of_thread, checked(options))) {
   graph::note_options(options_of_thread);
 }
 ExecutionContext::~ExecutionContext() {
@@ -394,9 +403,14 @@ ExecutionContext::~ExecutionContext() {
   graph::note_options(options_of_thread);
 }
 ExecutionOptions execution_options() {
-  ExecutionOptions options = options_of_thread;
-  if (options.placement == Placement::standard) options.placement = graph::default_placement;
-  return options;
+  const ExecutionOptions& o = options_of_thread;
+  const bool is_standard = o.placement == Placement::standard;
+  return {.matmul = o.matmul.value(),
+          .mixed_devices = o.mixed_devices.value(),
+          .placement = is_standard ? graph::default_placement : o.placement.value(),
+          .gpu_threshold = o.gpu_threshold.value(),
+          .gpu = o.gpu,
+          .deterministic = o.deterministic.value()};
 }
 
 }  // namespace volta
