@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "kernel/emit.h"
+#include "platform/fork.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -122,7 +123,7 @@ bool read(const std::string& text, std::initializer_list<TimeCurve*> curves) {
 std::atomic<int> measured_so_far{0};
 
 struct Known {
-  std::mutex lock;
+  platform::ForkMutex lock;
   std::map<const DeviceEntry*, DeviceTimes> times;
 };
 Known& known() {

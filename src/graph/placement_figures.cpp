@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <ostream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,8 +18,10 @@
 #include "graph/device_times.h"
 #include "graph/node.h"
 #include "graph/placement.h"
+#include "platform/fork.h"
 #include "volta/creation.h"
 #include "volta/error.h"
+#include "volta/log.h"
 #include "volta/ops.h"
 #include "volta/placement.h"
 #include "volta/random.h"
@@ -108,17 +111,52 @@ Moves measured_moves(DeviceEntry& gpu) {
   return moves;
 }
 
-PlacementFigures remembered_or_measured(DeviceEntry& gpu) {
+Moves moves_of(DeviceEntry& gpu) {
   Moves moves;
   recall_or_measure("moves", gpu.device, {&moves.upload, &moves.download},
                     [&] { moves = measured_moves(gpu); });
+  return moves;
+}
+
+PlacementFigures remembered_or_measured(DeviceEntry& gpu) {
+  Moves moves = moves_of(gpu);
   return {device_times(Device::cpu()), device_times(gpu.device), std::move(moves.upload),
           std::move(moves.download)};
 }
 
+// Of a device that is not measured: what its maker says, or figures of a usual one.
+DeviceTimes nominal_times(const DeviceEntry& entry, double start_seconds, DeviceFigures usual) {
+  const DeviceFigures known = entry.backend.figures(entry.index);
+  const double bytes = known.bytes_per_second > 0 ? known.bytes_per_second : usual.bytes_per_second;
+  const double operations =
+      known.operations_per_second > 0 ? known.operations_per_second : usual.operations_per_second;
+  return {TimeCurve::of(start_seconds, bytes), TimeCurve::of(start_seconds, operations / 2),
+          TimeCurve::of(start_seconds, bytes / 10)};
+}
+
+// What measuring would need more memory for than there is, is not measured.
+PlacementFigures without_measuring(DeviceEntry& gpu) {
+  const auto or_else = [](const auto& measure, auto instead) {
+    try {
+      return measure();
+    } catch (const OutOfMemory&) {
+      return instead;
+    }
+  };
+  constexpr double kBusBytes = 10e9;
+  Moves moves = or_else([&] { return moves_of(gpu); },
+                        Moves{TimeCurve::of(10e-6, kBusBytes), TimeCurve::of(15e-6, kBusBytes)});
+  return {
+      or_else([] { return device_times(Device::cpu()); },
+              nominal_times(device_entry(Device::cpu()), 2e-6, {10e9, 40e9})),
+      or_else([&] { return device_times(gpu.device); }, nominal_times(gpu, 15e-6, {400e9, 10e12})),
+      std::move(moves.upload), std::move(moves.download)};
+}
+
 struct Known {
-  std::recursive_mutex lock;
+  platform::ForkRecursiveMutex lock;
   std::map<const DeviceEntry*, const Reckoning*> current;
+  std::set<const DeviceEntry*> unmeasured;            // of these, for want of memory
   std::vector<std::unique_ptr<const Reckoning>> all;  // threads may still go by earlier ones
 };
 Known& known() {
@@ -130,6 +168,7 @@ std::atomic<std::uint32_t> edition{0};
 const Reckoning& keep(const DeviceEntry& gpu, PlacementFigures figures) {
   Known& table = known();
   const std::lock_guard guard(table.lock);
+  table.unmeasured.erase(&gpu);
   table.all.push_back(std::make_unique<const Reckoning>(std::move(figures)));
   return *(table.current[&gpu] = table.all.back().get());
 }
@@ -184,8 +223,31 @@ const Reckoning& reckoning(DeviceEntry& gpu) {
   Known& table = known();
   const std::lock_guard guard(table.lock);
   const auto found = table.current.find(&gpu);
-  return found != table.current.end() ? *found->second : keep(gpu, remembered_or_measured(gpu));
+  if (found != table.current.end()) return *found->second;
+  try {
+    return keep(gpu, remembered_or_measured(gpu));
+  } catch (const OutOfMemory& error) {
+    log(LogLevel::warning,
+        fmt::format("{}: placement by cost goes by figures that were not measured: {}",
+                    to_string(gpu.device),
+                    std::string(error.what()).substr(0, std::string(error.what()).find('\n'))));
+    const Reckoning& nominal = keep(gpu, without_measuring(gpu));
+    table.unmeasured.insert(&gpu);
+    return nominal;
+  }
 }
+
+namespace {
+// Whoever asks for the figures is told why there are none, and they are measured when there is
+// memory.
+void measure_if_not(DeviceEntry& gpu) {
+  Known& table = known();
+  const std::lock_guard guard(table.lock);
+  if (table.current.contains(&gpu) && !table.unmeasured.contains(&gpu)) return;
+  keep(gpu, remembered_or_measured(gpu));
+  edition.fetch_add(1, std::memory_order_acq_rel);
+}
+}  // namespace
 
 std::uint32_t figures_edition() { return edition.load(std::memory_order_acquire); }
 
@@ -193,6 +255,7 @@ std::uint32_t figures_edition() { return edition.load(std::memory_order_acquire)
 
 PlacementFigures placement_figures(Device gpu) {
   require_gpu("placement_figures", gpu);
+  graph::measure_if_not(device_entry(gpu));
   return graph::reckoning(device_entry(gpu)).figures;
 }
 
