@@ -113,5 +113,38 @@ TEST(FailedSweep, WhatNobodyWantsAnyMoreIsFreed) {
   EXPECT_LT(in_use(), before + (std::uint64_t{6} << 20));
 }
 
+// Operations whose results are gone hold what they read until the batch goes; where memory is
+// short it goes at once, whether the batch has something else that is wanted or not.
+TEST(FailedSweep, WhatOnlyUnwantedOperationsReadIsFreedBeforeMemoryRunsOut) {
+  const std::vector<float> values(4 << 20, 1.0f);  // 16 MiB, of 32
+  for (const bool something_is_wanted : {false, true}) {
+    const Tensor x = threes();
+    const Scarcity scarcity;
+    const Tensor wanted = something_is_wanted ? x * 2 : Tensor();
+    for (int i = 0; i < 5; ++i) {
+      const Tensor a = from_vector(values, here());
+      const Tensor b = a + x.sum();
+    }
+    if (something_is_wanted) {
+      EXPECT_TRUE(wanted.is_pending());
+      EXPECT_EQ(wanted.to_vector<float>(), std::vector<float>(4, 6.0f));
+    }
+  }
+}
+
+// The same for the batch that is being run.
+TEST(FailedSweep, AResultFitsWhereUnwantedOperationsHadTheirInputs) {
+  const std::vector<float> values(4 << 20, 1.0f);
+  const Tensor x = threes();
+  const Scarcity scarcity;
+  {
+    const Tensor a = from_vector(values, here());
+    const Tensor b = a + x.sum();
+  }
+  const Tensor large = ones({6 << 20}, here()) * x.sum();  // 24 MiB
+  large.eval();
+  EXPECT_EQ(large.narrow(0, 5, 1).item<float>(), 12.0f);
+}
+
 }  // namespace
 }  // namespace volta

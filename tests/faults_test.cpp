@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "backend/pool_faults.h"
-#include "child.h"
 #include "fault_training.h"
 #include "faulty_backend.h"
+#include "faulty_process.h"
 #include "paths.h"
 #include "test_device.h"
 #include "volta/async.h"
@@ -32,27 +32,17 @@ using testing_faults::expect_equal;
 using testing_faults::faults;
 using testing_faults::forget_plans;
 using testing_faults::Outcome;
+using testing_faults::refuse;
+using testing_faults::requests;
 using testing_faults::Training;
 using testing_faults::Values;
+using testing_faults::with_faults;
 
 constexpr int kSteps = 4;
 
 Outcome train(int failing_step, const std::function<void()>& arm,
               const std::function<void()>& disarm) {
   return testing_faults::train(kSteps, failing_step, arm, disarm);
-}
-
-// On the device under test, in a process in which backends can fail.
-template <class Body>
-void with_faults(Body body) {
-  const bool is_child = testing_child::is_child();
-  testing_child::Environment environment = {{"VOLTA_TUNE", "off"}};
-  if (is_child) {
-    testing_faults::put_faulty_backends_in_place();
-  } else {
-    environment["VOLTA_TEST_DEVICE"] = to_string(test_device());
-  }
-  testing_child::in_child(environment, body);
 }
 
 // Every call of one step fails in turn. A first step builds its plans, a later one replays them.
@@ -173,21 +163,6 @@ TEST(Faults, EveryCallOfLargeCopies) {
 }
 
 // ---- Memory.
-
-struct Requests {
-  long made = 0;
-  long from = 0;   // the first that is refused; 0: none
-  long count = 0;  // how many are
-};
-Requests& requests() {
-  static Requests state;
-  return state;
-}
-bool refuse(std::size_t) {
-  Requests& r = requests();
-  ++r.made;
-  return r.from != 0 && r.made >= r.from && r.made < r.from + r.count;
-}
 
 // Each request for memory of a step is refused in turn: once, or as long as the program asks.
 void refuse_every_request(int failing_step, bool new_plans, long count) {

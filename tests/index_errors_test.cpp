@@ -6,6 +6,7 @@
 #include <numeric>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -203,6 +204,98 @@ TEST(IndexErrors, ABadBatchIsToldEvenIfNobodyLooksAtItsLoss) {
   train(weight, optimizer, 1);
   EXPECT_THROW(weight.to_vector<float>(), IndexError);
   EXPECT_EQ(weight.to_vector<float>().size(), 12u);
+}
+
+// A model that nothing has evaluated before its first batch, which is a bad one.
+struct FirstBatch {
+  explicit FirstBatch(double momentum = 0.9, double dampening = 0)
+      : layer(4, 3, {.device = test_device()}),
+        optimizer(layer.parameters(), {.lr = 0.1, .momentum = momentum, .dampening = dampening}) {}
+  Tensor step(std::int64_t label) {
+    optimizer.zero_grad();
+    Tensor loss =
+        cross_entropy(norm(layer(embedding(rows, from_vector<std::int64_t>({0, 1}, here())))),
+                      from_vector<std::int64_t>({label, 0}, here()));
+    loss.backward();
+    optimizer.step();
+    return loss;
+  }
+  void expect_readable() const {
+    for (const StateDict& state : {layer.state_dict(), norm.state_dict(), optimizer.state_dict()}) {
+      for (const auto& [name, tensor] : state)
+        EXPECT_NO_THROW(tensor.to(DType::f32).to_vector<float>()) << name;
+    }
+  }
+  Tensor rows = tensor({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}, here());
+  nn::Linear layer;
+  nn::BatchNorm1d norm{3, {.device = test_device()}};
+  optim::SGD optimizer;
+};
+
+TEST(IndexErrors, ABadFirstBatchIsToldOnceAndTrainingGoesOn) {
+  for (const double dampening : {0.0, 0.5}) {
+    FirstBatch training(0.9, dampening);
+    const Tensor bad = training.step(3);
+    EXPECT_THROW(bad.item(), IndexError);
+    training.expect_readable();
+    EXPECT_GT(training.step(1).item(), 0);
+    training.expect_readable();
+    EXPECT_THROW(bad.item(), IndexError);
+  }
+}
+
+TEST(IndexErrors, ABadFirstBatchThatNobodyLooksAtIsToldAtTheNextLook) {
+  FirstBatch training;
+  training.step(3);
+  EXPECT_THROW(training.step(1).item(), IndexError);
+  EXPECT_GT(training.step(1).item(), 0);
+  training.expect_readable();
+}
+
+TEST(IndexErrors, AValueAssignedFromAWrongOneKeepsTellingInAFirstBatchToo) {
+  Tensor x = rand({2, 1}, here());
+  const NoGrad no_grad;
+  x.copy_(bad_rows());
+  for (int look = 0; look < 2; ++look) {
+    EXPECT_TELLS(x);
+  }
+}
+
+// Somebody who trains and never looks hears of it from the log, at the latest after the next step
+// that the device comes to.
+TEST(IndexErrors, ABadBatchIsLoggedIfNobodyLooks) {
+  for (const bool first : {true, false}) {
+    FirstBatch training;
+    if (!first) {
+      EXPECT_GT(training.step(1).item(), 0);
+    }
+    std::vector<std::string> told;
+    set_log_handler([&](LogLevel level, std::string_view text) {
+      if (level == LogLevel::warning) told.emplace_back(text);
+    });
+    training.step(3);
+    (void)training.step(1);
+    for (int step = 0; step < 1000 && told.empty() && !test_device().is_cpu(); ++step)
+      training.step(1);  // other devices are not waited for
+    training.step(1);
+    set_log_handler({});
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_EQ(told[0].find("cross_entropy ("), 0u) << told[0];
+    EXPECT_NE(told[0].find("index 3 is out of range [0, 3); the step went on"), std::string::npos)
+        << told[0];
+    EXPECT_THROW(training.layer.weight->to_vector<float>(), IndexError);
+    training.expect_readable();
+  }
+}
+
+TEST(IndexErrors, NothingIsLoggedOfWhatSomebodyWasTold) {
+  FirstBatch training;
+  std::vector<std::string> told;
+  set_log_handler([&](LogLevel, std::string_view text) { told.emplace_back(text); });
+  EXPECT_THROW(training.step(3).item(), IndexError);
+  EXPECT_GT(training.step(1).item(), 0);
+  set_log_handler({});
+  EXPECT_TRUE(told.empty()) << told[0];
 }
 
 }  // namespace

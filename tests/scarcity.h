@@ -8,11 +8,13 @@
 
 namespace volta {
 
-// Room for what there is and 32 MiB more. To be made first: it evaluates what is pending.
+// Room for what there is and 32 MiB more. To be made first: it evaluates what is pending, unless
+// that shall stay so.
 class Scarcity {
  public:
-  Scarcity() {
-    synchronize(test_device());
+  enum class Pending { IsEvaluated, Stays };
+  explicit Scarcity(Pending pending = Pending::IsEvaluated) {
+    if (pending == Pending::IsEvaluated) synchronize(test_device());
     empty_cache(test_device());
     set_memory_limit(test_device(),
                      memory_stats(test_device()).reserved + (std::uint64_t{32} << 20));

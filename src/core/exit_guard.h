@@ -8,4 +8,7 @@ namespace volta {
 // waits for the devices, before any static object goes.
 void wait_for_devices_at_exit();
 
+// Static objects go, those of drivers among them: devices other than the CPU can compute no more.
+bool process_is_ending();
+
 }  // namespace volta

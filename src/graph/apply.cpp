@@ -94,6 +94,7 @@ TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std
     if (input->tape) after = std::max(after, input->tape->sequence);
   }
   if (!any) return {};
+  begin_step(output);
   TapeRef tape = TapeRef::adopt(Slab<Tape>::make(id, output.shape, output.dtype, place));
   tape->sequence = next_tape_sequence(after);
   for (const std::int64_t attr : attrs) tape->attrs.emplace_back(attr);

@@ -139,6 +139,7 @@ class BackwardPass {
     const ExecutionContext plain({.placement = Placement::as_written});
     for (std::size_t i = 0; i < roots.size(); ++i) {
       Variable* variable = TensorAccess::variable(roots[i]);
+      begin_step(*variable->node->entry);  // a forward pass may have been evaluated before
       // A gradient that was computed has a history of its own.
       Tensor start =
           history_ || !gradients[i].requires_grad() ? gradients[i] : gradients[i].detach();

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "volta/error.h"
+#include "volta/log.h"
 
 namespace volta::graph {
 
@@ -94,6 +96,38 @@ void verify_indices(Node& node) {
   if (indices == nullptr) return;
   verify_indices(**indices);
   node.doubts->indices.reset();
+}
+
+namespace {
+void warn_of(IndexLog::Failure& failure) {
+  if (std::exchange(failure.warned, true)) return;
+  try {
+    std::rethrow_exception(failure.error);
+  } catch (const IndexError& error) {
+    log(LogLevel::warning,
+        fmt::format("{}; the step went on with the index clamped, and nobody has looked at what "
+                    "it computed",
+                    error.what()));
+  } catch (...) {  // the device cannot be asked: whoever looks is told why
+  }
+}
+}  // namespace
+
+void warn_of_wrong_indices(const Batch& batch) noexcept {
+  const Dependence* last = nullptr;  // parameters of one step have one in common
+  for (const Leaf& leaf : batch.leaves) {
+    const auto* indices = leaf.node->indices();
+    if (indices == nullptr || indices->get() == last) continue;
+    last = indices->get();
+    try {
+      for (const Dependence::Runs& on : last->runs) {
+        if (on.last > on.log->verified()) on.log->peek();
+        if (IndexLog::Failure* failure = on.log->failure(on.first, on.last, true))
+          warn_of(*failure);
+      }
+    } catch (...) {  // asked again by whoever looks
+    }
+  }
 }
 
 }  // namespace volta::graph

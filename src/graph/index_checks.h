@@ -20,7 +20,8 @@ class IndexLog {
   struct Failure {
     std::uint64_t first, last;
     std::exception_ptr error;
-    bool reported;  // somebody was told
+    bool reported;        // somebody was told
+    bool warned = false;  // the log was
   };
 
   explicit IndexLog(Executable& executable) : executable_(&executable) {}
@@ -35,6 +36,8 @@ class IndexLog {
   // was wrong but not in which run: every run not verified before may be the one.
   void verify(std::uint64_t finished);
   void verify_all() { verify(runs_); }
+  // Asks the device, which may have finished none of them.
+  void peek() { verify(verified_); }
   // The device cannot be asked: who looks at a value of the runs not verified is told why.
   void fail(const std::exception_ptr& error);
   // The plan goes; all of its runs are verified, or failed.
@@ -75,5 +78,8 @@ void throw_known_index_error(const Node& node);
 // further asking.
 void verify_indices(Node& node);
 void verify_indices(const Dependence& indices);
+// A step reads values that may depend on a wrong index: the log is told of one that nobody was told
+// of, as far as the device knows yet. It is not waited for.
+void warn_of_wrong_indices(const Batch& batch) noexcept;
 
 }  // namespace volta::graph

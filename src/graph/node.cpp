@@ -46,8 +46,9 @@ std::string table_of_holders(const DeviceEntry& entry) {
   }
 }
 
-// Memory of the pool; where there is none, after what plans keep was given back, and then copies of
-// other devices' values. In the end OutOfMemory tells who holds it.
+// Memory of the pool; where there is none, after what plans keep was given back, then what only
+// operations read that nobody wants, and then copies of other devices' values. In the end
+// OutOfMemory tells who holds it.
 Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
                  const ComputeTimes* finished, LaneTimes& used) {
   const auto from_pool = [&](bool last) -> std::optional<Address> {
@@ -64,6 +65,8 @@ Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
     entry.trim(entry);
     if (const auto address = from_pool(false)) return *address;
   }
+  drop_unwanted_work(entry);
+  if (const auto address = from_pool(false)) return *address;
   give_up_mirrors(entry);
   return *from_pool(true);
 }

@@ -81,6 +81,7 @@ struct Node {
   DType dtype = DType::f32;
   bool live = false;  // counted in the segment's hash of wanted nodes
   std::uint8_t attrs_count = 0;
+  bool is_state = false;  // an optimizer's result: a parameter, or its state
   std::uint32_t inputs_count = 0;
   std::uint32_t index = 0;  // position in the segment
   // Computed again for a backward pass, not merged with the first time: 0, or which time it is.

@@ -6,6 +6,7 @@
 #include "graph/apply.h"
 #include "graph/autocast.h"
 #include "graph/placement.h"
+#include "graph/segment.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/normalization.h"
@@ -127,6 +128,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     const bool updates = keeps && options.training;
     std::vector<Tensor> of{here, eps};
     if (updates) {
+      graph::begin_step(graph::entry_of(running_mean));
       of.insert(of.end(),
                 {operands[1], operands[2], graph::number(options.momentum, inner, device)});
     }

@@ -61,6 +61,7 @@ struct Update {
       for (std::size_t i = first; i < end; ++i) graph::unhold(inputs[i]);
     };
     outputs.resize(shapes.size());
+    graph::begin_step(entry);  // gradients may be the user's, or computed before
     try {
       const Tensor here[] = {on_device(scaled.found_inf, entry, place),
                              on_device(scaled.inverse_scale, entry, place)};
@@ -73,6 +74,7 @@ struct Update {
       drop_numbers();
       throw;
     }
+    for (graph::Node* output : outputs) output->is_state = true;
     drop_numbers();
   }
 
@@ -176,7 +178,15 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
       }
     }
   }
-  if (options.submits) submit_all(where);
+  if (!options.submits) return;
+  try {
+    submit_all(where);
+  } catch (...) {  // there was no momentum before this step
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (is_first[i]) momentum[i] = Tensor();
+    }
+    throw;
+  }
 }
 
 namespace {

@@ -12,10 +12,10 @@
 #include "core/counting.h"
 #include "core/registry.h"
 #include "core/thread_owned.h"
-#include "graph/autocast.h"
 #include "graph/placement.h"
 #include "graph/recording_state.h"
 #include "plan/runner.h"
+#include "platform/fork.h"
 #include "volta/error.h"
 
 namespace volta::graph {
@@ -32,38 +32,16 @@ bool clear_if_unheld(Segment& segment) {
     const std::lock_guard guard(segment.lock);
     if (segment.batch.live != 0) return false;
     std::swap(dropped, segment.batch);
+    segment.step_start.store(Segment::kNoStep, std::memory_order_relaxed);
     for (Node* node : dropped.nodes) node->segment.store(nullptr, std::memory_order_release);
   }
   dropped.reset();
   return true;
 }
 
-// Gives this thread's variables back what they had before a submit of another thread failed.
-void undo_failed_assignments(Segment& segment) {
-  if (!segment.has_failed.load(std::memory_order_relaxed)) return;
-  std::vector<JournalEntry> failed;
-  {
-    const std::lock_guard guard(segment.lock);
-    // The other thread leaves the assignments first and then marks the nodes.
-    const auto marked =
-        std::partition(segment.failed.begin(), segment.failed.end(), [](const JournalEntry& entry) {
-          return entry.assigned->state.load(std::memory_order_acquire) == NodeState::Pending;
-        });
-    failed.assign(marked, segment.failed.end());
-    segment.failed.erase(marked, segment.failed.end());
-    segment.has_failed.store(!segment.failed.empty(), std::memory_order_relaxed);
-  }
-  for (const JournalEntry& entry : failed) {
-    undo_assignment(entry);
-    unhold(entry.previous);
-    release(entry.assigned);
-    release(entry.variable);
-  }
-}
-
 struct SegmentShelf {
-  std::mutex mutex;
-  std::vector<Segment*> free;
+  platform::ForkMutex mutex;
+  std::vector<Segment*> free, all;
 };
 SegmentShelf& shelf() {
   static auto* s = new SegmentShelf;
@@ -85,7 +63,18 @@ struct ThreadSegments {
     }
   }
 };
-std::vector<Segment*>& thread_segments() { return ThreadOwned<ThreadSegments>::get().segments; }
+
+// In a forked process: the other threads are not there any more, and their segments go to the shelf
+// as if they had ended.
+void shelve_of_other_threads() {
+  const std::lock_guard guard(shelf().mutex);
+  for (Segment* segment : shelf().all) {
+    if (!segment->lock.owned_by_other()) continue;
+    segment->lock.disown();
+    undo_failed_assignments(*segment);
+    shelf().free.push_back(segment);
+  }
+}
 
 // What an input is: the low bits of the word that begins it in the key.
 enum class InputKind : std::uint64_t { Pending, Leaf, Literal, Argument };
@@ -231,6 +220,18 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
 
 }  // namespace
 
+std::vector<Segment*>& thread_segments() { return ThreadOwned<ThreadSegments>::get().segments; }
+
+Segment::Segment() {
+  platform::ForkLock held = platform::fork_lock_of(lock);
+  held.renew = [](void* segment_lock) {
+    static_cast<platform::BiasedLock*>(segment_lock)->renew();
+  };
+  static const bool watching = (platform::in_forked_processes(shelve_of_other_threads), true);
+  (void)watching;
+  platform::add_fork_lock(held);
+}
+
 void* Bump::take_new(std::size_t bytes) {
   if (bytes > kBlock) {
     large_.push_back(std::make_unique<std::byte[]>(bytes));
@@ -287,11 +288,15 @@ std::uint32_t Batch::leaf_number(Node* node, bool& fresh) {
 
 void Batch::drop_journal() {
   for (const JournalEntry& entry : journal) {
-    unhold(entry.previous);
+    entry.drop_previous();
     release(entry.variable);
   }
   journal.clear();
   for (Leaf& leaf : leaves) leaf.journaled = 0;
+}
+
+void Batch::drop_from_leaf(const JournalEntry& entry) {
+  if (entry.holds && entry.leaf != kNoLeaf) --leaves[entry.leaf].journaled;
 }
 
 void Batch::update_live() {
@@ -334,7 +339,11 @@ namespace {
       free.erase(empty);
     }
   }
-  if (segment == nullptr) segment = new Segment;
+  if (segment == nullptr) {
+    segment = new Segment;
+    const std::lock_guard guard(shelf().mutex);
+    shelf().all.push_back(segment);
+  }
   segment->entry = &entry;
   segment->stream.store(recording_state.stream, std::memory_order_relaxed);
   segment->lock.own();
@@ -420,114 +429,64 @@ Node* make_constant(double value, std::int64_t integer, const Shape& shape, DTyp
   return node;
 }
 
-void drop_dead_assignments(Segment& segment) {
-  std::vector<JournalEntry> dead;  // dropped outside the lock, which dropping a holder takes
-  {
-    const std::lock_guard guard(segment.lock);
-    auto& journal = segment.batch.journal;
-    std::size_t kept = 0;
-    for (const JournalEntry& entry : journal) {
-      // The journal has the only reference: nobody can take another.
-      if (entry.variable->refs.load(std::memory_order_acquire) == 1) {
-        if (entry.leaf != Batch::kNoLeaf) --segment.batch.leaves[entry.leaf].journaled;
-        dead.push_back(entry);
-      } else {
-        journal[kept++] = entry;
-      }
-    }
-    journal.resize(kept);
-  }
-  for (const JournalEntry& entry : dead) {
-    unhold(entry.previous);
-    release(entry.variable);
-  }
-}
-
-void undo_assignment(const JournalEntry& entry) {
-  // Computed after all, or assigned again since: nothing to undo.
-  if (entry.variable->node.get() != entry.assigned ||
-      entry.assigned->state.load(std::memory_order_acquire) != NodeState::Failed) {
-    return;
-  }
-  entry.variable->node = Held(entry.previous);
-}
-
-bool leave_to_owner(Segment& segment, std::span<const JournalEntry> journal) {
-  // Without an owner it is that of a thread that has ended.
-  if (!segment.lock.owned_by_other()) return false;
-  const std::lock_guard guard(segment.lock);
-  for (const JournalEntry& entry : journal) {
-    entry.variable->refs.fetch_add(1, std::memory_order_relaxed);
-    hold(entry.previous);
-    retain(entry.assigned);
-    segment.failed.push_back(entry);
-  }
-  segment.has_failed.store(true, std::memory_order_relaxed);
-  return true;
-}
-
-void undo_failed_assignments() {
-  for (Segment* segment : thread_segments()) undo_failed_assignments(*segment);
-}
-
 namespace {
-// The entry of a variable that was assigned to earlier in the batch.
-JournalEntry* entry_of(Batch& batch, const Variable& variable) {
-  auto& journal = batch.journal;
-  if (variable.journal_entry < journal.size() &&
-      journal[variable.journal_entry].variable == &variable) {
-    return &journal[variable.journal_entry];
+
+// Which leaves computing what is wanted, or going back to what was, reads.
+std::vector<bool> wanted_leaves(const Batch& batch) {
+  std::vector<bool> leaves(batch.leaves.size(), false), seen(batch.nodes.size(), false);
+  std::vector<const Node*> next;
+  for (const JournalEntry& entry : batch.journal) {
+    if (!entry.holds) next.push_back(entry.previous);
   }
-  const auto found = std::find_if(journal.begin(), journal.end(), [&](const JournalEntry& entry) {
-    return entry.variable == &variable;
-  });
-  return found == journal.end() ? nullptr : &*found;
+  for (const Node* node : batch.nodes) {
+    if (node->live) next.push_back(node);
+  }
+  while (!next.empty()) {
+    const Node* node = next.back();
+    next.pop_back();
+    if (const std::uint32_t leaf = batch.find_leaf(node); leaf != Batch::kNoLeaf) {
+      leaves[leaf] = true;
+    } else if (node->index < batch.nodes.size() && batch.nodes[node->index] == node &&
+               !seen[node->index]) {
+      seen[node->index] = true;
+      for (const Node* input : node->input_span()) next.push_back(input);
+    }
+  }
+  return leaves;
 }
 
-// Notes in the locked segment that the variable will have one of its nodes.
-void journal(Segment& segment, Variable& target, Node* assigned, bool is_state) {
-  Batch& batch = segment.batch;
-  Node* previous = target.node.get();
-  std::uint32_t leaf = Batch::kNoLeaf;
-  if (previous->state.load(std::memory_order_acquire) == NodeState::Pending) {
-    JournalEntry* entry = entry_of(batch, target);
-    if (entry == nullptr) return;  // born in this batch: it has nothing to go back to
-    entry->assigned = assigned;
-    entry->is_state = is_state;
-    leaf = entry->leaf;
-  } else {
-    leaf = batch.find_leaf(previous);
-    if (leaf != Batch::kNoLeaf) ++batch.leaves[leaf].journaled;
-    target.refs.fetch_add(1, std::memory_order_relaxed);
-    target.journal_entry = static_cast<std::uint32_t>(batch.journal.size());
-    batch.journal.push_back({&target, target.node.leave(), assigned, leaf, is_state});
-  }
-  // Which value replaces which leaf decides whose buffer it takes over.
-  batch.hash.mix(std::uint64_t{assigned->index} << 32 | 0xA5);
-  batch.hash.mix(leaf);
-}
 }  // namespace
 
-void assign_node(const Tensor& variable, Held node, bool is_state) {
-  Variable* target = TensorAccess::variable(variable);
-  if (recording_state.casts != nullptr) [[unlikely]]
-    forget_cast(*target);
-  if (target->node->state.load(std::memory_order_acquire) == NodeState::Failed)
-    undo_failed_assignments();
-  if (const Segment* home = node->segment.load(std::memory_order_acquire); home != nullptr) {
-    Node* previous = target->node.get();
-    if (previous->state.load(std::memory_order_acquire) == NodeState::Pending &&
-        previous->segment.load(std::memory_order_acquire) != home) [[unlikely]]
-      ensure_computed(previous);  // of another stream: something to go back to
+bool drop_unwanted_leaves(Batch& batch, DeviceEntry& entry) {
+  static auto* const byte = new std::byte[64];  // not of the pool, which has no memory
+  const std::vector<bool> wanted = wanted_leaves(batch);
+  bool any = false;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    Node* node = batch.leaves[i].node;
+    // The batch has the only reference: nobody can take another.
+    if (wanted[i] || node->buffer == nullptr || !node->buffer->pool_owned ||
+        node->counts.load(std::memory_order_acquire) != kReference) {
+      continue;
+    }
+    Buffer* nothing = Slab<Buffer>::make();
+    nothing->entry = &entry;
+    nothing->address = {byte, 0};
+    nothing->pool_owned = false;
+    release(std::exchange(node->buffer, nothing));
+    any = true;
   }
-  if (const float forgone = target->node->forgone.load(std::memory_order_relaxed); forgone != 0)
-    node->forgone.store(forgone, std::memory_order_relaxed);
-  if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
-    const std::lock_guard guard(segment->lock);
-    if (node->segment.load(std::memory_order_relaxed) == segment)
-      journal(*segment, *target, node.get(), is_state);
-  }
-  target->node = std::move(node);
+  return any;
+}
+
+void drop_unwanted_work(DeviceEntry& entry) {
+  const auto drop = [&](Segment& segment) {
+    if (segment.entry != &entry || clear_if_unheld(segment)) return;
+    const std::lock_guard guard(segment.lock);
+    drop_unwanted_leaves(segment.batch, entry);
+  };
+  for (Segment* segment : thread_segments()) drop(*segment);
+  const std::lock_guard guard(shelf().mutex);
+  for (Segment* segment : shelf().free) drop(*segment);
 }
 
 void submit(DeviceEntry& entry) { plan::submit_segment(current_segment(entry)); }

@@ -62,13 +62,19 @@ struct Site {
   Place place;
 };
 
-// An assignment that a failed submit undoes: the variable, the node it had and the one it has.
+// An assignment that a failed submit undoes: the variable, the node it had before the step and the
+// one it has.
 struct JournalEntry {
   Variable* variable;  // one reference
-  Node* previous;      // the variable's former holding reference
+  // The variable's former holding reference; a plain one where the node is of the same batch, which
+  // must not compute it for the journal's sake.
+  Node* previous;
   Node* assigned;      // the latest, of the same batch
-  std::uint32_t leaf;  // the former node's number among the batch's leaves
+  std::uint32_t leaf;  // the number that the variable's value has among the batch's leaves
   bool is_state;       // a parameter or the like, that goes on whatever was computed
+  bool holds;          // `previous` is a holding reference
+
+  void drop_previous() const { holds ? unhold(previous) : release(previous); }
 };
 
 // Everything recorded between two submits.
@@ -93,6 +99,7 @@ struct Batch {
   std::uint32_t leaf_number(Node* node, bool& fresh);  // adds the leaf if it is new
   void reset();                                        // drops every reference
   void drop_journal();
+  void drop_from_leaf(const JournalEntry& entry);  // it holds the leaf no more
   // Which nodes are pending and held, found anew: while the batch was in no segment nobody noted
   // it.
   void update_live();
@@ -102,7 +109,9 @@ struct Batch {
   void grow_leaf_table();
 };
 
+// Never freed: another thread may be looking at one.
 struct Segment {
+  Segment();
   DeviceEntry* entry = nullptr;
   std::atomic<int> stream{0};  // a segment on the shelf gets another
   platform::BiasedLock lock;   // the recording thread owns it
@@ -113,10 +122,16 @@ struct Segment {
   std::vector<JournalEntry> failed;
   std::atomic<bool> has_failed{false};
   bool set_aside = false;  // no thread's: has a batch whose sweep failed (plan/runner.cpp)
+  // The number of the first node of the training step that is being recorded: what the batch had
+  // before is how the step found it, and what it goes back to if the step fails.
+  static constexpr std::uint32_t kNoStep = ~0u;
+  std::atomic<std::uint32_t> step_start{kNoStep};
 };
 
 // This thread's segment for a device, in the stream that it records into.
 Segment& current_segment(DeviceEntry& entry);
+// All of this thread's.
+std::vector<Segment*>& thread_segments();
 
 inline std::uint64_t live_word(std::uint32_t index) {
   std::uint64_t x = (index + 1) * 0x9E3779B97F4A7C15u;
@@ -149,18 +164,38 @@ void record_multi(const Operation& operation, DeviceEntry& entry, std::span<cons
 Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype,
                     DeviceEntry& entry);
 
+// Before a step is recorded whose assignments belong together: what was assigned until now stays if
+// the step fails. A batch has one such step, the first one that asks.
+void begin_step(Segment& segment, std::uint32_t first_node);
+inline void begin_step(const Node& first) {
+  Segment* segment = first.segment.load(std::memory_order_acquire);
+  if (segment != nullptr && segment->step_start.load(std::memory_order_relaxed) == Segment::kNoStep)
+      [[unlikely]]
+    begin_step(*segment, first.index);
+}
+// The same for what is recorded next on the device.
+void begin_step(DeviceEntry& entry);
+
 // Drops assignments to variables that nobody has any more, and with them the wish for their values.
 void drop_dead_assignments(Segment& segment);
 // If the segment is another thread's: leaves it the assignments of a batch that is about to fail.
 bool leave_to_owner(Segment& segment, std::span<const JournalEntry> journal);
 // Gives the variable the node it had before the assigned one failed.
 void undo_assignment(const JournalEntry& entry);
-// Undoes what other threads left in `failed`, of all segments of the calling thread.
+// Undoes what other threads left in `failed`: of a segment of the calling thread, or of all.
+void undo_failed_assignments(Segment& segment);
 void undo_failed_assignments();
 
 // Gives the variable a new node, undone if the submit that computes the node fails. `is_state`: it
 // is kept from step to step, not computed with.
 void assign_node(const Tensor& variable, Held node, bool is_state = false);
+
+// Where memory is short: lets go of values that only operations read whose results nobody wants,
+// of this thread and of threads that have ended.
+void drop_unwanted_work(DeviceEntry& entry);
+// The same for a batch that was taken: such a leaf stays in it, in memory of no size. Whether there
+// was one.
+bool drop_unwanted_leaves(Batch& batch, DeviceEntry& entry);
 
 // Runs what this thread has pending on the device, in the stream that it records into.
 void submit(DeviceEntry& entry);

@@ -91,6 +91,7 @@ void Optimizer::prepare_states(std::size_t group, const std::vector<bool>& updat
       Tensor& state = states[kind][i];
       if (!state.defined()) {
         state = initial_state(owner, kind, parameter);
+        made_.push_back(&state);
       } else if (const Device home = parameter.device(); state.device() != home) {
         state = state.to(home);
       }
@@ -166,6 +167,18 @@ void Optimizer::step(Place place) {
   nn::detail::require_registered(parameters_);
   const NoGrad no_grad;
   const Autocast as_they_are(DType::f32);
+  try {
+    take_step(place);
+  } catch (...) {
+    // There was no such state before the step; its first value may be made of the gradient.
+    for (Tensor* state : made_) *state = Tensor();
+    made_.clear();
+    throw;
+  }
+  made_.clear();
+}
+
+void Optimizer::take_step(Place place) {
   bool stepped = false;
   for (std::size_t group = 0; group < groups_.size(); ++group) stepped |= step_group(group, place);
   if (!stepped) return;

@@ -57,6 +57,38 @@ struct Origins {
   }
 };
 
+// Whether a value of the batch is computed from another node.
+bool depends_on(const Batch& batch, const Node* value, const Node* other) {
+  std::vector<bool> seen(batch.nodes.size(), false);
+  std::vector<const Node*> next{value};
+  while (!next.empty()) {
+    const Node* node = next.back();
+    next.pop_back();
+    if (node == other) return true;
+    if (node->index >= batch.nodes.size() || batch.nodes[node->index] != node ||
+        seen[node->index]) {
+      continue;
+    }
+    seen[node->index] = true;
+    for (const Node* input : node->input_span()) next.push_back(input);
+  }
+  return false;
+}
+
+// Which nodes are the new values of state: an optimizer's, or of a variable updated from its own
+// former value.
+std::vector<bool> state_nodes(const Batch& batch) {
+  std::vector<bool> is_state(batch.nodes.size(), false);
+  for (const Node* node : batch.nodes) is_state[node->index] = node->is_state;
+  for (const graph::JournalEntry& entry : batch.journal) {
+    if (!entry.is_state || is_state[entry.assigned->index]) continue;
+    // In a repeated step the former value is a leaf, and is so because the new one reads it.
+    is_state[entry.assigned->index] =
+        entry.leaf != Batch::kNoLeaf || depends_on(batch, entry.assigned, entry.previous);
+  }
+  return is_state;
+}
+
 }  // namespace
 
 void note_dependences(const Plan& plan, const Batch& batch, std::uint64_t run) {
@@ -83,9 +115,7 @@ void note_dependences(const Plan& plan, const Batch& batch, std::uint64_t run) {
   if (shared.runs.empty() && own.runs.empty() && origins.dependences.empty()) return;
 
   const std::vector<std::uint64_t> bits = origins.follow(batch);
-  std::vector<bool> is_state(batch.nodes.size(), false);
-  for (const graph::JournalEntry& entry : batch.journal)
-    is_state[entry.assigned->index] = entry.is_state && entry.leaf != Batch::kNoLeaf;
+  const std::vector<bool> is_state = state_nodes(batch);
   std::map<std::tuple<std::uint64_t, bool, bool>, std::shared_ptr<const Dependence>> made;
   for (std::size_t i = 0; i < plan.results.size(); ++i) {
     const std::uint32_t n = plan.results[i].node;

@@ -282,6 +282,7 @@ void execute_once(DeviceState& state, Plan& plan, Batch& batch, bool alone) {
     }
     state.args.clear();
     for (const std::uint32_t arg : plan.arg_map) state.args.push_back(batch.args[arg]);
+    graph::warn_of_wrong_indices(batch);
     if (plan.checks) {
       plan.checks->sites = batch.sites;
       run = plan.checks->begin_run();
@@ -363,12 +364,14 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
-// Values that a failed run has overwritten: whoever looks at one is told so, instead of being given
-// what is there now. Nobody but the batch and its journal has them.
+// Values that a failed run has overwritten, and what variables were to go back to and is computed
+// from those: whoever looks at one is told so, instead of being given what is there now. Nobody but
+// the batch and its journal has them.
 void mark_lost(const DeviceState& state, const Batch& batch, const Overwritten& overwritten) {
   const auto error = std::make_exception_ptr(BackendError(fmt::format(
       "{}: a value is lost, as the step that updates it in place failed halfway; load it again: {}",
       to_string(state.entry.device), text_of(overwritten.error))));
+  for (const graph::JournalEntry& entry : batch.journal) mark_failed(*entry.previous, error);
   for (const std::uint32_t leaf : overwritten.leaves) {
     Node& node = *batch.leaves[leaf].node;
     node.own_doubts().error = error;
@@ -449,11 +452,24 @@ Plan& find_or_build(DeviceState& state, Batch& batch, std::size_t lane) {
   return *state.plans.front().plan;
 }
 
+// Where memory runs out although the batch has values that nothing wanted reads, those go.
+void run_batch(DeviceState& state, Batch& batch, std::size_t lane) {
+  try {
+    execute(state, find_or_build(state, batch, lane), batch, false);
+  } catch (const OutOfMemory&) {
+    if (!graph::drop_unwanted_leaves(batch, state.entry)) throw;
+    execute(state, find_or_build(state, batch, lane), batch, false);
+  }
+}
+
 // Parameters get their last good node back; whoever still looks at the node that failed is told
 // why.
 void undo_assignments(Segment& segment, Batch& batch, const std::exception_ptr& error) {
   const bool left = graph::leave_to_owner(segment, batch.journal);
-  for (const graph::JournalEntry& entry : batch.journal) mark_failed(*entry.assigned, error);
+  for (const graph::JournalEntry& entry : batch.journal) {
+    // The same where the step has not assigned the variable.
+    if (entry.assigned != entry.previous) mark_failed(*entry.assigned, error);
+  }
   if (left) return;
   for (const graph::JournalEntry& entry : batch.journal) graph::undo_assignment(entry);
 }
@@ -513,6 +529,7 @@ std::unique_ptr<Batch> take_batch(DeviceState& state, Segment& segment) {
   }
   const std::lock_guard guard(segment.lock);
   std::swap(*batch, segment.batch);
+  segment.step_start.store(Segment::kNoStep, std::memory_order_relaxed);
   for (Node* node : batch->nodes) node->segment.store(nullptr, std::memory_order_release);
   return batch;
 }
@@ -532,16 +549,6 @@ bool compute_alone(DeviceState& state, Batch& batch, std::size_t lane, const Nod
     retire(state, *plan);
     return true;
   } catch (...) {  // the sweep's error is the one to report
-    return false;
-  }
-}
-
-bool is_out_of_memory(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const OutOfMemory&) {
-    return true;
-  } catch (...) {
     return false;
   }
 }
@@ -572,6 +579,42 @@ std::vector<bool> leaves_below(const Batch& batch, const Node* only) {
   return found;
 }
 
+// Computes, of a batch that failed, what its variables go back to where that is pending itself:
+// the initial values of a model whose first step does not fit. Without `lost` leaves; what cannot
+// be computed now stays pending.
+void compute_previous(DeviceState& state, Batch& batch, std::size_t lane,
+                      std::span<const std::uint32_t> lost) {
+  std::set<const Node*> wanted;
+  for (const graph::JournalEntry& entry : batch.journal) {
+    const Node* node = entry.previous;
+    if (node->state.load(std::memory_order_relaxed) != NodeState::Pending) continue;
+    const std::vector<bool> below = lost.empty() ? std::vector<bool>() : leaves_below(batch, node);
+    if (std::none_of(lost.begin(), lost.end(), [&](std::uint32_t leaf) { return below[leaf]; }))
+      wanted.insert(node);
+  }
+  if (wanted.empty()) return;
+  for (Node* node : batch.nodes) node->live = wanted.contains(node);
+  try {
+    const std::vector<bool> none(batch.leaves.size(), false);
+    const auto plan = build_plan(batch, none, state.entry, state.groupings);
+    prepare(state, *plan, batch, lane);
+    execute(state, *plan, batch, true);
+    retire(state, *plan);
+  } catch (...) {  // the sweep's error is the one to report
+  }
+  batch.update_live();
+}
+
+bool is_out_of_memory(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const OutOfMemory&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 void warn_of_fallback(const DeviceEntry& entry, const Node& node) {
   log_once(fmt::format("no memory for a result at {}:{}", node.place.file(), node.place.line()),
            LogLevel::warning,
@@ -583,7 +626,8 @@ void warn_of_fallback(const DeviceEntry& entry, const Node& node) {
 // Where the device has no memory the CPU computes the live nodes, or just `only`, from values that
 // it fetches. They stay nodes of the device; their values are the host's until a batch that runs
 // on the device uses them (graph::make_resident). False if that fails as well.
-bool compute_on_cpu(DeviceState& state, Batch& batch, const Node* only) {
+bool compute_on_cpu(DeviceState& state, Batch& batch, const Node* only,
+                    bool for_want_of_memory = true) {
   using graph::HostCopy;
   try {
     DeviceEntry& cpu = device_entry(Device::cpu());
@@ -634,7 +678,7 @@ bool compute_on_cpu(DeviceState& state, Batch& batch, const Node* only) {
     verify_finished(*plan);
     note_dependences(*plan, batch, run);
     retire(state, *plan);
-    warn_of_fallback(state.entry, *largest);
+    if (for_want_of_memory) warn_of_fallback(state.entry, *largest);
     for (std::size_t i = 0; i < values.size(); ++i) {
       Node* node = batch.nodes[plan->results[i].node];
       node->host = std::move(values[i]);
@@ -673,10 +717,16 @@ void submit_segment(Segment& segment, Node* observed) {
   if (batch->live == 0) return give_back(state, std::move(batch));
   std::exception_ptr error;
   try {
-    execute(state, find_or_build(state, *batch, lane), *batch, false);
+    if (!entry.device.is_cpu() && process_is_ending()) {
+      if (compute_on_cpu(state, *batch, nullptr, false)) return give_back(state, std::move(batch));
+      throw DeviceError(to_string(entry.device) +
+                        ": the process is ending, and the device computes no more");
+    }
+    run_batch(state, *batch, lane);
     return give_back(state, std::move(batch));
   } catch (const Overwritten& overwritten) {
     undo_assignments(segment, *batch, overwritten.error);
+    compute_previous(state, *batch, lane, overwritten.leaves);
     mark_lost(state, *batch, overwritten);
     for (Node* node : batch->nodes) mark_failed(*node, overwritten.error);
     give_back(state, std::move(batch));
@@ -692,6 +742,7 @@ void submit_segment(Segment& segment, Node* observed) {
       observed != nullptr && (compute_alone(state, *batch, lane, *observed) ||
                               (falls_back && compute_on_cpu(state, *batch, observed)));
   undo_assignments(segment, *batch, error);
+  compute_previous(state, *batch, lane, {});
   set_aside(state, segment, *batch);
   give_back(state, std::move(batch));
   if (!rescued) std::rethrow_exception(error);

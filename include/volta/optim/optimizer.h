@@ -83,6 +83,7 @@ class VOLTA_API Optimizer {
   static bool takes_step(const Tensor& parameter);
   std::vector<Tensor> gradients() const;  // of those that a step changes
   void require_gradient_fits(std::size_t group, std::size_t position) const;
+  void take_step(Place place);
   bool step_group(std::size_t group, Place place);  // whether there was a gradient
 
   OptionTable table_;
@@ -93,6 +94,7 @@ class VOLTA_API Optimizer {
   ScaledStep scaled_;
   // What GradScaler knows the optimizer by: an address may be another's later, this never.
   std::shared_ptr<const char> identity_ = std::make_shared<const char>();
+  std::vector<Tensor*> made_;  // states that the step being made is the first for
 };
 
 }  // namespace volta::optim

@@ -1,0 +1,92 @@
+// The end of a process that has tensors in objects with static storage: their destructors run
+// before or after those of the driver.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test_device.h"
+#include "volta/async.h"
+#include "volta/volta.h"
+
+namespace volta {
+namespace {
+
+// Everything that a tensor may be when the process ends.
+struct Kept {
+  Tensor computed, pending, weight;
+  AsyncValues<float> values;
+  bool looks = false;
+
+  void fill() {
+    const TensorOptions here = {.device = test_device()};
+    computed = (ones({1 << 16}, here) * from_vector<float>({2}, here)).eval();
+    pending = computed * 3 + 1;
+    weight = tensor({2, 2}, {.device = test_device(), .requires_grad = true});
+    (weight * weight).sum().backward();
+    values = computed.to_vector_async<float>();
+  }
+  ~Kept() {
+    if (!looks) return;
+    if (pending.sum().item() != 7.0 * (1 << 16)) std::_Exit(3);
+    {
+      const NoGrad no_grad;
+      weight -= weight.grad() * 0.25;
+    }
+    if (weight.to_vector<float>() != std::vector<float>{1, 1}) std::_Exit(4);
+    std::_Exit(42);
+  }
+};
+
+// Made before the device is used, so that it goes after what the driver has.
+Kept& early() {
+  static Kept kept;
+  return kept;
+}
+Kept& late() {
+  static Kept kept;
+  return kept;
+}
+
+[[noreturn]] void use_and_exit(bool is_early, bool looks, bool in_a_thread) {
+  if (is_early) early();
+  const auto use = [&] {
+    (ones({4}, {.device = test_device()}) + 1).eval();
+    Kept& kept = is_early ? early() : late();
+    kept.fill();
+    kept.looks = looks;
+  };
+  if (in_a_thread) {
+    std::thread(use).join();
+  } else {
+    use();
+  }
+  std::exit(0);
+}
+
+class ExitDeathTest : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(ExitDeathTest, TensorsInStaticStorageGo) {
+  for (const bool in_a_thread : {false, true}) {
+    for (const bool is_early : {true, false}) {
+      EXPECT_EXIT(use_and_exit(is_early, false, in_a_thread), testing::ExitedWithCode(0), "");
+    }
+  }
+}
+
+TEST_F(ExitDeathTest, WhatAStaticDestructorEvaluatesIsComputed) {
+  if (test_device().type() == DeviceType::cuda) GTEST_SKIP() << "its driver fetches nothing then";
+  for (const bool in_a_thread : {false, true}) {
+    for (const bool is_early : {true, false}) {
+      EXPECT_EXIT(use_and_exit(is_early, true, in_a_thread), testing::ExitedWithCode(42), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace volta
