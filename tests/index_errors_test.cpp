@@ -213,9 +213,9 @@ struct FirstBatch {
         optimizer(layer.parameters(), {.lr = 0.1, .momentum = momentum, .dampening = dampening}) {}
   Tensor step(std::int64_t label) {
     optimizer.zero_grad();
-    Tensor loss =
-        cross_entropy(norm(layer(embedding(rows, from_vector<std::int64_t>({0, 1}, here())))),
-                      from_vector<std::int64_t>({label, 0}, here()));
+    Tensor scores = layer(rows);
+    if (thorough()) scores = norm(scores);
+    Tensor loss = cross_entropy(scores, from_vector<std::int64_t>({label, 0}, here()));
     loss.backward();
     optimizer.step();
     return loss;
@@ -234,6 +234,7 @@ struct FirstBatch {
 
 TEST(IndexErrors, ABadFirstBatchIsToldOnceAndTrainingGoesOn) {
   for (const double dampening : {0.0, 0.5}) {
+    if (dampening != 0 && !thorough()) continue;
     FirstBatch training(0.9, dampening);
     const Tensor bad = training.step(3);
     EXPECT_THROW(bad.item(), IndexError);
