@@ -295,8 +295,8 @@ void JsonReader::finish() {
 
 std::optional<std::int64_t> integer_of(std::string_view number) {
   std::int64_t result = 0;
-  const char* end = number.data() + number.size();
-  const auto [stop, failure] = std::from_chars(number.data(), end, result);
+  const char *begin = number.data(), *end = begin + number.size();
+  const auto [stop, failure] = std::from_chars(begin, end, result);
   if (failure != std::errc() || stop != end) return std::nullopt;
   return result;
 }

@@ -37,16 +37,14 @@ class HeaderReader {
   void read(std::vector<TensorEntry>& tensors, SafetensorsMetadata& metadata) {
     const std::string text = header_text();
     tensors.reserve(most_tensors(text));
-    io::JsonReader reader(text, path_ + ": header");
-    reader.begin_object();
-    while (const auto key = reader.next_key()) {
-      if (*key == io::kMetadataKey) {
-        metadata = read_metadata(reader);
-      } else {
-        read_tensor(reader, tensors.emplace_back(), std::string(*key));
-      }
+    try {
+      read_members(text, tensors, metadata);
+    } catch (const IoError&) {
+      io::JsonReader whole(text, path_ + ": header");  // what is no JSON is said first
+      whole.skip();
+      whole.finish();
+      throw;
     }
-    reader.finish();
     std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
       return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
     });
@@ -92,6 +90,20 @@ class HeaderReader {
     mapping_.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
     if (!text.starts_with('{')) fail("header does not start with '{'");
     return text;
+  }
+
+  void read_members(std::string_view text, std::vector<TensorEntry>& tensors,
+                    SafetensorsMetadata& metadata) const {
+    io::JsonReader reader(text, path_ + ": header");
+    reader.begin_object();
+    while (const auto key = reader.next_key()) {
+      if (*key == io::kMetadataKey) {
+        metadata = read_metadata(reader);
+      } else {
+        read_tensor(reader, tensors.emplace_back(), std::string(*key));
+      }
+    }
+    reader.finish();
   }
 
   // No fewer than there are tensors, of which each has such a key and takes some 50 bytes.

@@ -106,9 +106,9 @@ class ConfigFile {
   void number(std::string_view key, double& target) const {
     const JsonReader::Raw* value = find(key);
     if (value == nullptr) return;
-    const char* end = value->text.data() + value->text.size();
+    const char *begin = value->text.data(), *end = begin + value->text.size();
     double found = 0;
-    const auto [stop, failure] = std::from_chars(value->text.data(), end, found);
+    const auto [stop, failure] = std::from_chars(begin, end, found);
     if (stop != end || failure == std::errc::invalid_argument)
       fail(fmt::format("\"{}\" is no number", key));
     if (failure == std::errc()) target = found;
