@@ -30,7 +30,7 @@ Floats slope(const Tensor& x, const std::function<Tensor(const Tensor&)>& f) {
   return values(grad(f(x).sum(), x));
 }
 
-TEST(Bounds, ThatAreNumbersGiveNoGradientAtThem) {
+TEST(BoundGradients, ThatAreNumbersGiveNoGradientAtThem) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensor x = tensor({-1, 0, 1, 2, 3, kNan}, of(dtype));
     EXPECT_EQ(slope(x, [](const Tensor& t) { return clamp(t, 0, 2); }), (Floats{0, 0, 1, 0, 0, 0}));
@@ -56,7 +56,7 @@ struct Shared {
   Floats x, lower, upper;
 };
 
-TEST(Bounds, ThatAreTensorsShareTheGradientAtThem) {
+TEST(BoundGradients, ThatAreTensorsShareTheGradientAtThem) {
   const Shared cases[] = {
       {-1, -1, {1, 0, 0, 1}, {0, 0, 0, 0}, {0, 1, 1, 0}},
       {-1, 0, {0.5, 0.5, 0, 1}, {0.5, 0, 0, 0}, {0, 0.5, 1, 0}},
@@ -82,7 +82,7 @@ TEST(Bounds, ThatAreTensorsShareTheGradientAtThem) {
   }
 }
 
-TEST(Bounds, OneTensorIsAMaximumOrMinimum) {
+TEST(BoundGradients, OneTensorIsAMaximumOrMinimum) {
   const Tensor x = tensor({-1, 0, 1, 2, kNan}, of(DType::f32)), zero = zeros({5}, of(DType::f32));
   std::vector<Tensor> gradients = grad({clamp(x, zero, {}).sum()}, {x, zero});
   EXPECT_EQ(values(gradients[0]), (Floats{0, 0.5, 1, 1, 1}));
@@ -97,7 +97,7 @@ TEST(Bounds, OneTensorIsAMaximumOrMinimum) {
 }
 
 // x + 3 is 6 in bf16 for 2.984, which lies below the bound all the same.
-TEST(Bounds, OfHalvesAreAskedOfXItself) {
+TEST(BoundGradients, OfHalvesAreAskedOfXItself) {
   nn::Hardsigmoid hardsigmoid;
   const Tensor x = tensor({2.984375, -2.984375, 3, -3, 0, kNan}, of(DType::bf16));
   const float sixth = 0.1669921875f;  // in bf16
@@ -133,7 +133,7 @@ TEST(Bounds, OfHalvesAreAskedOfXItself) {
   }
 }
 
-TEST(Bounds, OfIntegersKeepThem) {
+TEST(BoundGradients, OfIntegersKeepThem) {
   using Integers = std::vector<std::int64_t>;
   for (const DType dtype : {DType::i32, DType::i64}) {
     const Tensor x = arange(-3, 9, of(dtype, false));

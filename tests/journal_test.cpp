@@ -86,7 +86,7 @@ TEST(Journal, TheLatestOfSeveralAssignmentsTakesTheBuffer) {
     p *= 2;
     p.eval();
     EXPECT_EQ(counters().allocations, allocations);
-    EXPECT_EQ(memory_stats(test_device()).in_use, in_use);
+    EXPECT_LE(memory_stats(test_device()).in_use, in_use);  // others' may go meanwhile
   }
 }
 

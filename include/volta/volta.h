@@ -1,9 +1,9 @@
 // What every program needs: tensors, gradients, layers, optimizers, data, weights in files.
-//
 // Left out, to keep compiling short, is what few source files of a program use:
 //   <volta/models.h>                ready models, each also by itself: <volta/models/...>
 //   <volta/text/tokenizer.h>        GPT-2's tokenizer; text/generate.h is included
 //   <volta/io/checkpoint.h>         training checkpoints
+//   <volta/io/durable_file.h>       files that survive a kill, locks of folders
 //   <volta/io/npy.h>                NumPy's files
 //   <volta/io/state_dict_mapper.h>  renaming and reshaping state dicts
 //   <volta/io/summary_writer.h>     TensorBoard's event files
