@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "train/run_files.h"
 #include "json_file.h"
+#include "train/run_files.h"
 #include "volta/error.h"
 #include "volta/io/npy.h"
 #include "volta/safetensors.h"

@@ -156,9 +156,10 @@ TEST(GoldenTransformer, EncoderLayer) {
   }
 }
 
+// PyTorch's own bf16 gradients of these layers are up to 1.4% away from those of f32.
 TEST(GoldenTransformer, EncoderLayerOfHalves) {
   for (const LayerCase& c : layer_cases()) {
-    if (runs_here(c.name)) expect_layer(c, true, DType::bf16, 1e-2);
+    if (runs_here(c.name)) expect_layer(c, true, DType::bf16, 2e-2);
   }
 }
 

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "train/run_files.h"
 #include "json_file.h"
+#include "train/run_files.h"
 #include "train/shell_word.h"
 #include "volta/error.h"
 
