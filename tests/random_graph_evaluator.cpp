@@ -362,6 +362,9 @@ void Evaluator::assign_in_place(const Statement& s) {
     value = cast(result, dtype);
   }
   if (value->value.dims != target->value.dims) throw Invalid("shapes differ in place");
+  // What is overwritten stays in the history, with a gradient of 0.
+  if ((s.op == Op::fill || s.op == Op::copy) && target->tape && GradMode::enabled())
+    value = where(constant(filled({}, 1, DType::boolean)), value, target);
   const bool is_gradient = std::any_of(tensors_.begin(), tensors_.end(),
                                        [&](const Ref& t) { return t && t->grad == target; });
   if (is_gradient && value->tape) throw Invalid("a gradient with a history is added to");

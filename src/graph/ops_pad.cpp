@@ -57,7 +57,7 @@ Tensor border(const Tensor& x, int axis, std::int64_t count, bool last, PadMode 
 Tensor pad(const Tensor& given, std::span<const std::int64_t> before,
            std::span<const std::int64_t> after, Scalar value, Place place) {
   require_amounts(given, before, after);
-  const Tensor x = cropped(given, given.shape(), before, after, place);
+  Tensor x = cropped(given, given.shape(), before, after, place);
   const std::size_t rank = static_cast<std::size_t>(x.rank());
   std::vector<std::int64_t> sizes, attrs;
   for (std::size_t i = 0; i < rank; ++i) {

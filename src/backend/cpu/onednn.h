@@ -128,7 +128,7 @@ struct ProductCall {
             onednn_engine()};
   }
 
-  void execute() { run_onednn(primitive, stream, arguments); }
+  void execute() const { run_onednn(primitive, stream, arguments); }
 
   dnnl::matmul primitive;
   Bound a, b, c, bias, scratchpad;
