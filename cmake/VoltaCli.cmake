@@ -1,5 +1,4 @@
-# The `volta` program. It uses the public headers; of src it knows the tables that are in headers alone
-# (core/hidden_characters.h).
+# The `volta` program. It uses the public headers only; src/cli knows nothing else of src.
 if(NOT VOLTA_CLI)
   return()
 endif()

@@ -1,7 +1,9 @@
 # How what is installed is compiled beyond volta_compile: without the paths of this machine, with the usual
 # protections of a distribution, and with no symbols but those that others may use.
-include(CheckPIESupported)
-check_pie_supported(LANGUAGES CXX)  # programs are linked as they are compiled: at any address
+if(PROJECT_IS_TOP_LEVEL)  # it sets variables, which are another project's own affair
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES CXX)  # programs are linked as they are compiled: at any address
+endif()
 
 add_library(volta_hardened INTERFACE)
 # __FILE__ and std::source_location begin at the root of the sources.

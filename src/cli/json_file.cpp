@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "platform/files.h"
 #include "volta/error.h"
+#include "volta/io/durable_file.h"
 
 namespace volta::cli {
 namespace {
@@ -35,7 +35,7 @@ std::size_t first_too_deep(std::string_view text) {
 }  // namespace
 
 std::string text_of_file(const std::string& path, std::uint64_t max_bytes) {
-  return platform::read_file(path, max_bytes);
+  return read_regular_file(path, max_bytes);
 }
 
 std::optional<Json> parse_json_text(std::string_view text, const Json::parser_callback_t& filter) {

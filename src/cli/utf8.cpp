@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/hidden_characters.h"
+#include "volta/detail/hidden_characters.h"
 
 namespace volta::cli {
 

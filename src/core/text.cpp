@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "core/hidden_characters.h"
 #include "text/unicode.h"
+#include "volta/detail/hidden_characters.h"
 
 namespace volta {
 

@@ -39,6 +39,10 @@ class Descriptor {
 
 }  // namespace
 
+std::string read_regular_file(const std::string& path, std::uint64_t max_bytes) {
+  return platform::read_file(path, max_bytes);
+}
+
 void write_durably(const std::string& path, std::string_view content) {
   platform::AtomicFile file(path);
   file.write(content);

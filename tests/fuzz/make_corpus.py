@@ -108,7 +108,7 @@ def more():
     for name, lines in {"stars": "*a*a*a*b\nx$1\n" + "a" * 200, "sets": "h.[0-9][!a-c]*.?\n$1$2$$$&\nh.1d.weight.w",
                         "open": "[a\n\n[a", "plain": "a.b\nc\na.b", "long": "*\n$1$01$99\n" + "n" * 3000}.items():
         put("names", name, lines.encode())
-    metadata = {"format": "volta.checkpoint", "version": "1", "volta": "0.1.0", "timed_choices": "{}",
+    metadata = {"format": "volta.checkpoint", "version": "1", "volta": "0", "timed_choices": "{}",
                 "part.model": "2 tensors", "number.epoch": "3", "text.note": "x", "part.generator": "1 tensors"}
     header = {"__metadata__": metadata, "generator.state": entry("I64", [2], 0, 16),
               "model.weight": entry("F32", [1, 2], 16, 24), "model.bias": entry("F32", [1], 24, 28)}

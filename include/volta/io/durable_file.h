@@ -1,6 +1,7 @@
 // Files that survive: replaced as a whole, and locked against a second writer.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,10 @@
 #include "volta/export.h"
 
 namespace volta {
+
+// The content of a regular file. Throws IoError for pipes, devices and the like, which it does not
+// open, and for files of more than `max_bytes`.
+VOLTA_API std::string read_regular_file(const std::string& path, std::uint64_t max_bytes);
 
 // Replaces the file at `path`. It is written under a temporary name beside its place, synced and
 // renamed: readers see the old content or the new one, also after a crash. Throws IoError naming

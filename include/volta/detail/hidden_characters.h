@@ -1,5 +1,5 @@
 // Characters that do not show as what they are. Names in files of others may contain them, to look
-// like other names or to command the terminal. Shared with the volta command, as a table only.
+// like other names or to command the terminal. The library and the volta command share this table.
 #pragma once
 
 namespace volta {
