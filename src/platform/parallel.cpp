@@ -252,9 +252,12 @@ void detail::run_ranges(std::int64_t n, std::int64_t grain, RangeFn fn, void* co
     return;
   }
   if (openmp_is_whole()) [[likely]] {
-    parts = with_threads(parts);
+    // All threads take part in every loop, also those without a range: a team that shrinks loses
+    // threads, and starting them anew takes longer than waking them, and may fail.
+    const int team = with_threads(num_threads());
+    parts = std::min(parts, team);
     Failure failure;
-#pragma omp parallel for num_threads(parts) schedule(static, 1)
+#pragma omp parallel for num_threads(team) schedule(static, 1)
     for (int part = 0; part < parts; ++part) {
       const Range range = range_of(n, part, parts);
       failure.guard([&] { fn(context, range.begin, range.end); });
