@@ -4,7 +4,10 @@
 #include <sys/mman.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 
@@ -70,9 +73,22 @@ inline void require_room_for_onednn() {
   ::munmap(room, kRoom);
 }
 
+// Some operations write their code when they first run. Which have run is remembered for the latest
+// few hundred; one that was forgotten is asked for once more.
+inline void require_room_for_first_run(const dnnl::primitive& primitive) {
+  static std::array<std::atomic<const void*>, 256> ran{};
+  const void* const handle = primitive.get();
+  auto& place = ran[reinterpret_cast<std::uintptr_t>(handle) / 64 % ran.size()];
+  if (place.load(std::memory_order_relaxed) == handle) [[likely]]
+    return;
+  require_room_for_onednn();
+  place.store(handle, std::memory_order_relaxed);
+}
+
 inline void run_onednn(const dnnl::primitive& primitive, const dnnl::stream& stream,
                        const std::unordered_map<int, dnnl::memory>& arguments) {
   platform::prepare_library_threads();
+  require_room_for_first_run(primitive);
   try {
     primitive.execute(stream, arguments);
   } catch (const dnnl::error& error) {
