@@ -111,7 +111,8 @@ class HeaderReader {
     constexpr std::string_view kKey = "\"data_offsets\"";
     constexpr std::size_t kLeastBytes = 48;
     std::size_t count = 0;
-    for (std::size_t at = text.find(kKey); at != text.npos; at = text.find(kKey, at + kKey.size()))
+    for (std::size_t at = text.find(kKey); at != std::string_view::npos;
+         at = text.find(kKey, at + kKey.size()))
       ++count;
     return std::min(count, text.size() / kLeastBytes);
   }

@@ -63,19 +63,18 @@ std::string filled(std::string_view replacement, const std::vector<std::string_v
   };
   std::string result;
   for (std::size_t i = 0; i < replacement.size(); ++i) {
-    if (replacement[i] != '$' || i + 1 == replacement.size()) {
+    const char next = i + 1 < replacement.size() ? replacement[i + 1] : '\0';
+    const bool stands_for_more = replacement[i] == '$' && (next == '&' || digit(i + 1));
+    if (!stands_for_more) {
       result += replacement[i];
-    } else if (replacement[i + 1] == '$') {
-      result += replacement[++i];
-    } else if (replacement[i + 1] == '&') {
+      if (replacement[i] == '$' && next == '$') ++i;
+    } else if (next == '&') {
       result += whole;
       ++i;
-    } else if (digit(i + 1)) {
+    } else {
       std::size_t number = static_cast<std::size_t>(replacement[++i] - '0');
       if (digit(i + 1)) number = 10 * number + static_cast<std::size_t>(replacement[++i] - '0');
       if (number >= 1 && number <= captures.size()) result += captures[number - 1];
-    } else {
-      result += replacement[i];
     }
   }
   return result;

@@ -107,9 +107,8 @@ void MappedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
 void MappedFile::forget(std::span<const std::byte> part) const {
   if (part.empty()) return;
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(part.data()) + part.size();
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const std::uintptr_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
+  ::madvise(const_cast<std::byte*>(part.data()) - before, part.size() + before, MADV_DONTNEED);
 }
 
 std::string read_file(const std::string& path, std::uint64_t max_bytes) {
