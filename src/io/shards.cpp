@@ -81,8 +81,8 @@ bool says_own(JsonReader& reader) {
 
 // A name within the index's own folder.
 bool is_plain_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
-         name.find('\\') == name.npos && name.find('\0') == name.npos;
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+         name.find('\\') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
 }  // namespace
