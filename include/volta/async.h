@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -49,12 +50,17 @@ VOLTA_API Event eval_async(std::span<const Tensor> tensors);
 inline constexpr int kMaxStreams = 4;
 class VOLTA_API StreamScope : public Scope<int> {
  public:
-  explicit StreamScope(int stream);  // 0 to kMaxStreams - 1
+  explicit StreamScope(int stream)  // 0 to kMaxStreams - 1
+      : StreamScope(stream, std::uncaught_exceptions()) {}
   // Hands over what is pending in the stream, unless by an exception; errors are told to whoever
   // looks at the values.
-  ~StreamScope();
+  ~StreamScope() { leave(std::uncaught_exceptions()); }
 
  private:
+  // The program counts its exceptions: with some compilers a library does not see those of others.
+  StreamScope(int stream, int exceptions);
+  void leave(int exceptions) noexcept;
+
   int stream_, exceptions_;
 };
 VOLTA_API int current_stream() noexcept;

@@ -41,15 +41,14 @@ int valid_stream(int stream) {
 }
 }  // namespace
 
-StreamScope::StreamScope(int stream)
+StreamScope::StreamScope(int stream, int exceptions)
     : Scope(graph::recording_state.stream, graph::recording_state.stream_scope,
             valid_stream(stream)),
       stream_(stream),
-      exceptions_(std::uncaught_exceptions()) {}
-StreamScope::~StreamScope() {
+      exceptions_(exceptions) {}
+void StreamScope::leave(int exceptions) noexcept {
   end(graph::recording_state.stream, graph::recording_state.stream_scope);
-  if (stream_ != current_stream() && std::uncaught_exceptions() == exceptions_)
-    graph::hand_over(stream_);
+  if (stream_ != current_stream() && exceptions == exceptions_) graph::hand_over(stream_);
 }
 int current_stream() noexcept { return graph::recording_state.stream; }
 
