@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <string>
 
@@ -299,6 +300,28 @@ void Batch::drop_from_leaf(const JournalEntry& entry) {
   if (entry.holds && entry.leaf != kNoLeaf) --leaves[entry.leaf].journaled;
 }
 
+std::vector<const Node*> Batch::live_nodes() const {
+  std::vector<const Node*> live;
+  std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(live),
+               [](const Node* node) { return node->live; });
+  return live;
+}
+
+std::vector<bool> Batch::leaves_below(std::vector<const Node*> next) const {
+  std::vector<bool> found(leaves.size(), false), seen(nodes.size(), false);
+  while (!next.empty()) {
+    const Node* node = next.back();
+    next.pop_back();
+    if (const std::uint32_t leaf = find_leaf(node); leaf != kNoLeaf) {
+      found[leaf] = true;
+    } else if (node->index < nodes.size() && nodes[node->index] == node && !seen[node->index]) {
+      seen[node->index] = true;
+      for (const Node* input : node->input_span()) next.push_back(input);
+    }
+  }
+  return found;
+}
+
 void Batch::update_live() {
   live = 0;
   for (Node* node : nodes) {
@@ -429,37 +452,13 @@ Node* make_constant(double value, std::int64_t integer, const Shape& shape, DTyp
   return node;
 }
 
-namespace {
-
-// Which leaves computing what is wanted, or going back to what was, reads.
-std::vector<bool> wanted_leaves(const Batch& batch) {
-  std::vector<bool> leaves(batch.leaves.size(), false), seen(batch.nodes.size(), false);
-  std::vector<const Node*> next;
-  for (const JournalEntry& entry : batch.journal) {
-    if (!entry.holds) next.push_back(entry.previous);
-  }
-  for (const Node* node : batch.nodes) {
-    if (node->live) next.push_back(node);
-  }
-  while (!next.empty()) {
-    const Node* node = next.back();
-    next.pop_back();
-    if (const std::uint32_t leaf = batch.find_leaf(node); leaf != Batch::kNoLeaf) {
-      leaves[leaf] = true;
-    } else if (node->index < batch.nodes.size() && batch.nodes[node->index] == node &&
-               !seen[node->index]) {
-      seen[node->index] = true;
-      for (const Node* input : node->input_span()) next.push_back(input);
-    }
-  }
-  return leaves;
-}
-
-}  // namespace
-
 bool drop_unwanted_leaves(Batch& batch, DeviceEntry& entry) {
   static auto* const byte = new std::byte[64];  // not of the pool, which has no memory
-  const std::vector<bool> wanted = wanted_leaves(batch);
+  std::vector<const Node*> roots = batch.live_nodes();
+  for (const JournalEntry& entry : batch.journal) {
+    if (!entry.holds) roots.push_back(entry.previous);  // what a variable may go back to
+  }
+  const std::vector<bool> wanted = batch.leaves_below(std::move(roots));
   bool any = false;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     Node* node = batch.leaves[i].node;

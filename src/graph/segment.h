@@ -103,6 +103,9 @@ struct Batch {
   // Which nodes are pending and held, found anew: while the batch was in no segment nobody noted
   // it.
   void update_live();
+  std::vector<const Node*> live_nodes() const;
+  // Per leaf: whether these nodes, which the batch has recorded or reads, are computed from it.
+  std::vector<bool> leaves_below(std::vector<const Node*> roots) const;
   bool empty() const { return nodes.empty(); }
 
  private:

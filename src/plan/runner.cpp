@@ -553,32 +553,6 @@ bool compute_alone(DeviceState& state, Batch& batch, std::size_t lane, const Nod
   }
 }
 
-// Which leaves the live nodes, or just `only`, are made of.
-std::vector<bool> leaves_below(const Batch& batch, const Node* only) {
-  std::vector<bool> found(batch.leaves.size(), false), seen(batch.nodes.size(), false);
-  std::vector<const Node*> next;
-  if (only != nullptr) {
-    next.push_back(only);
-  } else {
-    std::copy_if(batch.nodes.begin(), batch.nodes.end(), std::back_inserter(next),
-                 [](const Node* node) { return node->live; });
-  }
-  while (!next.empty()) {
-    const Node* node = next.back();
-    next.pop_back();
-    if (seen[node->index]) continue;
-    seen[node->index] = true;
-    for (const Node* input : node->input_span()) {
-      if (const std::uint32_t leaf = batch.find_leaf(input); leaf != Batch::kNoLeaf) {
-        found[leaf] = true;
-      } else if (input->state.load(std::memory_order_relaxed) != NodeState::Constant) {
-        next.push_back(input);
-      }
-    }
-  }
-  return found;
-}
-
 // Computes, of a batch that failed, what its variables go back to where that is pending itself:
 // the initial values of a model whose first step does not fit. Without `lost` leaves; what cannot
 // be computed now stays pending.
@@ -588,7 +562,7 @@ void compute_previous(DeviceState& state, Batch& batch, std::size_t lane,
   for (const graph::JournalEntry& entry : batch.journal) {
     const Node* node = entry.previous;
     if (node->state.load(std::memory_order_relaxed) != NodeState::Pending) continue;
-    const std::vector<bool> below = lost.empty() ? std::vector<bool>() : leaves_below(batch, node);
+    const std::vector<bool> below = lost.empty() ? std::vector<bool>() : batch.leaves_below({node});
     if (std::none_of(lost.begin(), lost.end(), [&](std::uint32_t leaf) { return below[leaf]; }))
       wanted.insert(node);
   }
@@ -644,7 +618,8 @@ bool compute_on_cpu(DeviceState& state, Batch& batch, const Node* only,
     const auto place_of = [](std::span<const std::byte> memory) {
       return Address{const_cast<std::byte*>(memory.data()), 0};
     };
-    const std::vector<bool> needed = leaves_below(batch, only);
+    const std::vector<bool> needed =
+        batch.leaves_below(only != nullptr ? std::vector<const Node*>{only} : batch.live_nodes());
     std::vector<Address> leaves(batch.leaves.size()), outputs;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       Node* leaf = batch.leaves[i].node;
