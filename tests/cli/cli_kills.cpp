@@ -120,6 +120,13 @@ class CliKills : public Runs {
     EXPECT_TRUE(has(read(run + "/report.html"), "content=\"finished 36\""));
     expect_usable(run);
   }
+  // A killed "run" can be used, goes on to what "whole" has, and is removed.
+  void expect_recovery() const {
+    expect_usable("run");
+    go_on("run", words("run"));
+    expect_same("run", "whole");
+    fs::remove_all(path("run"));
+  }
 };
 
 TEST_F(CliKills, AtEveryCall) {
@@ -136,10 +143,7 @@ TEST_F(CliKills, AtEveryCall) {
   for (const std::size_t at : chosen(calls)) {
     SCOPED_TRACE("killed at call " + std::to_string(at) + ": " + calls[at - 1]);
     ASSERT_EQ(volta(words("run"), with_shim("run", at)).code, kKilled);
-    expect_usable("run");
-    go_on("run", words("run"));
-    expect_same("run", "whole");
-    fs::remove_all(path("run"));
+    expect_recovery();
     if (HasFailure()) break;
   }
 }
@@ -154,10 +158,7 @@ TEST_F(CliKills, TwiceInARow) {
     SCOPED_TRACE(calls[some[i] - 1] + ", then at call " + std::to_string(then));
     if (fs::exists(path("run/config.json")))
       volta({"train", "--resume", path("run"), "--quiet"}, with_shim("run", then));
-    expect_usable("run");
-    go_on("run", words("run"));
-    expect_same("run", "whole");
-    fs::remove_all(path("run"));
+    expect_recovery();
     if (HasFailure()) break;
   }
 }

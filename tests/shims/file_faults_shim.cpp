@@ -83,8 +83,12 @@ std::string path_of(int descriptor) {
   return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : std::string();
 }
 
-mode_t mode_of(int flags, va_list arguments) {
-  return (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+// `function`: open or open64, whose third argument counts where a file may be made.
+int open_by(const char* function, const char* path, int flags, va_list arguments) {
+  const bool makes = (flags & O_CREAT) != 0;
+  const mode_t mode = makes ? va_arg(arguments, mode_t) : 0;
+  if (makes && !goes_on("open", path)) return -1;
+  return real<int(const char*, int, ...)>(function)(path, flags, mode);
 }
 
 }  // namespace
@@ -94,19 +98,17 @@ extern "C" {
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
+  const int opened = open_by("open", path, flags, arguments);
   va_end(arguments);
-  if ((flags & O_CREAT) != 0 && !goes_on("open", path)) return -1;
-  return real<int(const char*, int, ...)>("open")(path, flags, mode);
+  return opened;
 }
 
 int open64(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
+  const int opened = open_by("open64", path, flags, arguments);
   va_end(arguments);
-  if ((flags & O_CREAT) != 0 && !goes_on("open", path)) return -1;
-  return real<int(const char*, int, ...)>("open64")(path, flags, mode);
+  return opened;
 }
 
 ssize_t write(int descriptor, const void* bytes, std::size_t size) {
