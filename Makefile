@@ -2,7 +2,7 @@
 # presets; a prepared machine needs no network.
 PREFIX ?= /usr/local
 SETUP := scripts/setup.sh
-LINT_FILES = $(shell find include src tests examples bench -name '*.h' -o -name '*.cpp')
+LINT_FILES = $(shell find include src tools tests examples bench -name '*.h' -o -name '*.cpp')
 
 .PHONY: demo test test-processors test-full bench docs lint format install package clean
 
@@ -20,7 +20,7 @@ test:
 	ctest --preset release
 
 # What computes on the CPU, as older processors compute it (VOLTA_CPU_ISA), and in a build without oneDNN. That
-# build shares nearly all of its objects with the first one through ccache, where that was installed before.
+# build shares nearly all of its objects with the first one through ccache.
 test-processors:
 	@$(SETUP) processors
 	cmake --preset release
@@ -46,7 +46,7 @@ test-full-browser: test
 	@$(SETUP) full
 	ctest --preset release -C Full -R '_in_browser$$'
 test-full-downstream: test
-	ctest --preset release -C Full -R '^install_fetch_content$$'
+	ctest --preset release -C Full -R '^install_(fetch_content|static_full)$$'
 $(addprefix test-full-,asan tsan cpu clang): test-full-%:
 	@$(SETUP) full
 	cmake --preset $*
@@ -78,7 +78,7 @@ lint:
 	@$(SETUP) lint
 	clang-format-19 --dry-run -Werror $(LINT_FILES)
 	cmake --preset release
-	run-clang-tidy-19 -quiet -p build/release '$(CURDIR)/src/'
+	run-clang-tidy-19 -quiet -p build/release '$(CURDIR)/(src|tools)/'
 
 # Rewrites the sources as `make lint` wants them; twice, because reflowed comments settle on the second pass.
 format:

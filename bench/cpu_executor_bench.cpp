@@ -1,5 +1,5 @@
-// The CPU executor on its own: an elementwise chain against a copy, row programs, products, and
-// what a tiny kernel costs.
+// Benchmarks of the CPU executor alone: an elementwise chain compared with a copy, row programs,
+// products, and the overhead of a tiny kernel.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu_backend.h"
 #include "kernel/program.h"
 
 namespace {
@@ -55,7 +55,7 @@ struct Builder {
   int reduce(ReduceOp op, int a) { return push({.kind = InstrKind::Reduce, .reduce = op, .a = a}); }
 };
 
-// One or more kernel steps over one set of buffers, ready to run.
+// Kernel steps over one set of buffers, ready to run.
 class Plan {
  public:
   Plan() : backend_(make_cpu_backend()) {}
@@ -210,7 +210,7 @@ BENCHMARK(softmax)
     ->Args({64, 50'000, 1024})
     ->UseRealTime();
 
-// Sums over the last axis (lanes > 1) or over the first (lanes == 1).
+// Sums over the last axis (lanes > 1) or over the first axis (lanes == 1).
 void sums(benchmark::State& state) {
   const std::int64_t rows = state.range(0), columns = state.range(1);
   const bool along = state.range(2) > 1;
@@ -234,7 +234,7 @@ BENCHMARK(sums)
     ->Args({1'000'000, 10, 1})
     ->UseRealTime();
 
-// Nine kernels of 4 x 8 elements: what a step of a tiny model costs besides its arithmetic.
+// Nine kernels of 4 x 8 elements, which show the overhead of a tiny model's step.
 void tiny_kernels(benchmark::State& state) {
   Builder b;
   b.axis(Role::Par);

@@ -1,5 +1,5 @@
-// oneDNN called directly, with its own threads and everything prepared in advance: what products
-// and convolutions of the CPU take at best. Nothing where the bench is built without it.
+// Direct calls of oneDNN with its own threads and everything prepared in advance: the best possible
+// time of products and convolutions on the CPU. The header is empty in builds without oneDNN.
 #pragma once
 
 #include <bit>
@@ -19,26 +19,26 @@
 
 namespace bench {
 
-// [m, k] times [k, n]; a transposed operand lies in memory the other way round.
+// [m, k] times [k, n]; a transposed operand is stored with its axes exchanged.
 struct DirectProduct {
   std::int64_t m = 0, k = 0, n = 0;
   bool transpose_a = false, transpose_b = false;
-  bool bf16 = false;  // else f32
+  bool bf16 = false;  // otherwise f32
 
   double operations() const {
     return 2 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
   }
 };
 
-// A square convolution of square images that pads them by half of the kernel.
+// A square convolution of square images, padded by half of the kernel.
 struct ConvShape {
   std::int64_t batch = 0, c_in = 0, c_out = 0, size = 0, kernel = 0, stride = 1;
-  bool to_input = true;  // the input has a gradient, as all but a network's first have
-  bool bf16 = false;     // else f32
+  bool to_input = true;  // computes the gradient of the input, as in all layers but the first
+  bool bf16 = false;     // otherwise f32
 
   std::int64_t padding() const { return kernel / 2; }
   std::int64_t out_size() const { return (size + 2 * padding() - kernel) / stride + 1; }
-  // Of the forward pass and the gradients.
+  // Operations of the forward pass and the gradients.
   double operations() const {
     const double products =
         static_cast<double>(batch * c_out * out_size() * out_size() * c_in * kernel * kernel);
@@ -48,7 +48,7 @@ struct ConvShape {
 
 #ifdef VOLTA_BENCH_ONEDNN
 
-// Primitives with their memory, run one after the other.
+// Primitives with their memory, which run one after the other.
 class DirectCalls {
  public:
   using Desc = dnnl::memory::desc;
@@ -71,7 +71,7 @@ class DirectCalls {
     }
     return memory;
   }
-  // The memory that is there already, if it has that order.
+  // Returns the existing memory if it has this layout, else new memory.
   dnnl::memory memory(const Desc& desc, const dnnl::memory& there) {
     return there.get_desc() == desc ? there : memory(desc);
   }
@@ -103,8 +103,8 @@ inline Step direct_call(const DirectProduct& p) {
   return [calls] { calls->run(); };
 }
 
-// Forward and gradients of images that lie with their channels last, as in Volta's networks;
-// weights in the order that the library likes best.
+// Forward pass and gradients of images in channels-last layout, as in Volta's networks, with
+// weights in the library's preferred layout.
 inline Step direct_call(const ConvShape& s) {
   using Desc = dnnl::memory::desc;
   const auto type = s.bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;

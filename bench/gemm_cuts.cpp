@@ -1,10 +1,10 @@
-// Times ways to cut matrix products on one OpenCL device, the evidence for choose_gemm in
-// backend/gemm_launches.cpp:
+// Times ways to tile matrix products on one OpenCL device, the evidence for choose_gemm in
+// backend/common/gemm_launches.cpp:
 //   volta_gemm_cuts DEVICE-NAME [M N K [nn|nt|tn|tt [f32|f64|f16|bf16 [BATCH]]]]
-// Without a shape: large squares, the products of a layer of 1,024 at batch 128, thin ones and long
-// sums. Device time of all kernels of a product, the best of a few; a star marks what choose_gemm
-// takes, a dash the kernel program of small products. $VOLTA_OPENCL_OPTIONS counts as in the
-// library.
+// Without a shape it times large squares, the products of a layer of 1,024 at batch 128, thin
+// products and long sums. Times are device times of all kernels of a product, the best of several
+// runs. A star marks the choice of choose_gemm, a dash the kernel program of small products.
+// $VOLTA_OPENCL_OPTIONS applies as in the library.
 #include <CL/cl.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/gemm_launches.h"
-#include "backend/matmul_program.h"
+#include "backend/common/gemm_launches.h"
+#include "backend/common/matmul_program.h"
 
 namespace {
 
@@ -80,8 +80,8 @@ class Device {
     return memory;
   }
 
-  // Seconds of the product's kernels, the best of several runs; 0 where the device refuses them.
-  // `narrow`: integers of 32 bits.
+  // Returns the seconds of the product's kernels, the best of several runs, or 0 if the device
+  // refuses them. `narrow` selects 32-bit integers.
   double time(const GemmLaunches& all, const std::array<cl_mem, 3>& operands, bool narrow) {
     constexpr int kRuns = 12;
     std::vector<cl_kernel> kernels;
@@ -175,7 +175,7 @@ std::vector<GemmCut> cuts_for(const MatmulStep& s) {
   return cuts;
 }
 
-// The product as a kernel program, what small ones are lowered to.
+// The product as a kernel program, to which small products are lowered.
 GemmLaunches program_launches(const MatmulStep& s) {
   const volta::plan::KernelStep step = volta::lower_matmul(s);
   const volta::kernel::Program& program = *step.program;

@@ -1,5 +1,5 @@
-// What the host's memory can do at best, measured without the library: copying and reading it with
-// all threads.
+// The limits of the host's memory, measured without the library: copying and reading with all
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class HostLimits {
     for (std::size_t i = 0; i < kWords; ++i) source_[i] = i * 0x9E3779B97F4A7C15u;
   }
 
-  // Bytes a second, read and written ones both counted.
+  // Bytes per second, counting both those read and those written.
   double copy_rate() {
     return 2 * rate([this](std::size_t begin, std::size_t end) {
              std::memcpy(&target_[begin], &source_[begin], (end - begin) * sizeof(std::uint64_t));
@@ -25,7 +25,8 @@ class HostLimits {
   }
   double read_rate() {
     return rate([this](std::size_t begin, std::size_t end) {
-      std::uint64_t mixed = 0;  // integers: compilers vectorise this without leave to reorder
+      // Integers, because compilers vectorise their sum without permission to reorder.
+      std::uint64_t mixed = 0;
       for (std::size_t i = begin; i < end; ++i) mixed ^= source_[i];
       volatile std::uint64_t seen = mixed;
       (void)seen;
@@ -33,7 +34,7 @@ class HostLimits {
   }
 
  private:
-  static constexpr std::size_t kWords = std::size_t{32} << 20;  // 256 MiB: no cache holds it
+  static constexpr std::size_t kWords = std::size_t{32} << 20;  // 256 MiB, larger than any cache
 
   template <class Body>
   double rate(const Body& body) const {

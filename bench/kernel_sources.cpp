@@ -1,6 +1,5 @@
-// Prints docs/kernels.md: the generated CUDA and OpenCL source of a few representative kernels, as
-// the planner chooses them for a GPU. Nothing is run: the kernels are planned for an OpenCL device,
-// whichever there is.
+// Prints docs/kernels.md: the generated CUDA and OpenCL source of representative kernels, as the
+// planner chooses them for a GPU. Nothing is run: the kernels are planned for any OpenCL device.
 #include <volta/volta.h>
 
 #include <functional>
@@ -63,7 +62,7 @@ std::vector<Example> examples() {
   };
 }
 
-// The kernel without the device functions and type names in front of it.
+// Returns the kernel without the device functions and type names before it.
 std::string body(const kernel::Program& program, kernel::Dialect dialect) {
   const std::string text = kernel::emit(program, dialect).text;
   const std::size_t integers = text.rfind("typedef struct {\n  index_t");
@@ -91,7 +90,7 @@ int main() {
       kernel::set_program_observer({});
       std::cout << "\n## " << example.title << "\n`" << example.code << "`\n\n"
                 << example.words << "\n";
-      // Of a plan with several kernels, one.
+      // Only one kernel of the plan is shown.
       const kernel::Program& program = example.last ? programs.back() : programs.front();
       std::cout << "\nProgram:\n```\n"
                 << kernel::to_text(program) << "\n```\nCUDA:\n```c++\n"

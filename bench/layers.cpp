@@ -1,6 +1,6 @@
-// Layers of networks, forward and backward, as users write them: products with their bias and
-// activation, convolutions, attention, batch norm. bench/peers/torch_layers.py measures the same
-// rows the same way; compare.py adds up the rows of a group.
+// Network layers, forward and backward, as users write them: products with bias and activation,
+// convolutions, attention, batch norm. bench/peers/torch_layers.py measures the same rows in the
+// same way; compare.py adds up the rows of a group.
 #include <volta/volta.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@ using namespace bench;
 
 namespace {
 
-// A value and, from g, the gradients of what it was made of.
+// Returns a value and the gradients of its sources for the output gradient g.
 Inputs with_gradients(const Tensor& value, const Inputs& sources, const Tensor& g) {
   Inputs results = grad({value}, sources, {.grad_outputs = {g}});
   results.push_back(value);
@@ -28,7 +28,7 @@ Tensor leaf(const Shape& shape, Device device, DType dtype) {
 
 // ---- Products.
 
-// x [batch..., in] through a layer of GPT-2.
+// x [batch..., in] through a linear layer of GPT-2.
 struct LinearShape {
   const char* name = "";
   std::int64_t in = 0, out = 0;
@@ -61,7 +61,7 @@ Row linear_row(const LinearShape& s, bool gradients) {
           })};
 }
 
-// The scores of all heads: a product of many small matrices, the second ones turned.
+// The scores of all heads: a product of many small matrices, with the second operand transposed.
 Row scores_row(bool gradients) {
   const Shape shape{kBatch, kHeads, kTokens, kHeadSize};
   const auto make = [=](Device device) {
@@ -101,7 +101,7 @@ std::vector<Row> gpt2_rows() {
 
 // ---- Convolutions.
 
-// Images lie with their channels last, as they do between the layers of a network; so do weights on
+// Images have the channels-last layout, as between the layers of a network, and so have weights on
 // GPUs. Calls see them as [n, channels, height, width].
 Row conv_row(Numbers numbers, ConvShape s, const std::string& group) {
   const DType dtype = storage_of(numbers);
@@ -134,8 +134,9 @@ Row conv_row(Numbers numbers, ConvShape s, const std::string& group) {
   return row;
 }
 
-// The eleven of ResNet-18 that differ, on images of 32 x 32 without the first pooling: the first
-// layer, the blocks of 64, and in each later part the first block's, the others', the shortcut's.
+// The eleven different convolutions of ResNet-18 on images of 32 x 32 without the first pooling:
+// the first layer, the blocks of 64 channels, and in each later stage those of the first block, of
+// the other blocks, and of the shortcut.
 std::vector<Row> resnet_rows(Numbers numbers) {
   const auto row = [=](std::int64_t c_in, std::int64_t c_out, std::int64_t size,
                        std::int64_t kernel, std::int64_t stride) {
@@ -168,7 +169,7 @@ Row attention_row(bool deterministic) {
     inputs.push_back(normal(shape, device, DType::bf16));
     return inputs;
   };
-  // Two products forward and five backward, of which the mask leaves half.
+  // Two products forward and five backward, of which the causal mask leaves half.
   const DirectProduct product{.m = kBatch * kHeads * kTokens, .k = kHeadSize, .n = kTokens};
   return {.name = std::string("attention bf16 16x12x1024x64 causal") +
                   (deterministic ? ", deterministic" : ""),
@@ -182,7 +183,7 @@ Row attention_row(bool deterministic) {
 
 // ---- Batch norm.
 
-// Training, with the ReLU after it. At the least x is read for the statistics and for the result,
+// Training, followed by ReLU. The minimum traffic: x is read for the statistics and for the result,
 // which is written; x and g are read for the sums and for the gradient, which is written.
 Row batch_norm_row(Numbers numbers, std::int64_t batch, bool channels_last) {
   constexpr std::int64_t kChannels = 64, kSize = 32;
@@ -212,14 +213,14 @@ Row batch_norm_row(Numbers numbers, std::int64_t batch, bool channels_last) {
           })};
 }
 
-// ---- The lists.
+// ---- Lists of rows.
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
   for (Row& row : more) rows.push_back(std::move(row));
 }
 
 std::vector<Row> gpu_rows(Device device) {
-  // What rates of memory are to be held against.
+  // Memory rates are compared with that of a copy.
   std::vector<Row> rows = {copy_row(100'000'000)};
   std::vector<Numbers> kinds = {Numbers::f32, Numbers::bf16};
   if (device.type() == DeviceType::cuda) kinds.insert(kinds.begin() + 1, Numbers::tf32);
@@ -236,7 +237,7 @@ std::vector<Row> gpu_rows(Device device) {
   return rows;
 }
 
-// A layer's product and those of its gradients: of the input, of the weights.
+// A layer's product and the products of its gradients for input and weights.
 void append_layer(std::vector<Row>& rows, Numbers numbers, std::int64_t batch, std::int64_t in,
                   std::int64_t out, const std::string& group) {
   for (DirectProduct product :

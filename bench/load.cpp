@@ -1,8 +1,8 @@
-// How fast a safetensors file reaches a device.
+// Measures how fast a safetensors file reaches a device.
 //   volta_load [device [megabytes]]
-// Makes a file of the layout of a language model (one large table, matrices, small vectors), reads
-// it a few times from the page cache, and prints GB/s from load() to the last byte on the device.
-// On the CPU load() only maps the file; what is timed there is reading it once.
+// Makes a file with the layout of a language model (one large table, matrices, small vectors),
+// reads it a few times from the page cache, and prints GB/s from load() to the last byte on the
+// device. On the CPU load() only maps the file, so the time is that of reading it once.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/registry.h"
+#include "backend/registry.h"
 #include "volta/volta.h"
 
 namespace {

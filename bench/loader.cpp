@@ -1,5 +1,5 @@
-// What the data side costs: drawing the digits, assembling a batch of 256 of them on one thread,
-// and whether two worker threads keep a step of a millisecond fed.
+// The cost of data loading: drawing digits, assembling a batch of 256 on one thread, and whether
+// two worker threads keep up with steps of one millisecond.
 #include <volta/data.h>
 #include <volta/volta.h>
 
@@ -23,7 +23,7 @@ void assemble(const data::ImageDataset& digits, Device device, int workers) {
   data::DataLoader loader(
       digits,
       {.batch_size = kBatch, .shuffle = true, .workers = workers, .device = device, .seed = 0});
-  for (auto [x, y] : loader) (void)x;  // memory, threads and pages are there afterwards
+  for (auto [x, y] : loader) (void)x;  // warms up memory, threads and pages
   loader.reset_stats();
   const auto start = Clock::now();
   for (int epoch = 0; epoch < 3; ++epoch)
@@ -46,7 +46,8 @@ void feed(const data::ImageDataset& digits, Device device) {
   const auto start = Clock::now();
   for (int epoch = 0; epoch < 3; ++epoch) {
     for (auto [x, y] : loader)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the device computes
+      // Stands for the device's computation.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   const data::LoaderStats stats = loader.stats();
   std::printf(

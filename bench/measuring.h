@@ -1,6 +1,6 @@
-// What the measuring programs share: blocks of steps with one wait at the end of each, the counters
-// over them, and the JSON that compare.py reads. bench/peers/measuring.py does the same for the
-// peers.
+// The common part of the measuring programs: blocks of steps with one wait at the end of each,
+// counters over them, and the JSON that compare.py reads. bench/peers/measuring.py does the same
+// for the peers.
 #pragma once
 
 #include <volta/volta.h>
@@ -23,8 +23,8 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Wall-clock time; or the time this process had a processor, which for one thread is what it would
-// have taken on a machine that nobody else uses.
+// Wall-clock time, or the CPU time of this process, which for one thread is the time on an
+// otherwise idle machine.
 struct Clock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
@@ -59,11 +59,11 @@ struct Timing {
 constexpr int kBlocks = 25, kFewestBlocks = 5;
 constexpr double kBlockSeconds = 0.02;
 
-// Steps to a block: those of kBlockSeconds.
+// The number of steps that take kBlockSeconds.
 inline std::int64_t block_steps(double seconds_a_step) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(kBlockSeconds / seconds_a_step));
 }
-// Blocks to measure: fewer where a single step takes longer than a block should.
+// The number of blocks; it is lower if a single step takes longer than a block should.
 inline int block_count(double seconds_a_step) {
   return std::clamp(static_cast<int>(kBlocks * kBlockSeconds / seconds_a_step), kFewestBlocks,
                     kBlocks);
@@ -75,7 +75,7 @@ inline Timing timing_of(const std::vector<double>& times, std::int64_t block) {
           *std::max_element(times.begin(), times.end()), block * blocks, blocks};
 }
 
-// Milliseconds a step, of `block` steps; wait() returns when all that was submitted is done.
+// Milliseconds per step over `block` steps; wait() returns when all submitted work is done.
 template <class Step, class Wait>
 double time_block(Step&& step, Wait&& wait, std::int64_t block) {
   const auto start = Clock::now();
@@ -92,7 +92,7 @@ Timing time_blocks(Step&& step, Wait&& wait, int blocks, std::int64_t block) {
   return timing_of(times, block);
 }
 
-// The same of several steps in turn, block by block: all of them see the same load of the machine.
+// Times several steps alternately, block by block, so that all of them see the same machine load.
 template <class Step, class Wait>
 std::vector<Timing> time_in_turn(std::vector<Step>& steps, Wait&& wait, int blocks,
                                  std::int64_t block) {
@@ -106,17 +106,17 @@ std::vector<Timing> time_in_turn(std::vector<Step>& steps, Wait&& wait, int bloc
   return timings;
 }
 
-// What the library did between two readings of the counters.
+// The change of a counter between two readings.
 inline std::uint64_t difference(const volta::Counters& before, const volta::Counters& after,
                                 std::uint64_t volta::Counters::* field) {
   return after.*field - before.*field;
 }
 
-// The work of a number of steps.
+// The library's work in a number of steps.
 struct Work {
-  // Of one step.
+  // Per step.
   double launches = 0, library_calls = 0, graph_launches = 0, submits = 0, transfers = 0;
-  // Over all of them.
+  // Over all steps.
   std::uint64_t plans_built = 0, compilations = 0, allocations = 0;
 };
 inline Work work_between(const volta::Counters& before, const volta::Counters& after,
@@ -155,7 +155,7 @@ inline std::string quoted(const std::string& text) {
   return out.str();
 }
 
-// One JSON object, field by field.
+// One JSON object, built field by field.
 class JsonObject {
  public:
   JsonObject& add(const char* name, const std::string& value) { return put(name, quoted(value)); }
@@ -193,7 +193,7 @@ inline std::string utc_now() {
   return text;
 }
 
-// The command as typed, without the program's folder.
+// The command as typed, without the folder of the program.
 inline std::string command_line(int argc, char** argv) {
   std::string command;
   for (int i = 0; i < argc; ++i) {
@@ -203,7 +203,7 @@ inline std::string command_line(int argc, char** argv) {
   return command;
 }
 
-// Writes the results with what they were measured on. `kind` is "steps", "ops" or "layers".
+// Writes the results and the description of the machine. `kind` is "steps", "ops" or "layers".
 inline void write_json(const std::string& path, const char* kind, const std::string& command,
                        volta::Device device, bool tf32, const std::vector<JsonObject>& results) {
   std::ofstream out(path);

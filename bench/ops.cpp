@@ -1,6 +1,6 @@
-// Single operations, as users write them: what each takes back to back, in GB/s of the bytes it
-// must move or in TFLOP/s, and what the library did for it. bench/peers/torch_ops.py measures the
-// same rows the same way.
+// Single operations as users write them: the time of each when repeated, in GB/s of the bytes it
+// must move or in TFLOP/s, and the library's work for it. bench/peers/torch_ops.py measures the
+// same rows in the same way.
 #include <volta/volta.h>
 
 #include <cstdint>
@@ -66,7 +66,7 @@ Row softmax_row(std::int64_t rows, std::int64_t columns) {
                               [](const Inputs& in) { return softmax(in[0], 1); })};
 }
 
-// `weighted`: with a weight and a bias, which every row reads again.
+// If `weighted`, there are a weight and a bias, which every row reads again.
 Row layer_norm_row(std::int64_t rows, std::int64_t columns, bool weighted = true) {
   const double bytes = 8.0 * static_cast<double>(rows * columns + (weighted ? columns : 0));
   const auto make = [=](Device device) {
@@ -142,7 +142,7 @@ Row download_row(std::int64_t mebibytes) {
           .prepare = [=](Device device) {
             const Tensor there = normal({n}, device);
             const auto here = std::make_shared<Tensor>();
-            // A clone is a value that has not been looked at: those keep their copy on the host.
+            // A clone has no copy on the host, unlike a value that was already downloaded.
             return [=] { *here = there.clone().to(Device::cpu()).eval(); };
           }};
 }

@@ -1,13 +1,13 @@
-// Whether copies hide behind computation, and whether two models compute side by side.
+// Measures whether copies overlap with computation, and whether two models compute concurrently.
 //   volta_overlap [device [megabytes [milliseconds]]]
-// A step of at least so many milliseconds (default 2) on a batch of so many MiB (default 64), with
-// the batch already there, uploaded anew for every step from pageable and from page-locked memory,
-// and with a result of the batch's size fetched after every step. Beside each: what it costs over
-// the step alone, and what the copy takes by itself.
+// A step of at least `milliseconds` (default 2) on a batch of `megabytes` MiB (default 64): with
+// the batch already on the device, uploaded for every step from pageable and from page-locked
+// memory, and with a result of the batch's size fetched after every step. Each line also has the
+// cost over the step alone and the time of the copy by itself.
 //   volta_overlap --streams [--device cuda:0] [--width 1024] [--batch 64] [--steps n] [--json file]
-// Training steps of two models that share nothing: each alone, both in one stream, and each in a
-// stream of its own (StreamScope), recorded by one thread in turn and by two threads. Beside the
-// time of a pair of steps: what it is of both alone, one after the other.
+// Training steps of two independent models: each alone, both in one stream, and each in its own
+// stream (StreamScope), recorded alternately by one thread and by two threads. Each line has the
+// time of a pair of steps and its ratio to the sum of both alone.
 #include <volta/volta.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ constexpr const char* kUsage =
 
 constexpr int kRounds = 9;
 
-// Of the products that a step is made of, and calls that are timed together: what fits the device.
+// Width of the products in a step, and the number of calls timed together, chosen for the device.
 std::int64_t width_on(Device device) { return device.type() == DeviceType::cuda ? 2048 : 256; }
 int steps_on(Device device) { return device.type() == DeviceType::cuda ? 25 : 5; }
 
@@ -54,7 +54,7 @@ class Step {
                 static_cast<double>(width_on(device))) {
     weight_.eval();
   }
-  // Products of the weight, then the batch.
+  // Computes products of the weight, then one with the batch.
   Tensor operator()(const Tensor& batch) const {
     Tensor w = weight_;
     for (int i = 0; i < products_; ++i) w = matmul(w, weight_);
@@ -67,7 +67,7 @@ class Step {
   int products_ = 1;
 };
 
-// Milliseconds of one call, of many with one wait at the end.
+// Milliseconds per call, over many calls with one wait at the end.
 double milliseconds(Device device, const std::function<void(int)>& call) {
   const int steps = steps_on(device);
   for (int i = 0; i < 4; ++i) call(i);
@@ -166,8 +166,8 @@ class Trainee {
   int stream_;
 };
 
-// A second thread that records when it is told to. It lives as long as the measurement: starting a
-// thread, and what the library keeps for one, would count otherwise.
+// A second thread that records on request. It lives throughout the measurement, so that starting a
+// thread and setting up its state in the library are not counted.
 class SecondThread {
  public:
   SecondThread() : thread_([this] { run(); }) {}
@@ -204,12 +204,12 @@ class SecondThread {
   std::function<void()> work_;
   std::exception_ptr error_;
   std::binary_semaphore begin_{0}, end_{0};
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last member, because it uses the others
 };
 
 struct StreamOptions {
   std::string device = "best", json;
-  std::int64_t width = 1024, batch = 64, steps = 0;  // steps 0: by time
+  std::int64_t width = 1024, batch = 64, steps = 0;  // 0 steps: limited by time
 };
 
 StreamOptions parse_stream_options(int argc, char** argv) {
@@ -255,10 +255,10 @@ void measure_streams(const StreamOptions& options, const std::string& command) {
   const double a_before = a.loss(), b_before = b.loss();
   SecondThread second;
 
-  struct Way {
+  struct Variant {
     const char* name;
     int streams, threads;
-    std::function<void(std::int64_t)> steps;  // so many, submitted
+    std::function<void(std::int64_t)> steps;  // submits this many steps
   };
   const auto repeat = [](std::int64_t steps, const auto& step) {
     for (std::int64_t i = 0; i < steps; ++i) step();
@@ -268,7 +268,7 @@ void measure_streams(const StreamOptions& options, const std::string& command) {
     repeat(steps, [&] { (a.*step)(); });
     second.join();
   };
-  const std::vector<Way> ways = {
+  const std::vector<Variant> variants = {
       {"A alone", 1, 1, [&](std::int64_t steps) { repeat(steps, [&] { a.step(); }); }},
       {"B alone", 1, 1, [&](std::int64_t steps) { repeat(steps, [&] { b.step(); }); }},
       {"both, one stream", 1, 1,
@@ -284,23 +284,23 @@ void measure_streams(const StreamOptions& options, const std::string& command) {
   };
 
   constexpr int kWarmup = 20;
-  double longest = 0;  // of one step or pair, in seconds
-  for (const Way& way : ways) {
-    way.steps(kWarmup);
+  double longest = 0;  // seconds of the longest step or pair
+  for (const Variant& variant : variants) {
+    variant.steps(kWarmup);
     synchronize(device);
     const auto start = Clock::now();
-    way.steps(kWarmup);
+    variant.steps(kWarmup);
     synchronize(device);
     longest = std::max(longest, seconds_since(start) / kWarmup);
   }
   const std::int64_t block = options.steps ? options.steps : bench::block_steps(longest);
   const int blocks = bench::block_count(longest);
-  // Block by block in turn: all of them see the same load of the machine.
-  std::vector<std::vector<double>> times(ways.size());
+  // The variants alternate block by block, so that all of them see the same machine load.
+  std::vector<std::vector<double>> times(variants.size());
   for (int round = 0; round < blocks; ++round) {
-    for (std::size_t i = 0; i < ways.size(); ++i) {
+    for (std::size_t i = 0; i < variants.size(); ++i) {
       const auto start = Clock::now();
-      ways[i].steps(block);
+      variants[i].steps(block);
       synchronize(device);
       times[i].push_back(1e3 * seconds_since(start) / static_cast<double>(block));
     }
@@ -313,13 +313,13 @@ void measure_streams(const StreamOptions& options, const std::string& command) {
               static_cast<long long>(block), blocks);
   std::printf("  %-32s %10s %10s %18s\n", "", "median ms", "min ms", "of A + B alone");
   std::vector<bench::JsonObject> results;
-  for (std::size_t i = 0; i < ways.size(); ++i) {
+  for (std::size_t i = 0; i < variants.size(); ++i) {
     const bench::Timing timing = bench::timing_of(times[i], block);
     bench::JsonObject result;
     result.add("workload", "mlp").add("width", options.width).add("batch", options.batch);
-    result.add("variant", ways[i].name).add("streams", ways[i].streams);
-    result.add("threads", ways[i].threads).add(timing);
-    std::printf("  %-32s %10.4f %10.4f", ways[i].name, timing.median_ms, timing.min_ms);
+    result.add("variant", variants[i].name).add("streams", variants[i].streams);
+    result.add("threads", variants[i].threads).add(timing);
+    std::printf("  %-32s %10.4f %10.4f", variants[i].name, timing.median_ms, timing.min_ms);
     if (i >= 2) {
       std::printf(" %18.3f", timing.median_ms / alone);
       result.add("of_both_alone", timing.median_ms / alone);

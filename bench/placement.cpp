@@ -1,5 +1,5 @@
-// Placement by cost against both devices: operations of 10^2 to 10^8 elements, and training steps
-// against the same ones with the device named. Prints a table; writes JSON and a plot.
+// Compares placement by cost with both devices: operations on 10^2 to 10^8 elements, and training
+// steps with the device named. Prints a table; writes JSON and a plot.
 #include <volta/volta.h>
 
 #include <algorithm>
@@ -35,14 +35,14 @@ struct Options {
   std::string json, svg;
 };
 
-struct Way {
+struct Variant {
   const char* name;
   ExecutionOptions options;
-  bool is_named;  // tensors are made on `device`
+  bool is_named;  // tensors are created on `device`
   Device device = Device::cpu();
 };
 
-// Seconds from the call to the end of the work, of each way, in turns; the median.
+// An operation to time; `make` creates its operands with n elements.
 struct Operation {
   std::string name;
   std::function<std::vector<Tensor>(std::int64_t n, const TensorOptions&)> make;
@@ -66,42 +66,42 @@ Row measured(const Operation& operation, double elements, const Options& options
   const auto n = static_cast<std::int64_t>(std::llround(elements));
   const ExecutionOptions plain{.placement = Placement::as_written};
   const ExecutionOptions by_cost{.placement = Placement::by_cost, .gpu = options.device};
-  const Way ways[] = {{"cpu", plain, true, Device::cpu()},
-                      {"gpu", plain, true, options.device},
-                      {"placed", by_cost, false}};
+  const Variant variants[] = {{"cpu", plain, true, Device::cpu()},
+                              {"gpu", plain, true, options.device},
+                              {"placed", by_cost, false}};
   std::vector<Tensor> operands[3];
   std::vector<double> times[3];
   std::string device;
   const NoGrad no_grad;
   const Tensor tiny = tensor({1, 2}, {.device = Device::cpu()});
-  const auto once = [&](int way) {
-    const ExecutionContext context(ways[way].options);
-    (tiny * 2).eval();  // the scope is known
+  const auto once = [&](int variant) {
+    const ExecutionContext context(variants[variant].options);
+    (tiny * 2).eval();  // makes the library see the new scope
     const auto start = Clock::now();
-    const Tensor result = operation.run(operands[way]);
+    const Tensor result = operation.run(operands[variant]);
     wait_for(result);
     const double took = seconds_since(start);
-    if (way == 2) device = to_string(result.device());
+    if (variant == 2) device = to_string(result.device());
     return took;
   };
   double slowest = 0;
-  for (int way = 0; way < 3; ++way) {
-    const ExecutionContext context(ways[way].options);
+  for (int variant = 0; variant < 3; ++variant) {
+    const ExecutionContext context(variants[variant].options);
     TensorOptions made;
-    if (ways[way].is_named) made.device = ways[way].device;
-    operands[way] = operation.make(n, made);
-    for (Tensor& each : operands[way]) each.eval();
-    // The first times build and compile; placement may also wait and see what a move would save.
+    if (variants[variant].is_named) made.device = variants[variant].device;
+    operands[variant] = operation.make(n, made);
+    for (Tensor& each : operands[variant]) each.eval();
+    // The first runs build and compile; placement may also wait to see what a move would save.
     double took = 0;
-    for (int i = 0; i < 8 && (i < 3 || took < 0.5); ++i) took = once(way);
+    for (int i = 0; i < 8 && (i < 3 || took < 0.5); ++i) took = once(variant);
     slowest = std::max(slowest, took);
   }
   const int rounds = std::clamp(static_cast<int>(1.0 / slowest), 5, 200);
-  // Forwards and backwards: a device that waited takes a while to be at its best again.
+  // The order alternates, because a device that was idle takes a while to reach full speed.
   for (int round = 0; round < rounds; ++round) {
     for (int i = 0; i < 3; ++i) {
-      const int way = round % 2 == 0 ? i : 2 - i;
-      times[way].push_back(once(way));
+      const int variant = round % 2 == 0 ? i : 2 - i;
+      times[variant].push_back(once(variant));
     }
   }
   return {operation.name, elements, median(times[0]), median(times[1]), median(times[2]), device};
@@ -115,7 +115,7 @@ struct Network {
   Shape input;
 };
 
-// Training steps of a network, with the device named or placed by cost.
+// Training steps of a network, with a named device or placement by cost.
 class Training {
  public:
   Training(const Network& network, Device device, bool placed)
@@ -130,7 +130,7 @@ class Training {
     labels_.assign(static_cast<std::size_t>(shape_[0]), 3);
   }
 
-  // Of one step, of many with one wait at the end.
+  // Seconds per step, over many steps with one wait at the end.
   double seconds(int steps) {
     const ExecutionContext context(options());
     const auto start = Clock::now();
@@ -155,7 +155,7 @@ class Training {
   }
 
   Tensor step() {
-    // The batch as a loader gives it: on the host.
+    // The batch is on the host, as a loader without a device returns it.
     Tensor x = from_vector(pixels_, shape_, {.device = Device::cpu()});
     Tensor y = from_vector(labels_, {shape_[0]}, {.device = Device::cpu()});
     if (!placed_) {
@@ -178,7 +178,7 @@ class Training {
   std::vector<std::int64_t> labels_;
 };
 
-// ---- The plot: both scales logarithmic
+// ---- The plot, with logarithmic scales
 
 std::string plot(const std::vector<Row>& rows, const std::string& operation, double left) {
   constexpr double kWidth = 400, kHeight = 300;
@@ -323,7 +323,8 @@ void run(const Options& options) {
     if (!options.steps) break;
     Training with_name(network, options.device, false), by_cost(network, options.device, true);
     std::vector<double> named, placed;
-    // Block by block in turn, either first: both see the same load of the machine.
+    // The variants alternate block by block, with either one first, so that both see the same
+    // machine load.
     constexpr int kWarmup = 4, kBlocks = 24, kSteps = 50;
     for (int block = 0; block < kWarmup + kBlocks; ++block) {
       for (const bool first : {block % 2 == 0, block % 2 == 1}) {

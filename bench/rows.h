@@ -1,5 +1,5 @@
-// What the programs that measure row after row share: options, steps over inputs in turn, warming
-// up, measuring, limits of the host, the table and the JSON. Each program is a list of rows;
+// The common part of programs that measure row by row: options, steps over rotating inputs,
+// warm-up, measurement, limits of the host, the table and the JSON. Each program is a list of rows;
 // bench/peers/torch_rows.py does the same for PyTorch.
 #pragma once
 
@@ -24,26 +24,26 @@ using volta::Device;
 using volta::Shape;
 using volta::Tensor;
 
-// What bounds a row on the host: copying or reading its bytes, or a library called directly.
+// The limit of a row on the host: copying or reading its bytes, or a direct library call.
 enum class Limit { none, copy, read, onednn };
 
 using Step = std::function<void()>;
-// Makes data on the device and returns the step to repeat, which submits one evaluation and does
-// not wait.
+// Makes data on the device and returns the step to repeat, which submits one evaluation without
+// waiting.
 using Prepare = std::function<Step(Device)>;
 
 // One line of the table.
 struct Row {
   std::string name = {};
-  double bytes = 0;  // that must be read and written; transfers: that cross
+  double bytes = 0;  // bytes that must be read and written, or transferred
   double operations = 0;
   Limit limit = Limit::none;
-  std::function<Step()> direct = {};  // Limit::onednn: prepares the library's call, if there is one
-  std::string group = {};             // rows of one group are summed up by compare.py
+  std::function<Step()> direct = {};  // for Limit::onednn, prepares the library's call
+  std::string group = {};             // compare.py sums up the rows of a group
   Prepare prepare = {};
 };
 
-// A program: its name, the kind of its JSON, the width of its names, its rows.
+// A program: its name, the kind of its JSON, the width of the name column, and its rows.
 struct Program {
   const char* name = "";
   const char* kind = "";
@@ -59,11 +59,11 @@ using Apply = std::function<Tensor(const Inputs&)>;
 using ApplyAll = std::function<Inputs(const Inputs&)>;
 using Make = std::function<Inputs(Device)>;
 
-// So many bytes are walked through before a buffer is seen again: more than any cache holds.
+// The number of bytes accessed before a buffer is used again, larger than any cache.
 constexpr double kRotatedBytes = 256e6;
 
-// results = apply(inputs), evaluated; over several sets of inputs and results in turn, so that none
-// is still in a cache. `bytes` is that of one set.
+// Evaluates results = apply(inputs) over several sets of inputs and results in turn, so that no set
+// is still in a cache. `bytes` is the size of one set.
 inline Prepare rotating_all(double bytes, const Make& make, const ApplyAll& apply) {
   return [=](Device device) {
     struct Set {
@@ -77,7 +77,8 @@ inline Prepare rotating_all(double bytes, const Make& make, const ApplyAll& appl
       Set& set = (*sets)[next];
       next = next + 1 == sets->size() ? 0 : next + 1;
       set.results = apply(set.inputs);
-      for (const Tensor& result : set.results) result.eval();  // the first one computes them all
+      // The first call computes all of them.
+      for (const Tensor& result : set.results) result.eval();
     };
   };
 }
@@ -85,7 +86,7 @@ inline Prepare rotating(double bytes, const Make& make, const Apply& apply) {
   return rotating_all(bytes, make, [=](const Inputs& in) { return Inputs{apply(in)}; });
 }
 
-// The same inputs every time, caches and all.
+// Uses the same inputs every time, which may stay in caches.
 inline Prepare staying_all(const Make& make, const ApplyAll& apply) {
   return rotating_all(kRotatedBytes, make, apply);
 }
@@ -98,7 +99,7 @@ inline Tensor normal(const Shape& shape, Device device, volta::DType dtype = vol
   return dtype == volta::DType::f32 ? values : values.to(dtype).eval();
 }
 
-// `count` tensors of the shape.
+// Makes `count` tensors of the shape.
 inline Make normals(int count, const Shape& shape, volta::DType dtype = volta::DType::f32) {
   return [=](Device device) {
     Inputs inputs;
@@ -163,14 +164,14 @@ inline RowOptions parse_row_options(int argc, char** argv) {
 struct RowResult : Work {
   const Row* row = nullptr;
   Timing timing;
-  double limit_ms = 0;  // what the host would need at best; 0: not measured
+  double limit_ms = 0;  // best possible time on the host; 0 if not measured
 };
 
 // Repeats passes until one builds, compiles and allocates nothing and replays as many graphs as the
-// one before; returns the seconds of an evaluation.
+// previous pass. Returns the seconds of an evaluation.
 inline double warm_up(const Step& step, Device device) {
   constexpr int kMostPasses = 12;
-  constexpr std::int64_t kFewestSteps = 2, kMostSteps = 64;  // the most sets of a rotation is 49
+  constexpr std::int64_t kFewestSteps = 2, kMostSteps = 64;  // a rotation has at most 49 sets
   constexpr double kPassSeconds = 0.2;
   double estimate = 0, replayed_before = -1;
   for (int pass = 0; pass < kMostPasses; ++pass) {
@@ -220,8 +221,8 @@ inline RowResult measure(const Row& row, Device device) {
   return result;
 }
 
-// Of rows that memory bounds: measured beside the row, so that both see the same load of the
-// machine.
+// For rows bound by memory, the limit is measured together with the row, so that both see the same
+// machine load.
 inline void measure_memory(RowResult& result, HostLimits& host) {
   const Row& row = *result.row;
   if (row.limit == Limit::copy) result.limit_ms = row.bytes / host.copy_rate() * 1e3;
@@ -294,7 +295,7 @@ inline void print(const Program& program, const RowResult& r) {
   std::fflush(stdout);
 }
 
-// What the rows of a group take together, and the library called directly.
+// Prints the total time of each group and that of the direct library calls.
 inline void print_groups(const Program& program, const std::vector<RowResult>& results) {
   std::vector<std::string> groups;
   for (const RowResult& r : results) {
@@ -317,7 +318,7 @@ inline void print_groups(const Program& program, const std::vector<RowResult>& r
 
 // ---- Running.
 
-// False if a row failed; the others are measured all the same.
+// Returns false if a row failed; the others are measured nevertheless.
 inline bool run_rows(const Program& program, const RowOptions& options,
                      const std::string& command) {
   volta::manual_seed(0);
@@ -345,7 +346,7 @@ inline bool run_rows(const Program& program, const RowOptions& options,
       good = false;
     }
     volta::empty_cache(options.device);
-    if (!options.json.empty()) {  // after every row: a run cut short leaves what it measured
+    if (!options.json.empty()) {  // after every row, so that an interrupted run keeps its results
       write_json(options.json, program.kind, command, options.device, false, results);
     }
   }
@@ -354,7 +355,7 @@ inline bool run_rows(const Program& program, const RowOptions& options,
   return good;
 }
 
-// The whole of main().
+// The body of main().
 inline int main_of(const Program& program, int argc, char** argv) {
   try {
     return run_rows(program, parse_row_options(argc, argv), command_line(argc, argv)) ? 0 : 1;

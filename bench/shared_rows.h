@@ -1,4 +1,4 @@
-// Rows that volta_ops and volta_layers both have: copying, and matrix products.
+// Rows of both volta_ops and volta_layers: copies and matrix products.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ inline std::string short_count(std::int64_t n) {
   return n % 1'000'000 == 0 ? std::to_string(n / 1'000'000) + "M" : std::to_string(n);
 }
 
-// A slice, which unlike clone() has to be copied: its elements start past the buffer's first.
+// Copies a slice. Unlike clone() this must copy, because the slice does not start at the buffer's
+// first element.
 inline Row copy_row(std::int64_t n) {
   constexpr std::int64_t kSkipped = 1024;
   const double bytes = 8.0 * static_cast<double>(n);
@@ -24,7 +25,7 @@ inline Row copy_row(std::int64_t n) {
                               [=](const Inputs& in) { return in[0].narrow(0, kSkipped, n); })};
 }
 
-// How numbers are held and multiplied.
+// The storage and multiplication format of numbers.
 enum class Numbers { f32, tf32, bf16 };
 
 inline const char* name_of(Numbers numbers) {
@@ -38,7 +39,7 @@ inline volta::ExecutionOptions execution_of(Numbers numbers) {
   return {.matmul = numbers == Numbers::tf32 ? volta::Precision::tf32 : volta::Precision::f32};
 }
 
-// What oneDNN would take, where its numbers are ours.
+// Sets oneDNN as the limit if it supports the same format.
 inline void bound_by_onednn(Row& row, Numbers numbers, const auto& shape) {
   if (numbers == Numbers::tf32) return;
   row.limit = Limit::onednn;
@@ -57,7 +58,7 @@ inline Row matmul_row(Numbers numbers, std::int64_t n) {
   return row;
 }
 
-// One of the products of a layer at a small batch; transposes as in its forward and backward.
+// One product of a layer at a small batch, with the transposes of its forward or backward pass.
 inline Row layer_product_row(const DirectProduct& p) {
   const Numbers numbers = p.bf16 ? Numbers::bf16 : Numbers::f32;
   const auto make = [=](Device device) {

@@ -1,6 +1,6 @@
-// Whole training steps, as users write them: zero_grad, forward, backward, Adam. Prints the median
-// step and what the library did in it; the peers in bench/peers/ measure the same definitions the
-// same way.
+// Whole training steps as users write them: zero_grad, forward, backward, Adam. Prints the median
+// time of a step and the library's work in it; the peers in bench/peers/ measure the same
+// definitions in the same way.
 #include <volta/volta.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ constexpr const char* kUsage =
 struct Options {
   Device device = Device::cpu();
   std::string workload = "all";
-  std::int64_t steps = 0;  // 0: by time
+  std::int64_t steps = 0;  // 0: limited by time
   bool first = false;
   bool tf32 = false;
   std::string json;
@@ -62,13 +62,13 @@ Options parse_options(int argc, char** argv) {
       throw UsageError("unknown option: " + option);
     }
   }
-  // A second workload would find the process warm.
+  // A second workload would start in a warm process.
   if (options.first && options.workload == "all") options.workload = "mlp";
   options.device = Device::parse(device);
   return options;
 }
 
-// A model with its data and optimizer, ready to be stepped.
+// A model with its data and optimizer, ready for training steps.
 struct Workload {
   std::string name;
   nn::Sequential model;
@@ -84,7 +84,7 @@ Workload make_xor(Device device) {
           [](const Tensor& output, const Tensor& target) { return mse_loss(output, target); }};
 }
 
-// Nothing to compute, much to record: what a node costs the host.
+// A model with little to compute and much to record, which shows the cost of a node on the host.
 Workload make_deep(Device device) {
   nn::Sequential model;
   for (int layer = 0; layer < 16; ++layer) {
@@ -110,8 +110,8 @@ struct Result : bench::Work {
   std::string workload;
   bench::Timing timing;
   double record_us = 0, nodes = 0;  // forward and backward of one step, on the host
-  double host_us = 0;               // until step() returns, the device idle before
-  double first_step_ms = 0;         // planning and compilation included
+  double host_us = 0;               // until step() returns, starting with an idle device
+  double first_step_ms = 0;         // includes planning and compilation
   double loss_before = 0, loss_after = 0;
   std::uint64_t peak_bytes = 0;
 };
@@ -167,7 +167,7 @@ Result measure(const Workload& work, const Options& options) {
   for (int i = 0; i < host_steps; ++i) {
     synchronize(device);
     const auto begin = Clock::now();
-    optimizer.zero_grad();  // drops the last step's gradients: part of the host's time
+    optimizer.zero_grad();  // dropping the last gradients is part of the host's time
     start = Clock::now();
     const Tensor loss = work.loss(model(work.x), work.y);
     loss.backward();
@@ -178,7 +178,7 @@ Result measure(const Workload& work, const Options& options) {
     clock_times.push_back(seconds_since(start) * 1e6);
   }
   synchronize(device);
-  // What reading the clock takes is not recording: some 3 ns a node of the smallest workload.
+  // The time of reading the clock is subtracted: about 3 ns per node of the smallest workload.
   result.record_us = median(record_times) - median(clock_times);
   result.host_us = median(host_times);
   result.loss_after = loss_now();
@@ -198,8 +198,8 @@ bench::JsonObject json_of(const Result& r) {
   return json.add("loss_after", r.loss_after);
 }
 
-// The first step, then what it took to get there: loading the backend, making model and data.
-// `started` is when the process began.
+// Measures the first step and the time before it: loading the backend, making model and data.
+// `started` is the start of the process.
 bench::JsonObject measure_first(const Workload& work, const Options& options,
                                 Clock::time_point started) {
   nn::Sequential model = work.model;

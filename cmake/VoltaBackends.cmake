@@ -1,4 +1,9 @@
-# The backends loaded at run time: modules beside libvolta, linked against it, found by name.
+# The backends loaded at run time: modules beside libvolta, linked against it, found by name. Those of a static
+# libvolta lie in lib/volta, where a program in bin finds them, and are linked against nothing of Volta.
+set(volta_backend_folder lib)
+if(VOLTA_STATIC)
+  set(volta_backend_folder lib/volta)
+endif()
 
 # Sets <result> to whether a backend is built: its option is ON (then what it needs must be there), or
 # AUTO and what it needs is there. Says why not.
@@ -26,7 +31,14 @@ function(volta_add_backend name)
   add_library(volta_${name} MODULE ${sources})
   set_target_properties(volta_${name} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH $ORIGIN)
   target_include_directories(volta_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
-  target_link_libraries(volta_${name} PRIVATE volta volta_compile volta_hardened fmt::fmt Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(volta_${name} PRIVATE volta_compile volta_hardened fmt::fmt Threads::Threads ${CMAKE_DL_LIBS})
+  if(VOLTA_STATIC)
+    target_include_directories(volta_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+    set_target_properties(volta_${name} PROPERTIES
+      LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${volta_backend_folder})
+  else()
+    target_link_libraries(volta_${name} PRIVATE volta)
+  endif()
   volta_exports(volta_${name} ${PROJECT_SOURCE_DIR}/cmake/backend.map)
   set_property(GLOBAL APPEND PROPERTY VOLTA_BACKEND_TARGETS volta_${name})
 endfunction()
@@ -34,19 +46,15 @@ endfunction()
 set(missing)
 if(VOLTA_OPENCL)
   find_package(OpenCL QUIET)
-  find_package(CLBlast QUIET CONFIG)
   if(NOT OpenCL_FOUND)
     list(APPEND missing "the OpenCL headers and loader")
-  endif()
-  if(NOT CLBlast_FOUND)
-    list(APPEND missing CLBlast)
   endif()
 endif()
 volta_backend_wanted(VOLTA_OPENCL build_opencl ${missing})
 if(build_opencl)
   volta_add_backend(opencl)
   target_compile_definitions(volta_opencl PRIVATE CL_TARGET_OPENCL_VERSION=120)
-  target_link_libraries(volta_opencl PRIVATE OpenCL::OpenCL clblast)
+  target_link_libraries(volta_opencl PRIVATE OpenCL::OpenCL)
 endif()
 
 # Headers only: the driver, NVRTC and cuBLASLt are opened at run time.

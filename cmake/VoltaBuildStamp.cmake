@@ -3,15 +3,20 @@
 # sources give equal stamps anywhere. The header is rewritten only when the stamp changes.
 file(GLOB stamp_headers CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/include/volta/*.h
+  ${PROJECT_SOURCE_DIR}/include/volta/detail/*.h
+  ${PROJECT_SOURCE_DIR}/src/platform/*.h
   ${PROJECT_SOURCE_DIR}/src/core/*.h
   ${PROJECT_SOURCE_DIR}/src/kernel/*.h
   ${PROJECT_SOURCE_DIR}/src/kernel/*.def
-  ${PROJECT_SOURCE_DIR}/src/plan/*.h
-  ${PROJECT_SOURCE_DIR}/src/platform/*.h
-  ${PROJECT_SOURCE_DIR}/src/backend/*.h)
+  ${PROJECT_SOURCE_DIR}/src/kernel/emit/*.h
+  ${PROJECT_SOURCE_DIR}/src/backend/*.h
+  ${PROJECT_SOURCE_DIR}/src/backend/common/*.h)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${stamp_headers})
 
 set(stamp_text "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${VOLTA_SANITIZE}")
+if(VOLTA_STATIC)
+  string(APPEND stamp_text " static")  # its backends take their symbols from the program, others from libvolta.so
+endif()
 foreach(header IN LISTS stamp_headers)
   file(SHA256 ${header} header_hash)
   cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${PROJECT_SOURCE_DIR})

@@ -1,4 +1,4 @@
-# The `volta` program. It uses the public headers only; src/cli knows nothing else of src.
+# The `volta` program. It uses the public headers only.
 if(NOT VOLTA_CLI)
   return()
 endif()
@@ -18,11 +18,12 @@ if(missing)
 endif()
 
 file(GLOB cli_sources CONFIGURE_DEPENDS
-     ${PROJECT_SOURCE_DIR}/src/cli/*.cpp ${PROJECT_SOURCE_DIR}/src/cli/train/*.cpp)
+     ${PROJECT_SOURCE_DIR}/tools/volta/*.cpp ${PROJECT_SOURCE_DIR}/tools/volta/commands/*.cpp
+     ${PROJECT_SOURCE_DIR}/tools/volta/output/*.cpp ${PROJECT_SOURCE_DIR}/tools/volta/train/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
 # Everything but main(), for the program and its tests.
 add_library(volta_cli_parts STATIC ${cli_sources})
-target_include_directories(volta_cli_parts PRIVATE ${PROJECT_SOURCE_DIR}/src/cli)
+target_include_directories(volta_cli_parts PUBLIC ${PROJECT_SOURCE_DIR}/tools/volta)
 target_link_libraries(volta_cli_parts PUBLIC Volta::volta volta_compile volta_report fmt::fmt ${CMAKE_DL_LIBS}
                       PRIVATE volta_hardened)
 # As headers of the system: their warnings are not ours.
@@ -30,7 +31,7 @@ foreach(package CLI11::CLI11 nlohmann_json::nlohmann_json)
   target_include_directories(volta_cli_parts SYSTEM PUBLIC
     $<TARGET_PROPERTY:${package},INTERFACE_INCLUDE_DIRECTORIES>)
 endforeach()
-add_executable(volta_cli ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
+add_executable(volta_cli ${PROJECT_SOURCE_DIR}/tools/volta/main.cpp)
 target_link_libraries(volta_cli PRIVATE volta_cli_parts volta_hardened)
 # Beside it is lib, in the build tree as in an installation, wherever that is moved.
 file(RELATIVE_PATH bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})

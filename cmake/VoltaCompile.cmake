@@ -18,9 +18,11 @@ endif()
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
+# Paths below the sources count as relative ones, so every clone on a machine shares the cached objects.
 find_program(VOLTA_CCACHE ccache)
 if(VOLTA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${VOLTA_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${VOLTA_CCACHE})
 endif()
 
 add_library(volta_compile INTERFACE)
@@ -57,7 +59,7 @@ if(VOLTA_SANITIZE)
     endif()
   endif()
   target_link_options(volta_compile INTERFACE -fsanitize=${VOLTA_SANITIZE})
-else()
+elseif(NOT VOLTA_STATIC)  # then backends have undefined symbols, which the program provides
   target_link_options(volta_compile INTERFACE -Wl,--no-undefined)
 endif()
 if(VOLTA_FUZZ)

@@ -6,8 +6,10 @@ if(PROJECT_IS_TOP_LEVEL)  # it sets variables, which are another project's own a
 endif()
 
 add_library(volta_hardened INTERFACE)
-# __FILE__ and std::source_location begin at the root of the sources.
-target_compile_options(volta_hardened INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+# __FILE__ and std::source_location begin at the root of the sources, also where ccache has made paths relative.
+file(RELATIVE_PATH build_to_source ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR}/)
+target_compile_options(volta_hardened INTERFACE
+  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${build_to_source}=)
 if(VOLTA_HARDENED AND NOT VOLTA_SANITIZE)
   target_compile_options(volta_hardened INTERFACE -fstack-protector-strong)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|i.86")

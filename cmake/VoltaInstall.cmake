@@ -24,10 +24,16 @@ list(TRANSFORM backend_targets REPLACE "^volta_" "" OUTPUT_VARIABLE backends)
 set(volta_components runtime dev ${backends})
 set(installed_targets volta ${backend_targets})
 
-install(TARGETS volta EXPORT VoltaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        COMPONENT ${component_prefix}runtime NAMELINK_COMPONENT ${component_prefix}dev)
+set(backend_dir ${CMAKE_INSTALL_LIBDIR})
+if(VOLTA_STATIC)
+  set(backend_dir lib/volta)  # where backend_loader.cpp looks beside a program's folder
+endif()
+install(TARGETS volta EXPORT VoltaTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        COMPONENT ${component_prefix}runtime NAMELINK_COMPONENT ${component_prefix}dev
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component_prefix}dev)
 foreach(backend IN LISTS backends)
-  install(TARGETS volta_${backend} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  install(TARGETS volta_${backend} LIBRARY DESTINATION ${backend_dir}
           COMPONENT ${component_prefix}${backend})
 endforeach()
 if(TARGET volta_cli)
@@ -43,15 +49,52 @@ set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/volta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         COMPONENT ${component_prefix}dev FILES_MATCHING PATTERN "*.h")
 install(EXPORT VoltaTargets NAMESPACE Volta:: DESTINATION ${package_dir} COMPONENT ${component_prefix}dev)
-set(library_dir ${CMAKE_INSTALL_LIBDIR})
 set(program_dir ${CMAKE_INSTALL_BINDIR})
+set(volta_dependencies)
+if(VOLTA_STATIC)  # what the shared library was linked with, a program that takes the archive is linked with
+  set(volta_dependencies "include(CMakeFindDependencyMacro)\n")
+  set(packages Threads fmt hwy ZLIB)
+  foreach(package PNG JPEG)
+    if(TARGET ${package}::${package})
+      list(APPEND packages ${package})
+    endif()
+  endforeach()
+  if(VOLTA_ONEDNN)
+    list(APPEND packages dnnl)
+  endif()
+  if(VOLTA_OPENMP)
+    list(APPEND packages "OpenMP COMPONENTS CXX")
+  endif()
+  foreach(package IN LISTS packages)
+    string(APPEND volta_dependencies "find_dependency(${package})\n")
+  endforeach()
+endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/VoltaConfig.cmake.in
-  ${PROJECT_BINARY_DIR}/VoltaConfig.cmake INSTALL_DESTINATION ${package_dir} PATH_VARS library_dir program_dir)
+  ${PROJECT_BINARY_DIR}/VoltaConfig.cmake INSTALL_DESTINATION ${package_dir} PATH_VARS backend_dir program_dir)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/VoltaConfigVersion.cmake
   VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/VoltaConfig.cmake ${PROJECT_BINARY_DIR}/VoltaConfigVersion.cmake
         DESTINATION ${package_dir} COMPONENT ${component_prefix}dev)
 file(RELATIVE_PATH pc_to_prefix /prefix/${pc_dir} /prefix)
+set(pc_libraries "-lvolta")
+if(VOLTA_STATIC)
+  # The archive as a whole, what it exports, and the libraries it was compiled with.
+  list(JOIN volta_static_exports "' '" exports)
+  set(pc_libraries "-Wl,--whole-archive -lvolta -Wl,--no-whole-archive '${exports}' -lfmt -lhwy -lz")
+  foreach(library PNG JPEG)
+    if(TARGET ${library}::${library})
+      string(TOLOWER ${library} library)
+      string(APPEND pc_libraries " -l${library}")
+    endif()
+  endforeach()
+  if(VOLTA_ONEDNN)
+    string(APPEND pc_libraries " -ldnnl")
+  endif()
+  if(VOLTA_OPENMP)
+    string(APPEND pc_libraries " -fopenmp")
+  endif()
+  string(APPEND pc_libraries " -pthread -ldl")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/volta.pc.in ${PROJECT_BINARY_DIR}/volta.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/volta.pc DESTINATION ${pc_dir} COMPONENT ${component_prefix}dev)
 

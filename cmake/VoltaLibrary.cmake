@@ -1,16 +1,17 @@
 # libvolta: everything but the backends that need a driver.
-set(library_globs)
-foreach(folder core graph plan profile kernel platform nn optim data io models text backend/cpu)
-  list(APPEND library_globs ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
-endforeach()
-file(GLOB_RECURSE library_sources CONFIGURE_DEPENDS ${library_globs})
-file(GLOB backend_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/*.cpp)
+file(GLOB_RECURSE library_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
+list(FILTER library_sources EXCLUDE REGEX "/src/backend/(cuda|opencl)/")
 file(GLOB_RECURSE cpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*.cpp)
 
 include(VoltaCodecs)
-add_library(volta SHARED ${library_sources} ${backend_sources})
+if(VOLTA_STATIC)
+  add_library(volta STATIC ${library_sources})
+else()
+  add_library(volta SHARED ${library_sources})
+endif()
 add_library(Volta::volta ALIAS volta)
 set_target_properties(volta PROPERTIES
+  DEFINE_SYMBOL ""  # which no header asks for: a static library has the same objects
   VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}  # before 1.0 a minor version may break the ABI
   BUILD_WITH_INSTALL_RPATH ON
@@ -22,8 +23,12 @@ target_include_directories(volta
 
 # Calls inside the library stay inside it.
 target_compile_options(volta PRIVATE -fno-semantic-interposition)
-target_link_options(volta PRIVATE -Wl,-Bsymbolic-functions)
-volta_exports(volta ${PROJECT_SOURCE_DIR}/cmake/volta.map)
+if(VOLTA_STATIC)
+  include(VoltaStatic)
+else()
+  target_link_options(volta PRIVATE -Wl,-Bsymbolic-functions)
+  volta_exports(volta ${PROJECT_SOURCE_DIR}/cmake/volta.map)
+endif()
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -36,7 +41,7 @@ set(build_options)
 foreach(option VOLTA_ONEDNN VOLTA_OPENMP VOLTA_OPENCL VOLTA_CUDA)
   string(APPEND build_options " ${option}=${${option}}")
 endforeach()
-set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/core/system_info.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/system_info.cpp APPEND PROPERTY COMPILE_DEFINITIONS
   "VOLTA_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\"" "VOLTA_BUILD_SANITIZE=\"${VOLTA_SANITIZE}\""
   "VOLTA_BUILD_OPTIONS=\"${build_options}\"")
 # Drawn digits are the same bytes everywhere: no products and sums in one rounding.
@@ -56,12 +61,12 @@ endif()
 if(VOLTA_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # GCC follows every variable of the vector code twice before it gives up, and takes ten minutes
   # for what UBSan adds to it; AddressSanitizer sees the accesses.
-  file(GLOB simd_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/simd_*.cpp)
+  file(GLOB simd_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/vector/simd_*.cpp)
   set_property(SOURCE ${simd_sources} APPEND PROPERTY COMPILE_OPTIONS
                -g1 -fno-var-tracking-assignments -fno-sanitize=undefined)
 endif()
 # The fuzz targets read files; sanitizing the vector code would take a compiler ten minutes a file.
 if(VOLTA_FUZZ)
-  file(GLOB simd_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/simd_*.cpp)
+  file(GLOB simd_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/vector/simd_*.cpp)
   set_property(SOURCE ${simd_sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()

@@ -1,6 +1,6 @@
 # Packages, made by cpack: one relocatable archive with everything, and a Debian package for each component.
-# `make package` puts them into build/packages.
-if(NOT VOLTA_INSTALL OR NOT PROJECT_IS_TOP_LEVEL)
+# `make package` puts them into build/packages. There are none of a static library.
+if(NOT VOLTA_INSTALL OR NOT PROJECT_IS_TOP_LEVEL OR VOLTA_STATIC)
   return()
 endif()
 set(VOLTA_PACKAGE_MAINTAINER "The Volta authors <volta@volta.invalid>" CACHE STRING

@@ -1,4 +1,4 @@
-// An LSTM learns to write, letter by letter.
+// An LSTM learns to write letter by letter.
 //   char_lstm --text corpus.txt
 #include <volta/models.h>
 #include <volta/volta.h>
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     if (step % 100 == 0 || step + 1 == steps) std::printf("step %4d  loss %.4f\n", step, average);
   }
 
-  // One letter at a time; the state remembers the text so far.
+  // Generates one letter at a time; the state holds the text so far.
   NoGrad no_grad;
   model.eval();
   std::string text = "The ";
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
         from_vector(ids, {1, static_cast<std::int64_t>(ids.size())}, {.device = device});
     auto [logits, next] = model(input, state);
     state = next;
-    // Drawn with the probabilities of the logits: the largest after adding Gumbel's noise.
+    // Samples with the probabilities of the logits, by the Gumbel-max trick.
     const Tensor last = logits.narrow(1, logits.size(1) - 1, 1).flatten() / 0.7f;
     ids = {(last - (-rand_like(last).log()).log()).argmax().item<std::int64_t>()};
     text += corpus.decode(ids);

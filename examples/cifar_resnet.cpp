@@ -1,4 +1,4 @@
-// ResNet-18 on CIFAR-10's files for binary programs, with the usual crops and flips. Without a
+// Trains ResNet-18 on the binary version of CIFAR-10 with the usual crops and flips. Without a
 // folder it learns coloured digits, which Volta draws.
 //   cifar_resnet --folder data/cifar-10-batches-bin
 #include <volta/models.h>
@@ -12,7 +12,7 @@ using namespace volta;
 
 namespace {
 
-// Digits in a random colour on another, 3x32x32; what they are is to be told.
+// Digits in a random colour on a background of another colour, 3x32x32; the label is the digit.
 data::ImageDataset coloured(const data::ImageDataset& digits) {
   std::vector<std::uint8_t> pixels;
   data::Random random(5);

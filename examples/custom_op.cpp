@@ -1,6 +1,6 @@
-// Operations of one's own, from outside the library: an activation written as a C expression, with
-// its gradient, and a function with a forward and a backward pass. Both run on every device; the
-// expression fuses with what is around it.
+// User-defined operations: an activation written as a C expression, with its gradient, and a
+// function with a forward and a backward pass. Both run on every device; the expression fuses with
+// the operations around it.
 //   custom_op [device [epochs]]   device: cpu, cuda:0, opencl:0 ... (default: the best one present)
 #include <volta/volta.h>
 
@@ -9,16 +9,16 @@
 
 using namespace volta;
 
-// Swish, x / (1 + e^(-slope x)), with a slope that is learned and broadcasts. Each parameter has
-// its gradient, over the parameters, the result y and its gradient g.
+// Swish, x / (1 + e^(-slope x)), with a learned slope that broadcasts. The gradient of each
+// parameter is an expression of the parameters, the result y and its gradient g.
 const ScalarFunction sloped_swish({.name = "sloped_swish",
                                    .parameters = "x, slope",
                                    .formula = "x * sigmoid(slope * x)",
                                    .gradients = {"g * sigmoid(slope * x) * (1 + slope * (x - y))",
                                                  "g * y * (x - y)"}});
 
-// Rounds to eighths on the way forward; backward, as if it had not: weights of few bits are trained
-// by gradients of real ones.
+// Rounds to eighths in the forward pass, and passes gradients through unchanged, so that
+// low-precision weights can be trained.
 const Function in_eighths(
     {.name = "in_eighths",
      .forward =
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   const int epochs = argc > 2 ? std::atoi(argv[2]) : 400;
   manual_seed(7);
 
-  // The gradients written above are what differences say.
+  // The gradients above agree with finite differences.
   const Tensor x = tensor({-2, -0.5, 0, 0.5, 3}, {.device = device});
   const Tensor slope = full({5}, 1.5, {.device = device});
   const CheckReport report = check_gradients(

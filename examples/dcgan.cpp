@@ -1,5 +1,5 @@
-// Two networks against each other: one draws digits, the other tells them from real ones. A
-// classifier then reads what was drawn.
+// Two networks compete: one draws digits, the other tells them from real ones. A classifier then
+// reads the drawn digits.
 #include <volta/models.h>
 #include <volta/volta.h>
 

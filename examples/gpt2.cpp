@@ -1,6 +1,6 @@
-// Text from a GPT-2 checkpoint in Hugging Face's layout: a folder with config.json,
-// model.safetensors and the tokenizer's files. The cache has a fixed capacity, so that every token
-// is the same plan, replayed.
+// Generates text with a GPT-2 checkpoint in Hugging Face's layout: a folder with config.json,
+// model.safetensors and the tokenizer's files. The cache has a fixed capacity, so every token
+// replays the same plan.
 //   gpt2 --model gpt2/ --prompt "Once upon a time" --tokens 100
 #include <volta/models.h>
 #include <volta/text/tokenizer.h>

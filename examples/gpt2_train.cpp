@@ -1,5 +1,5 @@
-// A small GPT-2 learns a text byte by byte, and is saved as Hugging Face does: a folder for gpt2,
-// which reads it as it would the large ones.
+// Trains a small GPT-2 on the bytes of a text and saves it in Hugging Face's layout, so that the
+// example gpt2 can read it like the large models.
 //   gpt2_train --folder small_gpt2 --text corpus.txt
 //   gpt2 --model small_gpt2 --prompt "ROMEO:"
 #include <volta/models.h>
@@ -17,8 +17,8 @@ using namespace volta;
 
 namespace {
 
-// Bytes as GPT-2's vocabularies write them: printable ones as they are, the others as characters
-// from U+0100 on.
+// Writes a byte as GPT-2's vocabularies do: printable bytes unchanged, others as characters from
+// U+0100 on.
 std::string written(int byte) {
   const auto printable = [](int b) {
     return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
@@ -33,7 +33,7 @@ std::string written(int byte) {
   return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
 }
 
-// A vocabulary of all bytes, in which no pairs are joined.
+// Writes a vocabulary of all bytes, without merges.
 void write_tokenizer(const std::filesystem::path& folder) {
   std::ofstream vocab(folder / "vocab.json");
   vocab << '{';

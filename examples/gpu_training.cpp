@@ -1,5 +1,5 @@
-// The same training on the CPU and on a GPU: a model moves with all it holds, and small networks
-// are faster where they are.
+// The same training on the CPU and on a GPU: a model moves with all its tensors, and small networks
+// are faster on the CPU.
 #include <volta/models.h>
 #include <volta/volta.h>
 
@@ -12,7 +12,7 @@ using namespace volta;
 
 namespace {
 
-// Milliseconds of a training step, after those that plan and compile.
+// Milliseconds per training step, after the first steps, which plan and compile.
 double milliseconds(models::MLP& model, std::int64_t width, std::int64_t batch, Device device) {
   optim::SGD opt(model.parameters(), {.lr = 0.01, .momentum = 0.9});
   Tensor x = randn({batch, width}, {.device = device});
@@ -31,7 +31,7 @@ double milliseconds(models::MLP& model, std::int64_t width, std::int64_t batch, 
   Tensor loss;
   do {
     for (int i = 0; i < 5; ++i, ++steps) loss = step();
-    loss.item();  // waits
+    loss.item();  // waits for the device
     passed = std::chrono::steady_clock::now() - start;
   } while (passed.count() < 200);
   return passed.count() / steps;
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   const Device device = options.device();
   std::printf("%s (%s) beside the CPU\n", to_string(device).c_str(), device.name().c_str());
 
-  // A model moves in place; its optimizer, made before, follows.
+  // A model moves in place, and an optimizer made before follows it.
   manual_seed(3);
   models::MLP model({8, 32, 10});
   optim::Adam opt(model.parameters(), {.lr = 0.01});

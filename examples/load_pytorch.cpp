@@ -1,7 +1,7 @@
-// A model that PyTorch has trained, read from its checkpoint without Python: the names of its
-// layers become those of models::LeNet, and its answers must be PyTorch's.
+// Reads a PyTorch checkpoint without Python: the names of its layers are mapped to those of
+// models::LeNet, and the results must equal PyTorch's.
 //   load_pytorch --checkpoint examples/data/lenet_digits.pt
-// The checkpoint is made by examples/train_lenet.py, of digits that this program writes:
+// examples/train_lenet.py makes the checkpoint from digits that this program writes:
 //   load_pytorch --export digits.npz
 #include <volta/io/npy.h>
 #include <volta/io/state_dict_mapper.h>
@@ -42,13 +42,13 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  // A training checkpoint: the model's weights, in halves, beside what else was saved.
+  // The training checkpoint has the model's weights in f16, beside other state.
   const StateDict checkpoint = load(options.text("checkpoint"), {.device = device});
   for (const auto& [name, tensor] : checkpoint)
     std::printf("%-32s %-5s %s\n", name.c_str(), std::string(name_of(tensor.dtype())).c_str(),
                 to_string(tensor.shape()).c_str());
 
-  // PyTorch's model is made of two nn.Sequential, whose layers have numbers.
+  // PyTorch's model consists of two nn.Sequential, whose layers are numbered.
   const StateDict weights =
       StateDictMapper()
           .select(NamePattern::regex("^model\\."))
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
           .rename(NamePattern::regex("^classifier\\.2\\."), "fc2.")
           .rename(NamePattern::regex("^classifier\\.4\\."), "fc3.")(checkpoint);
   models::LeNet model({.device = device});
-  model.load_state_dict(weights);  // strict, and converted to the model's f32
+  model.load_state_dict(weights);  // strict; converts to the model's f32
   model.eval();
 
   NoGrad no_grad;

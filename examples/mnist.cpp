@@ -1,7 +1,7 @@
-// A convolutional network on MNIST's files. Without a folder it reads digits that Volta draws.
+// A convolutional network on MNIST's files. Without a folder it uses digits that Volta draws.
 //   mnist --folder data/mnist
-//   mnist --folder data/mnist --train digits      learns from drawn digits, reads MNIST's
-//   mnist --model linear                          what one layer can do
+//   mnist --folder data/mnist --train digits      trains on drawn digits, tests on MNIST's
+//   mnist --model linear                          trains a single linear layer
 #include <volta/models.h>
 #include <volta/volta.h>
 
@@ -27,12 +27,12 @@ int main(int argc, char** argv) {
   data::AnyDataset train = data::digits(data::Split::train, {.count = options.number("count")});
   data::AnyDataset test = data::digits(data::Split::test, {.count = options.number("count") / 6});
   if (!folder.empty()) {
-    // Where only the test set's 10,000 images are, a tenth of them is for the test.
+    // If the folder has only the test set's 10,000 images, a tenth of them is used for testing.
     test = data::mnist(folder, data::Split::test);
     const bool both = std::filesystem::exists(folder + "/train-images-idx3-ubyte") ||
                       std::filesystem::exists(folder + "/train-images-idx3-ubyte.gz");
     if (options.text("train") == "digits") {
-      // The drawn ones, and all of the real ones to read.
+      // Trains on drawn digits and tests on all of MNIST's test images.
     } else if (both) {
       train = data::mnist(folder, data::Split::train);
     } else {

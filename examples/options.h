@@ -8,10 +8,10 @@
 #include <map>
 #include <string>
 
-// volta::Device device; --device, default the best one present; the others by name.
+// The options by name, and `device`, which is --device or the best device present.
 class Options {
  public:
-  // `usage` names the options with their defaults. Prints it and exits for what is not among them.
+  // `defaults` has all options with their defaults. For any other option, prints them and exits.
   Options(int argc, char** argv, std::map<std::string, std::string> defaults)
       : values_(std::move(defaults)) {
     values_.emplace("device", "best");

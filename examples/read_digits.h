@@ -1,4 +1,4 @@
-// How well images can be read as digits: what a classifier, trained on digits, says of them.
+// Judges images of digits by a classifier that was trained on digits.
 #pragma once
 
 #include <volta/models.h>
@@ -8,8 +8,8 @@
 #include <set>
 
 struct Reading {
-  double confidence = 0;  // of the most likely digit, on average
-  int classes = 0;        // digits that were read with a confidence of at least 0.8
+  double confidence = 0;  // mean confidence in the most likely digit
+  int classes = 0;        // number of digits read with a confidence of at least 0.8
 };
 
 inline Reading read_digits(const volta::Tensor& images, const volta::data::ImageDataset& digits,
@@ -44,7 +44,7 @@ inline void report(const Reading& reading) {
   std::printf("read with confidence %.3f as %d classes\n", reading.confidence, reading.classes);
 }
 
-// The first `columns` of [n, 1, 28, 28] beside each other, as text.
+// Prints the first `columns` images of [n, 1, 28, 28] side by side as text.
 inline void print_digits(const volta::Tensor& images, int columns) {
   const std::vector<float> pixels = images.to_vector<float>();
   for (std::size_t y = 0; y < 28; y += 2) {

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     if (step % 500 == 0) std::printf("step %4d  loss %.5f\n", step, loss.item());
   }
 
-  // On points of its own, without noise.
+  // The test points are new and without noise.
   NoGrad no_grad;
   Tensor grid = linspace(-2, 2, 200, {.device = device}).reshape({200, 1});
   std::printf("mean squared error %.6f\n", mse_loss(model(grid), curve(grid)).item());

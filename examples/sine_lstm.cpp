@@ -1,4 +1,5 @@
-// An LSTM learns sines of all phases and goes on with them: the next value from those before.
+// An LSTM learns sine waves of any phase and continues them: it predicts each value from those
+// before.
 #include <volta/volta.h>
 
 #include <cstdio>
@@ -21,7 +22,7 @@ struct Forecast : nn::Module {
   Tensor forward(const Tensor& x) override { return out(lstm(x).output); }
 };
 
-// Waves of random phase and length, [count, length + 1, 1].
+// Waves of random phase and wavelength, [count, length + 1, 1].
 Tensor waves(std::int64_t count, std::int64_t length, Device device) {
   const Tensor phase = uniform({count, 1}, 0, 2 * std::numbers::pi, {.device = device});
   const Tensor speed = uniform({count, 1}, 0.15, 0.45, {.device = device});
@@ -53,7 +54,7 @@ int main(int argc, char** argv) {
     if (step % 100 == 0) std::printf("step %4d  loss %.6f\n", step, loss.item());
   }
 
-  // Waves it has not seen; the first values tell it which wave it is.
+  // The waves are new; their first values determine phase and wavelength.
   NoGrad no_grad;
   const std::int64_t known = 10;
   const Tensor fresh = waves(256, length, device);

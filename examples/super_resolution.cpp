@@ -1,4 +1,4 @@
-// Super-resolution: a network makes images twice as large, better than bicubic interpolation does.
+// Super-resolution: a network doubles the size of images, better than bicubic interpolation.
 #include <volta/models.h>
 #include <volta/volta.h>
 
@@ -24,7 +24,8 @@ Tensor pictures(std::int64_t n, Device device) {
   Tensor image = each(0.1, 0.9) + (x - 0.5f) * each(-0.3, 0.3) + (y - 0.5f) * each(-0.3, 0.3);
   for (int i = 0; i < 4; ++i) {
     const Tensor dx = x - each(0, 1), dy = y - each(0, 1), r = each(0.08, 0.35);
-    const Tensor inside = ((r - (dx * dx + dy * dy).sqrt()) * 60).sigmoid();  // edges of a pixel
+    // Edges one pixel wide.
+    const Tensor inside = ((r - (dx * dx + dy * dy).sqrt()) * 60).sigmoid();
     image = image + inside * (each(0, 1) - image);
   }
   const Tensor angle = each(0, std::numbers::pi);
@@ -33,7 +34,7 @@ Tensor pictures(std::int64_t n, Device device) {
   return (image + where * (wave * 4).tanh() * each(0.05, 0.25)).clamp(0, 1);
 }
 
-// The mean of each 2x2 square: what a camera with larger pixels sees.
+// The mean of each 2x2 square, as a camera with larger pixels would see it.
 Tensor smaller(const Tensor& images) { return avg_pool2d(images, kFactor); }
 
 // Bicubic interpolation along one axis as a matrix [2 n, n] (Keys, a = -0.75, borders repeated).
@@ -68,7 +69,7 @@ int main(int argc, char** argv) {
   const Device device = options.device();
   manual_seed(9);
 
-  // It learns what bicubic interpolation leaves out.
+  // The network learns the difference to bicubic interpolation.
   const Tensor matrix = bicubic(kSize / kFactor, device);
   const auto interpolated = [&](const Tensor& small) {
     return matrix.matmul(small).matmul(matrix.transpose(0, 1));

@@ -1,4 +1,4 @@
-// A variational autoencoder of digits: it learns to write new ones, which a classifier then reads.
+// A variational autoencoder learns to draw new digits, which a classifier then reads.
 #include <volta/models.h>
 #include <volta/volta.h>
 
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     std::printf("epoch %2d  loss %.2f\n", epoch, total.item() / static_cast<double>(train.size()));
   }
 
-  // What it makes of digits it has not seen, and of noise.
+  // Shows reconstructions of new digits, and digits from noise.
   NoGrad no_grad;
   model.eval();
   data::DataLoader test(data::digits(data::Split::test, {.count = 1000}),

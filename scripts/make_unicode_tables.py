@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_tables.inc: the code points of the Unicode classes that tokenizers tell apart.
+"""Writes src/encoding/unicode_tables.inc: the code points of the Unicode classes that tokenizers tell apart.
 
-    make_unicode_tables.py > src/text/unicode_tables.inc
+    make_unicode_tables.py > src/encoding/unicode_tables.inc
 
 Letters are general categories L*, numbers N*, as of the Unicode version of Python's unicodedata; white space is the
 property White_Space.

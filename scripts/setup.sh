@@ -6,11 +6,10 @@ set -euo pipefail
 demo=(
   cmake g++ ninja-build
   libdnnl-dev ocl-icd-opencl-dev # Debian's oneDNN package names the OpenCL loader without requiring it
-  libclblast-dev libcli11-dev libfmt-dev libhwy-dev nlohmann-json3-dev
+  libcli11-dev libfmt-dev libhwy-dev nlohmann-json3-dev
   libjpeg-dev libpng-dev zlib1g-dev
 )
-test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)
-processors=(ccache)
+test=(ccache libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd) # ccache: some tests build the library again
 docs=(mkdocs python3-pygments)
 bench=(libbenchmark-dev)
 lint=(clang-format-19 clang-tidy-19 libomp-19-dev)
@@ -20,8 +19,7 @@ pictures=(chromium fonts-inter optipng pngquant)
 
 case ${1-} in
 demo) wanted=("${demo[@]}") ;;
-test) wanted=("${demo[@]}" "${test[@]}" "${docs[@]}") ;;
-processors) wanted=("${demo[@]}" "${test[@]}" "${docs[@]}" "${processors[@]}") ;;
+test | processors) wanted=("${demo[@]}" "${test[@]}" "${docs[@]}") ;;
 bench) wanted=("${demo[@]}" "${bench[@]}") ;;
 lint) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}") ;; # clang-tidy reads what the tests include
 full) wanted=("${demo[@]}" "${test[@]}" "${lint[@]}" "${full[@]}") ;;

@@ -1,9 +1,9 @@
-// Work that goes on while the program does. A device computes, and copies in both directions, at
-// the same time; these functions start such work and return what can be asked or waited for. On the
-// CPU everything has been done when they return.
+// Asynchronous work. A device computes and copies in both directions while the program continues;
+// these functions start such work and return an object to poll or wait for. On the CPU all work is
+// done when they return.
 //
-// What goes wrong on the way - no memory, an index out of range, a lost device - reaches whoever
-// looks next: wait(), get(), or the tensor itself.
+// Errors on the way, such as lack of memory, an index out of range or a lost device, are reported
+// by the next access: wait(), get(), or the tensor itself.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,21 @@
 #include <utility>
 #include <vector>
 
+#include "volta/detail/scope.h"
 #include "volta/dtype.h"
 #include "volta/export.h"
-#include "volta/place.h"
-#include "volta/scope.h"
+#include "volta/source_location.h"
 #include "volta/tensor.h"
 
 namespace volta {
 
-// A moment of the device's work. Copies are of the same moment; it does not keep the tensors, and
-// needs them no more. Any thread may ask, several at once and as often as they like.
+// A point in a device's work. Copies refer to the same point. An event keeps no tensors and does
+// not depend on them. Any number of threads may use it at once.
 class VOLTA_API Event {
  public:
-  Event() noexcept = default;  // has happened
-  bool done() const noexcept;  // has happened, or failed
-  void wait() const;           // throws what went wrong
+  Event() noexcept = default;  // an event that is over
+  bool done() const noexcept;  // whether the work is finished or has failed
+  void wait() const;           // throws the error, if there was one
 
  private:
   friend VOLTA_API Event eval_async(std::span<const Tensor> tensors);
@@ -37,27 +37,26 @@ class VOLTA_API Event {
   std::shared_ptr<const State> state_;
 };
 
-// Submits what computes the tensors and returns without waiting; the event is when all of them have
-// their values. Tensors of several devices are computed side by side.
+// Submits the computation of the tensors and returns without waiting. The event is over when all of
+// them have their values. Tensors on several devices are computed concurrently.
 VOLTA_API Event eval_async(std::span<const Tensor> tensors);
 
-// A device computes in several streams side by side: work of one waits for what it needs of another
-// and for nothing else, so that two models may train, or answer, at the same time. What a thread
-// records, in passes backward and optimizers too, goes into the stream of the innermost scope, into
-// stream 0 where there is none. Values are used in any stream as they are. Which thread records in
-// which stream is the program's choice; what one thread records for one stream keeps its order. On
-// the CPU streams run one after the other.
+// A device runs several streams concurrently. Work in one stream waits only for the values that it
+// needs from another, so two models can train or answer at the same time. Operations that a thread
+// records, including backward passes and optimizer steps, go to the stream of the innermost scope,
+// or to stream 0. Values may be used in any stream. Any thread may use any stream, and the work of
+// one thread in one stream keeps its order. On the CPU streams run one after the other.
 inline constexpr int kMaxStreams = 4;
 class VOLTA_API StreamScope : public Scope<int> {
  public:
   explicit StreamScope(int stream)  // 0 to kMaxStreams - 1
       : StreamScope(stream, std::uncaught_exceptions()) {}
-  // Hands over what is pending in the stream, unless by an exception; errors are told to whoever
-  // looks at the values.
+  // Submits the pending work of the stream, unless an exception ended the scope. Errors are
+  // reported when the values are used.
   ~StreamScope() { leave(std::uncaught_exceptions()); }
 
  private:
-  // The program counts its exceptions: with some compilers a library does not see those of others.
+  // The program counts its exceptions, because with some compilers a library does not see them.
   StreamScope(int stream, int exceptions);
   void leave(int exceptions) noexcept;
 
@@ -67,11 +66,12 @@ VOLTA_API int current_stream() noexcept;
 
 namespace detail {
 
-// Values on their way to the host, and what keeps their memory.
+// Values on their way to the host, with the owner of their memory.
 class VOLTA_API ValuesOnTheWay {
  public:
   ValuesOnTheWay() noexcept = default;
-  ValuesOnTheWay(const Tensor& tensor, DType dtype, std::size_t element_bytes, Place place);
+  ValuesOnTheWay(const Tensor& tensor, DType dtype, std::size_t element_bytes,
+                 SourceLocation place);
 
   bool done() const noexcept;
   void wait() const;
@@ -83,22 +83,22 @@ class VOLTA_API ValuesOnTheWay {
   std::shared_ptr<const State> state_;
 };
 
-// How elements of T are read: bool as bytes.
+// The type in which elements of T are read; bool is read as bytes.
 template <class T>
 using ElementOf = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
 
 }  // namespace detail
 
-// What to_vector_async() began: the values that the tensor had at the call, whatever is assigned to
-// it since. Copies share them. Until they have arrived the tensor's memory is not used again; the
-// last copy to go waits for them.
+// The result of to_vector_async(): the values that the tensor had at the call, whatever is assigned
+// to it later. Copies share the values. The tensor's memory is not reused before they have arrived;
+// the destructor of the last copy waits for them.
 template <class T>
 class AsyncValues {
  public:
   AsyncValues() noexcept = default;  // no values
   bool done() const noexcept { return values_.done(); }
   void wait() const { values_.wait(); }
-  // Waits; throws what went wrong. May be called again.
+  // Waits for the values and throws the error, if there was one. May be called repeatedly.
   std::vector<T> get() const {
     using Element = detail::ElementOf<T>;
     std::vector<Element> elements(values_.count());
@@ -117,7 +117,7 @@ class AsyncValues {
 };
 
 template <class T>
-AsyncValues<T> Tensor::to_vector_async(Place place) const {
+AsyncValues<T> Tensor::to_vector_async(SourceLocation place) const {
   using Element = detail::ElementOf<T>;
   return AsyncValues<T>(
       detail::ValuesOnTheWay(*this, dtype_of<Element>::value, sizeof(Element), place));

@@ -27,6 +27,6 @@ struct AttentionOptions {
 // The memory needed grows with T + S, not T S.
 VOLTA_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                               AttentionOptions options = {},
-                                              Place place = Place::here());
+                                              SourceLocation place = SourceLocation::here());
 
 }  // namespace volta

@@ -1,34 +1,33 @@
-// Autocast: mixed precision for a stretch of the program.
+// Autocast: mixed precision for a part of the program.
 #pragma once
 
+#include "volta/detail/scope.h"
 #include "volta/dtype.h"
 #include "volta/export.h"
-#include "volta/scope.h"
 
 namespace volta {
 
 // While alive, operations of this thread choose their dtype by PyTorch's lists for CUDA, on every
 // device:
-//   products (matmul, bmm, linear, einsum, convolutions, attention) take floats as `dtype`;
+//   matmul, bmm, linear, einsum, convolutions and attention convert floats to `dtype`;
 //   exponentials, logarithms, powers, reciprocals (also 2 / x), softplus, tan, asin, acos, sinh,
 //     cosh, sums, products of elements, norms, softmax, logsumexp, layer_norm, group_norm,
-//     interpolate and losses take halves as f32;
-//   scatter_add takes floats as the widest of them (as dot, atan2, addcmul, addcdiv and concat do
-//     in any scope or none);
-//   everything else computes in the dtype of its operands.
-// It differs from PyTorch on purpose in these:
-//   mean, var, std and exp2 are of those that take halves as f32: a mean may be the loss, and what
-//     holds of a sum and of exp holds of them;
-//   f64 stays f64 everywhere, and beside it other floats are promoted instead of being refused.
-// Parameters are converted once for all scopes that are nested, and what they were converted to
-// lives no longer than they do; gradients have the parameters' dtype. backward() and step() do not
-// look at the scope.
+//     interpolate and losses convert f16 and bf16 to f32;
+//   scatter_add converts floats to the widest dtype among them (as dot, atan2, addcmul, addcdiv
+//     and concat always do);
+//   all other operations compute in the dtype of their operands.
+// Autocast differs from PyTorch on purpose in two ways:
+//   mean, var, std and exp2 also convert f16 and bf16 to f32, because a mean may be the loss, and
+//     the reasons for sum and exp apply to them as well;
+//   f64 stays f64, and other floats beside it are promoted instead of refused.
+// Parameters are converted once for all nested scopes, and the converted copies live no longer than
+// the parameters. Gradients have the parameters' dtype. backward() and step() ignore the scope.
 class VOLTA_API Autocast : public Scope<DType> {
  public:
-  explicit Autocast(DType dtype);  // bf16 or f16; f32: off, also inside another scope
+  explicit Autocast(DType dtype);  // bf16 or f16; f32 turns autocast off, also inside another scope
   ~Autocast();
 
-  // What products of this thread are computed in now; f32 where no scope says otherwise.
+  // The dtype of matrix products in this thread now; f32 outside of any scope.
   static DType dtype();
 };
 

@@ -1,5 +1,5 @@
-// Gradients: of chosen tensors, of any order; recording on and off; recomputing instead of keeping;
-// finding NaNs; checking against finite differences.
+// Gradients: gradients of chosen tensors, of any order; switching recording on and off;
+// recomputation instead of storage; finding NaNs; checks against finite differences.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,18 @@
 #include <utility>
 #include <vector>
 
-#include "volta/scope.h"
+#include "volta/detail/scope.h"
 #include "volta/tensor.h"
 
 namespace volta {
 
-// While alive, operations of this thread record no history.
+// While alive, operations of this thread record no history for gradients.
 class VOLTA_API NoGrad : public Scope<bool> {
  public:
   NoGrad();
   ~NoGrad();
 };
-// While alive, operations of this thread record history, also inside a NoGrad.
+// While alive, operations of this thread record history for gradients, even inside a NoGrad.
 class VOLTA_API EnableGrad : public Scope<bool> {
  public:
   EnableGrad();
@@ -30,35 +30,38 @@ class VOLTA_API EnableGrad : public Scope<bool> {
 VOLTA_API bool grad_enabled();
 
 struct GradOptions {
-  // One per output: the gradients to start from. May be left out where outputs have one element.
+  // The gradients of the outputs, one per output. They may be omitted for outputs with one element.
   std::vector<Tensor> grad_outputs = {};
-  bool create_graph = false;                        // the gradients can be differentiated in turn
-  std::optional<bool> retain_graph = std::nullopt;  // as create_graph unless set
-  bool allow_unused = false;  // inputs that the outputs do not depend on: undefined, not an error
+  bool create_graph = false;  // the gradients can themselves be differentiated
+  std::optional<bool> retain_graph = std::nullopt;  // defaults to create_graph
+  // Inputs that do not affect the outputs get undefined gradients instead of an error.
+  bool allow_unused = false;
 };
-// The gradients of the sum of the outputs with respect to the inputs, leaves or results; nothing is
-// added to any grad().
+// Returns the gradients of the sum of the outputs with respect to the inputs, which may be leaves
+// or results. No grad() is changed.
 VOLTA_API std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
                                    const std::vector<Tensor>& inputs, GradOptions options = {},
-                                   Place place = Place::here());
+                                   SourceLocation place = SourceLocation::here());
 inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs,
                                 std::initializer_list<Tensor> inputs, GradOptions options = {},
-                                Place place = Place::here()) {
+                                SourceLocation place = SourceLocation::here()) {
   return grad(std::vector<Tensor>(outputs), std::vector<Tensor>(inputs), std::move(options), place);
 }
 VOLTA_API Tensor grad(const Tensor& output, const Tensor& input, GradOptions options = {},
-                      Place place = Place::here());
+                      SourceLocation place = SourceLocation::here());
 
-// Calls fn now and, instead of keeping what its gradient needs, calls it again in the backward
-// pass: less memory for more time. fn must do the same both times; random numbers are the same.
+// Calls fn now, and calls it again in the backward pass instead of storing the values that its
+// gradient needs: less memory for more time. Both calls must do the same; they draw the same random
+// numbers.
 VOLTA_API std::vector<Tensor> checkpoint(
     const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& fn,
     const std::vector<Tensor>& inputs);
 VOLTA_API Tensor checkpoint(const std::function<Tensor(const Tensor&)>& fn, const Tensor& input);
 
-// While alive, every operation of this thread is evaluated at its call, and one that makes a NaN of
-// inputs without one throws NanError, which names it and its place; in a backward pass also the
-// operation whose gradient is the first NaN. Slow: for finding mistakes.
+// While alive, every operation of this thread is evaluated at its call. An operation that makes a
+// NaN from inputs without NaN throws a NanError with its name and source location; in a backward
+// pass the error also names the operation whose gradient is the first NaN. This is slow and meant
+// for debugging.
 class VOLTA_API AnomalyMode {
  public:
   AnomalyMode();
@@ -72,20 +75,21 @@ class VOLTA_API AnomalyMode {
 };
 
 struct CheckOptions {
-  // Step of the differences; 0: 1e-2 for f32, 1e-6 for f64, 1/8 for halves.
+  // Step of the finite differences; 0 means 1e-2 for f32, 1e-6 for f64, 1/8 for f16 and bf16.
   double eps = 0;
-  // Largest error, relative to max(1, |gradient|); 0: 1e-3 for f32, 1e-7 for f64, 0.1 for halves.
+  // Largest error relative to max(1, |gradient|); 0 means 1e-3 for f32, 1e-7 for f64, 0.1 for f16
+  // and bf16.
   double tol = 0;
 };
 struct CheckReport {
   bool passed = false;
-  double worst = 0;     // the largest relative error; NaN where a gradient or a difference is
-  std::string message;  // names the worst element: input, position, both values
+  double worst = 0;     // the largest relative error; NaN if a gradient or a difference is NaN
+  std::string message;  // describes the worst element: input, position, both values
 };
 
 // Compares the gradients of fn, reduced to a scalar with fixed random weights, with central
-// differences. Defaults are those of the least precise input. fn may itself ask for gradients, with
-// create_graph where they are part of its result.
+// differences. The defaults are those of the least precise input. fn may itself compute gradients,
+// with create_graph if they are part of its result.
 VOLTA_API CheckReport check_gradients(const std::function<Tensor(const Tensor&)>& fn,
                                       const Tensor& input, CheckOptions options = {});
 VOLTA_API CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& fn,

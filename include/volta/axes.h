@@ -1,5 +1,5 @@
-// The axes an operation works along, written where it is called: x.sum(0), x.sum({0, -1}), and
-// x.sum({}, true) for all of them.
+// The axes that an operation works along, as written in a call: x.sum(0), x.sum({0, -1}), and
+// x.sum({}, true) for all axes.
 #pragma once
 
 #include <concepts>
@@ -25,11 +25,11 @@ class Axes {
   Axes(const List& axes) : Axes(std::span<const std::int64_t>(axes), 0) {}  // NOLINT: implicit
 
   bool every() const { return every_; }
-  // Not those that every() stands for.
+  // The listed axes; empty if every() is true.
   std::span<const std::int64_t> list() const { return {axes_, count_}; }
 
  private:
-  // More than fit cannot be axes of one shape: what is kept of them is still wrong.
+  // A list longer than this is invalid for every shape, so a truncated copy is still refused.
   static constexpr std::size_t kRoom = kMaxRank + 1;
   Axes(std::span<const std::int64_t> axes, int)
       : count_(axes.size() < kRoom ? axes.size() : kRoom), every_(false) {

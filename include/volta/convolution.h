@@ -46,15 +46,17 @@ struct ConvTranspose2dOptions {
 // ---- Convolutions. The leading axis n may be missing, of the result as of x.
 // x [n, in, length] with weight [out, in / groups, kernel], plus bias [out] if defined.
 VOLTA_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                        Conv1dOptions options = {}, Place place = Place::here());
+                        Conv1dOptions options = {}, SourceLocation place = SourceLocation::here());
 // x [n, in, height, width] with weight [out, in / groups, kernel height, kernel width].
 VOLTA_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                        Conv2dOptions options = {}, Place place = Place::here());
+                        Conv2dOptions options = {}, SourceLocation place = SourceLocation::here());
 // The gradient of a convolution with respect to its input, as an operation of its own: x [n, in,
 // ...] with weight [in, out / groups, kernel...], larger by the stride.
 VOLTA_API Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                                  ConvTranspose1dOptions options = {}, Place place = Place::here());
+                                  ConvTranspose1dOptions options = {},
+                                  SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                                  ConvTranspose2dOptions options = {}, Place place = Place::here());
+                                  ConvTranspose2dOptions options = {},
+                                  SourceLocation place = SourceLocation::here());
 
 }  // namespace volta

@@ -1,4 +1,4 @@
-// New tensors: from values, from memory of others, constants, sequences. Random ones are in
+// New tensors: from values, from external memory, constants and sequences. Random tensors are in
 // random.h.
 #pragma once
 
@@ -16,21 +16,24 @@
 namespace volta {
 
 // ---- Copies of values.
-// Braced numbers become f32 unless options say otherwise. Without a shape: one axis.
+// Braced numbers become f32 unless options say otherwise. Without a shape the tensor has one axis.
 VOLTA_API Tensor tensor(std::initializer_list<double> values, const TensorOptions& options = {},
-                        Place place = Place::here());
+                        SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor tensor(std::initializer_list<double> values, const Shape& shape,
-                        const TensorOptions& options = {}, Place place = Place::here());
+                        const TensorOptions& options = {},
+                        SourceLocation place = SourceLocation::here());
 
 namespace detail {
 VOLTA_API Tensor from_values(const char* op, const void* values, std::size_t count, DType dtype,
-                             const Shape& shape, const TensorOptions& options, Place place);
+                             const Shape& shape, const TensorOptions& options,
+                             SourceLocation place);
 }  // namespace detail
 
-// A copy of the values; the dtype is T's unless options say otherwise.
+// Copies the values. The dtype is that of T unless options say otherwise.
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape,
-                   const TensorOptions& options = {}, Place place = Place::here()) {
+                   const TensorOptions& options = {},
+                   SourceLocation place = SourceLocation::here()) {
   static_assert(!std::is_same_v<T, bool>,
                 "use std::vector<std::uint8_t> with {.dtype = DType::boolean}");
   return detail::from_values("from_vector", values.data(), values.size(), dtype_of<T>::value, shape,
@@ -38,77 +41,78 @@ Tensor from_vector(const std::vector<T>& values, const Shape& shape,
 }
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const TensorOptions& options = {},
-                   Place place = Place::here()) {
+                   SourceLocation place = SourceLocation::here()) {
   return from_vector(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);
 }
 
-// ---- Memory of others.
+// ---- External memory.
 struct BlobOptions {
-  // Another device than the CPU: copied there at the call.
+  // A device other than the CPU gets a copy at the call.
   std::optional<Device> device = std::nullopt;
   bool requires_grad = false;
-  bool copy = false;  // at the call, after which the memory may change or go
-  // In elements, one per axis; may be negative or 0. None: row by row.
+  bool copy = false;  // copies at the call, after which the memory may change or be freed
+  // Strides in elements, one per axis, possibly negative or 0. Empty means row-major.
   std::vector<std::int64_t> strides = {};
-  // Called once, with `data`, when the memory is used no more; also if from_blob throws.
+  // Called once with `data` when the memory is no longer used, also if from_blob throws.
   std::function<void(void*)> deleter = {};
 };
-// A tensor on the memory at `data`, which holds elements of the dtype, without a copy. What is
-// computed from it reads the memory when it is evaluated (in backward() too), so it must not change
-// before; Volta never writes to it: in-place operations give the tensor memory of its own.
-// Values are copied at the call where the options say so, where `data` is not aligned to its
-// elements, and where strides are not those of a row-by-row array with its axes exchanged.
+// Makes a tensor on the memory at `data`, which holds elements of the dtype, without a copy.
+// Computations read the memory when they are evaluated (in backward() too), so it must not change
+// before. Volta never writes to it: in-place operations give the tensor memory of its own. Values
+// are copied at the call if the options say so, if `data` is not aligned to its elements, or if the
+// strides are not those of a row-major array with permuted axes.
 VOLTA_API Tensor from_blob(const void* data, const Shape& shape, DType dtype,
-                           BlobOptions options = {}, Place place = Place::here());
+                           BlobOptions options = {}, SourceLocation place = SourceLocation::here());
 template <class T>
   requires(!std::is_void_v<T>)
 Tensor from_blob(const T* data, const Shape& shape, BlobOptions options = {},
-                 Place place = Place::here()) {
+                 SourceLocation place = SourceLocation::here()) {
   return from_blob(static_cast<const void*>(data), shape, dtype_of<T>::value, std::move(options),
                    place);
 }
 
-// ---- Constants: they take no memory until they must.
-// f32, i64 or bool by the value unless options say otherwise.
+// ---- Constants. They take no memory until they are needed as arrays.
+// The dtype is f32, i64 or bool according to the value, unless options say otherwise.
 VOLTA_API Tensor full(const Shape& shape, Scalar value, const TensorOptions& options = {},
-                      Place place = Place::here());
-// A tensor of no axes: full({}, value).
+                      SourceLocation place = SourceLocation::here());
+// A tensor of rank 0: full({}, value).
 VOLTA_API Tensor scalar(Scalar value, const TensorOptions& options = {},
-                        Place place = Place::here());
+                        SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor zeros(const Shape& shape, const TensorOptions& options = {},
-                       Place place = Place::here());
+                       SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor ones(const Shape& shape, const TensorOptions& options = {},
-                      Place place = Place::here());
-// Values are not specified. Takes no memory: what is written to it by copy_ or fill_ does.
+                      SourceLocation place = SourceLocation::here());
+// Values are unspecified. It takes memory only when copy_ or fill_ writes to it.
 VOLTA_API Tensor empty(const Shape& shape, const TensorOptions& options = {},
-                       Place place = Place::here());
-// The shape of another tensor; its dtype and device unless options say otherwise.
+                       SourceLocation place = SourceLocation::here());
+// The shape is that of the other tensor, and so are dtype and device unless options say otherwise.
 VOLTA_API Tensor full_like(const Tensor& other, Scalar value, const TensorOptions& options = {},
-                           Place place = Place::here());
+                           SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor zeros_like(const Tensor& other, const TensorOptions& options = {},
-                            Place place = Place::here());
+                            SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor ones_like(const Tensor& other, const TensorOptions& options = {},
-                           Place place = Place::here());
+                           SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor empty_like(const Tensor& other, const TensorOptions& options = {},
-                            Place place = Place::here());
+                            SourceLocation place = SourceLocation::here());
 
-// ---- Sequences. Floats are computed in f64 where the device has it and rounded once.
-// start, start + step, ... before stop; from 0 by 1 unless said. i64 if all three are integers,
-// else f32, unless options say otherwise.
+// ---- Sequences. Floats are computed in f64, if the device supports it, and rounded once.
+// start, start + step, ... below stop, by default from 0 in steps of 1. The dtype is i64 if all
+// three are integers, else f32, unless options say otherwise.
 VOLTA_API Tensor arange(Scalar stop, const TensorOptions& options = {},
-                        Place place = Place::here());
+                        SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor arange(Scalar start, Scalar stop, const TensorOptions& options = {},
-                        Place place = Place::here());
+                        SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor arange(Scalar start, Scalar stop, Scalar step, const TensorOptions& options = {},
-                        Place place = Place::here());
-// `count` numbers at equal distances from start to end, both included; f32 unless options say
-// otherwise. Integers are what truncation makes of them.
+                        SourceLocation place = SourceLocation::here());
+// `count` equally spaced numbers from start to end inclusive; f32 unless options say otherwise. For
+// integer dtypes they are truncated.
 VOLTA_API Tensor linspace(double start, double end, std::int64_t count,
-                          const TensorOptions& options = {}, Place place = Place::here());
-// 1 on the diagonal, 0 elsewhere: [n, n] or [n, m], f32 unless options say otherwise.
+                          const TensorOptions& options = {},
+                          SourceLocation place = SourceLocation::here());
+// 1 on the diagonal and 0 elsewhere, of shape [n, n] or [n, m]; f32 unless options say otherwise.
 VOLTA_API Tensor eye(std::int64_t n, const TensorOptions& options = {},
-                     Place place = Place::here());
+                     SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options = {},
-                     Place place = Place::here());
+                     SourceLocation place = SourceLocation::here());
 
 }  // namespace volta

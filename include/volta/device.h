@@ -1,4 +1,4 @@
-// Where tensors live and operations run.
+// Devices: where tensors live and operations run.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace volta {
 
 enum class DeviceType : std::uint8_t { cpu, cuda, opencl };
 
-// What a device can do.
+// The capabilities of a device.
 struct DeviceCapabilities {
-  bool gpu = false;            // a GPU: an OpenCL device may be a CPU
-  bool f64 = false;            // has doubles
-  bool half_products = false;  // multiplies matrices of f16 and bf16 without converting them first
-  // At best, by its driver; 0: not known.
+  bool gpu = false;            // a GPU; an OpenCL device may also be a CPU
+  bool f64 = false;            // supports f64
+  bool half_products = false;  // multiplies f16 and bf16 matrices without converting them first
+  // Peak figures that the driver reports; 0 if unknown.
   double bytes_per_second = 0;
-  double operations_per_second = 0;  // of f32
+  double operations_per_second = 0;  // for f32
 };
 
 class VOLTA_API Device {
@@ -31,25 +31,26 @@ class VOLTA_API Device {
   Device() = default;  // the CPU
 
   static Device cpu() { return {}; }
-  // Throw DeviceError saying why the device is absent (unless VOLTA_FALLBACK=cpu: then the CPU,
-  // with a warning).
+  // These functions throw DeviceError with the reason if the device is absent. With
+  // VOLTA_FALLBACK=cpu they return the CPU and log a warning instead.
   static Device cuda(int index = 0);
   static Device opencl(int index = 0);
-  // The first GPU present (CUDA, then OpenCL GPUs), or nothing. VOLTA_DEVICE=cuda:1 (cpu, opencl:0,
-  // ...) names the one that gpu() and best() give instead.
+  // Returns the first GPU (CUDA devices, then OpenCL GPUs), or nothing. VOLTA_DEVICE=cuda:1 (or
+  // cpu, opencl:0, ...) names the device that gpu() and best() return instead.
   static std::optional<Device> gpu();
-  // The GPU if there is one, else the CPU with one message at level info.
+  // Returns the GPU if there is one, otherwise the CPU with one message at level info.
   static Device best();
-  // "cpu", "cuda", "cuda:1", "opencl:0", "gpu" (falls back to the CPU with one message), "best".
+  // Accepts "cpu", "cuda", "cuda:1", "opencl:0", "gpu" (the CPU with one message without a GPU),
+  // "best".
   static Device parse(std::string_view text);
 
   DeviceType type() const { return type_; }
   int index() const { return index_; }
   bool is_cpu() const { return type_ == DeviceType::cpu; }
-  bool is_gpu() const { return type_ != DeviceType::cpu; }  // of a GPU family
+  bool is_gpu() const { return type_ != DeviceType::cpu; }  // belongs to a GPU family
 
-  std::string name() const;            // what the hardware calls itself
-  std::uint64_t total_memory() const;  // bytes
+  std::string name() const;            // the hardware's own name
+  std::uint64_t total_memory() const;  // in bytes
   bool supports(DType dtype) const;
   DeviceCapabilities capabilities() const;
 
@@ -65,10 +66,10 @@ class VOLTA_API Device {
 VOLTA_API std::string to_string(Device device);  // "cpu", "cuda:0"
 VOLTA_API std::ostream& operator<<(std::ostream& out, Device device);
 
-// Every device present: the CPU first.
+// Returns all devices present, the CPU first.
 VOLTA_API std::vector<Device> devices();
 VOLTA_API bool is_gpu_available();
-// Waits until all submitted work of the device is done.
+// Waits until all submitted work of the device has finished.
 VOLTA_API void synchronize(Device device);
 
 }  // namespace volta

@@ -1,5 +1,5 @@
-// DLPack's structures as of version 1.0, for programs without DLPack's own header: the layout is
-// fixed by its specification, and so are the names. Not together with <dlpack/dlpack.h>.
+// DLPack's structures as of version 1.0, for programs without DLPack's own header. Layout and names
+// are fixed by its specification. Do not include this together with <dlpack/dlpack.h>.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kMajorVersion = 1, kMinorVersion = 0;
 }  // namespace volta::dlpack
 
 struct DLPackVersion {
-  std::uint32_t major;  // another one: another layout
+  std::uint32_t major;  // a different major version has a different layout
   std::uint32_t minor;
 };
 
@@ -36,7 +36,7 @@ struct DLTensor {
   std::int32_t ndim;
   DLDataType dtype;
   std::int64_t* shape;
-  std::int64_t* strides;  // in elements; may be null before 1.2: row by row
+  std::int64_t* strides;  // in elements; null before 1.2 means row-major
   std::uint64_t byte_offset;
 };
 

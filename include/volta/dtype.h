@@ -19,13 +19,13 @@ constexpr std::size_t size_of(DType t) {
   return sizes[static_cast<int>(t)];
 }
 constexpr bool is_floating(DType t) { return t <= DType::f64; }
-constexpr bool is_integral(DType t) { return t > DType::f64; }  // bool included, as in PyTorch
+constexpr bool is_integral(DType t) { return t > DType::f64; }  // includes bool, as in PyTorch
 
 VOLTA_API std::string_view name_of(DType t);  // "f32", "bool", ...
-VOLTA_API std::string to_string(DType t);     // the same
+VOLTA_API std::string to_string(DType t);     // same as name_of
 VOLTA_API std::ostream& operator<<(std::ostream& out, DType t);
 
-// The dtype of an operation on a and b; PyTorch's promotion table for two tensors.
+// The result dtype of an operation on a and b, by PyTorch's promotion table for two tensors.
 VOLTA_API DType promote(DType a, DType b);
 
 // The DType of a C++ element type.

@@ -1,4 +1,4 @@
-// Every error Volta throws. The message names the operation and what the caller passed.
+// All errors that Volta throws. The message names the operation and the caller's arguments.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class VOLTA_API Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
   ~Error() override;
   const char* what() const noexcept override;
-  // Adds to the message what is only known further out: which layer it was, for instance.
+  // Adds context that only an outer caller knows to the message, for example the layer.
   void add_note(const std::string& note);
 
  private:
@@ -28,14 +28,14 @@ class VOLTA_API Error : public std::runtime_error {
     ~Name() override;                   \
   }
 
-VOLTA_ERROR_CLASS(ShapeError);     // shapes, sizes, axes that do not fit the operation
-VOLTA_ERROR_CLASS(DTypeError);     // a dtype the operation or the device cannot take
-VOLTA_ERROR_CLASS(DeviceError);    // a device that is absent, or operands on different devices
+VOLTA_ERROR_CLASS(ShapeError);     // shapes, sizes or axes that do not fit the operation
+VOLTA_ERROR_CLASS(DTypeError);     // a dtype that the operation or the device does not support
+VOLTA_ERROR_CLASS(DeviceError);    // an absent device, or operands on different devices
 VOLTA_ERROR_CLASS(IndexError);     // an index value out of range, found on the device
 VOLTA_ERROR_CLASS(ArgumentError);  // any other bad argument
-VOLTA_ERROR_CLASS(NanError);       // in AnomalyMode: the first operation that made a NaN
-VOLTA_ERROR_CLASS(IoError);        // files: missing, unreadable, malformed
-VOLTA_ERROR_CLASS(OutOfMemory);    // device memory exhausted, after caches were trimmed
+VOLTA_ERROR_CLASS(NanError);       // in AnomalyMode, the first operation that produced a NaN
+VOLTA_ERROR_CLASS(IoError);        // a missing, unreadable or malformed file
+VOLTA_ERROR_CLASS(OutOfMemory);    // device memory exhausted, even after caches were freed
 VOLTA_ERROR_CLASS(BackendError);   // a driver, compiler or library failed
 
 #undef VOLTA_ERROR_CLASS

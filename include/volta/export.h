@@ -1,5 +1,5 @@
-// Symbol visibility. VOLTA_API marks what users link against; VOLTA_BACKEND_API what only backend
-// libraries of the same build use.
+// Symbol visibility. VOLTA_API marks symbols for users; VOLTA_BACKEND_API marks symbols that only
+// backend libraries of the same build use.
 #pragma once
 
 #define VOLTA_API __attribute__((visibility("default")))

@@ -1,4 +1,4 @@
-// Operations of users.
+// User-defined operations.
 #pragma once
 
 #include <functional>
@@ -20,10 +20,11 @@ struct ScalarFunctionOptions {
   std::string name = "function";  // in messages and in explain()
   std::string parameters = "x";   // "x, slope": what the formulas call the arguments
   // In C: numbers, the parameters, + - * /, comparisons, && || !, ?:, pi, inf, and calls of Volta's
-  // elementwise operations and of functions made earlier.
+  // elementwise operations and of functions made earlier. A part that is used several times can be
+  // given a name first: "e = exp(x); e / (1 + e)".
   std::string formula;
-  // The gradient of each parameter, as long as there are some: over the parameters, the result `y`
-  // and the result's gradient `g`. Without any, gradients follow from the formula.
+  // One gradient per parameter, as expressions of the parameters, the result `y` and the result's
+  // gradient `g`. If empty, gradients are derived from the formula.
   std::vector<std::string> gradients = {};
 };
 
@@ -31,12 +32,12 @@ struct ScalarFunctionOptions {
 //   const ScalarFunction softsign({.name = "softsign", .formula = "x / (1 + abs(x))",
 //                                  .gradients = {"g / square(1 + abs(x))"}});
 //   Tensor y = softsign(x);
-// It runs on every device, fuses with what is around it and is one recorded operation. Arguments
-// are tensors, which broadcast, or numbers. Make one and keep it: each lives as long as the
-// process.
+// It runs on every device, fuses with the operations around it and is one recorded operation.
+// Arguments are tensors, which broadcast, or numbers. Make a function once and keep it: each one
+// lives as long as the process.
 class VOLTA_API ScalarFunction {
  public:
-  // Throws ArgumentError that shows where a formula goes wrong.
+  // Throws ArgumentError that shows the position of a mistake in a formula.
   explicit ScalarFunction(const ScalarFunctionOptions& options);
 
   Tensor operator()(const Operand& a) const { return call({&a, 1}); }
@@ -56,10 +57,10 @@ class VOLTA_API ScalarFunction {
   int op_;
 };
 
-// What a function keeps from its forward for its backward.
+// Values that a function keeps from its forward pass for its backward pass.
 class VOLTA_API FunctionContext {
  public:
-  // Inputs, outputs and what is computed on the way.
+  // Saves inputs, outputs or intermediate results.
   void save(std::vector<Tensor> tensors) { saved_ = std::move(tensors); }
   const std::vector<Tensor>& saved() const { return saved_; }
   bool needs_gradient(std::size_t input) const { return input < needs_.size() && needs_[input]; }
@@ -72,30 +73,30 @@ class VOLTA_API FunctionContext {
 
 struct FunctionOptions {
   std::string name = "function";  // in messages
-  // Inputs to outputs. Runs without history: gradients flow by `backward` only.
+  // Maps inputs to outputs. It records no history: gradients flow through `backward` only.
   std::function<std::vector<Tensor>(FunctionContext&, const std::vector<Tensor>&)> forward = {};
-  // Gradients of the outputs (undefined where none came) to gradients of the inputs (undefined
-  // where none flows), written in tensor operations.
+  // Maps gradients of the outputs (undefined if there is none) to gradients of the inputs
+  // (undefined if none flows), using tensor operations.
   std::function<std::vector<Tensor>(FunctionContext&, const std::vector<Tensor>&)> backward = {};
 };
 
-// A function with a gradient of its own:
+// A function with its own gradient:
 //   const Function straight_through({
 //       .name = "round_straight_through",
 //       .forward = [](FunctionContext&, const auto& x) { return std::vector{x[0].round()}; },
 //       .backward = [](FunctionContext&, const auto& g) { return g; }});
-// f(x) of a function with one output is that output; f({x, ...}), a list of any length, gives all
-// outputs in a vector.
+// For a function with one output f(x) returns that output; f({x, ...}) with any number of inputs
+// returns a vector of all outputs.
 class VOLTA_API Function {
  public:
   explicit Function(FunctionOptions options);
-  Tensor operator()(const Tensor& input, Place place = Place::here()) const;
+  Tensor operator()(const Tensor& input, SourceLocation place = SourceLocation::here()) const;
   std::vector<Tensor> operator()(std::initializer_list<Tensor> inputs,
-                                 Place place = Place::here()) const {
+                                 SourceLocation place = SourceLocation::here()) const {
     return (*this)(std::vector<Tensor>(inputs), place);
   }
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs,
-                                 Place place = Place::here()) const;
+                                 SourceLocation place = SourceLocation::here()) const;
 
  private:
   std::shared_ptr<const FunctionOptions> options_;

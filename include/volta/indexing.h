@@ -1,6 +1,6 @@
-// Indexing: x[i], x.slice(...), x.index({...}) read a part of a tensor, and assigned to they write
-// it. Entries are numbers, ranges, `ellipsis`, `newaxis`, integer tensors and bool tensors, with
-// PyTorch's rules; numbers, ranges and integer tensors may count from the end.
+// Indexing: x[i], x.slice(...) and x.index({...}) read a part of a tensor, and write it when they
+// are assigned to. Indices are numbers, ranges, `ellipsis`, `newaxis`, integer tensors and bool
+// tensors, with PyTorch's rules; numbers, ranges and integer tensors may count from the end.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@
 #include <variant>
 
 #include "volta/export.h"
-#include "volta/place.h"
+#include "volta/source_location.h"
 #include "volta/tensor.h"
 
 namespace volta {
@@ -23,7 +23,7 @@ struct Target;
 struct SelectionAccess;
 }  // namespace graph
 
-// start:stop:step as Python means it: bounds outside the axis are cut off, the step may be
+// start:stop:step as in Python: bounds outside of the axis are clamped, and the step may be
 // negative.
 struct Slice {
   std::optional<std::int64_t> start = std::nullopt;
@@ -31,8 +31,8 @@ struct Slice {
   std::optional<std::int64_t> step = std::nullopt;
 };
 
-struct Ellipsis {};  // as many whole axes as are left
-struct NewAxis {};   // an axis of size 1 that the source does not have
+struct Ellipsis {};  // stands for all remaining axes
+struct NewAxis {};   // inserts an axis of size 1
 inline constexpr Ellipsis ellipsis;
 inline constexpr NewAxis newaxis;
 
@@ -43,29 +43,35 @@ class Index {
 
   template <std::integral T>
     requires(!std::same_as<T, bool>)
-  Index(T number, Place place = Place::here())  // NOLINT: implicit on purpose, as all of them
+  Index(T number, SourceLocation place =
+                      SourceLocation::here())  // NOLINT: implicit on purpose, as all of them
       : entry_(static_cast<std::int64_t>(number)), place_(place) {}
-  Index(Slice range, Place place = Place::here()) : entry_(range), place_(place) {}    // NOLINT
-  Index(Ellipsis rest, Place place = Place::here()) : entry_(rest), place_(place) {}   // NOLINT
-  Index(NewAxis axis, Place place = Place::here()) : entry_(axis), place_(place) {}    // NOLINT
-  Index(const Tensor& at, Place place = Place::here()) : entry_(at), place_(place) {}  // NOLINT
+  Index(Slice range, SourceLocation place = SourceLocation::here())
+      : entry_(range), place_(place) {}  // NOLINT
+  Index(Ellipsis rest, SourceLocation place = SourceLocation::here())
+      : entry_(rest), place_(place) {}  // NOLINT
+  Index(NewAxis axis, SourceLocation place = SourceLocation::here())
+      : entry_(axis), place_(place) {}  // NOLINT
+  Index(const Tensor& at, SourceLocation place = SourceLocation::here())
+      : entry_(at), place_(place) {}  // NOLINT
 
   const Entry& entry() const { return entry_; }
-  Place place() const { return place_; }
+  SourceLocation place() const { return place_; }
 
  private:
   Entry entry_;
-  Place place_;
+  SourceLocation place_;
 };
 
-// What indexing gives: a tensor of its own, recorded when somebody first asks for its value, that
-// has the source's value of the moment it was selected. Assigned to as it stands (`x[i] = v`), it
-// writes into the variable it was selected from: every handle of that sees the new value, and
-// gradients go to v where it was written, to the old value elsewhere. A name given to it is a
-// tensor like others: assigning to the name rebinds it.
+// The result of indexing: a tensor with the value that the source had when it was selected,
+// recorded on first use. A direct assignment (`x[i] = v`) writes into the variable that it was
+// selected from: all handles of that variable see the new value, and gradients flow to v where it
+// was written and to the old value elsewhere. A selection stored under a name is an ordinary
+// tensor: assigning to the name rebinds it.
 //
-// v is a tensor that broadcasts to the selection, or a number, converted to the dtype written to.
-// Where integer tensors name an element more than once, the last one is written, on every device.
+// v is a tensor that broadcasts to the selection, or a number; it is converted to the dtype of the
+// source. If integer tensors name an element more than once, the last value is written, on every
+// device.
 class VOLTA_API Selection : public Tensor {
  public:
   Selection(const Selection& other) noexcept;
@@ -85,9 +91,11 @@ class VOLTA_API Selection : public Tensor {
   Selection operator-=(const Operand& value) &&;
   Selection operator*=(const Operand& value) &&;
   Selection operator/=(const Operand& value) &&;
-  Selection fill_(Scalar value, Place place = Place::here()) &&;
-  Selection zero_(Place place = Place::here()) && { return std::move(*this).fill_(0, place); }
-  Selection copy_(const Tensor& source, Place place = Place::here()) &&;
+  Selection fill_(Scalar value, SourceLocation place = SourceLocation::here()) &&;
+  Selection zero_(SourceLocation place = SourceLocation::here()) && {
+    return std::move(*this).fill_(0, place);
+  }
+  Selection copy_(const Tensor& source, SourceLocation place = SourceLocation::here()) &&;
   using Tensor::operator+=;
   using Tensor::operator-=;
   using Tensor::operator*=;
@@ -96,31 +104,34 @@ class VOLTA_API Selection : public Tensor {
   using Tensor::fill_;
   using Tensor::zero_;
 
-  // ---- A part of the part: `x[i][j] = v` writes into x.
+  // ---- A selection of a selection: `x[i][j] = v` writes into x.
   Selection operator[](const Index& index) const& { return Tensor::operator[](index); }
   Selection operator[](const Index& index) &&;
-  Selection index(std::initializer_list<Index> entries, Place place = Place::here()) const& {
+  Selection index(std::initializer_list<Index> entries,
+                  SourceLocation place = SourceLocation::here()) const& {
     return Tensor::index(entries, place);
   }
-  Selection index(std::initializer_list<Index> entries, Place place = Place::here()) &&;
-  Selection index(std::span<const Index> entries, Place place = Place::here()) const& {
+  Selection index(std::initializer_list<Index> entries,
+                  SourceLocation place = SourceLocation::here()) &&;
+  Selection index(std::span<const Index> entries,
+                  SourceLocation place = SourceLocation::here()) const& {
     return Tensor::index(entries, place);
   }
-  Selection index(std::span<const Index> entries, Place place = Place::here()) &&;
+  Selection index(std::span<const Index> entries, SourceLocation place = SourceLocation::here()) &&;
   Selection slice(std::int64_t axis, std::optional<std::int64_t> start = {},
                   std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
-                  Place place = Place::here()) const& {
+                  SourceLocation place = SourceLocation::here()) const& {
     return Tensor::slice(axis, start, stop, step, place);
   }
   Selection slice(std::int64_t axis, std::optional<std::int64_t> start = {},
                   std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
-                  Place place = Place::here()) &&;
+                  SourceLocation place = SourceLocation::here()) &&;
 
  private:
   friend struct graph::SelectionAccess;
   Selection(Tensor value, std::shared_ptr<const graph::Target> target) noexcept;
 
-  std::shared_ptr<const graph::Target> target_;  // where it writes to
+  std::shared_ptr<const graph::Target> target_;  // the variable and part that assignments write to
 };
 
 }  // namespace volta

@@ -1,4 +1,4 @@
-// Named tensors and their files: what modules and optimizers save and load.
+// Named tensors and their files: the state that modules and optimizers save and load.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace volta {
 
-// Tensors by name, in the order they were added.
+// Tensors by name, in the order in which they were added.
 class VOLTA_API StateDict {
  public:
   using Entry = std::pair<std::string, Tensor>;
@@ -29,9 +29,9 @@ class VOLTA_API StateDict {
   const Tensor* find(std::string_view name) const;  // nullptr if absent
   const Tensor& at(std::string_view name) const;    // throws ArgumentError if absent
 
-  // Tensors of a file whose elements are of a dtype or a kind that Volta does not have: their
-  // names, and what there is to say about each. They are not among the entries; at() of one throws
-  // that as a DTypeError, and so does a module that needs it. load() warns of them in the log.
+  // Tensors of a file whose dtype or kind Volta does not support: their names and the problem of
+  // each. They are not among the entries. at() throws the problem as a DTypeError, as does a module
+  // that needs the tensor. load() logs a warning about them.
   void add_unreadable(std::string name, std::string problem);
   const std::map<std::string, std::string, std::less<>>& unreadable() const { return unreadable_; }
 
@@ -48,32 +48,32 @@ class VOLTA_API StateDict {
 
 struct LoadOptions {
   Device device = Device::cpu();
-  // On the CPU, tensors lie in the mapped file: loading takes the time of the header, and bytes are
-  // read when they are first used. Whoever changes the file changes the values, and whoever
-  // truncates it kills the process. By default tensors have memory of their own, which nothing that
-  // happens to the file afterwards touches.
+  // CPU tensors use the mapped file directly: loading takes only the time of the header, and bytes
+  // are read on first use. Changes to the file then change the values, and truncating it kills the
+  // process. By default tensors have memory of their own and later changes to the file do not
+  // matter.
   bool mapped = false;
-  // What the compressed entries of an archive (.npz, .pt) may unpack to, all together; 0: 64 MiB
-  // and 32 times the file. More is an IoError.
+  // The total size to which the compressed entries of an archive (.npz, .pt) may unpack; 0 stands
+  // for 64 MiB plus 32 times the file. More is an IoError.
   std::uint64_t max_unpacked_bytes = 0;
 };
 
 struct SaveOptions {
-  // More bytes of tensors than this go to several files: "model.safetensors" becomes
-  // "model-00001-of-00003.safetensors" and so on, found through "model.safetensors.index.json". A
-  // tensor is never split. 0: one file.
+  // State dicts with more bytes are split into several files: "model.safetensors" becomes
+  // "model-00001-of-00003.safetensors" and so on, listed in "model.safetensors.index.json". A
+  // tensor is never split. 0 means one file.
   std::uint64_t max_shard_bytes = 0;
-  std::map<std::string, std::string> metadata = {};  // texts for the header of each file
+  std::map<std::string, std::string> metadata = {};  // text entries for the header of each file
 };
 
-// Writes a safetensors file, or several. What was saved at `path` before stays as it was until
-// everything is written and synced, also if the process is killed.
+// Writes one or several safetensors files. The previous content of `path` stays unchanged until
+// everything is written and synced, even if the process is killed.
 VOLTA_API void save(const StateDict& state, const std::string& path,
                     const SaveOptions& options = {});
-// Reads a file of safetensors or of torch.save (running no Python), an index ("*.index.json"), or
-// the model in a folder ("model.safetensors", "pytorch_model.bin", an index, the only one there).
-// What lies in nested dicts is named "model.conv1.weight". The file is read at the call, unless
-// options.mapped says otherwise. Throws IoError naming the file and the problem.
+// Reads a safetensors file, a file of torch.save (without running Python), an index
+// ("*.index.json"), or the model in a folder ("model.safetensors", "pytorch_model.bin", an index,
+// or the only file there). Tensors in nested dicts are named like "model.conv1.weight". The file is
+// read at the call unless options.mapped is set. Throws IoError naming the file and the problem.
 VOLTA_API StateDict load(const std::string& path, LoadOptions options = {});
 
 }  // namespace volta

@@ -1,4 +1,4 @@
-// Messages from the library. Nothing is printed except through the handler; the default one writes
+// Messages from the library. Everything is printed through the handler; the default handler writes
 // warnings and errors to stderr. VOLTA_LOG=debug|info|warning|error|off sets the level.
 #pragma once
 
@@ -13,7 +13,8 @@ enum class LogLevel { debug, info, warning, error, off };
 
 using LogHandler = std::function<void(LogLevel, std::string_view)>;
 
-// Replaces the handler; an empty one restores the default. Messages below the level never reach it.
+// Replaces the handler; an empty one restores the default. The handler gets no messages below the
+// level.
 VOLTA_API void set_log_handler(LogHandler handler);
 VOLTA_API void set_log_level(LogLevel level);
 VOLTA_API LogLevel log_level();

@@ -53,39 +53,43 @@ struct CrossEntropyOptions {
 // ---- Losses. Input and target have one shape; the target takes the input's dtype. A weight is in
 // the input's dtype, or in f32 beside halves, and takes no gradient.
 VOLTA_API Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options = {},
-                          Place place = Place::here());
+                          SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor l1_loss(const Tensor& input, const Tensor& target, LossOptions options = {},
-                         Place place = Place::here());
+                         SourceLocation place = SourceLocation::here());
 // Quadratic where input and target differ by less than beta, else linear; its slope there is 1.
 VOLTA_API Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
-                                SmoothL1LossOptions options = {}, Place place = Place::here());
+                                SmoothL1LossOptions options = {},
+                                SourceLocation place = SourceLocation::here());
 // The same times delta: smooth_l1_loss with another unit.
 VOLTA_API Tensor huber_loss(const Tensor& input, const Tensor& target,
-                            HuberLossOptions options = {}, Place place = Place::here());
+                            HuberLossOptions options = {},
+                            SourceLocation place = SourceLocation::here());
 // Of probabilities; outside [0, 1] it is NaN. Logarithms are not below -100.
 VOLTA_API Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
                                       const BinaryCrossEntropyOptions& options = {},
-                                      Place place = Place::here());
+                                      SourceLocation place = SourceLocation::here());
 // The same of sigmoid(input), stable for inputs of any size.
-VOLTA_API Tensor binary_cross_entropy_with_logits(
-    const Tensor& input, const Tensor& target,
-    const BinaryCrossEntropyWithLogitsOptions& options = {}, Place place = Place::here());
+VOLTA_API Tensor
+binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
+                                 const BinaryCrossEntropyWithLogitsOptions& options = {},
+                                 SourceLocation place = SourceLocation::here());
 // The divergence of the target, probabilities, from the input, log-probabilities. Where a target is
 // 0 its gradient is infinite.
 VOLTA_API Tensor kl_div(const Tensor& input, const Tensor& target, KLDivOptions options = {},
-                        Place place = Place::here());
+                        SourceLocation place = SourceLocation::here());
 // The divergence of normal distributions, of mean mu and variance exp(logvar), from the standard
 // one, as of the codes of a variational autoencoder.
 VOLTA_API Tensor gaussian_kl(const Tensor& mu, const Tensor& logvar, LossOptions options = {},
-                             Place place = Place::here());
+                             SourceLocation place = SourceLocation::here());
 // log_probabilities [n, classes], [n, classes, ...] or [classes], and labels of an integer dtype
 // in that shape without the classes.
 VOLTA_API Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels,
-                          const NLLLossOptions& options = {}, Place place = Place::here());
+                          const NLLLossOptions& options = {},
+                          SourceLocation place = SourceLocation::here());
 // Of logits [n, classes], [n, classes, ...] or [classes]; the target is labels of an integer dtype
 // in that shape without the classes, or probabilities in that shape.
 VOLTA_API Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                                const CrossEntropyOptions& options = {},
-                               Place place = Place::here());
+                               SourceLocation place = SourceLocation::here());
 
 }  // namespace volta

@@ -1,4 +1,4 @@
-// Ready models.
+// Ready-made models.
 #pragma once
 
 #include "volta/models/char_lstm.h"

@@ -22,14 +22,15 @@ struct BatchNormOptions {
 // computed in f32; their parameters and statistics may be f32.
 VOLTA_API Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                             const Tensor& weight = {}, const Tensor& bias = {},
-                            BatchNormOptions options = {}, Place place = Place::here());
+                            BatchNormOptions options = {},
+                            SourceLocation place = SourceLocation::here());
 // The channels of each of n in `groups` parts, each normalised by its own mean and variance; weight
 // and bias, by channel, may be undefined.
 VOLTA_API Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight = {},
                             const Tensor& bias = {}, double eps = 1e-5,
-                            Place place = Place::here());
+                            SourceLocation place = SourceLocation::here());
 // The same with each channel for itself.
 VOLTA_API Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
-                               double eps = 1e-5, Place place = Place::here());
+                               double eps = 1e-5, SourceLocation place = SourceLocation::here());
 
 }  // namespace volta

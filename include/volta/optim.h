@@ -1,5 +1,5 @@
-// Optimizers: they update parameters from their gradients, all in one operation on the device; and
-// schedulers of their learning rates.
+// Optimizers, which update all parameters from their gradients in one operation on the device, and
+// learning-rate schedulers.
 #pragma once
 
 #include "volta/optim/adagrad.h"

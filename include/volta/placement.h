@@ -1,4 +1,4 @@
-// What placement by cost reckons with: how long work and moves take on this machine.
+// Time estimates behind placement by cost: how long work and transfers take on this machine.
 #pragma once
 
 #include <iosfwd>
@@ -10,34 +10,35 @@
 
 namespace volta {
 
-// Seconds that amounts of work take: measured points, between them straight lines on logarithmic
-// scales. Less than the first point takes as long as it, more than the last in proportion.
+// The time in seconds that an amount of work takes: measured points with linear interpolation on
+// logarithmic scales. Amounts below the first point take as long as it; beyond the last point the
+// time is proportional.
 struct VOLTA_API TimeCurve {
-  std::vector<std::pair<double, double>> points;  // amount and seconds, positive, amounts rising
+  std::vector<std::pair<double, double>> points;  // amounts, increasing, and seconds, all positive
 
   double seconds(double amount) const;
-  // A fixed time and a positive rate, as points.
+  // Makes a curve from a fixed time and a positive rate.
   static TimeCurve of(double fixed_seconds, double amount_per_second);
 };
 
-// One operation, from the call to its end.
+// The time of one operation from the call to its end.
 struct DeviceTimes {
-  TimeCurve memory;          // by bytes read and written
-  TimeCurve products;        // by multiplications of f32 matrices
-  TimeCurve functions = {};  // by elements of which exp, tanh are taken; none: as their bytes
+  TimeCurve memory;          // over bytes read and written
+  TimeCurve products;        // over multiplications in f32 matrix products
+  TimeCurve functions = {};  // over elements of exp, tanh, ...; if empty, as for their bytes
 };
 
 struct PlacementFigures {
   DeviceTimes cpu;
   DeviceTimes gpu;
-  TimeCurve upload;    // by bytes, of pageable memory
-  TimeCurve download;  // with the wait for the device
+  TimeCurve upload;    // over bytes from pageable memory
+  TimeCurve download;  // includes waiting for the device
 };
 
-// The figures of this machine and the device. They are measured when they are first asked for
-// (a few seconds) and kept beside the kernels (VOLTA_CACHE_DIR): another process measures nothing.
+// Returns the figures of this machine and device. They are measured on first use (a few seconds)
+// and stored with the kernels (VOLTA_CACHE_DIR), so later processes measure nothing.
 VOLTA_API PlacementFigures placement_figures(Device gpu);
-// For this process, instead of what was measured; ArgumentError where a curve makes no sense.
+// Replaces the measured figures in this process. Throws ArgumentError for an invalid curve.
 VOLTA_API void set_placement_figures(Device gpu, PlacementFigures figures);
 VOLTA_API std::ostream& operator<<(std::ostream& out, const PlacementFigures& figures);
 

@@ -52,28 +52,31 @@ struct InterpolateOptions {
 
 // The largest element of each window; its gradient goes to the first one. NaN is the largest.
 VOLTA_API Tensor max_pool2d(const Tensor& x, Extent2 kernel, MaxPool2dOptions options = {},
-                            Place place = Place::here());
+                            SourceLocation place = SourceLocation::here());
 // The mean of each window.
 VOLTA_API Tensor avg_pool2d(const Tensor& x, Extent2 kernel, AvgPool2dOptions options = {},
-                            Place place = Place::here());
+                            SourceLocation place = SourceLocation::here());
 // Means of windows so chosen that there are `size` of them; they overlap where it does not divide.
-VOLTA_API Tensor adaptive_avg_pool2d(const Tensor& x, Extent2 size, Place place = Place::here());
+VOLTA_API Tensor adaptive_avg_pool2d(const Tensor& x, Extent2 size,
+                                     SourceLocation place = SourceLocation::here());
 // The same of [n, channels, length].
 VOLTA_API Tensor max_pool1d(const Tensor& x, std::int64_t kernel, MaxPool1dOptions options = {},
-                            Place place = Place::here());
+                            SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, AvgPool1dOptions options = {},
-                            Place place = Place::here());
+                            SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size,
-                                     Place place = Place::here());
+                                     SourceLocation place = SourceLocation::here());
 
 // ---- Resizing.
 
 // To a size, or by a factor.
 VOLTA_API Tensor interpolate(const Tensor& x, InterpolateOptions options,
-                             Place place = Place::here());
+                             SourceLocation place = SourceLocation::here());
 
 // [..., c * factor^2, h, w] to [..., c, h * factor, w * factor], and back.
-VOLTA_API Tensor pixel_shuffle(const Tensor& x, std::int64_t factor, Place place = Place::here());
-VOLTA_API Tensor pixel_unshuffle(const Tensor& x, std::int64_t factor, Place place = Place::here());
+VOLTA_API Tensor pixel_shuffle(const Tensor& x, std::int64_t factor,
+                               SourceLocation place = SourceLocation::here());
+VOLTA_API Tensor pixel_unshuffle(const Tensor& x, std::int64_t factor,
+                                 SourceLocation place = SourceLocation::here());
 
 }  // namespace volta

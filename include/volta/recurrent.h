@@ -31,6 +31,6 @@ struct RecurrentResult {
 VOLTA_API RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight,
                                     const Tensor& bias = {}, const Tensor& h = {},
                                     const Tensor& c = {}, const RecurrentOptions& options = {},
-                                    Place place = Place::here());
+                                    SourceLocation place = SourceLocation::here());
 
 }  // namespace volta

@@ -1,6 +1,6 @@
-// Reading and writing safetensors files, on the level of bytes:
+// Reading and writing safetensors files at the level of bytes:
 // https://github.com/huggingface/safetensors. Every length, offset, dtype and shape is checked
-// before a byte of data is handed out.
+// before any data is returned.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@
 
 namespace volta {
 
-// What load() makes of a tensor's bytes.
+// How load() converts a tensor's bytes.
 enum class TensorContent : std::uint8_t {
-  same,     // they are the elements
-  widened,  // elements of a dtype that Volta does not have become those of one that holds them all:
-            // I8, I16, U16 -> i32; U32, U64 -> i64; F8_E4M3, F8_E5M2 -> f32
-  unreadable  // an error: of all other dtypes Volta knows the bytes only
+  same,       // the bytes are the elements
+  widened,    // elements of a dtype that Volta lacks are converted to one that holds all values:
+              // I8, I16, U16 -> i32; U32, U64 -> i64; F8_E4M3, F8_E5M2 -> f32
+  unreadable  // an error: Volta can only copy the bytes of other dtypes
 };
 
 // One tensor of a file.
 struct TensorEntry {
   std::string name;
-  DType dtype = DType::f32;  // of the tensor that load() makes; u8 for an unreadable one
+  DType dtype = DType::f32;  // dtype of the tensor that load() makes; u8 if unreadable
   TensorContent content = TensorContent::same;
   Shape shape;
   std::uint64_t offset = 0;  // of the first byte, from the start of the file
@@ -39,11 +39,11 @@ struct TensorEntry {
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// An open file, memory-mapped: what data() hands out changes with the file, and is lost with it.
-// Copies share the mapping, which ends with the last of them.
+// An open, memory-mapped file: the bytes that data() returns change with the file. Copies share the
+// mapping, which ends with the last copy.
 class VOLTA_API SafetensorsFile {
  public:
-  // Throws IoError, naming the file and the problem.
+  // Throws IoError naming the file and the problem.
   explicit SafetensorsFile(const std::string& path);
 
   const std::string& path() const;
@@ -54,8 +54,8 @@ class VOLTA_API SafetensorsFile {
   // The bytes of a tensor as stored: little-endian, row-major, not necessarily aligned to the
   // element size.
   std::span<const std::byte> data(const TensorEntry& entry) const;
-  // Copies them by reading the file, which takes no memory besides and does not kill the process
-  // where somebody has truncated the file: that is an IoError. `to` has entry.bytes bytes.
+  // Copies the bytes by reading the file, without taking memory for the mapping. A file that was
+  // truncated is an IoError and does not kill the process. `to` has entry.bytes bytes.
   void read(const TensorEntry& entry, std::span<std::byte> to) const;
 
  private:
@@ -63,8 +63,8 @@ class VOLTA_API SafetensorsFile {
   std::shared_ptr<const State> state_;
 };
 
-// One tensor to write: shape.numel() elements, contiguous, at `data` (which may be null when there
-// are none).
+// A tensor to write: shape.numel() contiguous elements at `data`, which may be null if there are
+// none.
 struct TensorData {
   std::string name;
   DType dtype = DType::f32;
@@ -72,10 +72,9 @@ struct TensorData {
   const void* data = nullptr;
 };
 
-// Writes the tensors in the order given, but those with larger elements first: so each begins at a
-// multiple of its element size, and readers can use it where it is. The file appears complete or
-// not at all. Throws IoError, or ArgumentError for names that occur twice, are reserved or are not
-// UTF-8.
+// Writes the tensors in the given order, except that larger elements come first: each tensor is
+// then aligned to its element size, and readers can use it in place. The file appears complete or
+// not at all. Throws IoError, or ArgumentError for names that are duplicate, reserved or not UTF-8.
 VOLTA_API void write_safetensors(const std::string& path, std::span<const TensorData> tensors,
                                  const SafetensorsMetadata& metadata = {});
 

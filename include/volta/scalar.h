@@ -1,4 +1,4 @@
-// A number the user wrote: remembers whether it was an integer, a bool or a float.
+// A number as the user wrote it: an integer, a bool or a float.
 #pragma once
 
 #include <concepts>
@@ -24,12 +24,12 @@ class Scalar {
   constexpr double value() const { return value_; }
   constexpr bool is_floating() const { return kind_ == Kind::floating; }
   constexpr bool is_boolean() const { return kind_ == Kind::boolean; }
-  // Whether integer() is the value, but for its fraction.
+  // Whether integer() equals the value without its fraction.
   constexpr bool fits_integer() const {
-    if (kind_ != Kind::floating) return (integer_ < 0) == (value_ < 0);  // not past 2^63 - 1
+    if (kind_ != Kind::floating) return (integer_ < 0) == (value_ < 0);  // false beyond 2^63 - 1
     return value_ > -9.2e18 && value_ < 9.2e18;
   }
-  // The integer exactly as written (doubles lose bits past 2^53).
+  // The integer exactly as written; doubles lose bits beyond 2^53.
   constexpr std::int64_t integer() const {
     if (kind_ != Kind::floating) return integer_;
     return fits_integer() ? static_cast<std::int64_t>(value_) : 0;

@@ -1,4 +1,4 @@
-// The sizes of a tensor: at most kMaxRank 64-bit extents, held inline.
+// Shape: the sizes of a tensor, at most kMaxRank 64-bit integers stored inline.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ inline constexpr int kMaxRank = 8;
 
 class VOLTA_API Shape {
  public:
-  Shape() = default;  // rank 0: one element
+  Shape() = default;  // rank 0, with one element
   Shape(std::initializer_list<std::int64_t> sizes)
       : Shape(std::span(sizes.begin(), sizes.size())) {}
-  // Throws ShapeError for negative sizes, more than kMaxRank axes, or a product over 2^63 - 1; the
+  // Throws ShapeError for negative sizes, more than kMaxRank axes, or a product over 2^63 - 1. The
   // message begins with `op`.
   explicit Shape(std::span<const std::int64_t> sizes, const char* op = "shape");
 
@@ -29,7 +29,7 @@ class VOLTA_API Shape {
   const std::int64_t* end() const { return sizes_ + rank_; }
   std::span<const std::int64_t> sizes() const { return {sizes_, static_cast<std::size_t>(rank_)}; }
 
-  // A copy with one axis replaced, inserted or removed; axes already normalised.
+  // Returns a copy with one axis replaced, inserted or removed. The axis is already normalised.
   Shape with(int axis, std::int64_t size, const char* op = "shape") const;
   Shape inserted(int axis, std::int64_t size, const char* op = "shape") const;
   Shape removed(int axis) const;
@@ -53,8 +53,8 @@ VOLTA_API std::ostream& operator<<(std::ostream& out, const Shape& shape);
 // NumPy broadcasting. Throws ShapeError "<op>: shapes [..] and [..] do not broadcast".
 VOLTA_API Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-// -rank <= axis < rank, as a non-negative axis; throws ShapeError "<op>: axis 3 is out of range for
-// [2, 2]". A scalar has no axis, not even 0.
+// Maps -rank <= axis < rank to a non-negative axis. Throws ShapeError "<op>: axis 3 is out of range
+// for [2, 2]". A scalar has no axis, not even 0.
 VOLTA_API int normalize_axis(const char* op, std::int64_t axis, const Shape& shape);
 
 }  // namespace volta

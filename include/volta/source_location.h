@@ -1,4 +1,5 @@
-// A place in the user's program, captured by default arguments so that errors can name it.
+// A source location in the user's program, captured by default arguments so that errors can name
+// it.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +7,19 @@
 
 namespace volta {
 
-// One pointer to data of the program: it costs nothing to pass on.
-class Place {
+// It is one pointer to static data, so passing it on costs nothing.
+class SourceLocation {
  public:
-  constexpr Place() = default;
-  constexpr Place(std::source_location where) : where_(where) {}  // NOLINT: implicit
+  constexpr SourceLocation() = default;
+  constexpr SourceLocation(std::source_location where) : where_(where) {}  // NOLINT: implicit
 
   constexpr const char* file() const { return where_.file_name(); }
   constexpr std::uint32_t line() const { return where_.line(); }
 
-  // As a default argument this is the caller's place.
-  static constexpr Place here(std::source_location where = std::source_location::current()) {
-    return Place(where);
+  // As a default argument this is the location of the call.
+  static constexpr SourceLocation here(
+      std::source_location where = std::source_location::current()) {
+    return SourceLocation(where);
   }
 
  private:

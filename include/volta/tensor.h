@@ -20,9 +20,9 @@
 #include "volta/dtype.h"
 #include "volta/export.h"
 #include "volta/generator.h"
-#include "volta/place.h"
 #include "volta/scalar.h"
 #include "volta/shape.h"
+#include "volta/source_location.h"
 
 namespace volta {
 
@@ -124,17 +124,17 @@ class VOLTA_API Tensor {
   Tensor contiguous() const { return *this; }
 
   // ---- Looking at values: computes everything this thread still holds on the device.
-  double item(Place place = Place::here()) const;  // of a one-element tensor
+  double item(SourceLocation place = SourceLocation::here()) const;  // of a one-element tensor
   // Throws if T cannot hold the value exactly (floats may round to float).
   template <class T>
-  T item(Place place = Place::here()) const;
+  T item(SourceLocation place = SourceLocation::here()) const;
   template <class T>  // T must hold every value of the dtype
-  std::vector<T> to_vector(Place place = Place::here()) const;
+  std::vector<T> to_vector(SourceLocation place = SourceLocation::here()) const;
   const Tensor& eval() const;  // computes without copying to the host
   // The same while the program goes on: see async.h.
   Event eval_async() const;
   template <class T>
-  AsyncValues<T> to_vector_async(Place place = Place::here()) const;
+  AsyncValues<T> to_vector_async(SourceLocation place = SourceLocation::here()) const;
   // The values of a CPU tensor where they are, row by row, without a copy: valid, and unchanged,
   // while this tensor lives and is not changed in place. T is the dtype's type exactly, or
   // std::byte: the bytes of any dtype. Only to be read: other tensors may have their values there.
@@ -164,15 +164,15 @@ class VOLTA_API Tensor {
     }
   }
   // Computes gradients of this scalar (or of the sum of this times `gradient`) into the leaves.
-  void backward(BackwardOptions options = {}, Place place = Place::here()) const;
+  void backward(BackwardOptions options = {}, SourceLocation place = SourceLocation::here()) const;
   void backward(const Tensor& gradient, BackwardOptions options = {},
-                Place place = Place::here()) const;
+                SourceLocation place = SourceLocation::here()) const;
   Tensor detach() const;  // the same value, without its history
 
   // ---- Copies and conversions.
-  Tensor to(Device device, Place place = Place::here()) const;
-  Tensor to(DType dtype, Place place = Place::here()) const;
-  Tensor clone(Place place = Place::here()) const;
+  Tensor to(Device device, SourceLocation place = SourceLocation::here()) const;
+  Tensor to(DType dtype, SourceLocation place = SourceLocation::here()) const;
+  Tensor clone(SourceLocation place = SourceLocation::here()) const;
   // A copy of a CPU tensor in page-locked memory, from which to(gpu) copies at the full speed of
   // the bus; without history. Without a GPU, or where its driver has no such memory (OpenCL), this
   // tensor itself.
@@ -185,64 +185,30 @@ class VOLTA_API Tensor {
   Tensor& operator-=(const Operand& other) &;
   Tensor& operator*=(const Operand& other) &;
   Tensor& operator/=(const Operand& other) &;
-  Tensor& fill_(Scalar value, Place place = Place::here()) &;
-  Tensor& zero_(Place place = Place::here()) & { return fill_(0, place); }
-  Tensor& copy_(const Tensor& source, Place place = Place::here()) &;  // the source broadcasts
+  Tensor& fill_(Scalar value, SourceLocation place = SourceLocation::here()) &;
+  Tensor& zero_(SourceLocation place = SourceLocation::here()) & { return fill_(0, place); }
+  Tensor& copy_(const Tensor& source,
+                SourceLocation place = SourceLocation::here()) &;  // the source broadcasts
 
   // ---- Parts, to be read or assigned to: see indexing.h.
   Selection operator[](const Index& index) const;
-  Selection index(std::initializer_list<Index> entries, Place place = Place::here()) const;
-  Selection index(std::span<const Index> entries, Place place = Place::here()) const;
+  Selection index(std::initializer_list<Index> entries,
+                  SourceLocation place = SourceLocation::here()) const;
+  Selection index(std::span<const Index> entries,
+                  SourceLocation place = SourceLocation::here()) const;
   // start:stop:step along an axis, as Python means it; the step may be negative.
   Selection slice(std::int64_t axis, std::optional<std::int64_t> start = {},
                   std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
-                  Place place = Place::here()) const;
+                  SourceLocation place = SourceLocation::here()) const;
 
   // ---- Operations as methods; each is the free function of the same name in ops.h.
-  Tensor neg(Place place = Place::here()) const;
-  Tensor abs(Place place = Place::here()) const;
-  Tensor sign(Place place = Place::here()) const;
-  Tensor exp(Place place = Place::here()) const;
-  Tensor exp2(Place place = Place::here()) const;
-  Tensor expm1(Place place = Place::here()) const;
-  Tensor log(Place place = Place::here()) const;
-  Tensor log2(Place place = Place::here()) const;
-  Tensor log1p(Place place = Place::here()) const;
-  Tensor sqrt(Place place = Place::here()) const;
-  Tensor rsqrt(Place place = Place::here()) const;
-  Tensor square(Place place = Place::here()) const;
-  Tensor reciprocal(Place place = Place::here()) const;
-  Tensor sin(Place place = Place::here()) const;
-  Tensor cos(Place place = Place::here()) const;
-  Tensor tan(Place place = Place::here()) const;
-  Tensor asin(Place place = Place::here()) const;
-  Tensor acos(Place place = Place::here()) const;
-  Tensor atan(Place place = Place::here()) const;
-  Tensor sinh(Place place = Place::here()) const;
-  Tensor cosh(Place place = Place::here()) const;
-  Tensor tanh(Place place = Place::here()) const;
-  Tensor sigmoid(Place place = Place::here()) const;
-  Tensor erf(Place place = Place::here()) const;
-  Tensor floor(Place place = Place::here()) const;
-  Tensor ceil(Place place = Place::here()) const;
-  Tensor round(Place place = Place::here()) const;
-  Tensor isnan(Place place = Place::here()) const;
-  Tensor isinf(Place place = Place::here()) const;
-  Tensor relu(Place place = Place::here()) const;
-  Tensor gelu(Place place = Place::here()) const;
-  Tensor gelu(GeluOptions options, Place place = Place::here()) const;
-  Tensor silu(Place place = Place::here()) const;
-  Tensor leaky_relu(double slope = 0.01, Place place = Place::here()) const;
-  Tensor elu(double alpha = 1, Place place = Place::here()) const;
-  Tensor softplus(double beta = 1, double threshold = 20, Place place = Place::here()) const;
-  Tensor mish(Place place = Place::here()) const;
-  Tensor hardswish(Place place = Place::here()) const;
-  Tensor logical_not(Place place = Place::here()) const;
+
+  // Made of src/graph/record/elementwise.def by scripts/make_operations.py, up to the next mark.
 
   Tensor mod(const Operand& other) const;
   Tensor fmod(const Operand& other) const;
   Tensor floor_div(const Operand& other) const;
-  Tensor pow(const Operand& exponent) const;
+  Tensor pow(const Operand& other) const;
   Tensor atan2(const Operand& other) const;
   Tensor maximum(const Operand& other) const;
   Tensor minimum(const Operand& other) const;
@@ -255,122 +221,197 @@ class VOLTA_API Tensor {
   Tensor logical_and(const Operand& other) const;
   Tensor logical_or(const Operand& other) const;
   Tensor logical_xor(const Operand& other) const;
-  Tensor clamp(const std::optional<Operand>& low, const std::optional<Operand>& high,
-               Place place = Place::here()) const;
-  Tensor lerp(const Operand& end, const Operand& weight) const;
+  Tensor lerp(const Operand& b, const Operand& weight) const;
   Tensor addcmul(const Operand& a, const Operand& b, Scalar value = 1,
-                 Place place = Place::here()) const;
+                 SourceLocation place = SourceLocation::here()) const;
   Tensor addcdiv(const Operand& a, const Operand& b, Scalar value = 1,
-                 Place place = Place::here()) const;
+                 SourceLocation place = SourceLocation::here()) const;
+  Tensor clamp(const std::optional<Operand>& low, const std::optional<Operand>& high,
+               SourceLocation place = SourceLocation::here()) const;
+  Tensor neg(SourceLocation place = SourceLocation::here()) const;
+  Tensor abs(SourceLocation place = SourceLocation::here()) const;
+  Tensor sign(SourceLocation place = SourceLocation::here()) const;
+  Tensor exp(SourceLocation place = SourceLocation::here()) const;
+  Tensor exp2(SourceLocation place = SourceLocation::here()) const;
+  Tensor expm1(SourceLocation place = SourceLocation::here()) const;
+  Tensor log(SourceLocation place = SourceLocation::here()) const;
+  Tensor log2(SourceLocation place = SourceLocation::here()) const;
+  Tensor log10(SourceLocation place = SourceLocation::here()) const;
+  Tensor log1p(SourceLocation place = SourceLocation::here()) const;
+  Tensor sqrt(SourceLocation place = SourceLocation::here()) const;
+  Tensor rsqrt(SourceLocation place = SourceLocation::here()) const;
+  Tensor square(SourceLocation place = SourceLocation::here()) const;
+  Tensor reciprocal(SourceLocation place = SourceLocation::here()) const;
+  Tensor sin(SourceLocation place = SourceLocation::here()) const;
+  Tensor cos(SourceLocation place = SourceLocation::here()) const;
+  Tensor tan(SourceLocation place = SourceLocation::here()) const;
+  Tensor asin(SourceLocation place = SourceLocation::here()) const;
+  Tensor acos(SourceLocation place = SourceLocation::here()) const;
+  Tensor atan(SourceLocation place = SourceLocation::here()) const;
+  Tensor sinh(SourceLocation place = SourceLocation::here()) const;
+  Tensor cosh(SourceLocation place = SourceLocation::here()) const;
+  Tensor tanh(SourceLocation place = SourceLocation::here()) const;
+  Tensor asinh(SourceLocation place = SourceLocation::here()) const;
+  Tensor acosh(SourceLocation place = SourceLocation::here()) const;
+  Tensor atanh(SourceLocation place = SourceLocation::here()) const;
+  Tensor sigmoid(SourceLocation place = SourceLocation::here()) const;
+  Tensor erf(SourceLocation place = SourceLocation::here()) const;
+  Tensor erfc(SourceLocation place = SourceLocation::here()) const;
+  Tensor floor(SourceLocation place = SourceLocation::here()) const;
+  Tensor ceil(SourceLocation place = SourceLocation::here()) const;
+  Tensor round(SourceLocation place = SourceLocation::here()) const;
+  Tensor isnan(SourceLocation place = SourceLocation::here()) const;
+  Tensor isinf(SourceLocation place = SourceLocation::here()) const;
+  Tensor relu(SourceLocation place = SourceLocation::here()) const;
+  Tensor gelu(SourceLocation place = SourceLocation::here()) const;
+  Tensor gelu(GeluOptions options, SourceLocation place = SourceLocation::here()) const;
+  Tensor silu(SourceLocation place = SourceLocation::here()) const;
+  Tensor leaky_relu(double slope = 0.01, SourceLocation place = SourceLocation::here()) const;
+  Tensor elu(double alpha = 1, SourceLocation place = SourceLocation::here()) const;
+  Tensor softplus(double beta = 1, double threshold = 20,
+                  SourceLocation place = SourceLocation::here()) const;
+  Tensor mish(SourceLocation place = SourceLocation::here()) const;
+  Tensor hardswish(SourceLocation place = SourceLocation::here()) const;
+  Tensor logical_not(SourceLocation place = SourceLocation::here()) const;
 
-  Tensor reshape(const Shape& shape, Place place = Place::here()) const;
+  // What scripts/make_operations.py makes ends here.
+
+  Tensor reshape(const Shape& shape, SourceLocation place = SourceLocation::here()) const;
   // One size may be -1: what is left.
-  Tensor reshape(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
-  Tensor view(const Shape& shape, Place place = Place::here()) const;  // reshape
-  Tensor view(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
+  Tensor reshape(std::initializer_list<std::int64_t> sizes,
+                 SourceLocation place = SourceLocation::here()) const;
+  Tensor view(const Shape& shape, SourceLocation place = SourceLocation::here()) const;  // reshape
+  Tensor view(std::initializer_list<std::int64_t> sizes,
+              SourceLocation place = SourceLocation::here()) const;
 
-  Tensor flatten(std::int64_t first = 0, std::int64_t last = -1, Place place = Place::here()) const;
+  Tensor flatten(std::int64_t first = 0, std::int64_t last = -1,
+                 SourceLocation place = SourceLocation::here()) const;
   // One axis as several; one size may be -1.
   Tensor unflatten(std::int64_t axis, std::initializer_list<std::int64_t> sizes,
-                   Place place = Place::here()) const;
+                   SourceLocation place = SourceLocation::here()) const;
   Tensor unflatten(std::int64_t axis, std::span<const std::int64_t> sizes,
-                   Place place = Place::here()) const;
+                   SourceLocation place = SourceLocation::here()) const;
 
-  Tensor permute(std::initializer_list<std::int64_t> order, Place place = Place::here()) const;
-  Tensor permute(std::span<const std::int64_t> order, Place place = Place::here()) const;
-  Tensor transpose(std::int64_t a, std::int64_t b, Place place = Place::here()) const;
-  Tensor t(Place place = Place::here()) const;  // transpose of a matrix
-  Tensor expand(const Shape& shape, Place place = Place::here()) const;
+  Tensor permute(std::initializer_list<std::int64_t> order,
+                 SourceLocation place = SourceLocation::here()) const;
+  Tensor permute(std::span<const std::int64_t> order,
+                 SourceLocation place = SourceLocation::here()) const;
+  Tensor transpose(std::int64_t a, std::int64_t b,
+                   SourceLocation place = SourceLocation::here()) const;
+  Tensor t(SourceLocation place = SourceLocation::here()) const;  // transpose of a matrix
+  Tensor expand(const Shape& shape, SourceLocation place = SourceLocation::here()) const;
   // -1: the size the axis has.
-  Tensor expand(std::initializer_list<std::int64_t> sizes, Place place = Place::here()) const;
+  Tensor expand(std::initializer_list<std::int64_t> sizes,
+                SourceLocation place = SourceLocation::here()) const;
 
-  Tensor squeeze(Place place = Place::here()) const;  // every axis of size 1
-  Tensor squeeze(std::int64_t axis, Place place = Place::here()) const;
-  Tensor unsqueeze(std::int64_t axis, Place place = Place::here()) const;
+  Tensor squeeze(SourceLocation place = SourceLocation::here()) const;  // every axis of size 1
+  Tensor squeeze(std::int64_t axis, SourceLocation place = SourceLocation::here()) const;
+  Tensor unsqueeze(std::int64_t axis, SourceLocation place = SourceLocation::here()) const;
   Tensor narrow(std::int64_t axis, std::int64_t start, std::int64_t length,
-                Place place = Place::here()) const;
+                SourceLocation place = SourceLocation::here()) const;
   // From first up to and without second, for each axis.
   Tensor shrink(std::initializer_list<std::pair<std::int64_t, std::int64_t>> ranges,
-                Place place = Place::here()) const;
+                SourceLocation place = SourceLocation::here()) const;
   Tensor shrink(std::span<const std::pair<std::int64_t, std::int64_t>> ranges,
-                Place place = Place::here()) const;
+                SourceLocation place = SourceLocation::here()) const;
   // Every step-th element, a step for each axis; negative ones begin at the end.
-  Tensor stride(std::initializer_list<std::int64_t> steps, Place place = Place::here()) const;
-  Tensor stride(std::span<const std::int64_t> steps, Place place = Place::here()) const;
+  Tensor stride(std::initializer_list<std::int64_t> steps,
+                SourceLocation place = SourceLocation::here()) const;
+  Tensor stride(std::span<const std::int64_t> steps,
+                SourceLocation place = SourceLocation::here()) const;
 
-  Tensor flip(std::int64_t axis, Place place = Place::here()) const;
-  Tensor flip(std::initializer_list<std::int64_t> axes, Place place = Place::here()) const;
-  Tensor flip(std::span<const std::int64_t> axes, Place place = Place::here()) const;
+  Tensor flip(std::int64_t axis, SourceLocation place = SourceLocation::here()) const;
+  Tensor flip(std::initializer_list<std::int64_t> axes,
+              SourceLocation place = SourceLocation::here()) const;
+  Tensor flip(std::span<const std::int64_t> axes,
+              SourceLocation place = SourceLocation::here()) const;
   // Windows of `size` elements along an axis, `step` apart: their elements are a new last axis.
   Tensor unfold(std::int64_t axis, std::int64_t size, std::int64_t step,
-                Place place = Place::here()) const;
+                SourceLocation place = SourceLocation::here()) const;
   // What leaves an axis at one end comes in at the other; without axes: of all elements in order.
-  Tensor roll(std::int64_t shift, Place place = Place::here()) const;
-  Tensor roll(std::int64_t shift, std::int64_t axis, Place place = Place::here()) const;
+  Tensor roll(std::int64_t shift, SourceLocation place = SourceLocation::here()) const;
+  Tensor roll(std::int64_t shift, std::int64_t axis,
+              SourceLocation place = SourceLocation::here()) const;
   Tensor roll(std::span<const std::int64_t> shifts, std::span<const std::int64_t> axes,
-              Place place = Place::here()) const;
+              SourceLocation place = SourceLocation::here()) const;
   Tensor roll(std::initializer_list<std::int64_t> shifts, std::initializer_list<std::int64_t> axes,
-              Place place = Place::here()) const;
+              SourceLocation place = SourceLocation::here()) const;
   // The whole tensor, so often along each axis; more counts than axes add leading ones.
-  Tensor repeat(std::initializer_list<std::int64_t> counts, Place place = Place::here()) const;
-  Tensor repeat(std::span<const std::int64_t> counts, Place place = Place::here()) const;
+  Tensor repeat(std::initializer_list<std::int64_t> counts,
+                SourceLocation place = SourceLocation::here()) const;
+  Tensor repeat(std::span<const std::int64_t> counts,
+                SourceLocation place = SourceLocation::here()) const;
   // The same with any number of counts, for the last axes.
-  Tensor tile(std::initializer_list<std::int64_t> counts, Place place = Place::here()) const;
-  Tensor tile(std::span<const std::int64_t> counts, Place place = Place::here()) const;
+  Tensor tile(std::initializer_list<std::int64_t> counts,
+              SourceLocation place = SourceLocation::here()) const;
+  Tensor tile(std::span<const std::int64_t> counts,
+              SourceLocation place = SourceLocation::here()) const;
   // Every element `count` times in a row; without an axis: of the flattened tensor.
   Tensor repeat_interleave(std::int64_t count, std::optional<std::int64_t> axis = {},
-                           Place place = Place::here()) const;
+                           SourceLocation place = SourceLocation::here()) const;
   // Elements before and after each axis, first axis first (torch's pad starts with the last).
   Tensor pad(std::initializer_list<std::int64_t> before, std::initializer_list<std::int64_t> after,
-             PadOptions options = {}, Place place = Place::here()) const;
+             PadOptions options = {}, SourceLocation place = SourceLocation::here()) const;
   // Parts of `size` along an axis, the last one what is left; or of the sizes given.
   std::vector<Tensor> split(std::int64_t size, std::int64_t axis = 0,
-                            Place place = Place::here()) const;
+                            SourceLocation place = SourceLocation::here()) const;
   std::vector<Tensor> split(std::initializer_list<std::int64_t> sizes, std::int64_t axis = 0,
-                            Place place = Place::here()) const;
+                            SourceLocation place = SourceLocation::here()) const;
   std::vector<Tensor> split(std::span<const std::int64_t> sizes, std::int64_t axis = 0,
-                            Place place = Place::here()) const;
+                            SourceLocation place = SourceLocation::here()) const;
   // At most `count` parts, all but the last equally long.
   std::vector<Tensor> chunk(std::int64_t count, std::int64_t axis = 0,
-                            Place place = Place::here()) const;
+                            SourceLocation place = SourceLocation::here()) const;
 
   // Over all axes, one or several; what is reduced stays as size 1 with keepdim.
-  Tensor sum(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
-  Tensor mean(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
-  Tensor prod(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
-  Tensor max(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
-  Tensor min(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
-  Tensor any(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
-  Tensor all(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
-  Tensor var(const Axes& axes = {}, VarOptions options = {}, Place place = Place::here()) const;
-  Tensor std(const Axes& axes = {}, VarOptions options = {}, Place place = Place::here()) const;
+  Tensor sum(const Axes& axes = {}, bool keepdim = false,
+             SourceLocation place = SourceLocation::here()) const;
+  Tensor mean(const Axes& axes = {}, bool keepdim = false,
+              SourceLocation place = SourceLocation::here()) const;
+  Tensor prod(const Axes& axes = {}, bool keepdim = false,
+              SourceLocation place = SourceLocation::here()) const;
+  Tensor max(const Axes& axes = {}, bool keepdim = false,
+             SourceLocation place = SourceLocation::here()) const;
+  Tensor min(const Axes& axes = {}, bool keepdim = false,
+             SourceLocation place = SourceLocation::here()) const;
+  Tensor any(const Axes& axes = {}, bool keepdim = false,
+             SourceLocation place = SourceLocation::here()) const;
+  Tensor all(const Axes& axes = {}, bool keepdim = false,
+             SourceLocation place = SourceLocation::here()) const;
+  Tensor var(const Axes& axes = {}, VarOptions options = {},
+             SourceLocation place = SourceLocation::here()) const;
+  Tensor std(const Axes& axes = {}, VarOptions options = {},
+             SourceLocation place = SourceLocation::here()) const;
   Tensor norm(double p = 2, const Axes& axes = {}, bool keepdim = false,
-              Place place = Place::here()) const;
-  Tensor logsumexp(const Axes& axes = {}, bool keepdim = false, Place place = Place::here()) const;
+              SourceLocation place = SourceLocation::here()) const;
+  Tensor logsumexp(const Axes& axes = {}, bool keepdim = false,
+                   SourceLocation place = SourceLocation::here()) const;
   // Along one axis, or of all elements in row-major order.
   Tensor argmax(std::optional<std::int64_t> axis = {}, bool keepdim = false,
-                Place place = Place::here()) const;
+                SourceLocation place = SourceLocation::here()) const;
   Tensor argmin(std::optional<std::int64_t> axis = {}, bool keepdim = false,
-                Place place = Place::here()) const;
+                SourceLocation place = SourceLocation::here()) const;
   // Of images [n, channels, height, width]: see pooling.h.
-  Tensor max_pool2d(Extent2 kernel, Place place = Place::here()) const;
-  Tensor max_pool2d(Extent2 kernel, MaxPool2dOptions options, Place place = Place::here()) const;
-  Tensor avg_pool2d(Extent2 kernel, Place place = Place::here()) const;
-  Tensor avg_pool2d(Extent2 kernel, AvgPool2dOptions options, Place place = Place::here()) const;
-  Tensor adaptive_avg_pool2d(Extent2 size, Place place = Place::here()) const;
-  Tensor softmax(std::int64_t axis, Place place = Place::here()) const;
-  Tensor log_softmax(std::int64_t axis, Place place = Place::here()) const;
-  Tensor cumsum(std::int64_t axis, Place place = Place::here()) const;
+  Tensor max_pool2d(Extent2 kernel, SourceLocation place = SourceLocation::here()) const;
+  Tensor max_pool2d(Extent2 kernel, MaxPool2dOptions options,
+                    SourceLocation place = SourceLocation::here()) const;
+  Tensor avg_pool2d(Extent2 kernel, SourceLocation place = SourceLocation::here()) const;
+  Tensor avg_pool2d(Extent2 kernel, AvgPool2dOptions options,
+                    SourceLocation place = SourceLocation::here()) const;
+  Tensor adaptive_avg_pool2d(Extent2 size, SourceLocation place = SourceLocation::here()) const;
+  Tensor softmax(std::int64_t axis, SourceLocation place = SourceLocation::here()) const;
+  Tensor log_softmax(std::int64_t axis, SourceLocation place = SourceLocation::here()) const;
+  Tensor cumsum(std::int64_t axis, SourceLocation place = SourceLocation::here()) const;
 
-  Tensor matmul(const Tensor& other, Place place = Place::here()) const;
+  Tensor matmul(const Tensor& other, SourceLocation place = SourceLocation::here()) const;
 
  private:
   friend struct graph::TensorAccess;
   explicit Tensor(graph::Variable* variable) noexcept : variable_(variable) {}
   static void drop(graph::Variable* variable) noexcept;
   HookHandle add_hook(std::function<Tensor(const Tensor&)> hook) const;
-  void item_into(DType dtype, void* value, Place place) const;
-  void values_into(DType dtype, void* values, Place place) const;
+  void item_into(DType dtype, void* value, SourceLocation place) const;
+  void values_into(DType dtype, void* values, SourceLocation place) const;
   void require_host_memory(std::size_t element_bytes) const;
   const void* values_of(std::optional<DType> dtype) const;
 
@@ -380,22 +421,25 @@ class VOLTA_API Tensor {
 // A tensor or a number as one side of an operator, with the place where it was written.
 class Operand {
  public:
-  Operand(const Tensor& tensor, Place place = Place::here())  // NOLINT: implicit on purpose
+  Operand(const Tensor& tensor,
+          SourceLocation place = SourceLocation::here())  // NOLINT: implicit on purpose
       : tensor_(&tensor), scalar_(0), place_(place) {}
-  Operand(Scalar scalar, Place place = Place::here()) : scalar_(scalar), place_(place) {}  // NOLINT
+  Operand(Scalar scalar, SourceLocation place = SourceLocation::here())
+      : scalar_(scalar), place_(place) {}  // NOLINT
   template <class T>
     requires std::is_arithmetic_v<T>
-  Operand(T number, Place place = Place::here()) : scalar_(number), place_(place) {}  // NOLINT
+  Operand(T number, SourceLocation place = SourceLocation::here())
+      : scalar_(number), place_(place) {}  // NOLINT
 
   bool is_scalar() const { return tensor_ == nullptr; }
   const Tensor& tensor() const { return *tensor_; }
   Scalar scalar() const { return scalar_; }
-  Place place() const { return place_; }
+  SourceLocation place() const { return place_; }
 
  private:
   const Tensor* tensor_ = nullptr;
   Scalar scalar_;
-  Place place_;
+  SourceLocation place_;
 };
 
 VOLTA_API Tensor operator+(const Operand& a, const Operand& b);
@@ -417,14 +461,14 @@ VOLTA_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 VOLTA_API void assign(Tensor& variable, const Tensor& value);
 
 template <class T>
-T Tensor::item(Place place) const {
+T Tensor::item(SourceLocation place) const {
   T value;
   item_into(dtype_of<T>::value, &value, place);
   return value;
 }
 
 template <class T>
-std::vector<T> Tensor::to_vector(Place place) const {
+std::vector<T> Tensor::to_vector(SourceLocation place) const {
   if constexpr (std::is_same_v<T, bool>) {
     const std::vector<std::uint8_t> bytes = to_vector<std::uint8_t>(place);
     return std::vector<bool>(bytes.begin(), bytes.end());

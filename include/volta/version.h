@@ -1,4 +1,4 @@
-// The version of the library one links against.
+// The version of the linked library.
 #pragma once
 
 #include "volta/export.h"

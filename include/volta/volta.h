@@ -1,18 +1,18 @@
-// What every program needs: tensors, gradients, layers, optimizers, data, weights in files.
-// Left out, to keep compiling short, is what few source files of a program use:
-//   <volta/models.h>                ready models, each also by itself: <volta/models/...>
+// The headers that every program needs: tensors, gradients, layers, optimizers, data, weights in
+// files. Headers that few source files use are not included, to keep compile times short:
+//   <volta/models.h>                ready-made models; each is also a header <volta/models/...>
 //   <volta/text/tokenizer.h>        GPT-2's tokenizer; text/generate.h is included
 //   <volta/io/checkpoint.h>         training checkpoints
-//   <volta/io/durable_file.h>       files that survive a kill, locks of folders
+//   <volta/io/durable_file.h>       durable files, and locks
 //   <volta/io/npy.h>                NumPy's files
 //   <volta/io/state_dict_mapper.h>  renaming and reshaping state dicts
 //   <volta/io/summary_writer.h>     TensorBoard's event files
-//   <volta/safetensors.h>           safetensors files on the level of bytes
-//   <volta/profiler.h>              times and memory of a program
+//   <volta/safetensors.h>           safetensors files at the level of bytes
+//   <volta/profiler.h>              time and memory of a program
 //   <volta/transfers.h>             bytes moved between the host and devices
-//   <volta/system_info.h>           what the library was built with and finds
+//   <volta/system_info.h>           build options, libraries and devices
 //   <volta/kernel_cache.h>          the folder of compiled kernels
-//   <volta/tuning.h>                schedules of kernels that were timed
+//   <volta/tuning.h>                kernel schedules chosen by timing
 //   <volta/dlpack_abi.h>            DLPack's structures, for programs without its header
 #pragma once
 

@@ -1,12 +1,13 @@
-// Finding and opening backend libraries; whatever goes wrong becomes a reason, never an exception.
-#include "core/backend_loader.h"
+// Finding and opening backend libraries. Every failure becomes a reason in text, never an
+// exception.
+#include "backend/backend_loader.h"
 
 #include <algorithm>
 #include <exception>
 #include <system_error>
 
+#include "backend/registry.h"
 #include "core/build_stamp.h"
-#include "core/registry.h"
 #include "platform/env.h"
 #include "platform/library.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Asks one library for its backend; null with the reason in *why.
+// Asks one library for its backend; returns null with the reason in *why.
 Backend* create_from(const fs::path& file, std::string* why) {
   void* library = platform::open_library(file.string(), why);
   if (library == nullptr) {

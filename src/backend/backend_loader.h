@@ -12,20 +12,21 @@
 
 namespace volta {
 
-// "CUDA", "OpenCL" or "CPU": a family's name in messages.
+// The name of a family in messages: "CUDA", "OpenCL" or "CPU".
 VOLTA_BACKEND_API const char* family_label(DeviceType type);
 
-// Where backend libraries may be: beside libvolta, in the installed layout, in VOLTA_BACKEND_PATH.
+// The folders in which backend libraries may be: beside libvolta, in the installed layout, in
+// VOLTA_BACKEND_PATH.
 VOLTA_BACKEND_API std::vector<std::filesystem::path> backend_folders();
 
-// The backend of the first library of the family in `folders` that gives one; null with the reason
-// in *why.
+// The backend from the first library in `folders` that provides one for the family; null, with the
+// reason in *why, if none does.
 VOLTA_BACKEND_API Backend* load_backend(DeviceType type,
                                         std::span<const std::filesystem::path> folders,
                                         std::string* why);
 
-// For tests: when a family is first mentioned its backend is handed to `wrap`, and what that
-// returns is used in its place. Null: backends are used as they are.
+// For tests: when a family is first named, its backend is passed to `wrap`, and the backend that
+// `wrap` returns is used instead. Null turns wrapping off.
 using WrapBackend = Backend* (*)(DeviceType type, Backend* backend);
 VOLTA_BACKEND_API void wrap_backends(WrapBackend wrap);
 

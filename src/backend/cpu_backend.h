@@ -1,4 +1,5 @@
-// The CPU backend: always there, one device, no compiler needed at run time.
+// The CPU backend, which is part of libvolta. It is always available, has one device and needs no
+// compiler at run time. backend/cpu defines it.
 #pragma once
 
 #include <memory>

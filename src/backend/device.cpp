@@ -5,16 +5,16 @@
 #include <mutex>
 #include <ostream>
 
-#include "core/fork_guard.h"
+#include "backend/fork_guard.h"
+#include "backend/registry.h"
 #include "core/log_once.h"
-#include "core/registry.h"
 #include "platform/env.h"
 #include "volta/error.h"
 
 namespace volta {
 namespace {
 
-// The device if it is present; else what VOLTA_FALLBACK allows.
+// The device if it is present, otherwise the fallback that VOLTA_FALLBACK allows.
 Device present_or_fallback(DeviceType type, int index) {
   const std::string problem = why_unusable(type, index);
   if (problem.empty()) return DeviceAccess::make(type, index);
@@ -40,7 +40,8 @@ Device gpu_or_cpu(const char* asked, LogLevel level) {
   return Device::cpu();
 }
 
-// "cuda" -> 0, "cuda:2" -> 2; nothing when `text` is not of that family.
+// The device number in `text`: "cuda" -> 0, "cuda:2" -> 2; nothing if `text` does not name this
+// family.
 std::optional<int> index_in_family(std::string_view text, DeviceType type) {
   const std::string_view family = family_name(type);
   if (!text.starts_with(family)) return std::nullopt;
@@ -54,8 +55,8 @@ std::optional<int> index_in_family(std::string_view text, DeviceType type) {
   return index;
 }
 
-// The device that VOLTA_DEVICE names; nothing where it is unset or "auto". "auto:opencl:0" names
-// one for placement to choose.
+// The device that VOLTA_DEVICE names; nothing if it is unset or "auto". With "auto:opencl:0",
+// placement may choose that device.
 std::optional<Device> named_by_environment() {
   const std::string value = platform::environment("VOLTA_DEVICE").value_or("auto");
   const std::string text = value.starts_with("auto:") ? value.substr(5) : value;

@@ -1,12 +1,12 @@
-// Waiting at the end of the main thread: its thread-local objects go before static ones do,
-// whenever those were made.
-#include "core/exit_guard.h"
+// Waits at the end of the main thread: its thread-local objects are destroyed before all static
+// objects, in whatever order those were made.
+#include "backend/exit_guard.h"
 
 #include <atomic>
 #include <cstdlib>
 
-#include "core/fork_guard.h"
-#include "core/registry.h"
+#include "backend/fork_guard.h"
+#include "backend/registry.h"
 #include "platform/threads.h"
 
 namespace volta {
@@ -17,7 +17,7 @@ std::atomic<bool> is_ending{false};
 void end() {
   if (is_ending.exchange(true)) return;
   for_each_used_device([](DeviceEntry& entry) {
-    if (entry.device.is_cpu() || entry.plans == nullptr || is_forked(entry)) return;
+    if (entry.device.is_cpu() || entry.runtime == nullptr || is_forked(entry)) return;
     try {
       entry.backend.synchronize(entry.index);
     } catch (...) {  // a lost device has nothing to wait for
@@ -40,8 +40,9 @@ struct Guard {
 void wait_for_devices_at_exit() {
   thread_local const Guard guard;
   guard.touch();
-  // Where other threads only have used devices, or one of them ends the process: before the static
-  // objects that are older than this, those of the driver included.
+  // The main thread's guard does not run if only other threads have used devices, or if one of them
+  // ends the process. An exit handler registered here runs before the destruction of older static
+  // objects, including the driver's.
   static const bool registered = std::atexit(end) == 0;
   (void)registered;
 }

@@ -1,14 +1,15 @@
-// A program that ends while a device still works: drivers that are compiling or running a kernel
-// when their static objects go crash (PoCL does).
+// Waits for devices when the process ends: a driver that still compiles or runs a kernel while its
+// static objects are destroyed crashes (PoCL does).
 #pragma once
 
 namespace volta {
 
-// After work was given to a device that does not finish it at once: when the main thread ends, it
-// waits for the devices, before any static object goes.
+// To be called after enqueuing work on a device that runs it asynchronously: when the main thread
+// ends, it then waits for the devices before any static object is destroyed.
 void wait_for_devices_at_exit();
 
-// Static objects go, those of drivers among them: devices other than the CPU can compute no more.
+// True once static objects, those of drivers among them, are being destroyed: only the CPU can
+// still compute.
 bool process_is_ending();
 
 }  // namespace volta

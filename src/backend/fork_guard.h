@@ -1,16 +1,16 @@
 // Devices in forked processes.
 #pragma once
 
-#include "core/registry.h"
+#include "backend/registry.h"
 
 namespace volta {
 
-// Throws DeviceError where the process was forked after the device's driver had been loaded: the
-// driver's threads are not in this process, and waiting for one would take forever. The CPU is
-// always usable.
+// Throws DeviceError if this process was forked after the device's driver had been loaded: the
+// driver's threads do not exist here, and waiting for one would never end. The CPU is always
+// usable.
 void require_not_forked(const DeviceEntry& entry);
 bool is_forked(const DeviceEntry& entry);
-// Of the devices of any family: then this process has the CPU only.
+// Whether the driver of any family was loaded before the fork; this process then has the CPU only.
 bool has_cpu_only();
 
 }  // namespace volta

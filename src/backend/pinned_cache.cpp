@@ -1,4 +1,4 @@
-// Keeping page-locked memory.
+// The cache of page-locked memory.
 #include "backend/pinned_cache.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void PinnedCache::give_back(void* memory, std::size_t bytes) noexcept {
       kept_bytes_ += bytes;
       return;
     }
-  } catch (...) {  // no memory for the table: it goes
+  } catch (...) {  // no host memory for the table entry: the block is freed
   }
   backend_.release_pinned(device_, memory);
 }

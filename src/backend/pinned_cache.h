@@ -1,4 +1,4 @@
-// Page-locked host memory that is used again: taking it from the driver lasts milliseconds.
+// A cache of page-locked host memory: allocating it from the driver takes milliseconds.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace volta {
 
 class PinnedCache;
 
-// Empty where the family has no such memory, or no more of it.
+// A block of page-locked memory; empty if the family has none or no more of it.
 class VOLTA_BACKEND_API PinnedBlock {
  public:
   PinnedBlock() = default;
@@ -39,10 +39,10 @@ class VOLTA_BACKEND_API PinnedBlock {
   std::size_t bytes_ = 0;
 };
 
-// Blocks are of powers of two. Safe to use from several threads; lives longer than its blocks.
+// The sizes of blocks are powers of two. The cache is thread-safe and outlives its blocks.
 class VOLTA_BACKEND_API PinnedCache {
  public:
-  // What is kept for later at most.
+  // The most that is kept for reuse.
   static constexpr std::size_t kKeptBytes = std::size_t{256} << 20;
 
   PinnedCache(Backend& backend, int device) : backend_(backend), device_(device) {}

@@ -30,16 +30,17 @@ std::atomic<RefuseAllocation> refuse_allocation{nullptr};
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGranule = 256;
-constexpr std::uint64_t kSmallLimit = kMiB;  // requests below come from small chunks
+constexpr std::uint64_t kSmallLimit = kMiB;  // smaller requests use small chunks
 constexpr std::uint64_t kSmallChunk = 2 * kMiB;
-constexpr std::uint64_t kLargeChunk = 16 * kMiB;  // the least for a large one
+constexpr std::uint64_t kLargeChunk = 16 * kMiB;  // the least size of a large chunk
 constexpr std::uint64_t kLargeGranule = 2 * kMiB;
-// Reserved, over the most that was ever in use, before whole free chunks are given back.
+// Whole free chunks are given back when reserved memory exceeds this multiple of the most ever in
+// use.
 constexpr double kSpare = 1.05;
-// Who asks for idle memory gets a free block that no running work uses: among so many, and where
-// none is, a new one, if it is a large one, as long as fewer than kBusyBlocks wait to become free.
-// So a program that drops each batch, and a result as large, before it makes the next has some in
-// turn.
+// allocate_idle looks at this many free blocks for one that no running work uses. If there is none,
+// it allocates a new large block, as long as fewer than kBusyBlocks are waiting to become idle. A
+// program that drops each batch, and a result of the same size, before it makes the next thus
+// cycles through a few blocks.
 constexpr int kMostLookedAt = 16;
 constexpr int kBusyBlocks = 4;
 
@@ -52,18 +53,18 @@ struct Chunk {
   std::uint64_t bytes;
   std::uint64_t serial;  // orders chunks: the oldest with room is filled first
   bool small;
-  std::size_t lane;
+  std::size_t stream;
 };
 
-// A stretch of a chunk; its neighbours are those of lower and higher offset.
+// A range of a chunk; `previous` and `next` are its neighbours by offset.
 struct Block {
-  std::shared_ptr<Chunk> chunk;  // ends with its last block
+  std::shared_ptr<Chunk> chunk;  // the chunk ends with its last block
   std::uint64_t offset;
   std::uint64_t bytes;
   Block* previous = nullptr;
   Block* next = nullptr;
   bool free = true;
-  LaneTimes used = {};  // of a free block: the latest of any part of it
+  StreamTimes used = {};  // for a free block, the latest use of any part of it
 
   Address address() const { return {chunk->memory.base, chunk->memory.offset + offset}; }
   bool is_whole_chunk() const { return previous == nullptr && next == nullptr; }
@@ -97,82 +98,84 @@ struct Pool::State {
   int device;
   std::string device_name;
 
-  platform::ForkMutex mutex;  // guards all below
+  platform::ForkMutex mutex;  // guards everything below
   MemoryStats stats;
   std::uint64_t next_serial = 0;
-  struct OfLane {
+  struct PerStream {
     FreeBlocks free_small, free_large;
     std::uint64_t reserved = 0, in_use = 0;
-    std::uint64_t most_in_use = 0;  // ever; the peak of the statistics can be reset
+    std::uint64_t most_in_use = 0;  // never reset, unlike the peak in the statistics
   };
-  std::array<OfLane, kComputeLanes> lanes;
+  std::array<PerStream, kComputeStreams> streams;
   std::unordered_map<Address, Block*, AddressHash> live;
 
-  FreeBlocks& free_blocks(bool small, std::size_t lane) {
-    return small ? lanes[lane].free_small : lanes[lane].free_large;
+  FreeBlocks& free_blocks(bool small, std::size_t stream) {
+    return small ? streams[stream].free_small : streams[stream].free_large;
   }
-  FreeBlocks& free_blocks(const Chunk& chunk) { return free_blocks(chunk.small, chunk.lane); }
+  FreeBlocks& free_blocks(const Chunk& chunk) { return free_blocks(chunk.small, chunk.stream); }
 
   // The best free block of at least `bytes`, or null.
-  Block* find(std::uint64_t bytes, bool small, std::size_t lane) {
-    FreeBlocks& blocks = free_blocks(small, lane);
+  Block* find(std::uint64_t bytes, bool small, std::size_t stream) {
+    FreeBlocks& blocks = free_blocks(small, stream);
     const auto best = blocks.lower_bound(bytes);
     return best == blocks.end() ? nullptr : *best;
   }
 
-  // A new chunk as one free block, or null when the limit or the device does not allow it.
-  Block* add_chunk(std::uint64_t bytes, bool small, std::size_t lane) {
+  // Allocates a chunk as one free block; null if the limit or the device does not allow it.
+  Block* add_chunk(std::uint64_t bytes, bool small, std::size_t stream) {
     if (stats.limit != 0 && (bytes > stats.limit || stats.reserved > stats.limit - bytes))
       return nullptr;
-    auto chunk = std::make_shared<Chunk>(Chunk{{}, bytes, next_serial++, small, lane});
+    auto chunk = std::make_shared<Chunk>(Chunk{{}, bytes, next_serial++, small, stream});
     auto block = std::make_unique<Block>(Block{chunk, 0, bytes});
     count(live_counters().allocations);
     chunk->memory = backend.allocate(device, bytes);
     if (chunk->memory == Address{}) return nullptr;
     stats.reserved += bytes;
-    lanes[lane].reserved += bytes;
+    streams[stream].reserved += bytes;
     free_blocks(*chunk).insert(block.get());
     return block.release();
   }
 
-  // A free block of at least `bytes`, from the cache or the device. Throws OutOfMemory.
-  Block* acquire(std::uint64_t bytes, std::size_t lane) {
+  // A free block of at least `bytes`, from the cache or from a new chunk; null if memory has run
+  // out.
+  Block* acquire(std::uint64_t bytes, std::size_t stream) {
     const bool small = bytes < kSmallLimit;
     const std::uint64_t preferred =
         small ? kSmallChunk : std::max(round_up(bytes, kLargeGranule), kLargeChunk);
-    if (Block* block = find(bytes, small, lane)) return block;
-    // What is cached and does not fit must not pile up: sizes that differ a little each time would
-    // take the device's memory many times over.
-    OfLane& own = lanes[lane];
+    if (Block* block = find(bytes, small, stream)) return block;
+    // Cached chunks that do not fit must not pile up: requests whose sizes vary a little would
+    // reserve the device's memory many times over.
+    PerStream& own = streams[stream];
     if (static_cast<double>(own.reserved + preferred) >
         kSpare * static_cast<double>(own.most_in_use + preferred))
       release_free_chunks(own);
-    if (Block* block = add_chunk(preferred, small, lane)) return block;
+    if (Block* block = add_chunk(preferred, small, stream)) return block;
     release_free_chunks();
-    if (Block* block = add_chunk(preferred, small, lane)) return block;
-    if (Block* block = add_chunk(bytes, small, lane))
-      return block;  // exactly what is asked may still fit
-    for (std::size_t other = 0; other < kComputeLanes; ++other) {
-      if (Block* block = find(bytes, small, other)) return block;  // and wait for who used it
+    if (Block* block = add_chunk(preferred, small, stream)) return block;
+    if (Block* block = add_chunk(bytes, small, stream))
+      return block;  // a chunk of exactly the requested size may still fit
+    for (std::size_t other = 0; other < kComputeStreams; ++other) {
+      if (Block* block = find(bytes, small, other)) return block;  // the owner waits for its users
     }
     return nullptr;
   }
 
-  // How much work has to end until nobody uses the block.
+  // The amount of work that has to end before the block is idle.
   static std::uint64_t pending(const Block& block, const ComputeTimes& finished) {
     std::uint64_t most = 0;
-    for (std::size_t lane = 0; lane < kComputeLanes; ++lane) {
-      const std::uint64_t used = block.used.compute[lane];
-      if (used > finished[lane]) most = std::max(most, used - finished[lane]);
+    for (std::size_t stream = 0; stream < kComputeStreams; ++stream) {
+      const std::uint64_t used = block.used.compute[stream];
+      if (used > finished[stream]) most = std::max(most, used - finished[stream]);
     }
     return most;
   }
 
-  // The nearest free block that no work after `finished` uses. Where there is none: a new one as
-  // long as few wait to become free, then the one that has to wait the least. Null: any will do.
-  Block* find_idle(std::uint64_t bytes, const ComputeTimes& finished, std::size_t lane) {
+  // The best-fitting free block that no work after `finished` uses. If there is none: a new block
+  // if only few are busy, otherwise the block that becomes idle soonest. Null if no free block
+  // fits.
+  Block* find_idle(std::uint64_t bytes, const ComputeTimes& finished, std::size_t stream) {
     const bool small = bytes < kSmallLimit;
-    const FreeBlocks& blocks = free_blocks(small, lane);
+    const FreeBlocks& blocks = free_blocks(small, stream);
     Block* soonest = nullptr;
     std::uint64_t least = 0;
     int busy = 0;
@@ -186,14 +189,14 @@ struct Pool::State {
         least = work;
       }
     }
-    // A little memory that is used for long would keep a whole chunk.
+    // No chunk is added for a small request: a small, long-lived value would keep the whole chunk.
     if (small || busy == 0 || busy >= kBusyBlocks) return soonest;
-    Block* added = add_chunk(round_up(bytes, kLargeGranule), small, lane);
+    Block* added = add_chunk(round_up(bytes, kLargeGranule), small, stream);
     return added != nullptr ? added : soonest;
   }
 
-  // Marks the block used and gives what it has beyond `bytes` back as a free block. Whatever may
-  // throw comes before the first change.
+  // Marks the block used and returns its part beyond `bytes` to the free blocks. Everything that
+  // may throw comes before the first change.
   void take(Block* block, std::uint64_t bytes) {
     std::unique_ptr<Block> rest;
     if (block->bytes > bytes)
@@ -213,27 +216,28 @@ struct Pool::State {
     }
     stats.in_use += bytes;
     stats.peak = std::max(stats.peak, stats.in_use);
-    OfLane& own = lanes[block->chunk->lane];
+    PerStream& own = streams[block->chunk->stream];
     own.in_use += bytes;
     own.most_in_use = std::max(own.most_in_use, own.in_use);
   }
 
-  // Joins `right` to the block before it and forgets it.
+  // Merges `right` into the block before it.
   static void absorb(Block* left, Block* right) {
     left->bytes += right->bytes;
-    for (std::size_t lane = 0; lane < kComputeLanes; ++lane)
-      left->used.compute[lane] = std::max(left->used.compute[lane], right->used.compute[lane]);
+    for (std::size_t stream = 0; stream < kComputeStreams; ++stream)
+      left->used.compute[stream] =
+          std::max(left->used.compute[stream], right->used.compute[stream]);
     left->used.upload = std::max(left->used.upload, right->used.upload);
     left->next = right->next;
     if (left->next != nullptr) left->next->previous = left;
     delete right;
   }
 
-  void give_back(Block* block, LaneTimes used) {
+  void give_back(Block* block, StreamTimes used) {
     block->used = used;
     FreeBlocks& blocks = free_blocks(*block->chunk);
     stats.in_use -= block->bytes;
-    lanes[block->chunk->lane].in_use -= block->bytes;
+    streams[block->chunk->stream].in_use -= block->bytes;
     block->free = true;
     if (block->next != nullptr && block->next->free) {
       blocks.erase(block->next);
@@ -249,10 +253,10 @@ struct Pool::State {
   }
 
   void release_free_chunks() {
-    for (OfLane& lane : lanes) release_free_chunks(lane);
+    for (PerStream& stream : streams) release_free_chunks(stream);
   }
-  void release_free_chunks(OfLane& lane) {
-    for (FreeBlocks* blocks : {&lane.free_small, &lane.free_large}) {
+  void release_free_chunks(PerStream& stream) {
+    for (FreeBlocks* blocks : {&stream.free_small, &stream.free_large}) {
       for (auto it = blocks->begin(); it != blocks->end();) {
         Block* block = *it;
         if (!block->is_whole_chunk()) {
@@ -261,11 +265,12 @@ struct Pool::State {
         }
         it = blocks->erase(it);
         stats.reserved -= block->chunk->bytes;
-        lane.reserved -= block->chunk->bytes;
+        stream.reserved -= block->chunk->bytes;
         try {
           backend.release(device, block->chunk->memory);
         } catch (const std::exception& error) {
-          // Nobody has a use for the memory, and this may be a destructor: told, and forgotten.
+          // The memory is not needed any more, and this may run in a destructor: the error is only
+          // logged.
           log(LogLevel::error,
               fmt::format("{}: memory could not be given back: {}", device_name, error.what()));
         }
@@ -286,22 +291,22 @@ Pool::Pool(Backend& backend, int device, std::string device_name)
     : state_(std::make_unique<State>(backend, device, std::move(device_name))) {}
 
 Pool::~Pool() {
-  // Whatever is still held goes with the pool: its chunks must not outlive it.
+  // Blocks that are still held are released too: chunks must not outlive the pool.
   while (!state_->live.empty()) release(state_->live.begin()->first, {});
   state_->release_free_chunks();
 }
 
-Address Pool::allocate(std::size_t bytes, LaneTimes* used, std::size_t lane) {
-  return allocate(bytes, nullptr, used, lane);
+Address Pool::allocate(std::size_t bytes, StreamTimes* used, std::size_t stream) {
+  return allocate(bytes, nullptr, used, stream);
 }
 
-Address Pool::allocate_idle(std::size_t bytes, const ComputeTimes& finished, LaneTimes& used,
-                            std::size_t lane) {
-  return allocate(bytes, &finished, &used, lane);
+Address Pool::allocate_idle(std::size_t bytes, const ComputeTimes& finished, StreamTimes& used,
+                            std::size_t stream) {
+  return allocate(bytes, &finished, &used, stream);
 }
 
-Address Pool::allocate(std::size_t bytes, const ComputeTimes* finished, LaneTimes* used,
-                       std::size_t lane) {
+Address Pool::allocate(std::size_t bytes, const ComputeTimes* finished, StreamTimes* used,
+                       std::size_t stream) {
   const std::lock_guard lock(state_->mutex);
   if (bytes > std::numeric_limits<std::uint64_t>::max() / 2) state_->throw_out_of_memory(bytes);
   if (const RefuseAllocation refuse = refuse_allocation.load(std::memory_order_relaxed);
@@ -309,8 +314,8 @@ Address Pool::allocate(std::size_t bytes, const ComputeTimes* finished, LaneTime
     state_->throw_out_of_memory(bytes);
   }
   const std::uint64_t rounded = round_up(bytes, kGranule);
-  Block* block = finished != nullptr ? state_->find_idle(rounded, *finished, lane) : nullptr;
-  if (block == nullptr) block = state_->acquire(rounded, lane);
+  Block* block = finished != nullptr ? state_->find_idle(rounded, *finished, stream) : nullptr;
+  if (block == nullptr) block = state_->acquire(rounded, stream);
   if (block == nullptr) state_->throw_out_of_memory(bytes);
   state_->take(block, rounded);
   if (used != nullptr) *used = block->used;
@@ -319,7 +324,7 @@ Address Pool::allocate(std::size_t bytes, const ComputeTimes* finished, LaneTime
 
 void refuse_allocations(RefuseAllocation refuse) { refuse_allocation.store(refuse); }
 
-void Pool::release(Address memory, LaneTimes used) {
+void Pool::release(Address memory, StreamTimes used) {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->live.find(memory);
   if (found == state_->live.end()) {

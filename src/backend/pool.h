@@ -1,7 +1,7 @@
 // The caching memory pool in front of every backend: chunks from Backend::allocate, split and
-// coalesced, with statistics and a limit. Each lane that computes has chunks of its own: what one
-// gives back is no other's next, which would have to wait for it, unless memory is short; and a
-// repeated step finds its addresses again whatever the others do. Safe to use from several threads.
+// coalesced, with statistics and a limit. Each compute stream has its own chunks: a stream that
+// reused memory freed by another would have to wait for it (this happens only if memory is short),
+// and a repeated step gets the same addresses whatever other streams do. The pool is thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,16 @@ class VOLTA_BACKEND_API Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // At least `bytes` (> 0), 256-byte aligned, for a lane. Under pressure gives cached chunks back
-  // and retries; then throws OutOfMemory with sizes requested, in use, reserved, limit. `used` is
-  // told when the memory was used last by those who had it before.
-  Address allocate(std::size_t bytes, LaneTimes* used = nullptr, std::size_t lane = 0);
-  // The same, of memory that no compute work after `finished` used, if that takes no more than a
-  // few spare chunks.
-  Address allocate_idle(std::size_t bytes, const ComputeTimes& finished, LaneTimes& used,
-                        std::size_t lane = 0);
-  // Work up to `used` may still use it.
-  void release(Address memory, LaneTimes used = {});
+  // At least `bytes` (> 0), 256-byte aligned, for a stream. If memory is short, gives cached chunks
+  // back and retries, then throws OutOfMemory with the sizes requested, in use, reserved, and the
+  // limit. `used` receives the last uses of the memory by its previous owners.
+  Address allocate(std::size_t bytes, StreamTimes* used = nullptr, std::size_t stream = 0);
+  // Like allocate, but prefers memory that no compute work after `finished` uses, as long as this
+  // takes no more than a few spare chunks.
+  Address allocate_idle(std::size_t bytes, const ComputeTimes& finished, StreamTimes& used,
+                        std::size_t stream = 0);
+  // Gives memory back that work up to `used` may still use.
+  void release(Address memory, StreamTimes used = {});
 
   MemoryStats stats() const;
   void reset_peak();
@@ -40,8 +40,8 @@ class VOLTA_BACKEND_API Pool {
 
  private:
   struct State;
-  Address allocate(std::size_t bytes, const ComputeTimes* finished, LaneTimes* used,
-                   std::size_t lane);
+  Address allocate(std::size_t bytes, const ComputeTimes* finished, StreamTimes* used,
+                   std::size_t stream);
   std::unique_ptr<State> state_;
 };
 

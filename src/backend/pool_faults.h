@@ -1,4 +1,4 @@
-// For tests: memory that runs out when a test says so, at any request to a pool.
+// For tests: makes any request to a pool fail as if memory had run out.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace volta {
 
-// Asked at every request; where it says true the pool has no more memory. Null: nothing is asked.
+// Called for every request; if it returns true, the pool reports that memory has run out. Null
+// turns it off.
 using RefuseAllocation = bool (*)(std::size_t bytes);
 VOLTA_BACKEND_API void refuse_allocations(RefuseAllocation refuse);
 

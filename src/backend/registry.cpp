@@ -1,5 +1,5 @@
 // Loading backends and keeping their devices.
-#include "core/registry.h"
+#include "backend/registry.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.h"
-#include "core/backend_loader.h"
-#include "core/fork_guard.h"
+#include "backend/backend_loader.h"
+#include "backend/cpu_backend.h"
+#include "backend/fork_guard.h"
 #include "platform/fork.h"
 #include "volta/error.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 std::atomic<WrapBackend> backend_wrapper{nullptr};
 
-// A family of devices, and everything about it that is known after the first mention.
+// A family of devices, with everything that is known of it once it has been named.
 class Family {
  public:
   explicit Family(DeviceType type) : type_(type) {}
@@ -28,7 +28,7 @@ class Family {
     load();
     return entries_;
   }
-  // None where the family was not mentioned yet.
+  // The devices of the family; empty if it has not been named yet.
   std::span<DeviceEntry* const> known_entries() const {
     if (!is_loaded_.load(std::memory_order_acquire)) return {};
     return entries_;
@@ -37,7 +37,7 @@ class Family {
     load();
     return why_absent_;
   }
-  // The driver was loaded by a process that this one was forked from.
+  // Whether the driver was loaded in a process that this one was forked from.
   bool is_forked() const {
     return type_ != DeviceType::cpu && is_loaded_.load(std::memory_order_acquire) &&
            forks_ != platform::forks();
@@ -65,7 +65,7 @@ class Family {
   }
 
   void add_devices(Backend& backend) {
-    constexpr int kMaxDevices = 256;  // Device keeps its index in a byte
+    constexpr int kMaxDevices = 256;  // Device stores its index in a byte
     const int count = std::min(backend.device_count(), kMaxDevices);
     for (int index = 0; index < count; ++index) {
       const Device device = DeviceAccess::make(type_, index);
@@ -74,9 +74,9 @@ class Family {
       platform::ForkLock held = platform::fork_lock_of(lock);
       held.wait = [](void* device) { static_cast<std::recursive_mutex*>(device)->lock(); };
       platform::add_fork_lock(held);
-      auto& lanes = *new Lanes(backend, index, lock);
+      auto& streams = *new Streams(backend, index, lock);
       auto& pinned = *new PinnedCache(backend, index);
-      entries_.push_back(new DeviceEntry{device, backend, index, pool, lock, lanes, pinned});
+      entries_.push_back(new DeviceEntry{device, backend, index, pool, lock, streams, pinned});
     }
   }
 

@@ -1,57 +1,78 @@
-// The core's table of backends and devices. Nothing is probed before a device is first mentioned,
-// and what was loaded stays until the process ends: at exit the drivers may be gone before us.
+// The table of backends and devices. Nothing is probed before a device is first named. Loaded
+// backends stay until the process ends, because at exit the drivers may be gone before us.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
 
 #include "backend/backend.h"
-#include "backend/lanes.h"
 #include "backend/pinned_cache.h"
 #include "backend/pool.h"
+#include "backend/streams.h"
 #include "volta/device.h"
 #include "volta/export.h"
 #include "volta/system_info.h"
 
 namespace volta {
 
+namespace plan {
+struct DeviceRuntime;  // runtime/device_runtime.h
+}
+
+// What the runtime keeps for a device besides the pool, for memory_stats. Changed under the entry's
+// lock, read by any thread.
+struct CachedBytes {
+  std::atomic<std::uint64_t> plans{0};         // the number of plans
+  std::atomic<std::uint64_t> plan_host{0};     // bytes
+  std::atomic<std::uint64_t> plan_device{0};   // bytes, outside the pool
+  std::atomic<std::uint64_t> groupings{0};     // bytes
+  std::atomic<std::uint64_t> kept_outputs{0};  // bytes of the pool
+  std::atomic<std::uint64_t> limit{std::uint64_t{512} << 20};
+};
+
 // One device in use. Its address never changes.
 struct DeviceEntry {
   Device device;
   Backend& backend;
-  int index;  // of the device within its backend
+  int index;  // the device's number within its backend
   Pool& pool;
-  // Held while work is submitted, copied or waited for; what goes in lanes of its own needs it not.
+  // Held while work is submitted, copied or waited for; copies in streams of their own do not need
+  // it.
   std::recursive_mutex& lock;
-  Lanes& lanes;                          // in which order work of several lanes uses memory
-  PinnedCache& pinned;                   // host memory for copies
-  void* plans = nullptr;                 // the runner's state for the device, under the lock
-  void (*trim)(DeviceEntry&) = nullptr;  // gives back what the runner keeps and does not need now
+  Streams& streams;                        // the order in which streams use memory
+  PinnedCache& pinned;                     // host memory for copies
+  plan::DeviceRuntime* runtime = nullptr;  // made and owned by runtime, used under the lock
+  void (*trim)(DeviceEntry&) = nullptr;    // frees what the runner keeps but does not need now
+  // Evicts plans until what is cached is within its limit; all of them if the flag is set.
+  void (*evict)(DeviceEntry&, bool) = nullptr;
+  CachedBytes cached = {};
 };
 
-// The entry of a device, loading its backend on first use; throws DeviceError saying why it is
-// absent.
+// The entry of a device; loads its backend on first use. Throws DeviceError with the reason if the
+// device is absent.
 VOLTA_BACKEND_API DeviceEntry& device_entry(Device device);
 
-// Why one device cannot be used, as a whole message ("cuda:3: there are 1 CUDA devices"); empty
-// when it can.
+// The message that says why a device cannot be used ("cuda:3: there are 1 CUDA devices"); empty if
+// it can.
 VOLTA_BACKEND_API std::string why_unusable(DeviceType type, int index);
 
-// The backend of a family, loaded on first use; null when it is absent.
+// The backend of a family, loaded on first use; null if it is absent.
 VOLTA_BACKEND_API Backend* backend_of(DeviceType type);
 
-// The number of devices of a family, loading its backend on first use; 0 when it is absent.
+// The number of devices of a family, whose backend is loaded on first use; 0 if it is absent.
 VOLTA_BACKEND_API int device_count(DeviceType type);
 
-// Every device of the families that were mentioned so far.
+// Calls `body` for every device of the families named so far.
 VOLTA_BACKEND_API void for_each_used_device(const std::function<void(DeviceEntry&)>& body);
 
 // "cpu", "cuda" or "opencl".
 VOLTA_BACKEND_API std::string_view family_name(DeviceType type);
 
-// A Device value with no check that it is present.
+// Makes a Device without checking that it is present.
 struct DeviceAccess {
   static Device make(DeviceType type, int index) { return {type, index}; }
 };

@@ -1,4 +1,4 @@
-// The table, searched by device and key.
+// The table of shipped choices, searched by device and key.
 #include "backend/shipped_choices.h"
 
 #include <map>

@@ -1,4 +1,4 @@
-// Choices that were timed on known hardware and come with the library.
+// Choices that were timed on known hardware and are shipped with the library.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@
 namespace volta {
 
 struct ShippedChoice {
-  std::string device;  // its name
-  std::string key;     // of the thing
-  std::string name;    // of the way
+  std::string device;  // the name of the hardware
+  std::string key;     // identifies the timed operation
+  std::string name;    // the fastest candidate
 };
 
 std::optional<std::string> shipped_choice(const std::string& device, const std::string& key);
 
-// For tests: these besides the library's own, in place of any given before.
+// For tests: adds these choices to the library's own, replacing those of an earlier call.
 VOLTA_BACKEND_API void set_shipped_choices(std::span<const ShippedChoice> choices);
 
 }  // namespace volta

@@ -1,8 +1,9 @@
-// What a plan asks a backend to do: a list of steps over buffers named by role. Backends see this
-// and nothing to its left.
+// What a plan asks a backend to do: a list of steps over buffers named by role. A backend sees only
+// this, never nodes or values.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,9 +16,8 @@
 
 namespace volta::plan {
 
-// A buffer of a plan. Leaves and outputs are bound at each run; Temp is memory of the plan's arena
-// at `offset`. Leaf and Output addresses already include their own offset; `offset` here is 0 for
-// them.
+// A buffer of a plan. Leaves and outputs are bound at each run, and their addresses include any
+// offset, so `offset` is 0 for them. Temp is arena memory at `offset`.
 struct BufferRef {
   enum class Kind : std::uint8_t { Leaf, Output, Temp };
   Kind kind = Kind::Temp;
@@ -25,38 +25,59 @@ struct BufferRef {
   std::uint64_t offset = 0;  // bytes into the arena (Temp), a multiple of 256
 };
 
-// One use of a kernel program: its sizes, buffers (one per slot) and where its scalar arguments
-// start in the plan's argument block (Program::args.size() consecutive 8-byte words from there;
-// each word holds the argument as double for f16/bf16/f32/f64 dtypes, as int64 otherwise).
+// One use of a kernel program: its sizes, its buffers (one per slot) and the first word of its
+// scalar arguments in the plan's argument block. There are Program::args.size() consecutive 8-byte
+// words; each holds its argument as a double for f16, bf16, f32 and f64, as an int64 otherwise.
 struct Binding {
   std::vector<std::int64_t> ints;
   std::vector<BufferRef> buffers;
   std::uint32_t first_arg = 0;
 };
 
+// A buffer that a step writes.
+struct WrittenBuffer {
+  BufferRef buffer;
+  DType dtype = DType::f32;
+};
+
 struct KernelStep {
   std::shared_ptr<const kernel::Program> program;
   std::vector<Binding> segments;  // one, unless program->schedule.horizontal
-  std::string label;              // the operations it came from, for explain and profiles
-  bool tuned = false;             // timing found this schedule to be faster than the usual one
+  std::string label;              // the operations it was made from, for explain and profiles
+  bool tuned = false;             // timing found this schedule faster than the default
+
+  std::vector<WrittenBuffer> written() const {
+    std::vector<WrittenBuffer> buffers;
+    for (const Binding& segment : segments) {
+      for (std::size_t slot = 0; slot < program->slots.size(); ++slot) {
+        const kernel::Slot& one = program->slots[slot];
+        if (one.written) buffers.push_back({segment.buffers[slot], one.dtype});
+      }
+    }
+    return buffers;
+  }
 };
 
-// What becomes of a product's elements. GELU is that by tanh; its gradient multiplies with the
-// slope at another matrix.
+// The steps below are library calls. Each has bind(reads, writes), which sets its buffers in the
+// order of the planner's operands and results, and written(); a member `scratch` where the call
+// works in memory of the arena. src/plan/calls has a file for each of them.
+
+// The activation applied to a product. Gelu is the tanh approximation; GeluGradient multiplies with
+// its derivative at another matrix.
 enum class Activation : std::uint8_t { None, Relu, Gelu, GeluGradient };
 
-// C[b] = op(A[b]) * op(B[b]) in row-major storage, b < batch; C is [m, n], contiguous unless ldc
-// says so. Strides in elements. With an epilogue (batch 1 only): plus bias [n], of C's dtype, to
-// every row, then the activation. `other`, [m, n] of C's dtype: where keeps_input says so, what the
-// activation was applied to is written there; GeluGradient reads it.
+// C[b] = op(A[b]) * op(B[b]) in row-major storage, b < batch. C is [m, n], contiguous unless ldc is
+// set. Strides count elements. The epilogue (batch 1 only) adds bias [n], of C's dtype, to every
+// row and then applies the activation. `other` is [m, n] of C's dtype: if keeps_input is set, the
+// input of the activation is written there; GeluGradient reads it.
 struct MatmulStep {
-  DType dtype = DType::f32;  // of A and B, and of C
-  bool f32_result = false;   // of f16 and bf16 operands: C is f32
+  DType dtype = DType::f32;  // of A, B and C
+  bool f32_result = false;   // C is f32 although A and B are f16 or bf16
   bool transpose_a = false;  // A stored as [k, m]
   bool transpose_b = false;  // B stored as [n, k]
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   std::int64_t lda = 0, ldb = 0, ldc = 0;                 // row strides
-  std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // batch strides; 0: shared
+  std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // batch strides; 0: one matrix for all
   bool tf32 = false;
   bool has_bias = false, keeps_input = false;
   Activation activation = Activation::None;
@@ -64,7 +85,7 @@ struct MatmulStep {
   BufferRef bias = {}, other = {};
   std::int64_t offset_a = 0, offset_b = 0;  // elements
   std::string label;
-  std::string cut = {};  // one of Backend::product_cuts; empty: the backend's usual one
+  std::string cut = {};  // one of Backend::call_forms; empty: the backend's default
 
   DType result_dtype() const { return f32_result ? DType::f32 : dtype; }
   bool reads_other() const { return activation == Activation::GeluGradient; }
@@ -77,29 +98,33 @@ struct MatmulStep {
     c = writes[0];
     if (keeps_input) other = writes[1];
   }
+  std::vector<WrittenBuffer> written() const {
+    if (!keeps_input) return {{c, result_dtype()}};
+    return {{c, result_dtype()}, {other, result_dtype()}};
+  }
 };
 
 // A convolution of images [n, height, width, channels] with weights [out, in / groups, kernel
-// height, kernel width], or [out, kernel height, kernel width, in / groups]; everything contiguous.
-// Forward: a the input, b the weights, c the result, to which a bias [out] may be added and then a
-// ReLU applied. InputGrad: a the result's gradient, b the weights, c the input's. WeightGrad: a the
-// input, b the result's gradient, c the weights'.
+// height, kernel width], or [out, kernel height, kernel width, in / groups]; everything is
+// contiguous. Forward: a is the input, b the weights, c the result, with an optional bias [out] and
+// ReLU. InputGrad: a is the result's gradient, b the weights, c the input's gradient. WeightGrad: a
+// is the input, b the result's gradient, c the weights' gradient.
 struct ConvStep {
   enum class Kind : std::uint8_t { Forward, InputGrad, WeightGrad };
-  using Pair = std::array<std::int64_t, 2>;  // along height and width
+  using Pair = std::array<std::int64_t, 2>;  // (height, width)
   Kind kind = Kind::Forward;
-  DType dtype = DType::f32;  // of all three
+  DType dtype = DType::f32;  // of a, b and c
   bool tf32 = false;
   bool weight_channels_last = false;
   bool has_bias = false;
   Activation activation = Activation::None;
   std::int64_t n = 0, c_in = 0, c_out = 0, groups = 1;
-  Pair in{}, out{}, kernel{}, stride{}, padding{}, dilation{};  // padding at the start; the end's
-                                                                // follows from the sizes
+  // `padding` is that before the first row and column; that after the last follows from the sizes.
+  Pair in{}, out{}, kernel{}, stride{}, padding{}, dilation{};
   std::uint64_t workspace_bytes = 0;
   BufferRef a, b, c;
   BufferRef bias = {};
-  BufferRef scratch;  // workspace_bytes of the arena
+  BufferRef scratch;  // workspace_bytes in the arena
   std::string label;
 
   std::int64_t group_in() const { return c_in / groups; }
@@ -107,7 +132,19 @@ struct ConvStep {
   std::int64_t input_size() const { return n * in[0] * in[1] * c_in; }
   std::int64_t result_size() const { return n * out[0] * out[1] * c_out; }
   std::int64_t weight_size() const { return c_out * group_in() * kernel[0] * kernel[1]; }
-  // Multiplications with additions.
+  // Elements of a, b and c.
+  std::array<std::int64_t, 3> operand_sizes() const {
+    switch (kind) {
+      case Kind::Forward:
+        return {input_size(), weight_size(), result_size()};
+      case Kind::InputGrad:
+        return {result_size(), weight_size(), input_size()};
+      case Kind::WeightGrad:
+        break;
+    }
+    return {input_size(), result_size(), weight_size()};
+  }
+  // The number of multiply-adds.
   std::int64_t work() const { return result_size() * group_in() * kernel[0] * kernel[1]; }
   void bind(std::span<const BufferRef> reads, std::span<const BufferRef> writes) {
     a = reads[0];
@@ -115,10 +152,57 @@ struct ConvStep {
     if (has_bias) bias = reads[2];
     c = writes[0];
   }
+  std::vector<WrittenBuffer> written() const { return {{c, dtype}}; }
+
+  // The numbers that identify the computation, independent of where its operands lie. They are the
+  // key of a library's cache and the attributes of the planner's value.
+  using Numbers = std::array<std::int64_t, 21>;
+  Numbers numbers() const {
+    return {static_cast<std::int64_t>(kind),
+            static_cast<std::int64_t>(dtype),
+            tf32,
+            n,
+            c_in,
+            c_out,
+            groups,
+            in[0],
+            in[1],
+            out[0],
+            out[1],
+            kernel[0],
+            kernel[1],
+            stride[0],
+            stride[1],
+            padding[0],
+            padding[1],
+            dilation[0],
+            dilation[1],
+            has_bias,
+            static_cast<std::int64_t>(activation)};
+  }
+  static ConvStep of(std::span<const std::int64_t, std::tuple_size_v<Numbers>> numbers) {
+    ConvStep s;
+    s.kind = static_cast<Kind>(numbers[0]);
+    s.dtype = static_cast<DType>(numbers[1]);
+    s.tf32 = numbers[2] != 0;
+    s.n = numbers[3];
+    s.c_in = numbers[4];
+    s.c_out = numbers[5];
+    s.groups = numbers[6];
+    Pair* const pairs[] = {&s.in, &s.out, &s.kernel, &s.stride, &s.padding, &s.dilation};
+    std::size_t next = 7;
+    for (Pair* pair : pairs) {
+      for (std::int64_t& number : *pair) number = numbers[next++];
+    }
+    s.has_bias = numbers[next++] != 0;
+    s.activation = static_cast<Activation>(numbers[next]);
+    return s;
+  }
 };
 
-// Stable sort of the rows of keys [rows, length], NaN greatest: indices [rows, count] says where
-// the first `count` keys in order stand, values [rows, count], if wanted, holds them.
+// A stable sort of the rows of keys [rows, length]; NaN is the greatest key. indices [rows, count]
+// receives the positions of the first `count` keys in order, values [rows, count], if wanted, the
+// keys themselves.
 struct SortStep {
   DType dtype = DType::f32;        // of keys and values
   DType index_dtype = DType::i64;  // i32 or i64
@@ -126,7 +210,7 @@ struct SortStep {
   bool has_values = false;
   std::int64_t rows = 0, length = 0, count = 0;
   BufferRef keys, indices, values;
-  BufferRef scratch;  // scratch_bytes of the arena, for backends that ask for them
+  BufferRef scratch;  // scratch_bytes in the arena, for backends that ask for scratch memory
   std::string label;
 
   void bind(std::span<const BufferRef> reads, std::span<const BufferRef> writes) {
@@ -134,14 +218,19 @@ struct SortStep {
     indices = writes[0];
     if (has_values) values = writes[1];
   }
+  std::vector<WrittenBuffer> written() const {
+    if (!has_values) return {{indices, index_dtype}};
+    return {{indices, index_dtype}, {values, dtype}};
+  }
 };
 
 // softmax(q k^T scale) v for q [batch, heads, queries, size], k and v [batch, kv_heads, keys,
-// size], each read through strides, its last axis contiguous; causal: query i sees keys 0 to i.
-// Forward: reads q, k, v; writes the output [batch, queries, heads, size] and the logarithms of the
-// sums of exponentials [batch, heads, queries], f32. Gradient: reads q, k, v, the output, its
-// gradient (both like q) and the logarithms; writes the gradients of q, k and v, [batch, length,
-// heads, size]. What heads_first says is written [batch, heads, length, size].
+// size]. Each is read through strides; the last axis is contiguous. If causal, query i sees keys 0
+// to i. The forward step reads q, k, v and writes the output [batch, queries, heads, size] and the
+// logarithms of the sums of exponentials [batch, heads, queries], f32. The gradient step reads q,
+// k, v, the output, its gradient (both like q) and the logarithms, and writes the gradients of q, k
+// and v [batch, length, heads, size]. Results marked in heads_first are written as [batch, heads,
+// length, size].
 struct AttentionStep {
   struct Operand {
     BufferRef buffer;
@@ -149,41 +238,86 @@ struct AttentionStep {
     std::int64_t offset = 0;                // elements
   };
   bool gradient = false, causal = false;
-  bool deterministic = true;  // the gradient has the same bits every time
-  unsigned heads_first = 0;   // a bit for each result
-  DType dtype = DType::f16;   // of everything but the logarithms
+  bool deterministic = true;  // the gradient has the same bits in every run
+  unsigned heads_first = 0;   // one bit per result
+  DType dtype = DType::f16;   // of everything except the logarithms
   double scale = 1;
   std::int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0;
   std::uint64_t workspace_bytes = 0;
   std::vector<Operand> reads;
   std::vector<BufferRef> writes;
-  BufferRef scratch;  // workspace_bytes of the arena
+  BufferRef scratch;  // workspace_bytes in the arena
   std::string label;
 
   void bind(std::span<const BufferRef> from, std::span<const BufferRef> to) {
     for (std::size_t i = 0; i < reads.size(); ++i) reads[i].buffer = from[i];
     writes.assign(to.begin(), to.end());
   }
+  std::vector<WrittenBuffer> written() const {
+    std::vector<WrittenBuffer> buffers;
+    for (const BufferRef& buffer : writes) {
+      const bool logarithms = !gradient && buffers.size() == 1;
+      buffers.push_back({buffer, logarithms ? DType::f32 : dtype});
+    }
+    return buffers;
+  }
+
+  // As ConvStep::numbers.
+  using Numbers = std::array<std::int64_t, 12>;
+  Numbers numbers() const {
+    return {static_cast<std::int64_t>(dtype),
+            gradient,
+            causal,
+            heads_first,
+            deterministic,
+            std::bit_cast<std::int64_t>(scale),
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            size};
+  }
+  static AttentionStep of(std::span<const std::int64_t, std::tuple_size_v<Numbers>> numbers) {
+    AttentionStep s;
+    s.dtype = static_cast<DType>(numbers[0]);
+    s.gradient = numbers[1] != 0;
+    s.causal = numbers[2] != 0;
+    s.heads_first = static_cast<unsigned>(numbers[3]);
+    s.deterministic = numbers[4] != 0;
+    s.scale = std::bit_cast<double>(numbers[5]);
+    s.batch = numbers[6];
+    s.heads = numbers[7];
+    s.kv_heads = numbers[8];
+    s.queries = numbers[9];
+    s.keys = numbers[10];
+    s.size = numbers[11];
+    return s;
+  }
 };
 
 using Step = std::variant<KernelStep, MatmulStep, SortStep, ConvStep, AttentionStep>;
 
-// What a step amounts to, by the sizes alone.
-struct Work {
+inline std::vector<WrittenBuffer> written_by(const Step& step) {
+  return std::visit([](const auto& one) { return one.written(); }, step);
+}
+
+// The cost of a step, computed from its sizes alone.
+struct StepCost {
   std::uint64_t bytes_read = 0, bytes_written = 0;
   std::uint64_t operations = 0;
 };
 
 struct PlanSteps {
-  std::uint32_t id = 0;    // unique in the process
-  std::uint32_t lane = 0;  // of those that compute, the one it runs in
-  bool frugal = false;     // does without memory that is for speed only, where there is none
+  std::uint32_t id = 0;      // unique within the process
+  std::uint32_t stream = 0;  // the compute stream it runs in
+  bool low_memory = false;   // runs slower instead of failing if there is no memory for workspaces
   std::vector<Step> steps;
-  std::vector<Work> work;  // of each step
+  std::vector<StepCost> costs;  // one per step
   std::vector<std::uint64_t> leaf_bytes;
   std::vector<std::uint64_t> output_bytes;
   std::uint64_t arena_bytes = 0;
-  std::uint32_t arg_words = 0;  // 8-byte words of the argument block
+  std::uint32_t arg_words = 0;  // 8-byte words in the argument block
 };
 
 }  // namespace volta::plan

@@ -1,18 +1,20 @@
-// In which order the lanes of a device use memory. Compute work, numbered in each of its lanes, and
-// uploads are numbered. Memory carries the numbers of what used it last (LaneTimes), also while the
-// pool has it, and whoever uses it in another lane waits for that work and for no later one: the
-// upload of the next batch runs while the step before it computes, and two models side by side.
+// The order in which the streams of a device use memory. Uploads are numbered, and so is the work
+// of each compute stream. Memory carries the numbers of the work that used it last (StreamTimes),
+// also while the pool holds it. A user in another stream waits for exactly that work and nothing
+// later, so the next batch is uploaded while a step computes, and two models run side by side.
 //
-//   compute   waits for the uploads that its operands and its memory were given, for what wrote its
-//             operands in other lanes, and for what used the memory there that it writes
+//   compute   waits for the uploads into its operands and its memory, for the work in other
+//             streams that wrote its operands, and for the work there that used the memory
+//             it writes
 //   upload    waits for the compute work that used the memory before
-//   download  waits for what wrote the value; whoever holds the value keeps its memory until then
-//   (read)    the same, of downloads that somebody waits for
+//   download  waits for the work that wrote the value; the holder of the value keeps its memory
+//             until then
+//   read      waits like download; it is for downloads that a caller waits for
 //
-// A number is waited for by its point: those of the latest work are kept, and a later one serves
-// where it is gone. While only the first lane computes, its work gets points only where copies in
-// lanes of their own may wait for them, and what it reads is not noted: memory that is given back
-// counts as used by all of its work.
+// To wait for a number means to wait for an event recorded after that work. Each stream keeps its
+// latest events, and a later event serves when the exact one is gone. While only the first stream
+// computes, its work gets events only if copy streams may wait for them, and its reads are not
+// noted: memory that is given back counts as used by all work up to then.
 #pragma once
 
 #include <array>
@@ -29,142 +31,147 @@
 
 namespace volta {
 
-class VOLTA_BACKEND_API Lanes {
+class VOLTA_BACKEND_API Streams {
  public:
-  // Copies below go in the first lane that computes as long as it is the only one, unless another
-  // thread has the device's lock: a few microseconds of waiting for each other would be more than
-  // they take.
-  static constexpr std::size_t kAsideBytes = std::size_t{64} << 10;
-  // Points kept of each lane.
-  static constexpr std::size_t kPoints = 32;
-  // Compute work that gets points after the last copy in a lane of its own.
-  static constexpr std::uint64_t kPointsAfterCopy = 64;
-  // Work of the first lane after which it counts as the only one again.
+  // Smaller copies go into the first compute stream while it is the only one that computes, unless
+  // another thread holds the device's lock: the synchronization between streams would cost a few
+  // microseconds, more than the copy.
+  static constexpr std::size_t kCopyStreamBytes = std::size_t{64} << 10;
+  // Events kept for each stream.
+  static constexpr std::size_t kEvents = 32;
+  // The amount of compute work that still gets events after the last copy in a copy stream.
+  static constexpr std::uint64_t kEventsAfterCopy = 64;
+  // The amount of work in the first stream after which it counts as the only compute stream again.
   static constexpr std::uint64_t kWorkAlone = 256;
 
-  // `lock` is the device's: taken for what goes in lanes that compute.
-  Lanes(Backend& backend, int device, std::recursive_mutex& lock);
+  // `lock` is the device's lock; it is taken for work in compute streams.
+  Streams(Backend& backend, int device, std::recursive_mutex& lock);
 
-  // The lane for work of a stream that the program chose.
-  std::size_t lane_of(int stream) const {
-    return has_lanes_ ? static_cast<std::size_t>(stream) : 0;
+  // The compute stream for a stream number that the program chose.
+  std::size_t compute_stream_of(int chosen) const {
+    return has_streams_ ? static_cast<std::size_t>(chosen) : 0;
   }
-  // Whether another lane than the first computes, or did lately.
+  // Whether a compute stream other than the first is in use, or was recently.
   bool several() const { return several_.load(std::memory_order_acquire); }
 
-  std::uint64_t latest(std::size_t lane = 0) const {
-    return latest_[lane].load(std::memory_order_acquire);
+  std::uint64_t latest(std::size_t stream = 0) const {
+    return latest_[stream].load(std::memory_order_acquire);
   }
-  // Compute work up to these numbers is known to have ended.
+  // The number, for each compute stream, up to which work is known to have ended.
   ComputeTimes finished();
 
-  // Compute work to be enqueued in a lane, and what it waits for. Under the device's lock.
+  // Compute work about to be enqueued in a stream, and the work it waits for. Used under the
+  // device's lock.
   class Run {
    public:
-    Run(Lanes& lanes, std::size_t lane);
-    // Memory that it reads, or writes, of whoever holds it.
+    Run(Streams& streams, std::size_t stream);
+    // Declares memory that the work reads or writes.
     void reads(MemoryTimes& memory);
     void writes(MemoryTimes& memory);
-    std::size_t lane() const { return lane_; }
+    std::size_t stream() const { return stream_; }
     std::uint64_t number() const { return number_; }
-    const LaneTimes& needs() const { return needs_; }
+    const StreamTimes& needs() const { return needs_; }
 
    private:
-    Lanes& lanes_;
-    const std::size_t lane_;
+    Streams& streams_;
+    const std::size_t stream_;
     const std::uint64_t number_;
     const bool several_;
-    LaneTimes needs_;
+    StreamTimes needs_;
   };
-  // What `enqueue` enqueues. The number is counted also where that throws.
+  // Enqueues the work by calling `enqueue`. The number is used up even if `enqueue` throws.
   template <class Enqueue>
   void compute(const Run& run, const Enqueue& enqueue) {
     const std::lock_guard guard(lock_);
     const Numbered work(*this, run);
     enqueue();
   }
-  // Before the device's lock is taken for more work in the lane, where there are several: waits
-  // until fewer than `most` of its works are under way, as was said after the latest of them. Under
-  // the lock others would wait as well.
-  void make_room(std::size_t lane);
-  void set_room(std::size_t lane, std::uint32_t most) {
-    room_[lane].store(most, std::memory_order_relaxed);
+  // Limits the work in flight when several streams compute: waits until the stream has fewer
+  // unfinished runs than set_room allowed. To be called before taking the device's lock, so that
+  // other threads need not wait too.
+  void make_room(std::size_t stream);
+  void set_room(std::size_t stream, std::uint32_t most) {
+    room_[stream].store(most, std::memory_order_relaxed);
   }
 
-  // When memory that goes back to the pool was used last.
-  LaneTimes last_use(const MemoryTimes& memory) const;
+  // The last uses of memory that goes back to the pool.
+  StreamTimes last_use(const MemoryTimes& memory) const;
 
-  bool goes_aside(std::size_t bytes) const {
-    return has_lanes_ && (bytes >= kAsideBytes || several());
+  bool uses_copy_stream(std::size_t bytes) const {
+    return has_streams_ && (bytes >= kCopyStreamBytes || several());
   }
-  // As the backend's. The times are the memory's: waited for, and set.
+  // These copy like the backend's functions. They wait for the work in `times` and update it.
   void upload(Address destination, MemoryTimes& times, const void* source, std::size_t bytes);
   void download(void* destination, Address source, const MemoryTimes& times, std::size_t bytes);
   void copy(Address destination, MemoryTimes& destination_times, Address source,
             MemoryTimes& source_times, std::size_t bytes);
-  // Gives the point at which `destination`, see Backend::begin_download, is complete; null: it is.
-  std::shared_ptr<const Point> begin_download(void* destination, Address source,
-                                              const MemoryTimes& times, std::size_t bytes);
+  // Returns the event at which `destination` (see Backend::begin_download) is complete; null if it
+  // is complete already.
+  std::shared_ptr<const StreamEvent> begin_download(void* destination, Address source,
+                                                    const MemoryTimes& times, std::size_t bytes);
 
-  // Points after this work; null where it is known to have ended.
-  std::shared_ptr<const Point> computed(Work work);
-  std::shared_ptr<const Point> uploaded(std::uint64_t number);
+  // The event after this work; null if the work is known to have ended.
+  std::shared_ptr<const StreamEvent> computed(StreamWork work);
+  std::shared_ptr<const StreamEvent> uploaded(std::uint64_t number);
 
  private:
-  // The points of a lane, by the number of the work before each.
-  struct Points {
+  // The events of a stream, ordered by the number of the work that each follows.
+  struct Events {
     struct Entry {
       std::uint64_t number = 0;
-      std::shared_ptr<const Point> point;
+      std::shared_ptr<const StreamEvent> event;
     };
-    // The earliest at or after the number; null where there is none.
+    // The earliest event at or after the number; null if there is none.
     const Entry* find(std::uint64_t number) const;
-    void add(std::uint64_t number, std::shared_ptr<const Point> point);
+    void add(std::uint64_t number, std::shared_ptr<const StreamEvent> event);
     std::uint64_t update_finished();
 
     std::deque<Entry> entries;
     std::uint64_t finished = 0;
   };
   struct Numbered {
-    Numbered(Lanes& the_lanes, const Run& the_run) : lanes(the_lanes), lane(the_run.lane()) {
-      lanes.wait_in(compute_lane(lane), the_run.needs());
+    Numbered(Streams& the_streams, const Run& the_run)
+        : streams(the_streams), stream(the_run.stream()) {
+      streams.wait_in(compute_stream(stream), the_run.needs());
     }
-    ~Numbered() { lanes.end_compute(lane); }
+    ~Numbered() { streams.end_compute(stream); }
     Numbered(const Numbered&) = delete;
     Numbered& operator=(const Numbered&) = delete;
-    Lanes& lanes;
-    const std::size_t lane;
+    Streams& streams;
+    const std::size_t stream;
   };
 
-  void end_compute(std::size_t lane) noexcept;
-  // The lane is about to compute: how many do, from now on.
-  void note_lane(std::size_t lane);
-  // Work enqueued in the lane from now on waits for what `needs` says of the others.
-  void wait_in(Lane lane, const LaneTimes& needs);
-  // The entry that serves for the work, marked now if need be; null where it has ended.
-  const Points::Entry* compute_entry(Work work);
-  const Points::Entry* upload_entry(std::uint64_t number);
-  std::uint64_t mark_upload();
+  void end_compute(std::size_t stream) noexcept;
+  // Updates, before the stream computes, whether several streams do.
+  void note_stream(std::size_t stream);
+  // Makes work enqueued in the stream from now on wait for the work of other streams in `needs`.
+  void wait_in(Stream stream, const StreamTimes& needs);
+  // The entry whose event covers the work, recorded now if there is none; null if the work has
+  // ended.
+  const Events::Entry* compute_entry(StreamWork work);
+  const Events::Entry* upload_entry(std::uint64_t number);
+  std::uint64_t record_upload();
   template <class Copy>
   void or_drained(const Copy& copy);
 
   Backend& backend_;
   const int device_;
   std::recursive_mutex& lock_;
-  const bool has_lanes_;
+  const bool has_streams_;
   std::atomic<bool> several_{false};
-  // Work of the first lane up to this number has read memory without notice.
+  // Reads by the first stream's work up to this number were not noted in the memory's times.
   std::atomic<std::uint64_t> unnoted_until_{0};
-  std::array<std::atomic<std::uint64_t>, kComputeLanes> latest_{};
-  std::array<std::atomic<std::uint32_t>, kComputeLanes> room_{};
-  std::uint64_t beside_ = 0;  // the first lane's latest when another computed; under the lock
+  std::array<std::atomic<std::uint64_t>, kComputeStreams> latest_{};
+  std::array<std::atomic<std::uint32_t>, kComputeStreams> room_{};
+  // The first stream's latest number when another stream last computed; under the lock.
+  std::uint64_t beside_ = 0;
 
-  platform::ForkMutex mutex_;  // guards all below; the device's lock comes before it
+  platform::ForkMutex mutex_;  // guards everything below; the device's lock is taken before it
   std::uint64_t latest_upload_ = 0;
-  std::uint64_t points_until_ = 0;  // the first lane's work up to this number gets points
-  std::array<Points, kComputeLanes> computed_;
-  Points uploaded_;
-  std::array<LaneTimes, kLanes> waited_;  // by lane: numbers that it waits for already
+  std::uint64_t events_until_ = 0;  // work of the first stream up to this number gets events
+  std::array<Events, kComputeStreams> computed_;
+  Events uploaded_;
+  std::array<StreamTimes, kStreams> waited_;  // by stream: the numbers it already waits for
 };
 
 }  // namespace volta

@@ -1,4 +1,4 @@
-// How the library was built, and what its backends found.
+// How the library was built, and which libraries and devices its backends found.
 #include "volta/system_info.h"
 
 #include <fmt/format.h>
@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "backend/registry.h"
 #include "core/build_stamp.h"
-#include "core/registry.h"
 
 namespace volta {
 namespace {

@@ -1,4 +1,4 @@
-// VOLTA_TUNE, and the seconds spent.
+// The value of VOLTA_TUNE, and the seconds spent on timing.
 #include "backend/tuning.h"
 
 #include <fmt/format.h>

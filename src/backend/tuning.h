@@ -1,4 +1,4 @@
-// How much timing this process may do: what VOLTA_TUNE says, and the account of what was spent.
+// How much timing this process may do: the setting of VOLTA_TUNE, and the seconds spent so far.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace volta {
 
-// Off: the usual ways and nothing else. Read: what is known of earlier timings. Time: and what is
-// not known is timed.
+// Off: only defaults are used. Read: earlier timings are used too. Time: what is not known yet is
+// timed.
 enum class Tuning : std::uint8_t { Off, Read, Time };
 
-// Of schedules, for a device that is a GPU or not: timings on a shared CPU are noise, so there it
-// is off unless asked for. Throws ArgumentError for a VOLTA_TUNE that says nothing.
+// The setting for kernel schedules. On CPUs it is Off unless asked for, because timings on a shared
+// CPU are noise. Throws ArgumentError if the value of VOLTA_TUNE is invalid.
 VOLTA_BACKEND_API Tuning schedule_tuning(bool is_gpu);
-// Of the algorithms of libraries, whose time is bounded shape by shape.
+// The setting for algorithms of libraries, whose timing is bounded for each shape separately.
 VOLTA_BACKEND_API Tuning library_tuning();
 
-// Seconds of this process's bound that are left for schedules; none or less: it is spent.
+// The seconds that are left in this process's budget for schedules; 0 or less if it is spent.
 VOLTA_BACKEND_API double tuning_seconds_left();
 VOLTA_BACKEND_API void spend_tuning_seconds(double seconds);
 

@@ -1,25 +1,19 @@
-// Conversion of host values, and observation: where a value is computed because somebody looks.
-#include "graph/host.h"
+// Conversion of values on the host.
+#include "core/convert.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <mutex>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "core/fork_guard.h"
-#include "core/profiling.h"
-#include "core/registry.h"
-#include "graph/index_checks.h"
-#include "graph/segment.h"
-#include "graph/transfers.h"
-#include "platform/memory.h"
 #include "volta/error.h"
 
-namespace volta::graph {
+namespace volta {
 namespace {
 
 float half_to_float(std::uint16_t h) {
@@ -33,7 +27,7 @@ float half_to_float(std::uint16_t h) {
   return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
 }
 
-// Round to nearest, ties to even.
+// Rounds to nearest, ties to even.
 std::uint16_t float_to_half(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000);
@@ -69,7 +63,7 @@ void write(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-// Every dtype through double, except integers among themselves.
+// All conversions go through double, except those between integers.
 double read_number(const std::byte* at, DType dtype) {
   switch (dtype) {
     case DType::f16:
@@ -130,6 +124,10 @@ void write_number(std::byte* at, DType dtype, double value, std::int64_t integer
 
 }  // namespace
 
+void write_element(void* at, DType dtype, double value, std::int64_t integer) {
+  write_number(static_cast<std::byte*>(at), dtype, value, integer);
+}
+
 void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::size_t count) {
   const auto* source = static_cast<const std::byte*>(from);
   auto* target = static_cast<std::byte*>(to);
@@ -189,61 +187,4 @@ void require_holds(const char* op, DType from, DType to) {
                                name_of(from), name_of(to)));
 }
 
-void require_host_memory(const char* op, const Tensor& tensor, std::size_t element_bytes) {
-  const std::int64_t count = tensor.numel();
-  if (static_cast<std::uint64_t>(count) <= platform::physical_memory() / element_bytes) return;
-  throw OutOfMemory(fmt::format("{}: {} elements do not fit into memory", op, count));
-}
-
-namespace {
-std::unique_ptr<HostCopy> host_copy(const Node& node, std::size_t bytes) {
-  if (bytes <= platform::physical_memory()) return std::make_unique<HostCopy>(bytes);
-  throw OutOfMemory(fmt::format("the values of {} {} do not fit into the host's memory",
-                                to_string(node.shape), name_of(node.dtype)));
-}
-}  // namespace
-
-std::span<const std::byte> observe(Node* node) {
-  ensure_computed(node);
-  const std::size_t bytes = static_cast<std::size_t>(node->shape.numel()) * size_of(node->dtype);
-  DeviceEntry& entry = *node->entry;
-  std::unique_lock guard(entry.lock);
-  if (node->state.load(std::memory_order_acquire) == NodeState::Constant) {
-    if (!node->host) {
-      node->host = host_copy(*node, bytes);
-      for (std::int64_t i = 0; i < node->shape.numel(); ++i) {
-        write_number(node->host->bytes.data() + static_cast<std::size_t>(i) * size_of(node->dtype),
-                     node->dtype, node->value, node->integer);
-      }
-    }
-    return node->host->bytes;
-  }
-  if (entry.device.is_cpu()) {
-    verify_indices(*node);
-    return {static_cast<const std::byte*>(node->buffer->address.pointer()), bytes};
-  }
-  if (!node->host) {
-    require_not_forked(entry);
-    throw_known_index_error(*node);
-    auto host = host_copy(*node, bytes);
-    const profiling::HostSpan span("waiting for values");
-    if (bytes == 0) {
-      entry.backend.synchronize(entry.index);  // nothing to wait for, but an index may be wrong
-    } else {
-      // Work of other streams need not wait too: whoever looks at the node keeps it as it is.
-      if (entry.lanes.several()) guard.unlock();
-      {
-        const Transfer transfer(Transfer::Direction::ToHost, entry.device, bytes);
-        entry.lanes.download(host->bytes.data(), node->buffer->address, node->buffer->times, bytes);
-      }
-      if (!guard.owns_lock()) guard.lock();
-    }
-    verify_indices(*node);
-    if (!node->host) node->host = std::move(host);  // or another thread was first
-  } else if (node->buffer == nullptr) {             // the CPU computed it
-    verify_indices(*node);
-  }
-  return node->host->bytes;
-}
-
-}  // namespace volta::graph
+}  // namespace volta

@@ -1,38 +1,30 @@
-// Values on the host: conversion, upload, observation.
+// Conversion of elements between dtypes on the host.
 #pragma once
 
 #include <cstddef>
-#include <span>
+#include <cstdint>
 
-#include "graph/node.h"
+#include "volta/dtype.h"
+#include "volta/scalar.h"
 
-namespace volta::graph {
+namespace volta {
 
-// Element by element; floats to integers truncate. Memory need not be aligned.
+// Converts element by element. Floats are truncated to integers. Memory need not be aligned.
 void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::size_t count);
-// The nearest number that a floating dtype has.
+// Writes a number as an element: `integer` for integer dtypes, otherwise `value`.
+void write_element(void* at, DType dtype, double value, std::int64_t integer);
+// Returns the number rounded to the floating dtype.
 double nearest(double number, DType dtype);
 
-// Whether the dtype has the number, fractions apart; floats and bool take any.
+// Returns whether the number, without its fraction, is in the range of the dtype. Floating dtypes
+// and bool take any number.
 bool fits(Scalar value, DType dtype);
-// Throws ArgumentError "<op>: 300 does not fit u8" where it does not.
+// Throws ArgumentError "<op>: 300 does not fit u8" if the number does not fit.
 void require_fits(const char* op, Scalar value, DType dtype);
-// As convert, of values that all fit.
+// Converts like convert(), and throws ArgumentError for a value that does not fit.
 void convert_fitting(const char* op, const void* from, DType from_dtype, void* to, DType to_dtype,
                      std::size_t count);
-
-// Whether every value of `from` is one of `to`, and whether the host has memory for the elements:
-// throw DTypeError and OutOfMemory in the name of `op` where not.
+// Throws DTypeError in the name of `op` if `to` cannot represent every value of `from`.
 void require_holds(const char* op, DType from, DType to);
-void require_host_memory(const char* op, const Tensor& tensor, std::size_t element_bytes);
 
-Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device);
-// A copy of a CPU tensor in page-locked memory; the tensor itself where there is none to have.
-Tensor pinned(const Tensor& x);
-
-// The node's values on the host, computed and copied if need be; kept until the node dies.
-std::span<const std::byte> observe(Node* node);
-// A CPU tensor of the values of another device's node, in the memory that observing takes.
-Tensor on_host(Node* node);
-
-}  // namespace volta::graph
+}  // namespace volta

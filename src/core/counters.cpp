@@ -1,14 +1,12 @@
-// The counters, and the memory statistics of each device's pool.
+// The counters.
 #include "volta/counters.h"
 
 #include <atomic>
 #include <mutex>
 #include <utility>
 
-#include "backend/pool.h"
-#include "core/count_aside.h"
 #include "core/counting.h"
-#include "core/registry.h"
+#include "core/separate_counters.h"
 #include "platform/thread_local.h"
 
 namespace volta {
@@ -32,18 +30,18 @@ void for_each_counter(Counters& totals, LiveCounters& live, Visit visit) {
 }
 
 LiveCounters& shared_counters() {
-  static auto* live = new LiveCounters;  // usable until the process ends
+  static auto* live = new LiveCounters;  // never destroyed: usable until the process ends
   return *live;
 }
 
-VOLTA_INITIAL_EXEC thread_local LiveCounters* aside = nullptr;
+VOLTA_INITIAL_EXEC thread_local LiveCounters* separate = nullptr;
 
 }  // namespace
 
-LiveCounters& live_counters() { return aside != nullptr ? *aside : shared_counters(); }
+LiveCounters& live_counters() { return separate != nullptr ? *separate : shared_counters(); }
 
-CountAside::CountAside() : outer_(std::exchange(aside, &counts_)) {}
-CountAside::~CountAside() { aside = outer_; }
+SeparateCounters::SeparateCounters() : outer_(std::exchange(separate, &counts_)) {}
+SeparateCounters::~SeparateCounters() { separate = outer_; }
 
 ShardedCount::Shard& ShardedCount::add_shard() {
   const std::lock_guard guard(mutex_);
@@ -81,21 +79,6 @@ void reset_counters() {
     live.store(0, std::memory_order_relaxed);
   });
   shared_counters().nodes_recorded.reset();
-}
-
-MemoryStats memory_stats(Device device) { return device_entry(device).pool.stats(); }
-
-void reset_peak_memory(Device device) { device_entry(device).pool.reset_peak(); }
-
-void set_memory_limit(Device device, std::uint64_t bytes) {
-  device_entry(device).pool.set_limit(bytes);
-}
-
-void empty_cache(Device device) {
-  DeviceEntry& entry = device_entry(device);
-  const std::lock_guard lock(entry.lock);  // frees device memory: not in the middle of a submission
-  if (entry.trim != nullptr) entry.trim(entry);
-  entry.pool.empty_cache();
 }
 
 }  // namespace volta

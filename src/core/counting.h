@@ -1,4 +1,5 @@
-// The live counters behind volta::counters(). Relaxed atomics: totals, not synchronisation.
+// The live counters behind volta::counters(). They are relaxed atomics: they count and do not
+// synchronise.
 #pragma once
 
 #include <atomic>
@@ -11,11 +12,12 @@
 
 namespace volta {
 
-// A counter whose writers each have a shard of their own, so that counting takes no exchange.
+// A counter in which each writer has its own shard, so that counting needs no atomic
+// read-modify-write.
 class VOLTA_BACKEND_API ShardedCount {
  public:
   using Shard = std::atomic<std::uint64_t>;
-  Shard& add_shard();  // stays for ever
+  Shard& add_shard();  // never removed
   std::uint64_t total() const;
   void reset();
 
@@ -38,7 +40,7 @@ VOLTA_BACKEND_API LiveCounters& live_counters();
 inline void count(LiveCounters::Count& counter, std::uint64_t by = 1) {
   counter.fetch_add(by, std::memory_order_relaxed);
 }
-// Of a shard: nobody else writes to it now.
+// Increments a shard that no other thread writes to at the time.
 inline void count_alone(ShardedCount::Shard& shard) {
   shard.store(shard.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }

@@ -1,5 +1,5 @@
-// A vector whose first N elements need no heap, and which makes only the elements it has. Only what
-// its users need: it is neither copied nor moved, so that it may point into itself.
+// A vector that stores its first N elements inline and constructs only the elements it has. It can
+// be neither copied nor moved, so it may point into itself.
 #pragma once
 
 #include <cstddef>

@@ -29,12 +29,13 @@ std::optional<LogLevel> parse_level(std::string_view text) {
 void write_to_stderr(LogLevel level, std::string_view message) {
   std::string line = std::string("volta: ") + kLevelNames[static_cast<int>(level)] + ": ";
   line.append(shown_text(message)).push_back('\n');
-  std::fwrite(line.data(), 1, line.size(), stderr);  // one call, so that threads do not mix lines
+  // One call, so that lines of different threads do not mix.
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 struct LogState {
   std::atomic<LogLevel> level{LogLevel::warning};
-  platform::ForkMutex mutex;                  // guards what follows
+  platform::ForkMutex mutex;                  // guards the members below
   std::shared_ptr<const LogHandler> handler;  // null: write_to_stderr
   std::set<std::string, std::less<>> sent;
 

@@ -1,4 +1,4 @@
-// Messages that are worth saying once per process.
+// Messages that are logged once per process.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// What the profiler is told by the runner, the pools and the backends. While nobody records,
-// asking costs one load.
+// The events that the runner, the pools and the backends report to the profiler. While nothing is
+// being profiled, checking for it costs one load.
 #pragma once
 
 #include <atomic>
@@ -22,37 +22,37 @@ inline Time now() {
       .count();
 }
 
-// Work of a device.
+// A span of work on a device.
 struct Span {
-  // Run: all steps of a plan, one after the other, whose times apart are not known. Sample: a step
-  // of another run of that plan, slowed down by what took its time. The profile splits runs as
-  // their samples say.
+  // Run: all steps of a plan together, because their separate times are unknown. Sample: one step
+  // of another run of that plan, which was slowed down by timing each step. The profile divides the
+  // time of a Run in proportion to the Samples.
   enum class Kind : std::uint8_t { Step, Upload, Download, Copy, Run, Sample };
   Kind kind = Kind::Step;
-  std::uint32_t plan = 0, step = 0;  // PlanSteps::id, and the place in it
-  std::uint32_t lane = 0;            // of those that compute
-  std::uint64_t bytes = 0;           // of copies
+  std::uint32_t plan = 0, step = 0;  // PlanSteps::id and the index of the step in it
+  std::uint32_t stream = 0;          // compute stream
+  std::uint64_t bytes = 0;           // bytes copied, for copies
   Time begin = 0, end = 0;
 };
 
 namespace detail {
 VOLTA_BACKEND_API extern std::atomic<std::uint64_t> session;
 }
-// The number of the recording under way, 0 where there is none. What is timed in one recording and
-// told in another is not meant for it.
+// The number of the current recording, or 0. A span that was timed in one recording and reported in
+// another does not belong to the latter.
 inline std::uint64_t session() { return detail::session.load(std::memory_order_acquire); }
 
-// Backends tell what their devices did, at once or from Backend::flush_profile.
+// Backends report the work of their devices, either at once or from Backend::flush_profile.
 VOLTA_BACKEND_API void add(Device device, std::span<const Span> spans);
 inline void add(Device device, const Span& span) { add(device, {&span, 1}); }
 
-// What the steps of a plan are, before the plan's first run in a recording.
+// Describes the steps of a plan, before the plan's first run in a recording.
 bool knows_plan(std::uint32_t plan);
 void add_plan(std::uint32_t plan, std::vector<StepInfo> steps);
 
 void add_memory(Device device, std::uint64_t in_use, std::uint64_t reserved) noexcept;
 
-// What this thread does in the library, from here to the end of the scope. `what` is a literal.
+// Reports what this thread does in the library until the end of the scope. `what` is a literal.
 class VOLTA_BACKEND_API HostSpan {
  public:
   explicit HostSpan(const char* what) : what_(what), session_(session()) {

@@ -1,4 +1,4 @@
-// A table of bounded size that does not lose what was put into it lately.
+// A table of bounded size that drops its oldest entries.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace volta {
 
-template <class Key, class Value>
+// Keeps at least the latest kHalf entries and at most twice as many.
+template <class Key, class Value, std::size_t kHalf = 1024>
 class Recent {
  public:
   const Value* find(const Key& key) const {
@@ -20,9 +21,13 @@ class Recent {
     if (new_.size() >= kHalf) old_ = std::exchange(new_, {});
     new_.insert_or_assign(key, std::move(value));
   }
+  void clear() {
+    new_.clear();
+    old_.clear();
+  }
+  std::size_t size() const { return new_.size() + old_.size(); }
 
  private:
-  static constexpr std::size_t kHalf = 1024;  // of what is kept at most
   std::map<Key, Value> new_, old_;
 };
 

@@ -1,4 +1,4 @@
-// Counting apart from the program.
+// Counting work that does not belong to the program.
 #pragma once
 
 #include "core/counting.h"
@@ -6,15 +6,15 @@
 
 namespace volta {
 
-// While one lives, what its thread does is counted in it and not in volta::counters(): trials run
-// kernels for which no program asked. What other threads do at the time counts as ever. For work
-// that records no nodes.
-class CountAside {
+// While a SeparateCounters lives, the work of its thread is counted in it instead of in
+// volta::counters(). It serves trial runs of kernels that no program asked for, and must not record
+// nodes. Other threads count as usual.
+class SeparateCounters {
  public:
-  CountAside();
-  ~CountAside();
-  CountAside(const CountAside&) = delete;
-  CountAside& operator=(const CountAside&) = delete;
+  SeparateCounters();
+  ~SeparateCounters();
+  SeparateCounters(const SeparateCounters&) = delete;
+  SeparateCounters& operator=(const SeparateCounters&) = delete;
 
  private:
   LiveCounters counts_;

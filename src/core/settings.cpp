@@ -1,4 +1,4 @@
-// Settings of the whole process, and the version.
+// Process-wide settings, and the version.
 #include <fmt/format.h>
 
 #include "core/build_stamp.h"

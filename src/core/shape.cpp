@@ -18,7 +18,7 @@ std::string sizes_text(std::span<const std::int64_t> sizes) {
   return text += "]";
 }
 
-// What is wrong with the sizes, found by the checks of Shape's constructor.
+// Finds out what is wrong with the sizes after a check in Shape's constructor failed.
 [[noreturn]] void throw_bad_sizes(const char* op, std::span<const std::int64_t> sizes) {
   const std::string where = std::string(op) + ": ";
   if (sizes.size() > kMaxRank)
@@ -33,7 +33,7 @@ std::string sizes_text(std::span<const std::int64_t> sizes) {
 
 }  // namespace
 
-// One walk over the sizes: shapes are made with every recorded operation.
+// One loop checks all sizes, because every recorded operation makes shapes.
 Shape::Shape(std::span<const std::int64_t> sizes, const char* op) {
   if (sizes.size() > kMaxRank) throw_bad_sizes(op, sizes);
   bool overflows = false, empty = false;
@@ -44,7 +44,7 @@ Shape::Shape(std::span<const std::int64_t> sizes, const char* op) {
     empty |= size == 0;
     overflows |= __builtin_mul_overflow(numel_, size, &numel_);
   }
-  // A zero anywhere makes the product zero, whatever the other sizes would overflow to.
+  // A zero anywhere makes the product zero, even if the other sizes overflow.
   if (empty) numel_ = 0;
   if (overflows && !empty) throw_bad_sizes(op, sizes);
   rank_ = static_cast<std::int32_t>(sizes.size());

@@ -1,7 +1,7 @@
-// Memory for small objects of one type that come and go by the thousand: a free list per thread, no
-// locks on the usual path. A thread that ends gives its list to the global one; nothing is returned
-// to the system. Under AddressSanitizer objects come from the heap one by one instead, or it could
-// not see the use of one that is gone.
+// Memory for small objects of one type that come and go by the thousand: a free list per thread,
+// and no locks on the usual path. A thread that ends gives its list to the global one; nothing is
+// returned to the system. Under AddressSanitizer each object comes from the heap, so that uses
+// after free are detected.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ class Slab {
 
  private:
   static constexpr std::size_t kBlock = 64;
-  static constexpr std::uint32_t kMaxLocal = 16384;  // twice what one batch records
+  static constexpr std::uint32_t kMaxLocal = 16384;  // twice the nodes of one batch
 
   struct Cell {
     Cell* next;
@@ -68,7 +68,7 @@ class Slab {
     return *g;
   }
 
-  // The thread's list; `ended` once the thread is past its own clean-up.
+  // The thread's free list. `ended` is set once the thread has run its exit handlers.
   struct Local {
     Cell* free = nullptr;
     std::uint32_t count = 0;
@@ -96,7 +96,7 @@ class Slab {
     return cell;
   }
 
-  // The thread's list goes to the global one when the thread ends.
+  // Arranges that the thread's list goes to the global one when the thread ends.
   [[gnu::noinline]] static void register_thread(Local& list) {
     if (list.registered || list.ended) return;
     list.registered = true;
@@ -126,7 +126,7 @@ class Slab {
     if (!list.registered) register_thread(list);
     cell->next = list.free;
     list.free = cell;
-    // A thread that only drops what another one makes hands it back.
+    // A thread that only frees objects of another thread returns them to the global list.
     if (++list.count > kMaxLocal) hand_back(list);
   }
   [[gnu::noinline]] static void hand_back(Local& list) noexcept {

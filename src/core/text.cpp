@@ -1,11 +1,11 @@
-// Sizes and places as messages tell them.
+// Sizes and source locations as text for messages.
 #include "core/text.h"
 
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "text/unicode.h"
+#include "encoding/unicode.h"
 #include "volta/detail/hidden_characters.h"
 
 namespace volta {
@@ -19,7 +19,7 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-std::string place_text(const Place& place) {
+std::string place_text(const SourceLocation& place) {
   const std::string_view path = place.file();
   return fmt::format("{}:{}", path.substr(path.find_last_of("/\\") + 1), place.line());
 }

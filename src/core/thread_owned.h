@@ -1,6 +1,6 @@
-// One object of a type per thread, usable to the very end of it: objects with static storage record
-// and evaluate in their destructors, which run after the thread has cleaned up. From then on the
-// object is made anew and stays.
+// One object of type T per thread, usable until the very end of the thread. Destructors of static
+// objects may record and evaluate after the thread has cleaned up; the object is then created again
+// and never destroyed.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class ThreadOwned {
   }
 
  private:
-  // A trivial type: valid memory for as long as the thread runs. Null before the first use; 1 when
-  // the thread has deleted its object.
+  // A pointer is trivial, so its memory is valid for as long as the thread runs. It is null before
+  // the first use, and 1 after the thread has deleted its object.
   static T*& pointer() {
     VOLTA_INITIAL_EXEC static constinit thread_local T* object = nullptr;
     return object;
@@ -33,7 +33,7 @@ class ThreadOwned {
     if (first) platform::at_thread_end(end, nullptr);
   }
   static void end(void*) {
-    // The destructor of the object may ask for a new one.
+    // The object's destructor may ask for a new object.
     const T* const last = pointer();
     pointer() = reinterpret_cast<T*>(std::uintptr_t{1});  // NOLINT(performance-no-int-to-ptr)
     delete last;

@@ -1,4 +1,4 @@
-// Assembling batches.
+// Assembles batches.
 #include "data/batch_builder.h"
 
 #include <cstring>
@@ -21,14 +21,14 @@
 namespace volta::data {
 namespace {
 
-// Throws `error` with its message behind `where` if it is exactly an E: one derived from it has
-// more than a message.
+// Rethrows `error` with `where` before its message if its type is exactly E. A derived class may
+// carry more than a message, so it is left alone.
 template <class E>
 void rethrow_if(const std::exception& error, const std::string& where) {
   if (typeid(error) == typeid(E)) throw E(where + ": " + error.what());
 }
 
-// Throws the error in flight again: Volta's own with `where`, all others within a ForeignError.
+// Rethrows the current exception: Volta's own with `where`, all others inside a ForeignError.
 [[noreturn]] void rethrow_at(const std::string& where) {
   try {
     throw;
@@ -49,7 +49,7 @@ void rethrow_if(const std::exception& error, const std::string& where) {
   }
 }
 
-// Puts the thread's generator back where it was.
+// Restores the state of the thread's generator at the end of the scope.
 class GeneratorKept {
  public:
   GeneratorKept() : state_(Generator().state()) {}
@@ -116,8 +116,8 @@ Batch BatchBuilder::gathered(const ExampleLayout& layout,
   return {x.tensor, y.tensor};
 }
 
-// What an example draws depends on where it stands in the epoch too: one that a sampler chose twice
-// is not changed in the same way twice.
+// The random numbers of an example also depend on its position in the epoch, so an example that a
+// sampler chose twice is augmented in two different ways.
 Random BatchBuilder::random_of(const BatchPlace& place, std::size_t i) const {
   return {seed_, static_cast<std::uint64_t>(place.epoch),
           static_cast<std::uint64_t>(place.indices[i]),
@@ -141,7 +141,7 @@ Batch BatchBuilder::transformed(const Batch& batch, const BatchPlace& place) con
   std::vector<Random> random;
   random.reserve(place.indices.size());
   for (std::size_t i = 0; i < place.indices.size(); ++i) random.push_back(random_of(place, i));
-  // For one that draws from the thread's generator instead.
+  // The transform may draw from the thread's generator instead of `random`.
   manual_seed(Random(seed_, static_cast<std::uint64_t>(place.epoch),
                      static_cast<std::uint64_t>(place.first))
                   .next());

@@ -1,5 +1,5 @@
-// From indices to a batch on the device: gathered, or got one by one and collated; transformed;
-// uploaded. Shared by the threads of a loader.
+// Makes a batch on the device from indices: examples are gathered, or fetched one by one and
+// collated, then transformed and uploaded. The threads of a loader share one builder.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,34 @@
 
 namespace volta::data {
 
-// Stacks examples; throws ShapeError or DTypeError naming the example that differs from the first.
+// Stacks examples. Throws ShapeError or DTypeError naming the example that differs from the first.
 Batch stack(const std::vector<Example>& examples, std::span<const std::int64_t> indices);
 
-// What a user's code threw on its way to the loop, where it is thrown again as it was: its message
-// cannot be changed, so where it was thrown travels beside it.
+// An exception from a user's code on its way to the training loop, where it is rethrown unchanged.
+// Its message cannot be extended, so the description of the example travels beside it.
 struct ForeignError {
   std::exception_ptr error;
   std::string told;
 };
 
-// A batch of an epoch.
 struct BatchPlace {
   std::int64_t epoch;
-  std::int64_t first;                     // position of its first example in the epoch
-  std::span<const std::int64_t> indices;  // of the dataset
+  std::int64_t first;                     // position of the batch's first example in the epoch
+  std::span<const std::int64_t> indices;  // examples of the dataset
 };
 
 class BatchBuilder {
  public:
   BatchBuilder(AnyDataset dataset, DataLoaderOptions options, std::uint64_t seed);
 
-  // The same for equal arguments, in any thread. Volta's errors name the example, others come as a
-  // ForeignError. Leaves the thread's generator as it was.
+  // Returns equal batches for equal arguments, in any thread. Volta's errors name the example;
+  // other exceptions are thrown as a ForeignError. The thread's generator keeps its state.
   Batch build(const BatchPlace& place) const;
 
  private:
   Random random_of(const BatchPlace& place, std::size_t i) const;
   Batch gathered(const ExampleLayout& layout, std::span<const std::int64_t> indices) const;
-  // `asked` is the example that is being asked for, or -1.
+  // `asked` is set to the index of the example being fetched, or -1.
   Batch collated(const BatchPlace& place, std::int64_t& asked) const;
   Batch transformed(const Batch& batch, const BatchPlace& place) const;
 

@@ -1,4 +1,4 @@
-// CIFAR-10 in its form for binary programs.
+// CIFAR-10 in its binary version.
 #include <cstdint>
 #include <cstring>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// A reader of CSV (RFC 4180): fields may be quoted, and then contain delimiters, line ends and
-// doubled quotes; lines end in LF, CRLF or CR; empty lines are left out.
+// A CSV reader (RFC 4180). Quoted fields may contain delimiters, line ends and doubled quotes;
+// lines end in LF, CRLF or CR; empty lines are ignored.
 #include "volta/data/csv.h"
 
 #include <algorithm>
@@ -19,7 +19,9 @@
 namespace volta::data {
 namespace {
 
-constexpr std::size_t kMaxColumns = 1 << 20;
+// The names of columns and classes are kept in memory, where each takes far more bytes than in the
+// file, so their number is limited.
+constexpr std::size_t kMaxColumns = 1 << 20, kMaxClasses = 1 << 20;
 
 class Reader {
  public:
@@ -28,7 +30,7 @@ class Reader {
     if (left_.starts_with("\xEF\xBB\xBF")) left_.remove_prefix(3);  // a byte order mark
   }
 
-  // The fields of the next line that is not empty; false at the end.
+  // Reads the fields of the next line that is not empty; returns false at the end.
   bool next(std::vector<std::string>& fields) {
     while (!left_.empty() && at_line_end()) skip_line_end();
     if (left_.empty()) return false;
@@ -46,7 +48,7 @@ class Reader {
     return true;
   }
 
-  std::size_t line() const { return row_line_; }  // where the fields began, from 1
+  std::size_t line() const { return row_line_; }  // line number of the current row, from 1
   [[noreturn]] void fail(const std::string& why) const {
     throw IoError(fmt::format("{}: line {}: {}", name_, row_line_, why));
   }
@@ -105,8 +107,8 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Whether a decimal number that is too small or too large is too small: the power of ten of its
-// first digit other than 0 tells.
+// Decides whether a number outside the type's range is too small rather than too large, by the
+// decimal exponent of its first nonzero digit.
 bool is_tiny(std::string_view number) {
   const std::size_t e = std::min(number.find_first_of("eE"), number.size());
   const std::string_view digits = number.substr(0, e);
@@ -118,7 +120,7 @@ bool is_tiny(std::string_view number) {
     if (power.starts_with('+')) power.remove_prefix(1);
     std::int64_t exponent = 0;
     const auto [end, error] = std::from_chars(power.data(), power.data() + power.size(), exponent);
-    if (error != std::errc()) return power.starts_with('-');  // beyond 64 bits
+    if (error != std::errc()) return power.starts_with('-');  // the exponent does not fit 64 bits
     return exponent + static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first) < 0;
   }
   return first > point;
@@ -126,7 +128,7 @@ bool is_tiny(std::string_view number) {
 
 enum class Reading : std::uint8_t { good, none, too_large };
 
-// What is too small for the type becomes 0, as in NumPy.
+// Numbers too small for the type become 0, as in NumPy.
 template <class Number>
 Reading read_number(std::string_view text, Number& value) {
   text = trimmed(text);
@@ -144,7 +146,7 @@ Reading read_number(std::string_view text, Number& value) {
   return Reading::too_large;
 }
 
-// Values of one table, row after row.
+// The values of one table, in row order.
 class Table {
  public:
   Table(std::string_view text, const std::string& name, const CsvOptions& options)
@@ -162,7 +164,7 @@ class Table {
 
   const std::string& name_of(std::size_t column) const { return names_[column]; }
 
-  std::vector<std::size_t> features, labels;  // columns
+  std::vector<std::size_t> features, labels;  // column indices
   std::int64_t rows = 0;
   std::vector<float> x, y;
   std::vector<std::int64_t> y_classes;
@@ -225,12 +227,15 @@ class Table {
   }
 
   std::int64_t class_number(std::string text) {
-    return class_numbers_.try_emplace(std::move(text), class_numbers_.size()).first->second;
+    const auto [known, is_new] = class_numbers_.try_emplace(std::move(text), class_numbers_.size());
+    if (is_new && class_numbers_.size() > kMaxClasses) reader_.fail("more than a million classes");
+    return known->second;
   }
 
-  // In the order of their names instead of their first occurrence.
+  // Renumbers the classes by the order of their names; until then they are in order of occurrence.
   void number_classes() {
     std::vector<std::int64_t> ordered(class_numbers_.size());
+    classes.reserve(class_numbers_.size());
     for (const auto& [text, number] : class_numbers_) {
       ordered[static_cast<std::size_t>(number)] = static_cast<std::int64_t>(classes.size());
       classes.push_back(text);

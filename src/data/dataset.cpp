@@ -1,4 +1,4 @@
-// Datasets in memory, and those made of others.
+// Datasets in memory, and datasets built from others.
 #include "volta/data/dataset.h"
 
 #include <algorithm>
@@ -189,7 +189,7 @@ std::vector<Subset> random_split(const AnyDataset& dataset, const std::vector<do
                                  std::optional<std::uint64_t> seed) {
   const double all = std::accumulate(fractions.begin(), fractions.end(), 0.0);
   const bool sound = std::all_of(fractions.begin(), fractions.end(), [](double f) {
-    return f >= 0 && f <= 1;  // not for NaN
+    return f >= 0 && f <= 1;  // false for NaN
   });
   if (!sound || !(std::abs(all - 1) < 1e-6)) {
     throw ArgumentError(

@@ -1,5 +1,6 @@
-// From knots to pixels: jitter, a smooth distortion, slant, curves through the knots, ink by the
-// distance to them. Compiled without contraction of products and sums, which would change bits.
+// Renders strokes to pixels: jitter, a smooth distortion, slant, curves through the knots, and ink
+// by the distance to the curve. This file is compiled without fused multiply-add, which would
+// change bits.
 #include "data/digit_renderer.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace volta::data {
 namespace {
 
 constexpr int kInkSide = 20;
-constexpr int kMargin = 2;  // around the ink, for the blur
+constexpr int kMargin = 2;  // room around the ink for the blur
 constexpr int kCanvasSide = kInkSide + 2 * kMargin;
 constexpr int kMaxPoints = 192;
 constexpr int kPointsPerSpan = 6;
@@ -22,13 +23,13 @@ struct Point {
   float x, y;
 };
 
-// A sum of three is close to normal and has no tails.
+// The sum of three uniform numbers is close to normal and bounded.
 float around_zero(Random& random, float reach) {
   const float a = random.uniform(), b = random.uniform(), c = random.uniform();
   return reach * (a + b + c - 1.5f) * (2.0f / 3.0f);
 }
 
-// A line drawn by the pen, from one point to the next.
+// A straight segment of the pen's path.
 struct Line {
   Point from, to;
   float radius;
@@ -56,7 +57,7 @@ const Style& chosen_style(int digit, Random& random) {
   return styles.front();
 }
 
-// The hand of one example: everything that its strokes have in common.
+// The handwriting of one example: the properties that all of its strokes share.
 class Hand {
  public:
   explicit Hand(Random& random)
@@ -65,7 +66,7 @@ class Hand {
               around_zero(random, 0.65f), around_zero(random, 0.65f), around_zero(random, 1.0f)},
         slant_(0.14f + around_zero(random, 0.72f)),
         width_(0.86f + around_zero(random, 0.42f)) {
-    // A rotation by a small angle, without trigonometry.
+    // This is a rotation by a small angle without trigonometric functions.
     const float t = around_zero(random, 0.2f), norm = 1 + t * t;
     cosine_ = (1 - t * t) / norm;
     sine_ = 2 * t / norm;
@@ -88,7 +89,7 @@ class Hand {
   float cosine_ = 1, sine_ = 0;
 };
 
-// Between b and c of four knots, at t from 0 to 1 (Catmull-Rom).
+// Catmull-Rom interpolation between the knots b and c, at t from 0 to 1.
 float curve(float a, float b, float c, float d, float t) {
   const float t2 = t * t, t3 = t2 * t;
   return 0.5f *
@@ -107,7 +108,7 @@ void draw_stroke(Stroke stroke, const Hand& hand, Random& random, Lines& lines) 
     knots[i] = hand.placed({stroke[i].x + dx, stroke[i].y + dy});
     corners[i] = stroke[i].corner;
   }
-  // Strokes begin late or early.
+  // The ends of a stroke are shortened or lengthened at random.
   for (const bool first : {true, false}) {
     Point& end = first ? knots[0] : knots[count - 1];
     const Point next = first ? knots[1] : knots[count - 2];
@@ -130,8 +131,8 @@ void draw_stroke(Stroke stroke, const Hand& hand, Random& random, Lines& lines) 
   }
 }
 
-// Scales the lines so that their ink, of the radius, fills the box in one direction and lies in the
-// middle of it in the other.
+// Scales the lines so that their ink of the given radius fills the box in one direction and is
+// centred in the other.
 void fit(Lines& lines, float radius) {
   float left = 1e9f, right = -1e9f, top = 1e9f, bottom = -1e9f;
   for (const Line& line : lines.all()) {
@@ -157,7 +158,7 @@ std::size_t pixel_at(int x, int y, int side) {
   return static_cast<std::size_t>(y) * static_cast<std::size_t>(side) + static_cast<std::size_t>(x);
 }
 
-// Ink where the distance to the line is below the radius, over about a pixel less and less.
+// Pixels closer to the line than its radius get full ink, which fades out over about one pixel.
 void draw_line(const Line& line, float edge, Canvas& canvas) {
   const float reach = line.radius + 0.5f * edge;
   const auto clamped = [](float value) {
@@ -185,7 +186,7 @@ void draw_line(const Line& line, float edge, Canvas& canvas) {
   }
 }
 
-// Each pixel with its neighbours, first along rows, then along columns.
+// Mixes each pixel with its neighbours, first along rows, then along columns.
 void blur(Canvas& canvas, float share) {
   const float own = 1 - 2 * share;
   for (const int stride : {1, kCanvasSide}) {
@@ -200,8 +201,7 @@ void blur(Canvas& canvas, float share) {
   }
 }
 
-// Where the corner of the canvas goes, so that the centre of mass is in the middle, in whole
-// pixels.
+// Returns the position of the canvas in whole pixels that centres the mass, plus `shift`.
 int offset_of(float moment, float mass, int shift) {
   const float centre = mass > 0 ? moment / mass : kCanvasSide * 0.5f;
   const int offset = static_cast<int>(std::floor(kDigitSide * 0.5f - centre + 0.5f)) + shift;

@@ -1,5 +1,5 @@
-// Draws one digit as a pen would: a style's strokes, distorted, and normalised as MNIST's are: ink
-// in a box of 20 by 20, its centre of mass in the middle of 28 by 28.
+// Draws one digit with a pen: the strokes of a style are distorted and then normalised like MNIST's
+// digits, with the ink in a box of 20 x 20 and its centre of mass in the middle of 28 x 28.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace volta::data {
 inline constexpr int kDigitSide = 28;
 inline constexpr int kDigitPixels = kDigitSide * kDigitSide;
 
-// The same bytes on every machine: sums, products, quotients and roots of f32 in a fixed order.
+// The bytes are the same on every machine: all f32 operations run in a fixed order.
 void draw_digit(int digit, Random& random, std::span<std::uint8_t, kDigitPixels> image);
 
 }  // namespace volta::data

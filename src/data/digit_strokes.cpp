@@ -1,4 +1,4 @@
-// The knots of the digits. Each row of a table is a stroke in the order the pen takes.
+// The knots of the digits. Each row of a table is a stroke, in the order in which the pen draws it.
 #include "data/digit_strokes.h"
 
 namespace volta::data {
@@ -6,7 +6,7 @@ namespace {
 
 constexpr bool kCorner = true;
 
-// ---- 0: a round, begun at the top, at its right or with a tail that crosses.
+// ---- 0: an oval begun at the top or at its right, or with a tail that crosses it.
 constexpr Knot kZeroRound[] = {{0.50f, 0.00f}, {0.20f, 0.13f}, {0.05f, 0.50f},
                                {0.20f, 0.87f}, {0.50f, 1.00f}, {0.80f, 0.87f},
                                {0.95f, 0.50f}, {0.80f, 0.13f}, {0.48f, 0.01f}};
@@ -21,7 +21,7 @@ constexpr Stroke kZero1[] = {kZeroHook};
 constexpr Stroke kZero2[] = {kZeroOval};
 constexpr Style kZero[] = {{kZero0, 0.5f}, {kZero1, 0.2f}, {kZero2, 0.3f}};
 
-// ---- 1: a line, sometimes with a flag, seldom with a foot.
+// ---- 1: a line, sometimes with a flag, rarely with a foot.
 constexpr Knot kOneLine[] = {{0.50f, 0.00f}, {0.50f, 0.50f}, {0.50f, 1.00f}};
 constexpr Knot kOneFlag[] = {
     {0.28f, 0.24f}, {0.42f, 0.14f}, {0.54f, 0.00f, kCorner}, {0.54f, 0.50f}, {0.53f, 1.00f}};
@@ -31,7 +31,7 @@ constexpr Stroke kOne1[] = {kOneFlag};
 constexpr Stroke kOne2[] = {kOneFlag, kOneFoot};
 constexpr Style kOne[] = {{kOne0, 0.86f}, {kOne1, 0.09f}, {kOne2, 0.05f}};
 
-// ---- 2: with a corner, a loop or a bow at the foot.
+// ---- 2: a corner, a loop or a bow at the foot.
 constexpr Knot kTwoCorner[] = {{0.10f, 0.22f},          {0.30f, 0.03f}, {0.65f, 0.02f},
                                {0.83f, 0.25f},          {0.70f, 0.52f}, {0.40f, 0.78f},
                                {0.08f, 0.97f, kCorner}, {0.50f, 0.95f}, {0.95f, 0.93f}};
@@ -65,7 +65,7 @@ constexpr Stroke kThree2[] = {kThreeLoop};
 constexpr Stroke kThree3[] = {kThreeFlat};
 constexpr Style kThree[] = {{kThree0, 0.42f}, {kThree1, 0.33f}, {kThree2, 0.17f}, {kThree3, 0.08f}};
 
-// ---- 4: open, closed, round, or in one go.
+// ---- 4: open, closed, round, or drawn in one stroke.
 constexpr Knot kFourLeft[] = {
     {0.16f, 0.02f}, {0.09f, 0.30f}, {0.07f, 0.54f, kCorner}, {0.45f, 0.55f}, {0.92f, 0.50f}};
 constexpr Knot kFourRight[] = {{0.78f, 0.00f}, {0.74f, 0.50f}, {0.70f, 1.00f}};
@@ -84,7 +84,7 @@ constexpr Stroke kFour2[] = {kFourClosed, kFourClosedStem};
 constexpr Stroke kFour3[] = {kFourOnce};
 constexpr Style kFour[] = {{kFour0, 0.38f}, {kFour1, 0.30f}, {kFour2, 0.10f}, {kFour3, 0.22f}};
 
-// ---- 5: with a bar of its own, in one go with corners, or like an S.
+// ---- 5: with a separate bar, in one stroke with corners, or like an S.
 constexpr Knot kFiveBar[] = {{0.26f, 0.03f}, {0.60f, 0.02f}, {0.96f, 0.00f}};
 constexpr Knot kFiveBody[] = {{0.27f, 0.03f}, {0.22f, 0.22f}, {0.16f, 0.42f, kCorner},
                               {0.46f, 0.36f}, {0.78f, 0.48f}, {0.84f, 0.72f},
@@ -101,7 +101,7 @@ constexpr Stroke kFive1[] = {kFiveOnce};
 constexpr Stroke kFive2[] = {kFiveS};
 constexpr Style kFive[] = {{kFive0, 0.42f}, {kFive1, 0.30f}, {kFive2, 0.28f}};
 
-// ---- 6: a bow into a round; a straight stem; a narrow loop at the foot.
+// ---- 6: a bow that ends in an oval, a straight stem, or a narrow loop at the foot.
 constexpr Knot kSixBow[] = {{0.74f, 0.02f}, {0.38f, 0.20f}, {0.12f, 0.54f}, {0.14f, 0.86f},
                             {0.46f, 1.00f}, {0.80f, 0.88f}, {0.84f, 0.66f}, {0.58f, 0.54f},
                             {0.28f, 0.64f}, {0.16f, 0.82f}};
@@ -131,7 +131,7 @@ constexpr Stroke kSeven2[] = {kSevenSerif};
 constexpr Stroke kSeven3[] = {kSevenRound};
 constexpr Style kSeven[] = {{kSeven0, 0.46f}, {kSeven1, 0.12f}, {kSeven2, 0.14f}, {kSeven3, 0.28f}};
 
-// ---- 8: an S that returns, begun right, left or in the middle; two rounds.
+// ---- 8: an S that returns, begun at the right, left or middle, or two ovals.
 constexpr Knot kEightS[] = {{0.80f, 0.14f}, {0.52f, 0.00f}, {0.22f, 0.14f}, {0.28f, 0.36f},
                             {0.58f, 0.54f}, {0.80f, 0.78f}, {0.54f, 1.00f}, {0.22f, 0.88f},
                             {0.22f, 0.68f}, {0.50f, 0.48f}, {0.78f, 0.28f}, {0.78f, 0.10f}};
@@ -156,7 +156,7 @@ constexpr Stroke kEight4[] = {kEightOpen};
 constexpr Style kEight[] = {
     {kEight0, 0.30f}, {kEight1, 0.18f}, {kEight2, 0.14f}, {kEight3, 0.14f}, {kEight4, 0.24f}};
 
-// ---- 9: a round and a stem, a tail that bends, or a narrow loop.
+// ---- 9: an oval and a stem, a tail that bends, or a narrow loop.
 constexpr Knot kNineStem[] = {{0.80f, 0.16f},          {0.52f, 0.02f}, {0.20f, 0.14f},
                               {0.14f, 0.38f},          {0.42f, 0.50f}, {0.72f, 0.36f},
                               {0.82f, 0.12f, kCorner}, {0.76f, 0.55f}, {0.70f, 1.00f}};

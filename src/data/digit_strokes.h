@@ -1,12 +1,12 @@
-// How people write the ten digits: for each several ways, as strokes through knots.
+// Handwritten forms of the ten digits: several styles per digit, as strokes through knots.
 #pragma once
 
 #include <span>
 
 namespace volta::data {
 
-// A point that a stroke goes through, in a box of about 1 by 1, y downwards. At a corner the
-// direction changes at once, elsewhere smoothly.
+// A point on a stroke, in a box of about 1 x 1 with y downwards. The direction changes abruptly at
+// a corner and smoothly elsewhere.
 struct Knot {
   float x, y;
   bool corner = false;
@@ -16,10 +16,10 @@ using Stroke = std::span<const Knot>;
 
 struct Style {
   std::span<const Stroke> strokes;
-  float share;  // of all examples of the digit
+  float share;  // fraction of the digit's examples that have this style
 };
 
-// The styles of a digit, 0 to 9.
+// Returns the styles of a digit from 0 to 9.
 std::span<const Style> digit_styles(int digit);
 
 }  // namespace volta::data

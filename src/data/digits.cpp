@@ -1,4 +1,5 @@
-// The dataset of drawn digits: each a function of seed, split and index, so threads may share them.
+// The dataset of drawn digits. An example is a function of seed, split and index, so threads may
+// share the dataset.
 #include "volta/data/digits.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Text to learn from: scenes, speeches and sonnets of William Shakespeare's (1564-1616).
+// A text to train on: scenes, speeches and sonnets by William Shakespeare (1564-1616).
 #include "volta/data/text.h"
 
 namespace volta::data {

@@ -1,10 +1,12 @@
-// Worker threads of a loader. Batches are claimed in order and put into a ring; the consumer takes
-// them in order, so that their number and speed decide nothing but time.
+// Worker threads of a loader. Workers claim batches in order and put them into a ring, and the
+// consumer takes them in order, so the number and speed of workers change only the time.
 #include "data/epoch.h"
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -65,10 +67,23 @@ Epoch::Epoch(std::shared_ptr<DataLoader::State> loader)
   ring_.resize(static_cast<std::size_t>(workers) *
                static_cast<std::size_t>(loader_->options.prefetch));
   try {
-    for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+    start(workers);
   } catch (...) {
     stop();
     throw;
+  }
+}
+
+// The system may allow fewer threads than `workers`. Without any, the caller assembles the batches.
+void Epoch::start(int workers) {
+  workers_.reserve(static_cast<std::size_t>(workers));
+  try {
+    while (std::ssize(workers_) < workers) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error& error) {
+    if (workers_.empty()) ring_.clear();
+    if (!std::exchange(loader_->told_of_workers, true))
+      log(LogLevel::warning, fmt::format("DataLoader: {} of {} workers could be started: {}",
+                                         workers_.size(), workers, error.what()));
   }
 }
 
@@ -118,7 +133,7 @@ void Epoch::work() noexcept {
   }
 }
 
-// The batch that workers make, and the time it was waited for.
+// Waits for the next batch from the workers and adds the waiting time to the statistics.
 Batch Epoch::awaited() {
   LoaderStats& stats = loader_->stats;
   Slot taken;
@@ -148,7 +163,7 @@ std::optional<Batch> Epoch::next() {
     loader_->fresh = true;
     return std::nullopt;
   }
-  loader_->position = handed_ + 1;  // also if it fails
+  loader_->position = handed_ + 1;  // a batch that fails counts too
   Batch batch;
   try {
     batch = ring_.empty() ? built(handed_++) : awaited();

@@ -1,5 +1,5 @@
-// One walk over a loader's examples: the order, the threads that assemble batches ahead, and where
-// they wait for each other.
+// One pass over a loader's examples: their order, and the threads that assemble batches ahead of
+// the consumer.
 #pragma once
 
 #include <condition_variable>
@@ -19,17 +19,18 @@ namespace volta::data {
 struct DataLoader::State {
   State(AnyDataset of, DataLoaderOptions with, std::uint64_t seeded);
 
-  // Batches of an epoch.
+  // The number of batches in an epoch.
   std::int64_t size() const;
   std::vector<std::int64_t> order(std::int64_t epoch) const;
-  std::int64_t examples() const;  // of an epoch
+  std::int64_t examples() const;  // number of examples in an epoch
 
   AnyDataset dataset;
   DataLoaderOptions options;
   std::uint64_t seed;
-  std::int64_t epoch = 0;     // under way, or to come
-  std::int64_t position = 0;  // batches of it handed out
-  bool fresh = true;          // the next loop starts there; otherwise with the epoch after it
+  std::int64_t epoch = 0;     // the current epoch, or the next one
+  std::int64_t position = 0;  // number of batches of the epoch handed out
+  bool fresh = true;  // the next loop starts at `position`; otherwise at the following epoch
+  bool told_of_workers = false;  // the warning about too few workers has been logged
   std::weak_ptr<Epoch> active;
   LoaderStats stats;
 };
@@ -41,8 +42,8 @@ class Epoch {
   Epoch(const Epoch&) = delete;
   Epoch& operator=(const Epoch&) = delete;
 
-  // The next batch; nothing at the end of the epoch. Throws what assembling it threw; that batch is
-  // then done with.
+  // Returns the next batch, or nothing at the end of the epoch. If assembling the batch failed,
+  // rethrows that exception; the following call continues with the batch after it.
   std::optional<Batch> next();
 
  private:
@@ -52,6 +53,7 @@ class Epoch {
     std::exception_ptr error;
   };
 
+  void start(int workers);
   Batch built(std::int64_t number) const;
   void work() noexcept;
   Batch awaited();
@@ -59,16 +61,16 @@ class Epoch {
 
   std::shared_ptr<DataLoader::State> loader_;
   BatchBuilder builder_;
-  std::int64_t number_;  // of the epoch
+  std::int64_t number_;  // number of the epoch
   std::vector<std::int64_t> order_;
   std::int64_t count_;
-  std::int64_t handed_;  // batches handed out; of the consumer, read by workers under the lock
-  bool first_ = true;    // no batch has been asked for
+  std::int64_t handed_;  // batches handed out: written by the consumer, read by workers under lock_
+  bool first_ = true;    // no batch has been requested yet
 
   std::mutex lock_;
   std::condition_variable ready_, space_;
-  std::vector<Slot> ring_;  // batch i is in i % size
-  std::int64_t claimed_;    // batches that workers have taken on
+  std::vector<Slot> ring_;  // batch i is in slot i % size
+  std::int64_t claimed_;    // number of batches claimed by workers
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 };

@@ -1,4 +1,4 @@
-// What compressed files and images are read with.
+// The libraries that read compressed files and images.
 #include "data/codecs/codecs.h"
 #include "volta/system_info.h"
 

@@ -1,32 +1,26 @@
-// CPU tensors to be filled in: memory first, then a tensor on it without a copy.
+// Functions on CPU tensors for the readers of data.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "volta/device.h"
+#include "volta/detail/host_tensor.h"
 #include "volta/dtype.h"
 #include "volta/shape.h"
 #include "volta/tensor.h"
 
 namespace volta::data {
 
-// A tensor and its memory, to be written before anybody else gets the tensor, and not afterwards.
-// Memory of tensors that are gone is used again.
-struct HostTensor {
-  Tensor tensor;
-  std::byte* memory = nullptr;
-};
-// `reader`: where the values go from here; its driver may have memory that it copies faster.
-HostTensor host_tensor(const Shape& shape, DType dtype, Device reader = Device::cpu());
+using detail::host_tensor;
+using detail::HostTensor;
 
-// The same values in another shape of as many elements, without recording anything.
+// Returns the same values in another shape with as many elements. No operation is recorded.
 Tensor reshaped(const Tensor& computed, const Shape& shape);
 
-// [rows, ...shape].
+// Returns the shape [rows, ...shape].
 Shape stacked(std::int64_t rows, const Shape& shape);
-// The bytes of one element of the first axis.
+// Returns the size in bytes of one element of the first axis.
 std::size_t row_bytes(const Shape& shape, DType dtype);
 
 }  // namespace volta::data

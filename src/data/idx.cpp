@@ -1,5 +1,5 @@
-// IDX: two zero bytes, a code of the element type, the number of axes, their sizes as big-endian
-// 32-bit integers, then the elements, big-endian too.
+// The IDX format: two zero bytes, a code of the element type, the number of axes, their sizes as
+// big-endian 32-bit integers, then the elements, also big-endian.
 #include "volta/data/idx.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 struct ElementType {
   int code;
   std::size_t bytes;
-  DType dtype;  // that it is read as
+  DType dtype;  // dtype of the tensor that is read
 };
 constexpr ElementType kTypes[] = {{0x08, 1, DType::u8},  {0x09, 1, DType::i32},
                                   {0x0B, 2, DType::i32}, {0x0C, 4, DType::i32},
@@ -30,8 +30,8 @@ constexpr ElementType kTypes[] = {{0x08, 1, DType::u8},  {0x09, 1, DType::i32},
 struct Header {
   ElementType type;
   Shape shape;
-  std::size_t bytes;        // of the header
-  std::uint64_t all_bytes;  // of the whole file
+  std::size_t bytes;        // size of the header
+  std::uint64_t all_bytes;  // size of the whole file
 };
 
 constexpr std::size_t kMaxHeaderBytes = 4 + 4 * kMaxRank;
@@ -67,7 +67,7 @@ Header header_of(std::span<const std::byte> file, const std::string& name) {
   return header;
 }
 
-// The elements as the machine has them, in the dtype they are read as.
+// Converts the elements to the machine's byte order and to the dtype of the tensor.
 void copy_elements(std::span<const std::byte> data, ElementType type, std::byte* to) {
   const std::size_t size = type.bytes;
   for (std::size_t i = 0; i * size < data.size(); ++i) {
@@ -77,7 +77,7 @@ void copy_elements(std::span<const std::byte> data, ElementType type, std::byte*
     if (type.dtype == DType::i32) {
       const int unused = 32 - 8 * static_cast<int>(size);
       const auto shifted = static_cast<std::uint32_t>(bits) << unused;
-      const std::int32_t value = std::bit_cast<std::int32_t>(shifted) >> unused;  // with its sign
+      const std::int32_t value = std::bit_cast<std::int32_t>(shifted) >> unused;  // sign-extends
       std::memcpy(to + 4 * i, &value, 4);
     } else if (type.dtype == DType::f32) {
       const auto word = static_cast<std::uint32_t>(bits);
@@ -92,7 +92,7 @@ bool is_gzip(std::span<const std::byte> file) {
   return file.size() >= 2 && file[0] == std::byte{0x1f} && file[1] == std::byte{0x8b};
 }
 
-// Calls use(header, elements) with a plain file's content.
+// Calls use(header, elements) with the content of an uncompressed file.
 template <class Use>
 auto with_elements(std::span<const std::byte> file, const std::string& name, const Use& use) {
   std::vector<std::byte> content;

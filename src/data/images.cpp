@@ -1,4 +1,4 @@
-// Pictures as tensors: decoded, scaled, channels first.
+// Images as tensors: decoded, scaled, channels first.
 #include "volta/data/images.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void check(const ImageOptions& options) {
           "max_pixels must be 0 to 2^32");
 }
 
-// A few bytes can be millions of pixels: what is allowed by default grows with the file.
+// A few bytes can encode millions of pixels, so the default limit grows with the size of the file.
 std::int64_t pixel_limit(const ImageOptions& options, std::size_t file_bytes) {
   constexpr std::uint64_t kFree = 1 << 22, kOfAByte = 512, kMost = 1 << 26;
   if (options.max_pixels != 0) return options.max_pixels;
@@ -56,7 +56,7 @@ RgbImage decoded(std::span<const std::byte> file, const std::string& name,
   throw IoError(name + ": neither a PNG nor a JPEG file");
 }
 
-// One channel of `count` pixels, 0 to 1; grey by the weights of ITU-R 601.
+// Writes one channel of `count` pixels as numbers from 0 to 1; grey has the weights of ITU-R 601.
 void channel_of(const std::uint8_t* rgb, std::size_t count, std::int64_t channels,
                 std::int64_t channel, float* to) {
   for (std::size_t i = 0; i < count; ++i, rgb += 3) {
@@ -65,15 +65,15 @@ void channel_of(const std::uint8_t* rgb, std::size_t count, std::int64_t channel
   }
 }
 
-// Channels first.
+// Writes the channels one after the other, without scaling.
 void planes(const RgbImage& image, std::int64_t channels, float* to) {
   const auto count = static_cast<std::size_t>(image.height * image.width);
   for (std::int64_t c = 0; c < channels; ++c)
     channel_of(image.pixels.data(), count, channels, c, to + static_cast<std::size_t>(c) * count);
 }
 
-// Which inputs an output is made of, and their weights: a triangle as wide as two pixels of the
-// coarser side.
+// The inputs of one output pixel and their weights. The filter is a triangle as wide as two pixels
+// of the coarser side.
 struct Taps {
   std::int64_t first = 0;
   std::vector<float> weights;
@@ -100,8 +100,8 @@ std::vector<Taps> taps_of(std::int64_t from, std::int64_t to) {
   return all;
 }
 
-// Rows of the picture scaled to `to` pixels, channels first: [channels, height, to]. Only one row
-// of the picture is ever held in floats.
+// Scales the rows of the image to `to` pixels: [channels, height, to]. Only one row of the image at
+// a time is held in floats.
 std::vector<float> scaled_rows(const RgbImage& image, std::int64_t channels, std::int64_t to) {
   const std::vector<Taps> taps = taps_of(image.width, to);
   std::vector<float> result(static_cast<std::size_t>(channels * image.height * to));
@@ -125,7 +125,7 @@ std::vector<float> scaled_rows(const RgbImage& image, std::int64_t channels, std
   return result;
 }
 
-// Along the rows of [rows, from], and with a stride along columns: [count, from, inner].
+// Scales the middle axis of [count, from, inner] to `to` elements; inner is 1 for rows.
 std::vector<float> scaled_axis(const std::vector<float>& values, std::int64_t count,
                                std::int64_t from, std::int64_t to, std::int64_t inner) {
   if (from == to) return values;
@@ -163,8 +163,8 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-// The folder and all below it, through links too; one that leads back to a folder it is in ends
-// there, `above` being those.
+// Lists the folder and all folders below it, following links. `above` holds the folders around this
+// one, so that a link to one of them ends the recursion.
 void add_folders(const fs::path& folder, std::vector<fs::path>& above,
                  std::vector<std::string>& found) {
   std::error_code error;
@@ -178,7 +178,7 @@ void add_folders(const fs::path& folder, std::vector<fs::path>& above,
   above.pop_back();
 }
 
-// In the order of torchvision: by the text of the folder's path, then by name.
+// The order is torchvision's: by the folder's path as text, then by name.
 std::vector<std::string> pictures_below(const fs::path& folder) {
   std::vector<fs::path> above;
   std::vector<std::string> folders, pictures;
@@ -207,7 +207,8 @@ Tensor parse_image(std::span<const std::byte> file, const std::string& name, Ima
     return result.tensor;
   }
   std::vector<float> values;
-  // Rows first, unless what lies between the two is larger than either: a picture of one column.
+  // Rows are scaled first, unless the intermediate image would be much larger than both images, as
+  // for an image with one column.
   if (image.height * width <= 4 * (image.height * image.width + height * width)) {
     values = scaled_rows(image, channels, width);
     values = scaled_axis(values, channels, image.height, height, width);

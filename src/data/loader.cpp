@@ -1,4 +1,4 @@
-// DataLoader: its options, its loops, and where it stands.
+// DataLoader: its options, its loops and its saved position.
 #include "volta/data/loader.h"
 
 #include <bit>
@@ -33,12 +33,12 @@ void check(const DataLoaderOptions& options) {
     throw ArgumentError("DataLoader: a sampler decides the order: shuffle must be false");
 }
 
-// What decides the order of examples, as a number: one for each type of sampler.
+// The order of examples as a number in the saved state; each type of sampler has its own.
 enum Order : std::int64_t { kInOrder = 0, kShuffled = 1 };
 
 std::int64_t order_of(const DataLoaderOptions& options) {
   if (!options.sampler) return options.shuffle ? kShuffled : kInOrder;
-  std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a: the same in every process
+  std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a, which is the same in every process
   const Sampler& sampler = *options.sampler;
   for (const char* c = typeid(sampler).name(); *c != 0; ++c)
     hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001B3u;
@@ -53,7 +53,7 @@ Tensor saved(std::int64_t number) {
   return scalar(number, {.dtype = DType::i64, .device = Device::cpu()});
 }
 
-// The numbers of a saved state, which is checked as a whole.
+// The numbers of a saved state. All problems are collected into one error.
 class SavedNumbers {
  public:
   explicit SavedNumbers(const StateDict& state) : state_(state) {}
@@ -165,7 +165,7 @@ void DataLoader::load_state_dict(const StateDict& state) {
       numbers.require(order == own_order, fmt::format("its order is {}, not {}", order_text(order),
                                                       order_text(own_order)));
     }
-    // Without samplers this is said above.
+    // Without samplers the checks above cover this.
     numbers.require(
         (order >= 0 && own_order >= 0) || epoch_examples == state_->examples(),
         fmt::format("an epoch of it has {} examples, not {}", epoch_examples, state_->examples()));
@@ -176,7 +176,7 @@ void DataLoader::load_state_dict(const StateDict& state) {
     numbers.require(!options.seed || *options.seed == seed,
                     fmt::format("its seed is {}, not {}", seed, options.seed.value_or(0)));
   }
-  if (numbers.sound()) {  // else it would be a consequence
+  if (numbers.sound()) {  // otherwise this problem would follow from the others
     numbers.require(epoch >= 0 && position >= 0 && position <= state_->size(),
                     fmt::format("it stands at batch {} of epoch {}", position, epoch));
   }

@@ -1,4 +1,4 @@
-// Writing progress: the rate of late, and the time left by it; at the end the rate of the whole.
+// Progress bars: the recent rate and the remaining time, and at the end the overall rate.
 #include "volta/data/progress.h"
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace volta {
 namespace {
 
 constexpr int kBarColumns = 24, kLeastBarColumns = 6;
-// How long it takes a new rate to count for more than the one before.
+// Time constant in seconds of the moving average of the rate.
 constexpr double kRateSeconds = 3;
 
 std::string duration_text(double seconds) {
-  // Years of waiting are told as such, whatever the rate.
+  // Caps the number at about 30 years, so that it fits an integer whatever the rate is.
   const std::int64_t whole = std::llround(std::min(seconds, 1e9));
   if (whole >= 3600)
     return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
@@ -35,13 +35,13 @@ std::string rate_text(double rate) {
 
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-// The continuation bytes of UTF-8 take no column.
+// Continuation bytes of UTF-8 take no column.
 int width_of(const std::string& text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(),
                                         [](char byte) { return !continues_character(byte); }));
 }
 
-// At most so many characters.
+// Cuts the text to at most `columns` characters.
 std::string cut(const std::string& text, int columns) {
   int seen = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -71,7 +71,7 @@ struct ProgressBar::State {
 
   bool is_over() const { return finished || (total && count >= *total); }
 
-  // Slow first steps must not count for ever.
+  // A moving average, so that slow first steps do not count forever.
   void update_rate(double now) {
     const double passed = now - rated_at;
     if (is_over() || passed <= 0) {
@@ -85,7 +85,7 @@ struct ProgressBar::State {
     rated_count = count;
   }
 
-  // A bar takes what the words leave of so many columns.
+  // The bar fills the columns that the text leaves free.
   std::string line(double now, int columns) const {
     const std::string head = label.empty() ? "" : label + "  ";
     std::string text;
@@ -112,7 +112,7 @@ struct ProgressBar::State {
            text;
   }
 
-  // Written now; a bar is drawn over the one before.
+  // Writes the line now. On a terminal it overwrites the previous one.
   void write() {
     const double now = seconds();
     written_at = now;

@@ -1,4 +1,4 @@
-// Weighted sampling, by searching in running sums.
+// Weighted sampling by binary search in cumulative sums.
 #include "volta/data/sampler.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "volta/data/random.h"
+#include "volta/detail/require_range.h"
 #include "volta/error.h"
 
 namespace volta::data {
@@ -15,7 +16,8 @@ Sampler::~Sampler() = default;
 
 WeightedSampler::WeightedSampler(const std::vector<double>& weights, std::int64_t count)
     : count_(count) {
-  if (count < 0) throw ArgumentError(fmt::format("WeightedSampler: a count of {}", count));
+  constexpr std::int64_t kMost = std::int64_t{1} << 32;  // the order of an epoch is a list of them
+  detail::require_range("WeightedSampler", "count", count, 0, kMost);
   double sum = 0;
   for (const double weight : weights) {
     if (!(weight >= 0) || std::isinf(weight))
@@ -30,9 +32,10 @@ std::vector<std::int64_t> WeightedSampler::order(std::uint64_t seed, std::int64_
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count_));
   for (std::int64_t& index : indices) {
     const double at = static_cast<double>(random.next() >> 11) * 0x1p-53 * sums_.back();
-    // The first sum above: an example of weight 0 has none of its own.
+    // The first sum above `at` is never that of an example of weight 0, whose sum equals the
+    // previous one.
     index = std::upper_bound(sums_.begin(), sums_.end(), at) - sums_.begin();
-    if (index == static_cast<std::int64_t>(sums_.size())) {  // rounded up to the whole sum
+    if (index == static_cast<std::int64_t>(sums_.size())) {  // `at` was rounded up to the total
       index = std::lower_bound(sums_.begin(), sums_.end(), sums_.back()) - sums_.begin();
     }
   }

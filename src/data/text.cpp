@@ -1,4 +1,4 @@
-// Tokens in memory or in mapped files, and corpora of characters.
+// Tokens in memory or in mapped files, and character corpora.
 #include "volta/data/text.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace volta::data {
 
-// Little-endian numbers of `bytes` bytes each.
+// Little-endian integers of `bytes` bytes each.
 struct Tokens::Storage {
   std::string name;
   std::optional<platform::MappedFile> file;
@@ -95,7 +95,7 @@ void Tokens::copy(std::int64_t begin, std::int64_t count, std::int64_t* to) cons
 
 namespace {
 
-// The generator goes on by a block for each window.
+// Advances the generator by one block per window.
 Random drawn(const Generator& generator, std::int64_t windows) {
   GeneratorState state = generator.state();
   const Random random(state.seed, state.offset);

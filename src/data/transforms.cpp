@@ -1,4 +1,4 @@
-// Transforms on host memory, image by image.
+// Transforms in host memory, image by image.
 #include "volta/data/transforms.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ Transform on_batches(std::function<Batch(const Batch&)> function) {
 
 namespace {
 
-// One image of a batch: [channels, height, width].
+// The sizes of one image of a batch: [channels, height, width].
 struct Sizes {
   std::int64_t channels, height, width;
   std::int64_t plane() const { return height * width; }
@@ -68,7 +68,7 @@ Sizes image_sizes(const char* name, const Tensor& x) {
   return {x.size(1), x.size(2), x.size(3)};
 }
 
-// Calls change(image, result, random) for each image of the batch; results have the size given.
+// Calls change(image, result, random) for each image of the batch. Results have the sizes `out`.
 template <class Change>
 Batch each_image(const Batch& batch, std::span<Random> random, Sizes in, Sizes out,
                  const Change& change) {
@@ -115,7 +115,8 @@ Transform random_flip(const char* name, double p, bool horizontal) {
   });
 }
 
-// The part of an image whose upper left corner is at (top, left), which may lie outside.
+// Copies the part of an image whose upper left corner is (top, left), which may lie outside the
+// image.
 void crop(const float* from, Sizes in, float* to, Sizes out, std::int64_t top, std::int64_t left,
           float fill) {
   for (std::int64_t c = 0; c < out.channels; ++c) {
@@ -148,7 +149,7 @@ void require_positive(const char* name, std::int64_t height, std::int64_t width)
     throw ArgumentError(fmt::format("{}: a size of {} x {}", name, height, width));
 }
 
-// From places of the result to places of the image, both from the middle.
+// Maps positions in the result to positions in the image, both relative to the centre.
 struct Matrix {
   float xx, xy, yx, yy, x0, y0;
 };
@@ -162,7 +163,7 @@ Matrix drawn_matrix(const AffineOptions& options, Sizes sizes, Random& random) {
       options.scale_min + (options.scale_max - options.scale_min) * random.uniform();
   const double dx = both_ways(options.translate) * static_cast<double>(sizes.width),
                dy = both_ways(options.translate) * static_cast<double>(sizes.height);
-  // The inverse of scale * rotation * shear, and of the shift before it.
+  // This inverts scale * rotation * shear followed by the shift.
   const double c = std::cos(angle) / scale, s = std::sin(angle) / scale;
   const double xx = c + shear * s, xy = s - shear * c;
   return {static_cast<float>(xx),
@@ -181,7 +182,7 @@ void resample(const float* from, float* to, Sizes sizes, const Matrix& m, float 
       const float u = static_cast<float>(x) - middle_x, v = static_cast<float>(y) - middle_y;
       const float at_x = m.xx * u + m.xy * v + m.x0 + middle_x,
                   at_y = m.yx * u + m.yy * v + m.y0 + middle_y;
-      // Far outside everything is fill; also keeps the conversion to integers in range.
+      // Positions far outside get `fill`. The test also keeps the conversion to integers in range.
       const bool near = at_x > -2 && at_y > -2 && at_x < static_cast<float>(sizes.width) + 1 &&
                         at_y < static_cast<float>(sizes.height) + 1;
       const float floor_x = std::floor(at_x), floor_y = std::floor(at_y);

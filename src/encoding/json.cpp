@@ -1,36 +1,18 @@
-// The JSON reader: one pass over the text, and a stack of what is open.
-#include "io/json.h"
+// The JSON reader: one pass over the text, with a stack of open arrays and objects.
+#include "encoding/json.h"
 
 #include <algorithm>
 #include <charconv>
 #include <functional>
 #include <utility>
 
+#include "volta/detail/utf8.h"
 #include "volta/error.h"
 
 namespace volta::io {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-void append_utf8(std::string& out, std::uint32_t code) {
-  const auto put = [&out](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | code >> 6);
-    put(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    put(0xE0 | code >> 12);
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  } else {
-    put(0xF0 | code >> 18);
-    put(0x80 | (code >> 12 & 0x3F));
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  }
-}
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
@@ -96,8 +78,8 @@ void JsonReader::open(char bracket, bool object) {
 void JsonReader::begin_object() { open('{', true); }
 void JsonReader::begin_array() { open('[', false); }
 
-// Of an object, after its last key. Equal hashes are taken for equal keys: by chance that happens
-// once in 2^64 pairs.
+// Checks an object for duplicate keys after its last key. Keys are compared by 64-bit hashes, which
+// collide for about one in 2^64 pairs.
 void JsonReader::close() {
   const Open closed = open_.back();
   if (closed.object) {
@@ -183,7 +165,7 @@ std::string_view JsonReader::string() {
 void JsonReader::append_escape() {
   constexpr std::string_view letters = "\"\\/bfnrt";
   constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
-  if (take('u')) return append_utf8(scratch_, code_point());
+  if (take('u')) return detail::append_character(scratch_, code_point());
   const std::size_t which = more() ? letters.find(text_[at_]) : std::string_view::npos;
   if (which == std::string_view::npos) fail("unknown escape");
   scratch_.push_back(meanings[which]);
@@ -308,7 +290,7 @@ std::optional<std::int64_t> JsonValue::as_integer() const {
 
 namespace {
 
-// No deeper than the reader goes.
+// The recursion is bounded by the reader's maximum depth.
 JsonValue tree_of(JsonReader& reader) {
   switch (reader.kind()) {
     case JsonReader::Kind::null:
@@ -373,30 +355,11 @@ std::string json_excerpt(std::string_view text) {
 }
 
 std::size_t valid_utf8_prefix(std::string_view text) {
-  const auto byte = [text](std::size_t i) {
-    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
-  };
   std::size_t at = 0;
   while (at < text.size()) {
-    const std::uint32_t lead = byte(at);
-    const std::size_t length = lead < 0x80       ? 1
-                               : lead >> 5 == 6  ? 2
-                               : lead >> 4 == 14 ? 3
-                               : lead >> 3 == 30 ? 4
-                                                 : 0;
-    if (length == 0 || text.size() - at < length) return at;
-    if (length == 1) {
-      ++at;
-      continue;
-    }
-    std::uint32_t code = lead & (0x7Fu >> length);
-    for (std::size_t i = 1; i < length; ++i) {
-      if (byte(at + i) >> 6 != 2) return at;
-      code = code << 6 | (byte(at + i) & 0x3F);
-    }
-    constexpr std::uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // shorter forms exist below
-    if (code < kLeast[length] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return at;
-    at += length;
+    const std::size_t bytes = detail::first_character(text.substr(at)).bytes;
+    if (bytes == 0) break;
+    at += bytes;
   }
   return at;
 }

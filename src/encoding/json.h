@@ -1,6 +1,6 @@
 // A small strict JSON reader: RFC 8259, valid UTF-8, no duplicate keys, bounded depth. JsonReader
-// hands out one value after the other and is what files of any size are read with; parse_json makes
-// a tree, which takes up to a hundred times the text, and is for short texts.
+// returns one value after the other and suits files of any size. parse_json returns a tree, which
+// takes up to a hundred times the memory of the text and is meant for short texts.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace volta::io {
 
-// Walks over a text from value to value. The caller says what it expects; whatever else the text
-// has there is an IoError "<source>: not valid JSON at byte 17: expected ':'". Nothing is
-// recursive, and besides 8 bytes for each key of the objects that are open no memory is used.
+// Reads a text from value to value. The caller says what it expects next; anything else is an
+// IoError "<source>: not valid JSON at byte 17: expected ':'". The reader does not recurse, and
+// needs 8 bytes for each key of the objects that are open.
 //
 //   reader.begin_object();
 //   while (auto key = reader.next_key()) { ... exactly one value, or skip() ... }
@@ -27,39 +27,39 @@ class VOLTA_BACKEND_API JsonReader {
 
   enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
 
-  // The text must outlive the reader. `source` begins messages, in which bytes count from `offset`.
+  // The text must outlive the reader. Messages begin with `source` and count bytes from `offset`.
   JsonReader(std::string_view text, std::string source, std::size_t offset = 0);
 
-  Kind kind();  // of the next value
+  Kind kind();  // kind of the next value
   void begin_object();
-  // The next key of the object begun last; none at its end. Valid until the next call, as is
-  // string().
+  // Returns the next key of the innermost open object, or nothing at its end. Like that of
+  // string(), the result is valid until the next call.
   std::optional<std::string_view> next_key();
   void begin_array();
-  bool next_item();  // whether the array begun last has another value
+  bool next_item();  // whether the innermost open array has another value
 
   std::string_view string();
-  std::string_view number();  // as written
+  std::string_view number();  // the number as written
   bool boolean();
   void null();
-  // The value if it is a number written as an integer within int64; any other value is skipped.
+  // Returns an integer that fits int64. Any other value is skipped and gives nothing.
   std::optional<std::int64_t> integer();
-  // Passes over a value of any kind, checked as all others; its text, for another reader, which
-  // begins `at` bytes from the start of this one's.
+  // Skips and checks a value of any kind. Returns its text, which starts at byte `at` of this
+  // reader's text and can be passed to another reader.
   struct Raw {
     std::string_view text;
     std::size_t at = 0;
   };
   Raw skip();
-  void finish();  // nothing follows
+  void finish();  // requires the end of the text
 
   [[noreturn]] void fail(const std::string& problem) const;
 
  private:
   struct Open {
     bool object, first;
-    std::size_t begin;  // in the text
-    std::size_t keys;   // where those of this object begin in keys_
+    std::size_t begin;  // position in the text
+    std::size_t keys;   // index of the object's first key in keys_
   };
   bool more() const { return at_ < text_.size(); }
   char peek() const { return more() ? text_[at_] : '\0'; }
@@ -81,11 +81,11 @@ class VOLTA_BACKEND_API JsonReader {
   std::string source_;
   std::size_t offset_, at_ = 0;
   std::vector<Open> open_;
-  std::vector<std::uint64_t> keys_;  // hashes, to find keys that occur twice
-  std::string scratch_;              // of a string with escapes
+  std::vector<std::uint64_t> keys_;  // hashes of keys, to find duplicates
+  std::string scratch_;              // content of a string with escapes
 };
 
-// The integer that a number's text is, where it is one within int64.
+// Returns the integer that a number's text stands for, if it is an integer that fits int64.
 VOLTA_BACKEND_API std::optional<std::int64_t> integer_of(std::string_view number);
 
 struct JsonMember;
@@ -103,7 +103,7 @@ struct JsonValue {
   const std::string* as_string() const { return std::get_if<std::string>(&value); }
   const Array* as_array() const { return std::get_if<Array>(&value); }
   const Object* as_object() const { return std::get_if<Object>(&value); }
-  // The value when it is a number written as an integer within int64.
+  // Returns the integer, if the value is a number written as an integer that fits int64.
   VOLTA_BACKEND_API std::optional<std::int64_t> as_integer() const;
 };
 
@@ -112,15 +112,14 @@ struct JsonMember {
   JsonValue value;
 };
 
-// Parses the whole text; throws as JsonReader does, IoError "<source>: not valid JSON at byte 17:
-// expected ':'".
+// Parses the whole text. Throws IoError "<source>: not valid JSON at byte 17: expected ':'".
 VOLTA_BACKEND_API JsonValue parse_json(std::string_view text, const std::string& source);
 
-// The text as a JSON string literal, quotes included.
+// Returns the text as a JSON string literal, including quotes.
 VOLTA_BACKEND_API std::string json_quoted(std::string_view text);
 
-// The same of a text from a file, for a message: no more than its first 256 bytes, as far as they
-// are valid.
+// Quotes at most the first 256 bytes of a text from a file for a message, as far as they are valid
+// UTF-8.
 VOLTA_BACKEND_API std::string json_excerpt(std::string_view text);
 
 // The number of leading bytes of `text` that are valid UTF-8; text.size() when all are.

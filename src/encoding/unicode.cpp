@@ -1,10 +1,12 @@
-// Decoding UTF-8 and finding code points in the tables of classes.
-#include "text/unicode.h"
+// Finding code points in the tables of classes.
+#include "encoding/unicode.h"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <span>
+
+#include "volta/detail/utf8.h"
 
 namespace volta::text {
 namespace {
@@ -13,7 +15,7 @@ struct CodePointRange {
   char32_t first, last;
 };
 
-#include "text/unicode_tables.inc"
+#include "encoding/unicode_tables.inc"
 
 constexpr char32_t kInvalid = 0xFFFFFFFF;
 
@@ -45,23 +47,9 @@ CharacterClass class_of(char32_t point) {
 }
 
 Character character_at(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) -> unsigned {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
-  };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return {lead, 1, class_of(lead)};
-  constexpr Character broken{kInvalid, 1, CharacterClass::other};
-  const unsigned length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4) return broken;
-  char32_t point = lead & (0x7Fu >> length);
-  for (unsigned i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return broken;
-    point = point << 6 | (byte(i) & 0x3F);
-  }
-  // Shorter forms exist, halves of a pair, or beyond the last code point.
-  const bool overlong = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
-  if (overlong || (point >= 0xD800 && point < 0xE000) || point > 0x10FFFF) return broken;
-  return {point, static_cast<std::uint8_t>(length), class_of(point)};
+  const auto [bytes, code] = detail::first_character(text.substr(at));
+  if (bytes == 0) return {kInvalid, 1, CharacterClass::other};
+  return {code, static_cast<std::uint8_t>(bytes), class_of(code)};
 }
 
 }  // namespace volta::text

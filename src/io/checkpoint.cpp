@@ -1,5 +1,6 @@
-// Checkpoints: state dicts of the parts under prefixes, the rest as metadata.
+// Checkpoints: the state dicts of the parts under prefixes, everything else as metadata.
 #include "volta/io/checkpoint.h"
+#include "volta/detail/timed_choices.h"
 
 #include <bit>
 #include <charconv>
@@ -10,10 +11,9 @@
 
 #include <fmt/format.h>
 
-#include "backend/timed_choice.h"
-#include "io/json.h"
+#include "encoding/json.h"
 #include "io/load_file.h"
-#include "io/safetensors_checksums.h"
+#include "io/safetensors/safetensors_checksums.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/safetensors.h"
@@ -27,7 +27,7 @@ constexpr std::string_view kPart = "part.", kNumber = "number.", kText = "text."
 constexpr const char* kChoices = "timed_choices";
 constexpr std::size_t kMaxChoices = 100'000;
 
-// A generator as a part.
+// A generator as a part of a checkpoint.
 class GeneratorPart {
  public:
   explicit GeneratorPart(Generator generator) : generator_(std::move(generator)) {}
@@ -57,7 +57,7 @@ struct NamedPart {
   StatefulRef part;
 };
 
-// The parts that were given, in the order they are saved and loaded. Generators live in `made`.
+// Lists the given parts in the order of saving and loading. Generators are stored in `made`.
 std::vector<NamedPart> named_parts(const char* function, const CheckpointParts& parts,
                                    bool with_thread_generator, std::vector<GeneratorPart>& made) {
   std::vector<NamedPart> result;
@@ -80,7 +80,7 @@ std::vector<NamedPart> named_parts(const char* function, const CheckpointParts& 
   add("scaler", parts.scaler);
   add("loader", parts.loader);
   for (const auto& [name, part] : parts.others) add_named("others", name, part);
-  made.reserve(parts.generators.size() + 1);  // references into it stay valid
+  made.reserve(parts.generators.size() + 1);  // keeps references into it valid
   for (const auto& [name, generator] : parts.generators)
     add_named("generators", name, made.emplace_back(generator));
   if (with_thread_generator) add("generator", made.emplace_back(Generator()));
@@ -89,14 +89,14 @@ std::vector<NamedPart> named_parts(const char* function, const CheckpointParts& 
 
 std::string choices_text() {
   std::string text = "{";
-  for (const auto& [key, name] : chosen_ways())
+  for (const auto& [key, name] : chosen_candidates())
     text += (text.size() > 1 ? "," : "") + io::json_quoted(key) + ":" + io::json_quoted(name);
   return text + "}";
 }
 
 std::map<std::string, std::string> choices_of(const std::string& path, const std::string& text) {
   io::JsonReader reader(text, path + ": " + kChoices);
-  std::map<std::string, std::string> ways;
+  std::map<std::string, std::string> choices;
   if (reader.kind() != io::JsonReader::Kind::object)
     throw IoError(path + ": timed_choices is not a JSON object");
   reader.begin_object();
@@ -104,12 +104,12 @@ std::map<std::string, std::string> choices_of(const std::string& path, const std
     std::string key(*next);
     if (reader.kind() != io::JsonReader::Kind::string)
       throw IoError(path + ": timed_choices holds something other than names");
-    if (ways.size() == kMaxChoices)
+    if (choices.size() == kMaxChoices)
       throw IoError(fmt::format("{}: timed_choices has more than {} names", path, kMaxChoices));
-    ways.emplace(std::move(key), reader.string());
+    choices.emplace(std::move(key), reader.string());
   }
   reader.finish();
-  return ways;
+  return choices;
 }
 
 double number_of(const std::string& path, const std::string& key, const std::string& text) {
@@ -137,7 +137,21 @@ void check_format(const std::string& path, const SafetensorsMetadata& metadata) 
                               metadata.at("version"), kVersion));
 }
 
-// The tensors under a prefix, without it.
+// A checkpoint without checksums either predates them or has a damaged key in their place. In the
+// latter case it has a key that no checkpoint has.
+void refuse_unknown_keys(const std::string& path, const SafetensorsMetadata& metadata) {
+  for (const auto& [key, text] : metadata) {
+    const bool known = key == "format" || key == "version" || key == "volta" || key == kChoices ||
+                       key.starts_with(kPart) || key.starts_with(kNumber) || key.starts_with(kText);
+    if (!known)
+      throw IoError(
+          fmt::format("{}: the file is damaged: its metadata has {}, which no checkpoint "
+                      "has",
+                      path, io::json_excerpt(key)));
+  }
+}
+
+// Returns the tensors under a prefix, with the prefix removed from their names.
 StateDict under(const StateDict& all, const std::string& prefix) {
   StateDict result;
   for (const auto& [name, tensor] : all)
@@ -147,7 +161,7 @@ StateDict under(const StateDict& all, const std::string& prefix) {
   return result;
 }
 
-// What the exception in flight says.
+// Returns the message of the current exception.
 std::string message_in_flight() {
   try {
     throw;
@@ -158,18 +172,18 @@ std::string message_in_flight() {
   }
 }
 
-// Loads all parts or none.
+// Loads all parts or none of them.
 class PartLoader {
  public:
   void load(const NamedPart& named, const StateDict& state) {
     Touched touched{&named, {}};
-    bool known = false;  // how it was before
+    bool known = false;  // `before` is set
     try {
       touched.before = named.part.state_dict();
       known = true;
       named.part.load_state_dict(state);
       touched_.push_back(std::move(touched));
-    } catch (const Error& error) {  // it changed nothing
+    } catch (const Error& error) {  // the part is unchanged
       complain(named, error.what());
     } catch (...) {
       if (!foreign_) foreign_ = std::current_exception();
@@ -181,7 +195,7 @@ class PartLoader {
     problems_ += fmt::format("\n{}: {}", named.name, problem);
   }
 
-  // Unless all went well, gives every part its former state back and throws.
+  // If a part failed, restores the former state of all parts and throws.
   void finish(const std::string& path) {
     if (problems_.empty()) return;
     const char* outcome = "nothing was changed";
@@ -210,7 +224,7 @@ class PartLoader {
   };
   std::vector<Touched> touched_;
   std::string problems_;
-  std::exception_ptr foreign_;  // the first that is none of Volta's
+  std::exception_ptr foreign_;  // the first exception that is not Volta's
 };
 
 void load_parts(const std::string& path, const std::vector<NamedPart>& parts, const StateDict& all,
@@ -256,7 +270,9 @@ CheckpointValues load_checkpoint(const std::string& path, const CheckpointParts&
   const std::vector<NamedPart> named = named_parts("load_checkpoint", parts, goes_on, generators);
   const SafetensorsFile file(path);
   const SafetensorsMetadata& metadata = file.metadata();
+  const bool checked = io::Checksums(file).has_any();  // throws if the metadata is damaged
   check_format(path, metadata);
+  if (!checked) refuse_unknown_keys(path, metadata);
   CheckpointValues values;
   for (const auto& [key, text] : metadata) {
     if (key.starts_with(kNumber)) {
@@ -265,11 +281,11 @@ CheckpointValues load_checkpoint(const std::string& path, const CheckpointParts&
       values.texts.emplace(key.substr(kText.size()), text);
     }
   }
-  const auto ways = choices_of(path, required(path, metadata, kChoices));
+  const auto choices = choices_of(path, required(path, metadata, kChoices));
   StateDict all;
   io::load_file(file, {}, all);
   load_parts(path, named, all, metadata);
-  adopt_ways(ways);
+  adopt_candidates(choices);
   return values;
 }
 

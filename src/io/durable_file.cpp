@@ -2,45 +2,25 @@
 #include "volta/io/durable_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "platform/file_lock.h"
 #include "platform/files.h"
+#include "platform/regular_file.h"
 #include "platform/temporaries.h"
-#include "volta/error.h"
 
 namespace volta {
-namespace {
-
-[[noreturn]] void fail(const std::string& path, int error) {
-  throw IoError(path + ": cannot write: " + std::generic_category().message(error));
-}
-
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags)
-      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) fail(path, errno);
-  }
-  ~Descriptor() { ::close(descriptor_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-}  // namespace
 
 std::string read_regular_file(const std::string& path, std::uint64_t max_bytes) {
   return platform::read_file(path, max_bytes);
+}
+
+std::string read_beginning_of_file(const std::string& path, std::size_t bytes) {
+  return platform::read_beginning(path, bytes);
 }
 
 void write_durably(const std::string& path, std::string_view content) {
@@ -50,9 +30,7 @@ void write_durably(const std::string& path, std::string_view content) {
 }
 
 void append_to_file(const std::string& path, std::string_view content) {
-  const Descriptor file(path, O_WRONLY | O_CREAT | O_APPEND);
-  struct stat before{};
-  if (::fstat(file.get(), &before) != 0) fail(path, errno);
+  const platform::RegularFile file(path, O_WRONLY | O_CREAT | O_APPEND);
   while (!content.empty()) {
     const ssize_t done = ::write(file.get(), content.data(), content.size());
     if (done >= 0) {
@@ -60,16 +38,16 @@ void append_to_file(const std::string& path, std::string_view content) {
     } else if (errno != EINTR) {
       const int error = errno;
       // Half a line would be joined with the next one.
-      if (S_ISREG(before.st_mode) && ::ftruncate(file.get(), before.st_size) != 0)
-        fail(path, errno);
-      fail(path, error);
+      if (::ftruncate(file.get(), file.size()) != 0)
+        platform::throw_file_error(path, "write", errno);
+      platform::throw_file_error(path, "write", error);
     }
   }
 }
 
 void sync_file(const std::string& path) {
-  const Descriptor file(path, O_WRONLY);
-  if (::fsync(file.get()) != 0) fail(path, errno);
+  const platform::RegularFile file(path, O_WRONLY);
+  if (::fsync(file.get()) != 0) platform::throw_file_error(path, "write", errno);
 }
 
 void rename_durably(const std::string& from, const std::string& to) {
@@ -100,5 +78,7 @@ std::optional<FileLock> FileLock::try_lock(const std::string& path) {
   if (!lock) return std::nullopt;
   return FileLock(std::make_shared<Held>(Held{std::move(*lock)}));
 }
+
+bool FileLock::is_held(const std::string& path) { return platform::FileLock::is_held(path); }
 
 }  // namespace volta

@@ -1,4 +1,4 @@
-// The tensors of one open safetensors file.
+// Loads the tensors of one open safetensors file.
 #pragma once
 
 #include "volta/io.h"
@@ -6,8 +6,9 @@
 
 namespace volta::io {
 
-// Adds them to the state dict; throws IoError where it has one of the name. On the CPU they lie in
-// memory of their own, or, with options.mapped, in the file's mapping, and keep it.
+// Adds the file's tensors to the state dict, and throws IoError if a name is already taken. CPU
+// tensors have memory of their own or, with options.mapped, use the file's mapping and keep it
+// alive.
 void load_file(const SafetensorsFile& file, const LoadOptions& options, StateDict& state);
 
 }  // namespace volta::io

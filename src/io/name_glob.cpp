@@ -1,18 +1,11 @@
-// Matching from the end: whether the rest of the pattern matches the rest of the name is found once
-// for each pair of places.
+// Glob matching. Captures are found from the end: whether the rest of the pattern matches the rest
+// of the name is computed once for each pair of positions.
 #include "io/name_glob.h"
+
+#include "volta/detail/glob_set.h"
 
 namespace volta::io {
 namespace {
-
-// Where [..] beginning at `at` ends; nothing where it is not closed: then [ is itself.
-std::optional<std::size_t> end_of_set(std::string_view pattern, std::size_t at) {
-  std::size_t close = at + 1;
-  if (close < pattern.size() && (pattern[close] == '!' || pattern[close] == '^')) ++close;
-  close = pattern.find(']', close + 1);
-  if (close == std::string_view::npos) return std::nullopt;
-  return close;
-}
 
 bool in_set(std::string_view set, char c) {
   const bool negated = set[0] == '!' || set[0] == '^';
@@ -34,7 +27,7 @@ bool in_set(std::string_view set, char c) {
 NameGlob::NameGlob(std::string_view pattern) {
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
-    const auto close = c == '[' ? end_of_set(pattern, i) : std::nullopt;
+    const auto close = c == '[' ? detail::end_of_glob_set(pattern, i) : std::nullopt;
     if (close) {
       elements_.push_back({Kind::set, c, std::string(pattern.substr(i + 1, *close - i - 1))});
       i = *close;
@@ -49,7 +42,7 @@ bool NameGlob::takes(const Element& element, char c) {
   return element.kind == Kind::one || element.literal == c;
 }
 
-// By going back to the last star only.
+// Backtracks to the last star only.
 bool NameGlob::matches(std::string_view name) const {
   constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t p = 0, n = 0, star = kNone, resume = 0;
@@ -74,7 +67,7 @@ bool NameGlob::matches(std::string_view name) const {
 std::optional<std::vector<std::string_view>> NameGlob::captures(std::string_view name) const {
   if (!matches(name)) return std::nullopt;
   const std::size_t places = name.size() + 1;
-  // Whether elements from p on match the name from n on: rest[p * places + n].
+  // rest[p * places + n]: whether the elements from p on match the name from n on.
   std::vector<bool> rest((elements_.size() + 1) * places);
   rest.back() = true;
   for (std::size_t p = elements_.size(); p-- > 0;) {

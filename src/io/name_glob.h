@@ -1,5 +1,5 @@
-// Globs of names as a shell writes them: * is any text, ? one character, [ab] or [!a-c] one of
-// some.
+// Shell globs for names: * matches any text, ? one character, and [ab] or [!a-c] one character of a
+// set.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ class VOLTA_BACKEND_API NameGlob {
  public:
   explicit NameGlob(std::string_view pattern);
 
-  // Whether the whole name matches.
+  // Returns whether the whole name matches.
   bool matches(std::string_view name) const;
-  // What each wildcard matched, in their order, or nothing. The first takes as much as it can, then
-  // the second, and so on. Takes time in proportion to the product of the two lengths, and nothing
-  // is recursive.
+  // Returns the text that each wildcard matched, in order, or nothing. The first wildcard takes as
+  // much as it can, then the second, and so on. The time is proportional to the product of the two
+  // lengths, and there is no recursion.
   std::optional<std::vector<std::string_view>> captures(std::string_view name) const;
 
  private:
@@ -29,7 +29,7 @@ class VOLTA_BACKEND_API NameGlob {
   struct Element {
     Kind kind;
     char literal;
-    std::string set;  // the inside of [..]
+    std::string set;  // the characters between [ and ]
   };
   static bool takes(const Element& element, char c);
 

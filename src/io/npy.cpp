@@ -1,4 +1,4 @@
-// npy files: a header that is a Python dictionary, then the elements.
+// npy files: a header in the form of a Python dictionary, then the elements.
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "io/json.h"
+#include "encoding/json.h"
+#include "io/common/owned_bytes.h"
 #include "io/npy_format.h"
-#include "io/owned_bytes.h"
 #include "platform/files.h"
 #include "volta/creation.h"
 #include "volta/error.h"
@@ -27,14 +27,14 @@ static_assert(std::endian::native == std::endian::little);
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;
 
-// What the header says.
+// The fields of a header.
 struct NpyHeader {
   std::string descr;
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
 };
 
-// A reader of the few Python literals that headers are made of.
+// Parses the few Python literals that occur in headers.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& source) : text_(text), source_(source) {}
@@ -124,7 +124,7 @@ class HeaderParser {
       if (failure != std::errc() || size < 0)
         fail("shape holds something other than integers from 0 to 2^63 - 1");
       at_ += static_cast<std::size_t>(stop - begin);
-      take('L');  // Python 2
+      take('L');  // Python 2 writes long integers with L
       sizes.push_back(size);
       if (!take(',') && peek() != ')') fail("shape is malformed");
     }
@@ -136,12 +136,12 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-// How elements of a file become those of a tensor.
+// How the elements of a file are converted to those of a tensor.
 struct Elements {
-  DType dtype;             // of the tensor
-  std::size_t size;        // in the file
-  bool swapped = false;    // the other byte order
-  bool is_signed = false;  // of integers that are widened
+  DType dtype;             // dtype of the tensor
+  std::size_t size;        // bytes per element in the file
+  bool swapped = false;    // the file has the other byte order
+  bool is_signed = false;  // sign of integers that are widened
   bool widened() const { return size != size_of(dtype); }
 };
 
@@ -170,7 +170,7 @@ Elements elements_of(const std::string& descr, const std::string& source) {
                             objects ? ": Python objects are not read" : ""));
 }
 
-// The elements in the machine's byte order and the tensor's size.
+// Converts the elements to the machine's byte order and the tensor's element size.
 OwnedBytes converted(std::span<const std::byte> data, const Elements& elements,
                      const std::string& source) {
   const std::size_t count = data.size() / elements.size, size = size_of(elements.dtype);
@@ -186,7 +186,7 @@ OwnedBytes converted(std::span<const std::byte> data, const Elements& elements,
   return result;
 }
 
-// Strides of the array as Fortran has it: the first axis is the fastest.
+// The strides of an array in Fortran order, where the first axis varies fastest.
 std::vector<std::int64_t> fortran_strides(const Shape& shape) {
   std::vector<std::int64_t> strides;
   std::int64_t stride = 1;

@@ -1,4 +1,4 @@
-// The npy format on the level of bytes: the header, and the tensor that follows it.
+// The bytes of the npy format: the header, and the array that follows it.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace volta::io {
 
-// The array in the bytes of a whole npy file. A tensor of the CPU may lie in them, and then keeps
-// `owner`. `source` begins messages.
+// Reads the array from the bytes of a whole npy file. A CPU tensor may use these bytes directly and
+// then keeps `owner` alive. Messages begin with `source`.
 VOLTA_BACKEND_API Tensor read_npy(std::span<const std::byte> bytes,
                                   std::shared_ptr<const void> owner, const std::string& source,
                                   Device device);
 
-// What comes before the elements; their place is a multiple of 64 bytes. `function` begins
-// messages.
+// Returns the bytes before the elements, padded so that the elements start at a multiple of 64
+// bytes. Messages begin with `function`.
 std::string npy_header(const char* function, const Tensor& tensor);
 
 }  // namespace volta::io

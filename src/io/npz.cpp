@@ -1,9 +1,9 @@
 // npz files: npy files in a zip archive.
 #include <fmt/format.h>
 
-#include "io/json.h"
+#include "encoding/json.h"
 #include "io/npy_format.h"
-#include "io/zip.h"
+#include "io/zip/zip.h"
 #include "platform/files.h"
 #include "volta/error.h"
 #include "volta/io/npy.h"
@@ -43,7 +43,7 @@ void save_npz(const StateDict& state, const std::string& path, NpzOptions option
   for (const auto& [name, tensor] : state) {
     if (io::valid_utf8_prefix(name) != name.size())
       throw ArgumentError("save_npz: " + path + ": a name is not valid UTF-8");
-    io::npy_header("save_npz", tensor);  // what fails should fail before a file is begun
+    io::npy_header("save_npz", tensor);  // errors should occur before a file is created
     tensor.eval();
   }
   platform::AtomicFile file(path);

@@ -1,5 +1,5 @@
-// State dicts to safetensors files, and from them or PyTorch's. Tensors are written and read one at
-// a time.
+// Saves state dicts to safetensors files and loads them from safetensors or PyTorch files, one
+// tensor at a time.
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -9,18 +9,18 @@
 
 #include <fmt/format.h>
 
-#include "graph/upload.h"
-#include "io/json.h"
+#include "encoding/json.h"
+#include "io/common/owned_bytes.h"
+#include "io/common/widen.h"
 #include "io/load_file.h"
-#include "io/owned_bytes.h"
-#include "io/safetensors_checksums.h"
-#include "io/safetensors_widen.h"
-#include "io/safetensors_writer.h"
-#include "io/shards.h"
-#include "io/torch_archive.h"
-#include "io/torch_file.h"
+#include "io/safetensors/safetensors_checksums.h"
+#include "io/safetensors/safetensors_writer.h"
+#include "io/safetensors/shards.h"
+#include "io/torch/torch_archive.h"
+#include "io/torch/torch_file.h"
 #include "platform/files.h"
 #include "volta/creation.h"
+#include "volta/detail/upload.h"
 #include "volta/error.h"
 #include "volta/io.h"
 #include "volta/log.h"
@@ -38,7 +38,7 @@ std::string problem_with(const SafetensorsFile& file, const TensorEntry& entry) 
       file.path(), json_excerpt(entry.name), json_excerpt(entry.stored));
 }
 
-// Memory that a tensor of the CPU lies in.
+// The memory of a CPU tensor.
 struct Elements {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
@@ -73,7 +73,7 @@ void refuse_twice(const SafetensorsFile& file, const TensorEntry& entry, const S
 }
 
 void load_to_device(const SafetensorsFile& file, Device device, StateDict& state) {
-  std::vector<graph::HostArray> arrays;
+  std::vector<detail::HostArray> arrays;
   std::vector<std::shared_ptr<const void>> owners;
   const Checksums checksums(file);
   for (const TensorEntry& entry : file.tensors()) {
@@ -82,7 +82,7 @@ void load_to_device(const SafetensorsFile& file, Device device, StateDict& state
     arrays.push_back({elements.bytes.data(), entry.shape, entry.dtype});
     if (entry.content == TensorContent::widened) owners.push_back(std::move(elements.owner));
   }
-  std::vector<Tensor> moved = graph::upload_all("load", arrays, device);
+  std::vector<Tensor> moved = detail::upload_all("load", arrays, device);
   auto next = moved.begin();
   for (const TensorEntry& entry : file.tensors())
     if (entry.content != TensorContent::unreadable) state.add(entry.name, std::move(*next++));
@@ -121,13 +121,14 @@ struct Saved {
 };
 
 void write_file(const std::string& path, std::span<const Saved> tensors,
-                const SafetensorsMetadata& metadata) {
+                const SafetensorsMetadata& metadata,
+                const platform::AtomicFileOptions& options = {}) {
   std::vector<io::TensorInfo> infos;
   infos.reserve(tensors.size());
   for (const Saved& saved : tensors) infos.push_back(saved.info);
-  io::SafetensorsWriter file("save", path, infos, metadata);
+  io::SafetensorsWriter file("save", path, infos, metadata, options);
   for (const std::size_t position : file.order()) {
-    // Kept on the host for the moment of writing only.
+    // The copy on the host lives only while it is written.
     const TransferReason reason("save");
     const Tensor host = tensors[position].tensor.to(Device::cpu());
     file.write(host.span<std::byte>());
@@ -135,14 +136,40 @@ void write_file(const std::string& path, std::span<const Saved> tensors,
   file.commit();
 }
 
+// Saving removes only files and links, never, for example, an empty folder.
 void remove_quietly(const fs::path& path) {
   std::error_code ignored;
-  fs::remove(path, ignored);
+  const fs::file_status status = fs::symlink_status(path, ignored);
+  if (fs::is_regular_file(status) || fs::is_symlink(status)) fs::remove(path, ignored);
 }
 
-void write_shards(const std::string& path, std::span<const Saved> tensors,
-                  const std::vector<std::vector<std::size_t>>& shards,
-                  const SafetensorsMetadata& metadata) {
+// The shards of the model that was saved before. They are identified by inode and time, because
+// another process may remove them and reuse their names while this one saves.
+class OldShards {
+ public:
+  explicit OldShards(const std::string& path) {
+    for (const std::string& name : io::own_shards(path)) {
+      std::string file = (fs::path(path).parent_path() / name).string();
+      if (const auto identity = platform::identity_of(file))
+        files_.emplace_back(std::move(file), *identity);
+    }
+  }
+  bool empty() const { return files_.empty(); }
+  void remove() const {
+    for (const auto& [file, identity] : files_)
+      if (platform::identity_of(file) == identity) remove_quietly(file);
+  }
+
+ private:
+  std::vector<std::pair<std::string, platform::FileIdentity>> files_;
+};
+
+// Throws platform::NameTaken if another process takes one of the free names first. After any
+// failure the shards written so far are removed; they are this call's own, because no shard
+// replaces a file.
+void write_shards_once(const std::string& path, std::span<const Saved> tensors,
+                       const std::vector<std::vector<std::size_t>>& shards,
+                       const SafetensorsMetadata& metadata) {
   const fs::path folder = fs::path(path).parent_path();
   const std::vector<std::string> names = io::free_shard_names(path, shards.size());
   std::map<std::string, std::string> file_of;
@@ -156,7 +183,7 @@ void write_shards(const std::string& path, std::span<const Saved> tensors,
         file_of.emplace(part.back().info.name, names[written]);
         total += io::bytes_of(part.back().info);
       }
-      write_file((folder / names[written]).string(), part, metadata);
+      write_file((folder / names[written]).string(), part, metadata, {.replace = false});
     }
     platform::AtomicFile index(io::index_path_of(path));
     index.write(io::shard_index_text(file_of, total));
@@ -167,7 +194,21 @@ void write_shards(const std::string& path, std::span<const Saved> tensors,
   }
 }
 
-// A file of either format, told apart by its content.
+// Processes that save to one path at the same time each write their own shards. The last one's
+// index remains.
+void write_shards(const std::string& path, std::span<const Saved> tensors,
+                  const std::vector<std::vector<std::size_t>>& shards,
+                  const SafetensorsMetadata& metadata) {
+  for (;;) {
+    try {
+      return write_shards_once(path, tensors, shards, metadata);
+    } catch (const platform::NameTaken&) {
+      continue;  // try other names
+    }
+  }
+}
+
+// Loads a file of either format, which its content tells.
 void load_one(const std::string& path, const LoadOptions& options, StateDict& state) {
   auto file = std::make_shared<const platform::MappedFile>(path);
   if (io::is_torch_file(file->bytes())) return io::load_torch_file(file, path, options, state);
@@ -205,7 +246,7 @@ StateDict load_shards(const std::string& path, const LoadOptions& options) {
   return state;
 }
 
-// What is left out is said: a state dict that is saved again has lost it.
+// Unreadable tensors are reported, because a state dict that is saved again has lost them.
 void warn_of_unreadable(const StateDict& state, const std::string& path) {
   const std::size_t count = state.unreadable().size();
   if (count == 0) return;
@@ -223,18 +264,20 @@ void save(const StateDict& state, const std::string& path, const SaveOptions& op
   for (const auto& [name, tensor] : state) {
     tensors.push_back({{name, tensor.dtype(), tensor.shape()}, tensor});
     sizes.push_back(io::bytes_of(tensors.back().info));
-    tensor.eval();  // what fails should fail before a file is begun
+    tensor.eval();  // errors should occur before a file is created
   }
   const auto shards = io::cut_into_shards(sizes, options.max_shard_bytes);
-  const std::vector<std::string> old_shards = io::own_shards(path);
+  platform::refuse_irreplaceable(path);  // checked before a shard is written
+  if (shards.size() > 1) platform::refuse_irreplaceable(io::index_path_of(path));
+  const OldShards old_shards(path);
   if (shards.size() == 1) {
     write_file(path, tensors, options.metadata);
     if (!old_shards.empty()) remove_quietly(io::index_path_of(path));
   } else {
     write_shards(path, tensors, shards, options.metadata);
-    remove_quietly(path);  // a folder's single file would be read in place of the index
+    remove_quietly(path);  // otherwise the single file would be read instead of the index
   }
-  for (const std::string& name : old_shards) remove_quietly(fs::path(path).parent_path() / name);
+  old_shards.remove();
 }
 
 StateDict load(const std::string& path, LoadOptions options) {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "io/json.h"
+#include "encoding/json.h"
 #include "io/name_glob.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -55,7 +55,7 @@ void refuse_long(const std::string& name, const std::string& expression) {
       NamePattern::kMaxRegexName));
 }
 
-// $1 and $01 are the first wildcard, $$ is $.
+// Fills in captures: $1 and $01 stand for the first wildcard, $$ for $.
 std::string filled(std::string_view replacement, const std::vector<std::string_view>& captures,
                    std::string_view whole) {
   const auto digit = [&](std::size_t at) {
@@ -199,7 +199,7 @@ MappedState StateDictMapper::map(const StateDict& state) const {
     if (item.name != name) result.renamed.emplace_back(name, item.name);
     result.state.add(std::move(item.name), std::move(item.tensor));
   }
-  // Rules are for tensors: what has none keeps its name.
+  // Rules apply to tensors only, so unreadable entries keep their names.
   for (const auto& [name, problem] : state.unreadable())
     if (!result.state.contains(name)) result.state.add_unreadable(name, problem);
   for (std::size_t i = 0; i < rules_.size(); ++i)

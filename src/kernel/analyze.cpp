@@ -1,4 +1,4 @@
-// What each instruction varies over and in which phase it is known.
+// Computes the domain of each instruction and the phase in which its value is known.
 #include <algorithm>
 
 #include "kernel/program.h"

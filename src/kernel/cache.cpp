@@ -11,8 +11,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "kernel/cache.h"
 #include "kernel/cache_folder.h"
-#include "kernel/emit.h"
 #include "kernel/hash.h"
 #include "platform/env.h"
 #include "platform/files.h"
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Entry: this header, the key, then the binary. The checksum is of both.
+// An entry consists of this header, the key and the binary. The checksum covers key and binary.
 struct EntryHeader {
   char magic[8];
   std::uint64_t key_bytes;
@@ -38,8 +38,8 @@ std::uint64_t checksum(std::string_view key, std::string_view binary) {
 }
 
 CacheFolder& process_folder() {
-  static auto* folder =
-      new CacheFolder(default_cache_folder());  // outlives objects with static storage
+  // Never destroyed: static destructors may use it.
+  static auto* folder = new CacheFolder(default_cache_folder());
   return *folder;
 }
 
@@ -58,7 +58,8 @@ bool unpack(const std::string& key, const std::string& entry, std::string& binar
   return true;
 }
 
-// The bytes of a file that is one: a folder, a pipe or a device in an entry's place is not opened.
+// Reads an entry's file if it is a regular file: a folder, pipe or device in its place is not
+// opened.
 std::optional<std::string> read_entry(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return std::nullopt;
@@ -69,19 +70,20 @@ std::optional<std::string> read_entry(const fs::path& path) {
   }
 }
 
-// Makes the folder, and those above it that are missing, for this user alone.
+// Creates the folder and its missing parents, accessible to this user alone.
 std::error_code make_private_folder(const fs::path& folder) {
   std::error_code error;
   if (fs::is_directory(folder, error)) return {};
   if (const fs::path above = folder.parent_path(); !above.empty() && above != folder) {
     if (const std::error_code failure = make_private_folder(above)) return failure;
   }
-  // Another process may have been faster.
+  // Another process may have created it meanwhile.
   if (::mkdir(folder.c_str(), 0700) == 0 || fs::is_directory(folder, error)) return {};
   return {errno, std::generic_category()};
 }
 
-// Why entries of a folder may be somebody else's; empty: they are not, or there is no such folder.
+// The reason why others may have written entries of a folder; empty if they cannot have, or if
+// there is no such folder.
 std::string why_untrusted(const fs::path& folder) {
   struct ::stat status{};
   if (::stat(folder.c_str(), &status) != 0) return {};
@@ -137,8 +139,8 @@ void CacheFolder::store(const std::string& key, const std::string& binary) {
   std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
   std::call_once(cleaned_, [&] { remove_abandoned_entries(folder_); });
   try {
-    // Not synced: an entry that a power failure damages is found by its checksum and made again.
-    // Listing the folder once is enough.
+    // The file is not synced: an entry damaged by a power failure is detected by its checksum and
+    // made again. Abandoned files are removed only once per process.
     platform::AtomicFile file(entry(key).string(), {.durable = false, .remove_abandoned = false});
     file.write({reinterpret_cast<const char*>(&header), sizeof header});
     file.write(key);
@@ -156,13 +158,13 @@ void CacheFolder::turn_off(const std::string& why) {
 }
 
 KernelCache& KernelCache::instance() {
-  static auto* cache = new KernelCache;  // outlives objects with static storage
+  static auto* cache = new KernelCache;  // never destroyed: static destructors may use it
   return *cache;
 }
 
 std::string KernelCache::key(const std::string& source, const std::string& options,
                              const std::string& architecture, const std::string& compiler) {
-  // Two hashes of different seeds make 128 bits; the lengths keep the parts apart.
+  // Two hashes with different seeds make 128 bits; the lengths keep the parts apart.
   std::uint64_t low = kHashSeed, high = ~kHashSeed;
   for (const std::string* part : {&source, &options, &architecture, &compiler}) {
     const std::string text = fmt::format("{}:{}", part->size(), *part);

@@ -1,18 +1,17 @@
-// What lies in the folder of compiled kernels, and removing it. Others may keep files there too: an
-// entry is known by its name and its first bytes, a leftover by its name and by its lock, which
-// nobody holds.
+// Lists and removes the contents of the kernel cache's folder. Others may keep files there too: an
+// entry is recognized by its name and its first bytes, an abandoned temporary file by its name and
+// by its lock, which nobody holds.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "kernel/cache_folder.h"
+#include "platform/files.h"
 #include "platform/temporaries.h"
 #include "volta/error.h"
 #include "volta/kernel_cache.h"
@@ -29,16 +28,18 @@ bool is_hex(std::string_view text, std::size_t digits) {
 }
 
 bool begins_as_entry(const fs::path& path) {
-  std::array<char, kernel::kEntryMagic.size()> first{};
-  std::ifstream file(path, std::ios::binary);
-  file.read(first.data(), first.size());
-  return file && std::string_view(first.data(), first.size()) == kernel::kEntryMagic;
+  try {
+    return platform::read_beginning(path.string(), kernel::kEntryMagic.size()) ==
+           kernel::kEntryMagic;
+  } catch (const IoError&) {  // it may have been removed meanwhile
+    return false;
+  }
 }
 
 constexpr std::size_t kKeyDigits = 32;
 constexpr std::string_view kEntryEnd = ".bin";
 
-// Named as a temporary of "<key>.bin".
+// Whether the name is that of a temporary file for "<key>.bin".
 bool is_temporary_entry(std::string_view name) {
   return is_hex(name.substr(0, kKeyDigits), kKeyDigits) &&
          platform::is_temporary_of(name, name.substr(0, kKeyDigits + kEntryEnd.size())) &&

@@ -1,6 +1,6 @@
-// A folder of checksummed entries: what KernelCache keeps on disk. Safe to share between threads
-// and processes: entries are written under a temporary name and renamed. Whoever can write an entry
-// can run code on the device, so the folder must be this user's alone to write to.
+// A folder of checksummed entries: KernelCache's storage on disk. Threads and processes can share
+// it, because entries are written under a temporary name and renamed. Whoever can write an entry
+// can run code on the device, so only this user may have write access to the folder.
 #pragma once
 
 #include <atomic>
@@ -13,28 +13,29 @@
 
 namespace volta::kernel {
 
-// Where the process keeps its entries, by the environment; empty: nowhere.
+// The process's cache folder, from the environment; empty if there is none.
 std::filesystem::path default_cache_folder();
 
-// What every entry begins with, whatever the format's version.
+// The first bytes of every entry, in all versions of the format.
 inline constexpr std::string_view kEntryMagic = "VOLTAK";
 
-// Removes what processes that were killed while they wrote entries left in the folder.
+// Removes temporary files of processes that were killed while they wrote entries.
 void remove_abandoned_entries(const std::filesystem::path& folder);
 
 class VOLTA_BACKEND_API CacheFolder {
  public:
-  // An empty path: caching is off.
+  // An empty path turns caching off.
   explicit CacheFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  // False where there is no such entry; a corrupt one is deleted.
+  // Returns false if there is no such entry; a corrupt entry is deleted.
   bool load(const std::string& key, std::string& binary);
-  // Where the folder cannot be written: one warning, and nothing more is tried.
+  // If the folder cannot be written, warns once and stores nothing from then on.
   void store(const std::string& key, const std::string& binary);
 
  private:
   std::filesystem::path entry(const std::string& key) const { return folder_ / (key + ".bin"); }
-  // False, with a warning, where others may write to the folder. True where there is none yet.
+  // Returns false, with a warning, if others may write to the folder; true also if it does not
+  // exist yet.
   bool is_trusted();
   void turn_off(const std::string& why);
 

@@ -1,4 +1,4 @@
-// Dependence of instructions on axes, on each other, and on phases.
+// How instructions depend on axes, on each other, and on phases.
 #include "kernel/dependence.h"
 
 namespace volta::kernel {
@@ -71,7 +71,8 @@ std::vector<bool> row_values_of_phase(const Program& program, const Analysis& an
       if (full && (instr.kind == InstrKind::Store || instr.kind == InstrKind::Bounded))
         needed[n] = true;
     }
-    // A Reduce of an earlier phase and values of Par points are at hand: no need to go past them.
+    // Reduces of earlier phases and values of Par points are known already, so the walk stops
+    // there.
     const bool at_hand = instr.kind == InstrKind::Reduce ? self.phase != phase : !full;
     if (at_hand) needed[n] = false;
     if (needed[n]) mark_operands(instr, needed);

@@ -1,4 +1,4 @@
-// FNV-1a: names and checksums of kernels. Not for secrets.
+// FNV-1a, for names and checksums of kernels. Not for secrets.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The observers of programs and of kernels, and the programs' texts seen so far.
+// The observers of programs and kernels, and the program texts seen so far.
 #include "kernel/observer.h"
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 
 struct Programs {
   std::atomic<bool> active{false};
-  platform::ForkMutex mutex;  // guards what follows
+  platform::ForkMutex mutex;  // guards everything below
   ProgramObserver observer;
   std::set<std::string> seen;
 };
@@ -41,7 +41,7 @@ Kernels& kernels() {
   return instance;
 }
 
-// VOLTA_DUMP_KERNELS=FOLDER: every program and every source once, each in a file.
+// VOLTA_DUMP_KERNELS=FOLDER writes every distinct program and source to a file of its own.
 class Dump {
  public:
   static Dump& instance() {

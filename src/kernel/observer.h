@@ -1,5 +1,5 @@
-// Seeing every kernel program the process generates, and every source that devices' compilers get:
-// how tests compile the programs for another target and keep count of kernels.
+// Observes every kernel program that the process generates, and every source that a device's
+// compiler gets. Tests use this to compile the programs for another target and to count kernels.
 #pragma once
 
 #include <functional>
@@ -12,21 +12,21 @@ namespace volta::kernel {
 
 using ProgramObserver = std::function<void(const Program&)>;
 
-// Called once for each program of another text, from the thread that plans. An empty one turns it
-// off.
+// The observer is called once for each distinct program text, by the thread that plans. An empty
+// function turns it off.
 VOLTA_BACKEND_API void set_program_observer(ProgramObserver observer);
 
-// Planning and the lowering of products report what they build.
+// Called by planning and by the lowering of products for each program they build.
 void report_program(const Program& program);
 
-// The backend's name, and the source of a kernel it was asked for: compiled, or found in the cache
-// on disk.
+// Receives the backend's name and the source of a kernel that was compiled or found in the disk
+// cache.
 using KernelObserver = std::function<void(const std::string& backend, const std::string& source)>;
 
-// Called by threads that compile, one at a time. An empty one turns it off.
+// The observer is called by compiling threads, one at a time. An empty function turns it off.
 VOLTA_BACKEND_API void set_kernel_observer(KernelObserver observer);
 
-// Backends report what they compile or load.
+// Called by backends for each kernel they compile or load.
 VOLTA_BACKEND_API void report_kernel(const std::string& backend, const KernelSource& kernel);
 
 }  // namespace volta::kernel

@@ -1,10 +1,11 @@
-// Threads for compilers.
+// The threads that run compilers.
 #include "kernel/parallel_compile.h"
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -39,8 +40,11 @@ void compile_parallel(std::size_t count, const std::function<void(std::size_t)>&
   {
     const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
     std::vector<std::jthread> threads;
-    for (std::size_t n = 1; n < std::min({cores, kMaxThreads, count}); ++n)
-      threads.emplace_back(work);
+    try {
+      for (std::size_t n = 1; n < std::min({cores, kMaxThreads, count}); ++n)
+        threads.emplace_back(work);
+    } catch (const std::system_error&) {  // the threads that did start compile everything
+    }
     work();
   }
   {

@@ -1,4 +1,4 @@
-// Philox4x32-10, the counter-based generator every backend shares.
+// Philox4x32-10, the counter-based random generator that every backend shares.
 // Element i of a random tensor with `offset` takes word i % 4 of the block whose 128-bit counter is
 // (low, high) = (offset + i / 4, 0), under the 64-bit key `seed`.
 //   dtype i64: the 32-bit word;  f32: (word >> 8) * 2^-24;  f64: word * 2^-32

@@ -1,4 +1,4 @@
-// Planning the phases of a Row.
+// Plans the phases of a Row.
 #include "kernel/row_plan.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class RowPlanner {
  private:
   const Instr& instr(std::size_t n) const { return program_.instrs[n]; }
 
-  // A Load that waits for no other value of the row.
+  // A Load that depends on no other value of the row.
   bool is_free_load(std::size_t n) const {
     return live_[n] && instr(n).kind == InstrKind::Load && instr(n).a < 0 &&
            analysis_.instrs[n].domain == Domain::Full;
@@ -61,14 +61,14 @@ class RowPlanner {
           items_ > 0 && is_free_load(n) && (phase == 0 || words * items_ <= kEarlyWords);
       (early ? plan.loads : plan.compute).push_back(number);
       if (early) kept[n] = true;
-      // An index is cheaper to compute again than to keep.
+      // Computing an index again is cheaper than keeping it.
       if (items_ > 0 && instr(n).kind != InstrKind::Index) done_[n] = true;
     }
     return plan;
   }
 
-  // The first phase also issues the Loads of later ones where registers allow, and must issue those
-  // of slots that are updated in place: they are read before their Store.
+  // The first phase also issues the Loads of later phases if registers allow. It must issue those
+  // of slots that are updated in place, because they have to be read before their Store.
   void need_early_loads(std::vector<bool>& needed) const {
     int words = 0;
     for (std::size_t n = 0; n < needed.size(); ++n) {
@@ -83,7 +83,8 @@ class RowPlanner {
     }
   }
 
-  // Leaves of `needed` only what this phase computes and the kept values that directly feed it.
+  // Reduces `needed` to the values that this phase computes and the kept values that directly feed
+  // them.
   void stop_at_done(std::vector<bool>& needed, int phase) const {
     std::vector<bool> direct(needed.size());
     for (std::size_t n = needed.size(); n-- > 0;) {
@@ -112,10 +113,10 @@ RowPlan plan_row(const Program& program) {
 }
 
 int kept_words(const Program& program) {
-  // As many items as there are: nothing is loaded ahead of its phase.
+  // With this many items, nothing is loaded ahead of its phase.
   const RowPlan plan = RowPlanner(program, kEarlyWords + 1).plan();
   const std::size_t phases = plan.phases.size();
-  std::vector<int> words(phases, 0);  // that live from phase p to the next
+  std::vector<int> words(phases, 0);  // words that live from phase p to the next
   for (std::size_t n = 0; n < program.instrs.size(); ++n) {
     std::size_t made = phases, last = 0;
     for (std::size_t p = 0; p < phases; ++p) {

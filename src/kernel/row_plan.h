@@ -1,5 +1,5 @@
-// What each phase of a Row does with the elements of the row. Shared by the planner, which counts
-// registers, and the emitter.
+// The plan of what each phase of a Row does with the elements of the row. Shared by the planner,
+// which counts registers, and the emitter.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace volta::kernel {
 
-// Row values of one phase, in order: those taken from registers of an earlier phase, Loads issued
-// for all items before anything waits for one, and what is computed element by element; of those
-// the Reduces and Scans.
+// The row values of one phase, each list in program order: values kept in registers since an
+// earlier phase, Loads that are issued for all items before any is used, and values computed
+// element by element; `reduces` and `scans` are among the latter.
 struct RowPhase {
   std::vector<int> fetch, loads, compute, reduces, scans;
 };
@@ -20,7 +20,7 @@ struct RowPlan {
 };
 RowPlan plan_row(const Program& program);
 
-// Registers of 4 bytes that one element of the row occupies between phases, if `items` keeps it.
+// The number of 4-byte registers that one row element occupies between phases if `items` keeps it.
 VOLTA_BACKEND_API int kept_words(const Program& program);
 
 }  // namespace volta::kernel

@@ -1,4 +1,4 @@
-// The canonical text of a program: every field that matters, nothing that does not.
+// The canonical text of a program: all fields that matter and nothing else.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -45,7 +45,7 @@ class TextWriter {
     return fmt::format("{}{}", value.is_param ? "$" : "", value.value);
   }
 
-  // NaNs are one constant, whatever their sign or payload.
+  // All NaNs are one constant, whatever their sign or payload.
   static std::string constant(double value) {
     return std::isnan(value) ? "nan" : fmt::format("{:a}", value);
   }

@@ -1,5 +1,5 @@
-// Checks every invariant of the kernel language that can be seen in a program alone. A refusal is a
-// bug of the planner, so messages carry the program's text.
+// Checks every invariant of the kernel language that can be seen in a program alone. A violation is
+// a bug of the planner, so messages contain the program's text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -303,7 +303,7 @@ class Validator {
     }
   }
 
-  // A bound is known before the loop it ends.
+  // A bound must be known before the loop that it ends.
   void check_bound(const Axis& axis) const {
     if (axis.bound < 0) return;
     require(axis.role == Role::Red && program_.schedule.lanes == 1 && program_.schedule.vec == 1 &&
@@ -340,8 +340,8 @@ class Validator {
     if (read) in_place(slot, store);
   }
 
-  // Every axis the stored value varies over is in the index, so that no two points write one
-  // element. A mask may select one point of an axis; that is the planner's word.
+  // Every axis over which the stored value varies must be in the index, so that no two points write
+  // the same element. A mask may select one point of an axis; there the planner is trusted.
   void injective(int slot, int store) const {
     const Instr& instr = program_.instrs[at(store)];
     if (instr.once || !instr.mask.empty()) return;
@@ -373,7 +373,7 @@ class Validator {
               store);
       require(n < store, "slot {} is updated in place, but %{} reads it after its Store", slot, n);
     }
-    // Another point could read the element after this one has written it.
+    // Otherwise another point could read the element after this one has written it.
     std::uint64_t par = 0;
     for (std::size_t n = 0; n < program_.axes.size(); ++n) {
       if (program_.axes[n].role == Role::Par) par |= std::uint64_t{1} << n;
@@ -385,7 +385,7 @@ class Validator {
       reevaluation(slot, store);
   }
 
-  // Without `items`, a phase evaluates again the Loads its row values come from.
+  // Without `items`, a later phase evaluates the Loads of its row values again.
   void reevaluation(int slot, int store) const {
     const Analysis analysis = analyze(program_);
     for (int phase = analysis.instrs[at(store)].phase + 1; phase < analysis.phases; ++phase) {
@@ -400,7 +400,7 @@ class Validator {
   }
 
   const Program& program_;
-  int n_ = -1;  // the instruction under test
+  int n_ = -1;  // the instruction being checked
   std::vector<std::uint64_t> dependence_;
 };
 

@@ -1,4 +1,4 @@
-// Contiguity of accesses.
+// Contiguity and alignment of accesses.
 #include "kernel/vectors.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace volta::kernel {
 namespace {
 
-// The coefficient of `axis`; literal 0 where it does not occur.
+// The coefficient of `axis`; literal 0 if it does not occur.
 Int coefficient(const Affine& affine, int axis) {
   for (const Term& term : affine.terms) {
     if (term.axis == axis) return term.coefficient;
@@ -17,7 +17,7 @@ Int coefficient(const Affine& affine, int axis) {
   return Int::literal(0);
 }
 
-// Whether the affine is a multiple of `vec` at every first point of a group.
+// Whether the affine index is a multiple of `vec` at the first point of every group.
 bool is_multiple(const Affine& affine, const std::vector<std::int64_t>& ints, int axis, int vec) {
   return affine.offset.in(ints) % vec == 0 &&
          std::all_of(affine.terms.begin(), affine.terms.end(), [&](const Term& term) {
@@ -41,12 +41,12 @@ bool is_contiguous(const Program& program, int n, int axis,
   const Instr& self = program.instrs[static_cast<std::size_t>(n)];
   if ((self.kind != InstrKind::Load && self.kind != InstrKind::Store) || self.once) return false;
   if (!coefficient(self.index, axis).is_literal(1)) return false;
-  // A gathered row is as good as any other, an element gathered for each point is not.
+  // A gathered row is contiguous like any other; an index that changes from point to point is not.
   if (self.kind == InstrKind::Load && self.a >= 0 &&
       (dependence[static_cast<std::size_t>(self.a)] >> axis & 1) != 0) {
     return false;
   }
-  // A Map does not know its numbers: a mask may end within a group.
+  // A Map must work for any binding, and a mask could end within a group.
   const bool map = program.schedule.kind == ScheduleKind::Map;
   return std::all_of(self.mask.begin(), self.mask.end(), [&](const Bound& bound) {
     const Int step = coefficient(bound.expression, axis);
@@ -84,7 +84,7 @@ std::vector<bool> peeled_accesses(const Program& program) {
   for (int n = 0; n <= last; ++n) {
     const Axis& axis = program.axes[static_cast<std::size_t>(n)];
     if (axis.role == Role::Par) par |= std::uint64_t{1} << n;
-    // Lines of several axes do not start alike.
+    // If several Red axes are long, the lines along the last one are not equally aligned.
     if (axis.role == Role::Red && axis.extent.is_literal(1) != (n != last)) return {};
     if (axis.bound >= 0) return {};
   }
@@ -106,7 +106,7 @@ std::vector<bool> peeled_accesses(const Program& program) {
     return axes & par;
   };
   const int count = static_cast<int>(program.instrs.size());
-  int most = -1;  // the first of those that vary over the most axes
+  int most = -1;  // the first access that varies over the most axes
   for (int n = 0; n < count; ++n) {
     if (takes_groups(n) && (most < 0 || std::popcount(axes_of(n)) > std::popcount(axes_of(most)))) {
       most = n;
@@ -163,7 +163,7 @@ bool is_staged(const Program& program, int n, int tile_axis) {
          !along_last.is_literal(1);
 }
 
-// An odd number of 4-byte words, so that a column does not lie in one bank.
+// The padding keeps a column from lying in one memory bank.
 int tile_pitch(DType dtype, int tile) {
   return tile + std::max(1, 4 / static_cast<int>(size_of(dtype)));
 }

@@ -21,7 +21,8 @@ CharLSTM::CharLSTM(std::int64_t vocab, CharLSTMOptions options)
 
 Tensor CharLSTM::forward(const Tensor& ids) { return decoder(drop(lstm(encoder(ids)).output)); }
 
-CharLSTM::Output CharLSTM::operator()(const Tensor& ids, const nn::LSTMState& state, Place place) {
+CharLSTM::Output CharLSTM::operator()(const Tensor& ids, const nn::LSTMState& state,
+                                      SourceLocation place) {
   return call(place, [&]() -> Output {
     nn::LSTMOutput result = state.h.defined() ? lstm(encoder(ids), state) : lstm(encoder(ids));
     const Tensor logits = decoder(drop(result.output));

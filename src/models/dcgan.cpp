@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/error.h"
 #include "volta/nn/activation.h"
 #include "volta/nn/batch_norm.h"
@@ -16,19 +17,21 @@ namespace volta::models {
 
 namespace {
 
-// The image is this side doubled so many times.
+// The generator starts at `side` pixels and doubles them `doublings` times to reach the image size.
 struct Stages {
   std::int64_t side;
   int doublings;
 };
 Stages stages_of(const DCGANOptions& options) {
+  constexpr std::int64_t kMaxFeatures = 1 << 24, kMaxImage = 1 << 16;
+  nn::require_range("DCGAN", "features", options.features, 1, kMaxFeatures);
   const std::int64_t size = options.size;
   if (size == 28) return {7, 2};
-  if (size >= 16 && std::has_single_bit(static_cast<std::uint64_t>(size))) {
+  if (size >= 16 && size <= kMaxImage && std::has_single_bit(static_cast<std::uint64_t>(size))) {
     return {4, std::countr_zero(static_cast<std::uint64_t>(size)) - 2};
   }
-  throw ArgumentError(
-      fmt::format("DCGAN: images of 28 or a power of two from 16 on, got {}", size));
+  throw ArgumentError(fmt::format("DCGAN: size must be 28 or a power of two from 16 to {}, got {}",
+                                  kMaxImage, size));
 }
 
 nn::BatchNorm2d norm(std::int64_t channels, const DCGANOptions& options) {

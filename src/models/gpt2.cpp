@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/attention.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -17,13 +18,11 @@
 namespace volta::models {
 namespace {
 
-// vocab_size, after every size was checked: before a layer is made of any.
+// Returns vocab_size after checking all sizes, so that no layer is built from a bad one.
 std::int64_t checked_vocab(const GPT2Config& config) {
   const auto require = [](const char* name, std::int64_t size, std::int64_t least,
                           std::int64_t most) {
-    if (size < least || size > most)
-      throw ArgumentError(
-          fmt::format("GPT2: {} must be {} to {}, got {}", name, least, most, size));
+    nn::require_range("GPT2", name, size, least, most);
   };
   require("vocab_size", config.vocab_size, 1, GPT2Config::kMaxVocab);
   require("n_positions", config.n_positions, 1, GPT2Config::kMaxPositions);
@@ -70,7 +69,7 @@ Conv1D::Conv1D(std::int64_t inputs, std::int64_t outputs, double deviation, GPT2
 
 Tensor Conv1D::forward(const Tensor& x) { return linear(x, weight->t(), bias); }
 
-// [batch, heads, length, size] each.
+// Each tensor is [batch, heads, length, head size].
 struct GPT2Attention::Heads {
   Tensor q, k, v;
 };
@@ -106,7 +105,7 @@ Tensor GPT2Attention::forward(const Tensor& x) {
 }
 
 Tensor GPT2Attention::operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer,
-                                 Place place) {
+                                 SourceLocation place) {
   return call(place, [&] {
     const Heads heads = heads_of(x);
     Tensor y = joined(cache.attend(layer, heads.q, heads.k, heads.v).to(x.dtype()));
@@ -143,7 +142,8 @@ Tensor GPT2Block::forward(const Tensor& x) {
   return attended + mlp(ln_2(attended));
 }
 
-Tensor GPT2Block::operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer, Place place) {
+Tensor GPT2Block::operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer,
+                             SourceLocation place) {
   return call(place, [&] {
     const Tensor attended = x + attn(ln_1(x), cache, layer);
     Tensor y = attended + mlp(ln_2(attended));
@@ -184,7 +184,7 @@ Tensor GPT2Transformer::forward(const Tensor& ids) {
   return ln_f(x);
 }
 
-Tensor GPT2Transformer::operator()(const Tensor& ids, nn::KVCache& cache, Place place) {
+Tensor GPT2Transformer::operator()(const Tensor& ids, nn::KVCache& cache, SourceLocation place) {
   return call(place, [&] {
     Tensor x = embedded(ids, cache.length());
     for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, cache, i);
@@ -251,7 +251,7 @@ Tensor GPT2::generate(const Tensor& ids, const GenerateOptions& options) {
   }
   if (options.tokens == 0) return ids;
   const NoGrad no_grad;
-  // Few capacities, so that other prompts find the plans of the first one.
+  // The capacity is rounded up, so that prompts of similar lengths reuse the same plans.
   constexpr std::int64_t kUnit = 128;
   nn::KVCache cache =
       make_cache(batch, std::min(config_.n_positions, (total + kUnit - 1) / kUnit * kUnit));

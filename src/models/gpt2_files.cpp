@@ -1,4 +1,4 @@
-// Hugging Face's files of GPT-2: config.json, and the keys of its weights.
+// Reads Hugging Face's files of GPT-2: config.json and the keys of its weights.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "io/json.h"
-#include "io/shards.h"
+#include "encoding/json.h"
+#include "io/safetensors/shards.h"
 #include "platform/files.h"
 #include "volta/creation.h"
 #include "volta/error.h"
@@ -71,7 +71,7 @@ class ConfigFile {
   [[noreturn]] void fail(const std::string& problem) const {
     throw IoError(fmt::format("{}: {}", path_, problem));
   }
-  // Null where there is none, or it is null.
+  // Returns null if the member is absent or null.
   const JsonReader::Raw* find(std::string_view key) const {
     const auto found = members_.find(key);
     return found == members_.end() || found->second.text == "null" ? nullptr : &found->second;
@@ -125,13 +125,12 @@ class ConfigFile {
   std::map<std::string, JsonReader::Raw, std::less<>> members_;
 };
 
-// The causal masks that older files have among their weights.
+// Older files store the causal masks among the weights.
 bool is_mask(std::string_view key) {
   return key.ends_with(".attn.bias") || key.ends_with(".attn.masked_bias");
 }
 
-// A model is made before its weights are put into it: one that is larger than the weights is
-// refused before that.
+// Refuses a configuration larger than the weights, before a model of that size is allocated.
 void refuse_larger(const GPT2Config& config, const std::string& config_path, const StateDict& state,
                    const std::string& weights_path) {
   double elements = 0;

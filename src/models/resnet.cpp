@@ -1,6 +1,9 @@
 // ResNet.
 #include "volta/models/resnet.h"
 
+#include <string>
+
+#include "nn/arguments.h"
 #include "volta/nn/init.h"
 #include "volta/ops.h"
 #include "volta/pooling.h"
@@ -9,7 +12,8 @@ namespace volta::models {
 
 namespace {
 
-// Batch norm follows, so there is no bias; weights start as for ReLU, by their fan out.
+// Batch norm follows, so there is no bias. Weights get Kaiming's initial values for ReLU by fan
+// out.
 nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
                 const ResNetOptions& options) {
   nn::Conv2d made(in, out, kernel,
@@ -31,6 +35,17 @@ void fit_shortcut(nn::Sequential& downsample, std::int64_t in, std::int64_t out,
                   std::int64_t stride, const ResNetOptions& options) {
   if (stride == 1 && in == out) return;
   downsample.append(conv(in, out, 1, stride, options)).append(norm(out, options));
+}
+
+// Returns the width after checking all sizes, so that no layer is built from a bad one.
+std::int64_t checked_width(const std::array<int, 4>& depths, const ResNetOptions& options) {
+  constexpr std::int64_t kMaxWidth = 1 << 24, kMaxDepth = 1000;
+  nn::require_range("ResNet", "width", options.width, 1, kMaxWidth);
+  for (std::size_t i = 0; i < depths.size(); ++i) {
+    const std::string name = "depths[" + std::to_string(i) + "]";
+    nn::require_range("ResNet", name.c_str(), depths[i], 1, kMaxDepth);
+  }
+  return options.width;
 }
 
 template <class Block>
@@ -88,8 +103,8 @@ Tensor Bottleneck::forward(const Tensor& x) {
 }
 
 ResNet::ResNet(Block block, std::array<int, 4> depths, ResNetOptions options)
-    : conv1(options.small_images ? conv(options.channels, options.width, 3, 1, options)
-                                 : conv(options.channels, options.width, 7, 2, options)),
+    : conv1(conv(options.channels, checked_width(depths, options), options.small_images ? 3 : 7,
+                 options.small_images ? 1 : 2, options)),
       bn1(norm(options.width, options)),
       fc(8 * options.width *
              (block == Block::basic ? BasicBlock::kExpansion : Bottleneck::kExpansion),

@@ -32,7 +32,7 @@ VAE::Code VAE::encode(const Tensor& x) {
 
 Tensor VAE::decode(const Tensor& z) { return fc4(fc3(z).relu()); }
 
-VAE::Output VAE::operator()(const Tensor& x, Place place) {
+VAE::Output VAE::operator()(const Tensor& x, SourceLocation place) {
   return call(place, [&]() -> Output {
     const Code code = encode(x);
     const Tensor z =

@@ -19,7 +19,7 @@ namespace volta::models {
 
 namespace {
 
-// Convolutions of each of the five stages, whose channels are 64, 128, 256, 512, 512.
+// The five stages have 64, 128, 256, 512 and 512 channels; this is their number of convolutions.
 std::array<int, 5> stages_of(int layers) {
   switch (layers) {
     case 11:

@@ -17,8 +17,8 @@
 namespace volta::nn {
 namespace {
 
-// As a clamp, but NaN has a gradient. Integers stay what they are: their bounds lose fractions, and
-// those of unsigned ones are not below 0.
+// Clamps x to [low, high], but unlike clamp() passes gradients through NaN. The bounds of integer
+// inputs are truncated and limited to the range of the dtype.
 Tensor between(const char* name, const Tensor& x, double low, double high) {
   if (!x.defined()) throw ArgumentError(fmt::format("{}: the input is not a tensor", name));
   if (x.dtype() == DType::boolean)
@@ -35,7 +35,7 @@ Tensor between(const char* name, const Tensor& x, double low, double high) {
   return where(x <= low, low, where(x >= high, high, x));
 }
 
-// One formula, so that halves are rounded once and the gradient asks x itself where it lies.
+// A single formula rounds f16 and bf16 only once and selects the gradient by x itself.
 Tensor hardsigmoid(const Tensor& x) {
   static const ScalarFunction function({.name = "hardsigmoid",
                                         .parameters = "x",
@@ -44,7 +44,7 @@ Tensor hardsigmoid(const Tensor& x) {
   return function(x);
 }
 
-// The same of elu's two factors.
+// This is one formula for the same reasons as hardsigmoid; elu() has only one of the two factors.
 Tensor selu(const Tensor& x) {
   static const ScalarFunction function(
       {.name = "selu",

@@ -1,4 +1,4 @@
-// Arguments of layers, checked.
+// Checks of the arguments of layers.
 #include "nn/arguments.h"
 
 #include <algorithm>

@@ -27,7 +27,7 @@ Tensor BatchNorm::forward(const Tensor& x) {
 }
 
 Tensor BatchNorm::trained(const Tensor& x) const {
-  // An empty batch has no statistics to average.
+  // An empty batch has no statistics to add to the cumulative average.
   const bool cumulative = !momentum() && x.numel() > 0;
   if (!cumulative) {
     const Tensor y =

@@ -1,5 +1,4 @@
 // Calls of modules: whose place is told of what they record, and which of them threw.
-#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,14 +12,14 @@
 namespace volta::nn {
 
 struct Module::Call::Calls {
-  // A module that an exception left, and how many calls were around it.
+  // A module that an error left, and how many calls were around it.
   struct Left {
-    std::shared_ptr<State> state;  // alive, so that no other can have its address
+    std::shared_ptr<State> state;  // kept alive, so that no new module reuses its address
     std::string kind;
     int depth;
   };
-  std::vector<const Module*> open;  // the outermost first
-  std::vector<Left> left;           // the innermost first
+  std::vector<const Module*> open;  // outermost first
+  std::vector<Left> left;           // innermost first
 
   static Calls& here() {
     static thread_local Calls calls;
@@ -28,36 +27,34 @@ struct Module::Call::Calls {
   }
 };
 
-Module::Call::Call(const Module& module, Place place)
-    : module_(module), place_(place), exceptions_(std::uncaught_exceptions()) {
+Module::Call::Call(const Module& module, SourceLocation place) : module_(module), place_(place) {
   std::vector<const Module*>& open = Calls::here().open;
   if (!open.empty()) Suspects::note(open, module);
   open.push_back(&module);
 }
 
-Module::Call::~Call() {
+Module::Call::~Call() { Calls::here().open.pop_back(); }
+
+void Module::Call::failed(Error& error) const {
   auto& [open, left] = Calls::here();
-  open.pop_back();
-  const int depth = static_cast<int>(open.size());
-  if (std::uncaught_exceptions() == exceptions_) return;
-  // What an earlier exception left, one that was caught on its way, is of no interest.
+  const int depth = static_cast<int>(open.size()) - 1;
+  if (depth == 0) return add_path(error);  // the outermost tells
+  // What an earlier error left, one that was caught on its way, is of no interest.
   if (!left.empty() && left.back().depth != depth + 1) left.clear();
   try {
     left.push_back({module_.state_.share(), module_.kind(), depth});
-  } catch (...) {  // the exception on its way matters more
+  } catch (...) {  // the error on its way matters more
     left.clear();
   }
 }
 
 void Module::Call::add_path(Error& error) const {
-  auto& [open, left] = Calls::here();
-  if (open.size() != 1) return;  // the outermost tells
-  const std::vector<Calls::Left> inner = std::exchange(left, {});
+  const std::vector<Calls::Left> inner = std::exchange(Calls::here().left, {});
   if (inner.empty() || inner.back().depth != 1) return;
   std::string path;
   State* parent = module_.state_.get();
   for (auto one = inner.rbegin(); one != inner.rend(); ++one) {
-    std::string name = one->kind;  // of one that was never added
+    std::string name = one->kind;  // the fallback for a module that was never added
     parent->walk([&](State& state, const std::string& prefix) {
       if (&state == one->state.get()) name = prefix.substr(0, prefix.size() - 1);
     });

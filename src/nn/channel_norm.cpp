@@ -34,7 +34,8 @@ ChannelNorm::ChannelNorm(const char* layer, std::int64_t num_features, const Opt
   }
 }
 
-// The share depends on the count, which is the device's: nothing is read back.
+// The weight of the new batch is 1 / num_batches_tracked. The count is a tensor on the device, so
+// nothing is read back to the host.
 void ChannelNorm::average(const Tensor& batch_mean, const Tensor& batch_var) const {
   num_batches_tracked.set(*num_batches_tracked + 1);
   const Tensor share = 1 / num_batches_tracked->to(batch_mean.dtype());

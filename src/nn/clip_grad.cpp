@@ -1,4 +1,4 @@
-// Clipping of gradients, in place.
+// Clips gradients in place.
 #include "volta/nn/clip_grad.h"
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 #include "volta/autocast.h"
 #include "volta/autograd.h"
 #include "volta/creation.h"
+#include "volta/detail/optimizer_ops.h"
 #include "volta/error.h"
 #include "volta/ops.h"
-#include "volta/optimizer_ops.h"
 #include "volta/transfers.h"
 
 namespace volta::nn {
 
 namespace {
 
-// Gradients, those of one device after the other, and where a device's begin.
+// Gradients grouped by device, and the index at which each device's group starts.
 struct Gradients {
   std::vector<Tensor> all;
   std::vector<std::size_t> starts;
@@ -53,7 +53,7 @@ Gradients by_device(std::vector<Tensor> gradients) {
 }  // namespace
 
 Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, ClipOptions options,
-                      Place place) {
+                      SourceLocation place) {
   const NoGrad no_grad;
   const Autocast as_they_are(DType::f32);
   if (!(max_norm >= 0)) {
@@ -86,7 +86,8 @@ Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, Cl
   return norm;
 }
 
-void clip_grad_value(const std::vector<Tensor>& parameters, double clip_value, Place place) {
+void clip_grad_value(const std::vector<Tensor>& parameters, double clip_value,
+                     SourceLocation place) {
   const NoGrad no_grad;
   if (!(clip_value >= 0)) {
     throw ArgumentError(

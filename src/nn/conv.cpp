@@ -1,4 +1,4 @@
-// Convolutions as layers: borders that the operation does not add itself are added to its input.
+// Convolution layers. Padding that the convolution op cannot do itself is added to its input.
 #include "volta/nn/conv.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void check_same(const char* layer, bool same, Extent2 stride) {
   }
 }
 
-// PyTorch's kaiming_uniform(a = sqrt(5)), and the bias within the same bound.
+// Initial values as in PyTorch: kaiming_uniform(a = sqrt(5)), and the bias within the same bound.
 struct Initial {
   Tensor weight, bias;
 };
@@ -67,7 +67,7 @@ Border border_of(bool same, std::int64_t size, std::int64_t kernel, std::int64_t
   return {reach / 2, reach - reach / 2};
 }
 
-// What is at either end of an axis, before and after the other end.
+// Circular padding: copies the end of an axis to its front and the front to its end.
 Tensor wrapped(const char* layer, const Tensor& x, std::int64_t axis, Border border) {
   const std::int64_t length = x.size(axis);
   if (std::max(border.before, border.after) > length) {
@@ -81,7 +81,7 @@ Tensor wrapped(const char* layer, const Tensor& x, std::int64_t axis, Border bor
   return concat(parts, axis);
 }
 
-// Borders at the last axes.
+// Pads the last axes.
 Tensor bordered(const char* layer, Tensor x, std::span<const Border> borders, PaddingMode mode) {
   const auto first = static_cast<std::size_t>(x.rank()) - borders.size();
   if (mode == PaddingMode::circular) {
@@ -103,7 +103,8 @@ Tensor bordered(const char* layer, Tensor x, std::span<const Border> borders, Pa
 template <std::size_t kAxes>
 struct Padded {
   Tensor x;
-  std::array<std::int64_t, kAxes> rest;  // left to the convolution: zeros, as many at either end
+  // Zero padding, equal at both ends, that the convolution does itself.
+  std::array<std::int64_t, kAxes> rest;
 };
 template <std::size_t kAxes>
 Padded<kAxes> padded(const char* layer, const Tensor& x, std::array<Border, kAxes> borders,
@@ -121,7 +122,7 @@ Padded<kAxes> padded(const char* layer, const Tensor& x, std::array<Border, kAxe
   return result;
 }
 
-// Calls convolve(x), with a leading axis if x has none.
+// Calls convolve(x), and adds a batch axis for the call if x has none.
 template <class Convolve>
 Tensor on_batch(const char* layer, const Tensor& x, std::int64_t channels, const char* axes,
                 Convolve&& convolve) {

@@ -26,7 +26,7 @@ Fans fans_of(const char* op, const Shape& shape) {
   return {static_cast<double>(shape[1]) * window, static_cast<double>(shape[0]) * window};
 }
 
-// A tensor without elements has no fan: any deviation will do.
+// An empty tensor has no fan, so any deviation will do.
 double deviation_of(double gain, double fan) { return fan > 0 ? gain / std::sqrt(fan) : 0; }
 
 double xavier_deviation(const char* op, const Shape& shape, XavierOptions xavier) {
@@ -40,13 +40,14 @@ double kaiming_deviation(const char* op, const Shape& shape, KaimingOptions kaim
                       kaiming.mode == Fan::in ? fan.in : fan.out);
 }
 
-// Of variance deviation².
+// Draws uniform numbers whose variance is deviation².
 Tensor even(const Shape& shape, double deviation, const TensorOptions& options) {
   const double bound = std::sqrt(3.0) * std::abs(deviation);
   return volta::uniform(shape, -bound, bound, options);
 }
 
-// How normal numbers are drawn: halves in f32, to be rounded once; without history.
+// Options for drawing normal numbers: f16 and bf16 are drawn in f32 and rounded once, and no
+// gradients are recorded.
 TensorOptions precise(const TensorOptions& options) {
   const bool half = options.dtype == DType::f16 || options.dtype == DType::bf16;
   return {.dtype = half ? DType::f32 : options.dtype,
@@ -68,16 +69,17 @@ Tensor bell(const Shape& shape, double mean, double deviation, const TensorOptio
   return finished(x, options);
 }
 
-// The orthogonal factor of a tall matrix [m, n] of normal numbers, by iterations that bring its
-// singular values, at first between 0 and about 1, to 1. The first polynomial lifts small ones by
-// 3.4 a step and ends between 0.6 and 1.3, the second one converges.
+// Returns the orthogonal factor of a tall matrix [m, n] of normal numbers by Newton-Schulz
+// iterations, which bring its singular values from between 0 and about 1 to 1. The first polynomial
+// raises small values by a factor of 3.4 per step until all are between 0.6 and 1.3; the second one
+// converges.
 Tensor orthogonal_factor(Tensor x) {
   constexpr int kLifting = 16, kConverging = 7;
   constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
   const double scale =
       std::sqrt(static_cast<double>(x.size(0))) + std::sqrt(static_cast<double>(x.size(1)));
   x = x / scale;
-  // Evaluated step by step: one plan, run again.
+  // Evaluating every step lets all of them share one plan.
   for (int i = 0; i < kLifting; ++i) {
     const Tensor gram = matmul(x.t(), x);
     x = (x * a + matmul(x, gram * b + matmul(gram, gram) * c)).eval();
@@ -94,7 +96,7 @@ void renew(const char* op, const Tensor& tensor, const Generator& generator, Mak
         fmt::format("{}: expected a floating-point tensor, got {}", op, name_of(tensor.dtype())));
   }
   const NoGrad no_grad;
-  Tensor handle = tensor;  // of the same variable
+  Tensor handle = tensor;  // refers to the same variable
   assign(handle, make(TensorOptions{
                      .dtype = tensor.dtype(), .device = tensor.device(), .generator = generator}));
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/attention.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -12,7 +13,8 @@
 namespace volta::nn {
 namespace {
 
-// One token's place is a number, which is an argument of the plan; a range would be part of it.
+// The position of a single token is an argument of the plan, so all positions share one plan. A
+// slice would be part of the plan.
 void write(Tensor& whole, const Tensor& part, std::int64_t at) {
   if (part.size(2) == 1) {
     whole.index({Slice{}, Slice{}, at}) = part.squeeze(2);
@@ -31,6 +33,7 @@ KVCache::KVCache(std::int64_t layers, std::int64_t heads, std::int64_t size, KVC
                     "{}, room for {}",
                     layers, heads, size, options.batch, options.capacity));
   }
+  require_range("KVCache", "layers", layers, 1, kMaxLayers);
   const Shape shape = {options.batch, heads, options.capacity, size};
   for (std::int64_t i = 0; i < layers; ++i) {
     keys_.push_back(zeros(shape, {.dtype = options.dtype, .device = options.device}));

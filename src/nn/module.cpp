@@ -1,12 +1,14 @@
-// Module: the tree of states behind the handles, and what is done to all of it at once.
+// Module: the tree of states behind the handles, and operations on the whole tree.
 #include "volta/nn/module.h"
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "nn/call_watch.h"
 #include "nn/module_state.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -35,6 +37,14 @@ Tensor Module::forward(const Tensor&) {
   throw ArgumentError(fmt::format(
       "{}: it does not define forward(const Tensor&); what takes other arguments is called by hand",
       kind()));
+}
+
+Tensor Module::operator()(const Tensor& x, SourceLocation place) {
+  return call(place, [&] {
+    Tensor y = forward(x);
+    if (Watch* watch = Watch::current()) watch->called(*this, std::span(&x, 1), std::span(&y, 1));
+    return y;
+  });
 }
 
 void Module::add(std::string name, const detail::AnyModule& child) {
@@ -186,7 +196,7 @@ LoadReport Module::load_state_dict(const StateDict& state, LoadStateOptions opti
     append("wrong shape", report.wrong_shape);
     throw ArgumentError(message);
   }
-  // Conversions can fail, assignments cannot: all of the former first.
+  // All conversions come first, because conversions can fail and assignments cannot.
   for (auto& [target, value] : changes) {
     value = value.detach().to(target->dtype()).to(target->device());
   }
@@ -215,7 +225,8 @@ bool Module::is_training() const { return state_->training; }
 
 namespace {
 
-// Gives each tensor, and its gradient, the value that `convert` makes of it; all or none.
+// Replaces each tensor and its gradient by the result of `convert`: all of them, or none if it
+// throws.
 template <class Leaves, class Convert>
 void convert_all(const Leaves& leaves, Convert&& convert) {
   NoGrad no_grad;
@@ -237,7 +248,7 @@ void convert_all(const Leaves& leaves, Convert&& convert) {
 
 }  // namespace
 
-Module& Module::to(Device device, Place place) {
+Module& Module::to(Device device, SourceLocation place) {
   const TransferReason reason("Module::to", place);
   auto leaves = State::unique(state_->all_leaves());
   std::erase_if(leaves, [&](const auto& leaf) { return leaf.tensor->device() == device; });
@@ -262,7 +273,9 @@ Module& Module::to(Device device, DType dtype) { return to(dtype).to(device); }
 Device Module::device() const {
   const auto leaves = State::unique(state_->all_leaves());
   if (leaves.empty()) return Device::cpu();
-  // Placement leaves what is seldom used where it is: there the elements count, else the names.
+  // Automatic placement may leave rarely used tensors on other devices, so the device with the most
+  // elements is the module's. Otherwise the device with the most tensors is, and others are an
+  // error.
   const bool placed = execution_options().placement != Placement::as_written;
   const auto count_on = [&](Device device) {
     std::int64_t count = 0;

@@ -1,4 +1,4 @@
-// What a module's handles share: the tree of parameters, buffers and children.
+// The state that a module's handles share: the tree of parameters, buffers and children.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@ struct [[gnu::visibility("hidden")]] Module::State {
   };
   std::vector<Named<Parameter::Slot>> parameters;
   struct NamedBuffer : Named<Tensor> {
-    bool required;  // of a state dict
+    bool required;  // a state dict must have it
   };
   std::vector<NamedBuffer> buffers;
-  // A child keeps a copy of the module, for whoever asks for modules.
+  // A child keeps a copy of the module, which modules() returns.
   struct Child {
     std::string name;
     detail::AnyModule module;
@@ -34,17 +34,17 @@ struct [[gnu::visibility("hidden")]] Module::State {
   std::vector<Child> children;
   bool training = true;
 
-  // A member that was not a child when it was found.
+  // A member module that was found without having been added as a child.
   struct Member {
-    std::string owner, kind;  // classes
+    std::string owner, kind;  // class names
     detail::Shared<State> state;
   };
   std::vector<Member> forgotten;
-  std::vector<detail::Shared<State>> left_out;  // members that are deliberately no children
-  std::uint64_t born = next();                  // modules are numbered as they are made
-  bool added = false;                           // to some module
-  bool claimed = false;    // somebody asked for its parameters; set with claim()
-  bool suspected = false;  // see Suspects; set by any thread
+  std::vector<detail::Shared<State>> left_out;  // members that are deliberately not children
+  std::uint64_t born = next();  // modules are numbered in the order of their construction
+  bool added = false;           // this module is a child of another one
+  bool claimed = false;         // parameters() was called; set with claim()
+  bool suspected = false;       // see Suspects; any thread may set it
 
   static std::uint64_t next();
   void claim() { std::atomic_ref(claimed).store(true, std::memory_order_relaxed); }
@@ -54,16 +54,17 @@ struct [[gnu::visibility("hidden")]] Module::State {
     return std::any_of(left_out.begin(), left_out.end(),
                        [&](const auto& one) { return one.get() == member; });
   }
-  // Throws ArgumentError for members of this module, or of one below it, that were never added.
+  // Throws ArgumentError if this module, or a module below it, has members that were never added.
   void require_complete();
 
-  // Calls visit(state) for this state and all below it.
+  // Calls visit(state) for this state and all states below it.
   template <class Visit>
   void for_each(Visit&& visit) {
     visit(*this);
     for (const auto& child : children) child->for_each(visit);
   }
-  // Calls visit(state, prefix) for this state and all below it, parents first, once for every name.
+  // Calls visit(state, prefix) for this state and all states below it, parents first. A shared
+  // state is visited once under each of its names.
   template <class Visit>
   void walk(Visit&& visit, const std::string& prefix = "") {
     visit(*this, prefix);
@@ -73,9 +74,9 @@ struct [[gnu::visibility("hidden")]] Module::State {
   struct Leaf {
     std::string name;
     Tensor* tensor;
-    bool required = true;  // of a state dict
+    bool required = true;  // a state dict must have it
   };
-  // Every parameter and buffer under every name it has.
+  // Lists every parameter under each of its names.
   std::vector<Leaf> parameter_leaves() {
     std::vector<Leaf> leaves;
     walk([&](State& state, const std::string& prefix) {
@@ -90,7 +91,8 @@ struct [[gnu::visibility("hidden")]] Module::State {
     });
     return leaves;
   }
-  // In the order of a state dict: each module's parameters, then its buffers.
+  // Lists parameters and buffers in the order of a state dict: each module's parameters, then its
+  // buffers.
   std::vector<Leaf> all_leaves() {
     std::vector<Leaf> leaves;
     walk([&](State& state, const std::string& prefix) {
@@ -116,16 +118,16 @@ struct [[gnu::visibility("hidden")]] Module::State {
                                         [&](const auto& child) { return child->reaches(other); });
   }
 
-  // A name becomes part of dotted keys, so it must be one of a kind and without dots.
+  // A name becomes part of dotted keys, so it must be unique and without dots.
   void check_name(const char* op, const std::string& name) const;
 };
 
-// Modules that were called by others without being part of them, until it is known who trains them.
+// Modules that were called by modules they are not part of, until it is known who trains them.
 struct Module::Suspects {
-  // A call of `module` within these, the innermost last.
+  // Records a call of `module` inside `calls`, innermost last.
   static void note(const std::vector<const Module*>& calls, const Module& module);
-  // Throws ArgumentError for one that got gradients, if these parameters are trained and its own
-  // are not.
+  // Throws ArgumentError if `trained` contains parameters of a caller, and a module that it called
+  // has gradients but no parameter in `trained`.
   static void check(const std::vector<Tensor>& trained);
 };
 

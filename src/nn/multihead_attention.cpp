@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/attention.h"
 #include "volta/error.h"
 #include "volta/nn/init.h"
@@ -16,13 +17,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::int64_t checked_heads(std::int64_t embed_dim, std::int64_t num_heads) {
+// Returns embed_dim after checking both sizes, so that no layer is built from a bad one.
+std::int64_t checked_width(std::int64_t embed_dim, std::int64_t num_heads) {
   if (embed_dim < 1 || num_heads < 1 || embed_dim % num_heads != 0) {
     throw ArgumentError(
         fmt::format("MultiheadAttention: embed_dim {} must be a positive multiple of num_heads {}",
                     embed_dim, num_heads));
   }
-  return num_heads;
+  require_range("MultiheadAttention", "embed_dim", embed_dim, 1, kMaxSize);
+  return embed_dim;
 }
 
 void check_mask_dtype(const char* what, const Tensor& mask) {
@@ -32,14 +35,14 @@ void check_mask_dtype(const char* what, const Tensor& mask) {
   }
 }
 
-// A mask of either kind as one that is added to scores.
+// Converts a boolean or floating-point mask to one that is added to the scores.
 Tensor additive(const Tensor& mask, DType dtype) {
   if (mask.dtype() != DType::boolean) return mask.to(dtype);
   return masked_fill(zeros(mask.shape(), {.dtype = dtype, .device = mask.device()}), mask,
                      -kInfinity);
 }
 
-// softmax of scores along the last axis, 0 where they are -inf, also where all are.
+// Softmax along the last axis. Weights are 0 where scores are -inf, even if a whole row is -inf.
 Tensor weights_of(const Tensor& scores) {
   const Tensor hidden = eq(scores, -kInfinity);
   const double lowest = scores.dtype() == DType::f16 ? -6e4 : -1e30;
@@ -48,14 +51,14 @@ Tensor weights_of(const Tensor& scores) {
 
 }  // namespace
 
-// [batch, heads, length, size] each, or without the batch.
+// Each tensor is [batch, heads, length, head size], or has no batch axis.
 struct MultiheadAttention::Heads {
   Tensor q, k, v;
 };
 
 MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads,
                                        MultiheadAttentionOptions options)
-    : out_proj(embed_dim, embed_dim * checked_heads(embed_dim, num_heads) / num_heads,
+    : out_proj(checked_width(embed_dim, num_heads), embed_dim,
                {.bias = options.bias, .dtype = options.dtype, .device = options.device}),
       embed_dim_(embed_dim),
       heads_(num_heads),
@@ -184,7 +187,8 @@ MultiheadAttention::Heads MultiheadAttention::project_self(const Tensor& x) cons
   return heads;
 }
 
-// Both masks as one over [batch, heads, queries, keys]: bool where both are, true for what is seen.
+// Combines both masks into one that broadcasts to [batch, heads, queries, keys]. If both are bool,
+// so is the result, and true means that a key is visible.
 Tensor MultiheadAttention::merged_mask(const Heads& heads, const AttendOptions& options) const {
   Tensor among = options.attn_mask, padding = options.key_padding_mask;
   if (among.defined() && among.rank() == 3 && heads.q.rank() == 4) {
@@ -217,7 +221,8 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
   return attend(project_self(x), {});
 }
 
-Tensor MultiheadAttention::operator()(const Tensor& x, const AttendOptions& options, Place place) {
+Tensor MultiheadAttention::operator()(const Tensor& x, const AttendOptions& options,
+                                      SourceLocation place) {
   return call(place, [&] {
     check(x, x, x, options);
     Tensor output = attend(project_self(x), options);
@@ -227,7 +232,7 @@ Tensor MultiheadAttention::operator()(const Tensor& x, const AttendOptions& opti
 }
 
 Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                                      const AttendOptions& options, Place place) {
+                                      const AttendOptions& options, SourceLocation place) {
   return call(place, [&] {
     check(query, key, value, options);
     Tensor output = attend(project(query, key, value), options);
@@ -239,7 +244,7 @@ Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, co
 AttendedWithWeights MultiheadAttention::with_weights(const Tensor& query, const Tensor& key,
                                                      const Tensor& value,
                                                      const AttendOptions& options, bool average,
-                                                     Place place) {
+                                                     SourceLocation place) {
   return call(place, [&]() -> AttendedWithWeights {
     check(query, key, value, options);
     const Heads heads = project(query, key, value);

@@ -100,12 +100,12 @@ Tensor InstanceNorm2d::forward(const Tensor& x) {
     throw ArgumentError(fmt::format(
         "InstanceNorm2d: expected more than 1 value per channel, got {}", to_string(x.shape())));
   }
-  // Nothing has no statistics to keep.
+  // An empty input has no statistics to track.
   return tracks && x.numel() > 0 ? tracked(x) : instance_norm(x, weight, bias, eps());
 }
 
-// As one image whose channels are those of all images; running statistics take the mean of what
-// they would become by each.
+// Normalizes the batch as one image that has the channels of all images. Each running statistic
+// becomes the mean of the values that the images would give it.
 Tensor InstanceNorm2d::tracked(const Tensor& x) const {
   const Shape& shape = x.shape();
   const std::int64_t n = shape[0], channels = shape[1];

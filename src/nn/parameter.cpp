@@ -1,4 +1,4 @@
-// Tying parameters, setting buffers.
+// Tied parameters, and assignment to buffers.
 #include "volta/nn/parameter.h"
 
 #include <fmt/format.h>

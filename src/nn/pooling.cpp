@@ -1,4 +1,4 @@
-// Pooling as layers.
+// Pooling layers.
 #include "volta/nn/pooling.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace volta::nn {
 namespace {
 
-// A stride of 0 is the kernel's size.
+// A stride of 0 stands for the kernel's size.
 void check_windows(const char* layer, Extent2 kernel, Extent2 stride, Extent2 padding,
                    Extent2 dilation) {
   require_extent(layer, "kernel_size", kernel, 1);
@@ -56,7 +56,7 @@ AdaptiveAvgPool2d::AdaptiveAvgPool2d(Extent2 output_size) : output_size_(output_
   require_extent("AdaptiveAvgPool2d", "output_size", output_size, 0);
 }
 Tensor AdaptiveAvgPool2d::forward(const Tensor& x) {
-  if (!x.defined() || x.rank() < 2) return adaptive_avg_pool2d(x, output_size_);  // which throws
+  if (!x.defined() || x.rank() < 2) return adaptive_avg_pool2d(x, output_size_);  // throws
   const Extent2 size(output_size_.height == 0 ? x.size(-2) : output_size_.height,
                      output_size_.width == 0 ? x.size(-1) : output_size_.width);
   return adaptive_avg_pool2d(x, size);

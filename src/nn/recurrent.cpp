@@ -1,4 +1,5 @@
-// LSTM, GRU, RNN: per layer and direction one product for the inputs of all steps, then the steps.
+// LSTM, GRU and RNN. Each layer and direction computes one product for the inputs of all steps,
+// then the steps.
 #include "volta/nn/recurrent.h"
 
 #include <cmath>
@@ -6,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 #include "volta/random.h"
@@ -24,7 +26,7 @@ LSTMOptions common(const Options& o) {
           .device = o.device};
 }
 
-Tensor joined(std::vector<Tensor> parts, std::int64_t axis, Place place) {
+Tensor joined(std::vector<Tensor> parts, std::int64_t axis, SourceLocation place) {
   return parts.size() == 1 ? std::move(parts[0]) : concat(parts, axis, place);
 }
 
@@ -41,15 +43,8 @@ RecurrentLayers::RecurrentLayers(const char* name, Cell cell, std::int64_t input
     throw ArgumentError(
         fmt::format("{}: sizes must be positive, got ({}, {})", name, input_size, hidden_size));
   }
-  constexpr std::int64_t kMaxLayers = 10'000;
-  if (options.num_layers < 1) {
-    throw ArgumentError(
-        fmt::format("{}: num_layers must be positive, got {}", name, options.num_layers));
-  }
-  if (options.num_layers > kMaxLayers) {
-    throw ArgumentError(fmt::format("{}: num_layers must be at most {}, got {}", name, kMaxLayers,
-                                    options.num_layers));
-  }
+  require_range(name, "hidden_size", hidden_size, 1, kMaxSize);
+  require_range(name, "num_layers", options.num_layers, 1, kMaxLayers);
   const bool inside = options.dropout >= 0 && options.dropout <= 1;  // false for NaN
   if (!inside) {
     throw ArgumentError(
@@ -121,13 +116,13 @@ void RecurrentLayers::check_state(const Tensor& x, const Tensor& state, const ch
 }
 
 RecurrentResult RecurrentLayers::run(const Tensor& x, const Tensor& h, const Tensor& c,
-                                     Place place) const {
+                                     SourceLocation place) const {
   check_input(x);
   if (h.defined() || c.defined()) {
     check_state(x, h, "h", output_size());
     if (cell_ == Cell::lstm) check_state(x, c, "c", hidden_size_);
   }
-  // [length, batch, features], also of one sequence.
+  // A single sequence gets a batch axis too: [length, batch, features].
   const bool batched = x.rank() == 3;
   const auto with_batch = [&](const Tensor& t) { return batched ? t : t.unsqueeze(1, place); };
   Tensor now = batched && options_.batch_first ? x.transpose(0, 1, place) : with_batch(x);
@@ -174,8 +169,10 @@ RecurrentResult RecurrentLayers::run(const Tensor& x, const Tensor& h, const Ten
 LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, LSTMOptions options)
     : RecurrentLayers("LSTM", Cell::lstm, input_size, hidden_size, options) {}
 
-LSTMOutput LSTM::operator()(const Tensor& x, Place place) { return (*this)(x, LSTMState{}, place); }
-LSTMOutput LSTM::operator()(const Tensor& x, const LSTMState& state, Place place) {
+LSTMOutput LSTM::operator()(const Tensor& x, SourceLocation place) {
+  return (*this)(x, LSTMState{}, place);
+}
+LSTMOutput LSTM::operator()(const Tensor& x, const LSTMState& state, SourceLocation place) {
   RecurrentResult result = run(x, state.h, state.c, place);
   return {std::move(result.output), {std::move(result.h), std::move(result.c)}};
 }
@@ -183,8 +180,10 @@ LSTMOutput LSTM::operator()(const Tensor& x, const LSTMState& state, Place place
 GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, GRUOptions options)
     : RecurrentLayers("GRU", Cell::gru, input_size, hidden_size, common(options)) {}
 
-GRUOutput GRU::operator()(const Tensor& x, Place place) { return (*this)(x, Tensor(), place); }
-GRUOutput GRU::operator()(const Tensor& x, const Tensor& state, Place place) {
+GRUOutput GRU::operator()(const Tensor& x, SourceLocation place) {
+  return (*this)(x, Tensor(), place);
+}
+GRUOutput GRU::operator()(const Tensor& x, const Tensor& state, SourceLocation place) {
   RecurrentResult result = run(x, state, {}, place);
   return {std::move(result.output), std::move(result.h)};
 }
@@ -194,8 +193,10 @@ RNN::RNN(std::int64_t input_size, std::int64_t hidden_size, RNNOptions options)
                       options.nonlinearity == RNNNonlinearity::tanh ? Cell::tanh : Cell::relu,
                       input_size, hidden_size, common(options)) {}
 
-RNNOutput RNN::operator()(const Tensor& x, Place place) { return (*this)(x, Tensor(), place); }
-RNNOutput RNN::operator()(const Tensor& x, const Tensor& state, Place place) {
+RNNOutput RNN::operator()(const Tensor& x, SourceLocation place) {
+  return (*this)(x, Tensor(), place);
+}
+RNNOutput RNN::operator()(const Tensor& x, const Tensor& state, SourceLocation place) {
   RecurrentResult result = run(x, state, {}, place);
   return {std::move(result.output), std::move(result.h)};
 }

@@ -1,10 +1,11 @@
-// LSTMCell, GRUCell, RNNCell: sequences of one step.
+// LSTMCell, GRUCell and RNNCell: recurrent layers over sequences of one step.
 #include "volta/nn/recurrent_cells.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 #include "volta/random.h"
@@ -18,6 +19,7 @@ RecurrentCell::RecurrentCell(const char* name, Cell cell, std::int64_t input_siz
     throw ArgumentError(
         fmt::format("{}: sizes must be positive, got ({}, {})", name, input_size, hidden_size));
   }
+  require_range(name, "hidden_size", hidden_size, 1, kMaxSize);
   const std::int64_t rows = gates_of(cell) * hidden_size;
   const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
   const TensorOptions made = {.dtype = options.dtype, .device = options.device};
@@ -28,7 +30,8 @@ RecurrentCell::RecurrentCell(const char* name, Cell cell, std::int64_t input_siz
   bias_hh = add_parameter("bias_hh", uniform({rows}, -bound, bound, made));
 }
 
-LSTMState RecurrentCell::run(const Tensor& x, const Tensor& h, const Tensor& c, Place place) const {
+LSTMState RecurrentCell::run(const Tensor& x, const Tensor& h, const Tensor& c,
+                             SourceLocation place) const {
   if (!x.defined()) throw ArgumentError(fmt::format("{}: the input is not a tensor", name_));
   if (x.rank() != 1 && x.rank() != 2) {
     throw ShapeError(fmt::format("{}: input {} needs 1 or 2 axes", name_, to_string(x.shape())));
@@ -70,15 +73,19 @@ LSTMState RecurrentCell::run(const Tensor& x, const Tensor& h, const Tensor& c, 
 
 LSTMCell::LSTMCell(std::int64_t input_size, std::int64_t hidden_size, RecurrentCellOptions options)
     : RecurrentCell("LSTMCell", Cell::lstm, input_size, hidden_size, options) {}
-LSTMState LSTMCell::operator()(const Tensor& x, Place place) { return run(x, {}, {}, place); }
-LSTMState LSTMCell::operator()(const Tensor& x, const LSTMState& state, Place place) {
+LSTMState LSTMCell::operator()(const Tensor& x, SourceLocation place) {
+  return run(x, {}, {}, place);
+}
+LSTMState LSTMCell::operator()(const Tensor& x, const LSTMState& state, SourceLocation place) {
   return run(x, state.h, state.c, place);
 }
 
 GRUCell::GRUCell(std::int64_t input_size, std::int64_t hidden_size, RecurrentCellOptions options)
     : RecurrentCell("GRUCell", Cell::gru, input_size, hidden_size, options) {}
-Tensor GRUCell::operator()(const Tensor& x, Place place) { return run(x, {}, {}, place).h; }
-Tensor GRUCell::operator()(const Tensor& x, const Tensor& state, Place place) {
+Tensor GRUCell::operator()(const Tensor& x, SourceLocation place) {
+  return run(x, {}, {}, place).h;
+}
+Tensor GRUCell::operator()(const Tensor& x, const Tensor& state, SourceLocation place) {
   return run(x, state, {}, place).h;
 }
 
@@ -87,8 +94,10 @@ RNNCell::RNNCell(std::int64_t input_size, std::int64_t hidden_size, RNNCellOptio
                     options.nonlinearity == RNNNonlinearity::tanh ? Cell::tanh : Cell::relu,
                     input_size, hidden_size,
                     {.bias = options.bias, .dtype = options.dtype, .device = options.device}) {}
-Tensor RNNCell::operator()(const Tensor& x, Place place) { return run(x, {}, {}, place).h; }
-Tensor RNNCell::operator()(const Tensor& x, const Tensor& state, Place place) {
+Tensor RNNCell::operator()(const Tensor& x, SourceLocation place) {
+  return run(x, {}, {}, place).h;
+}
+Tensor RNNCell::operator()(const Tensor& x, const Tensor& state, SourceLocation place) {
   return run(x, state, {}, place).h;
 }
 

@@ -1,5 +1,5 @@
-// Members that were never added to their module: found when a module is copied, which shows what
-// lies within it, or when the member is called and trained by nobody.
+// Finds member modules that were never added to their module: when the module is copied, which
+// reveals the modules inside the object, or when a member is called and no optimizer trains it.
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -15,8 +15,8 @@
 
 #include "nn/module_state.h"
 #include "volta/autograd.h"
+#include "volta/detail/optimizer_ops.h"
 #include "volta/error.h"
-#include "volta/optimizer_ops.h"
 
 namespace volta::nn {
 
@@ -49,7 +49,7 @@ Module::Module(const Module& other) : state_(other.state_) { detail::MemberWatch
 
 void Module::leave_out(const Module& member) { state_->left_out.push_back(member.state_); }
 
-// ---- Members, seen in copies.
+// ---- Members that are found while a module is copied.
 
 detail::MemberWatch::MemberWatch(const Module& whole, const void* object, std::size_t bytes)
     : whole_(whole),
@@ -70,7 +70,7 @@ detail::MemberWatch::~MemberWatch() {
   try {
     note_forgotten();
   } catch (const std::exception&) {
-    members_.clear();  // without memory, nothing is noted
+    members_.clear();  // out of memory: members are not reported
   }
 }
 
@@ -78,12 +78,12 @@ void detail::MemberWatch::note_forgotten() const {
   Module::State& state = *whole_.state_;
   for (const Module* member : members_) {
     Module::State& own = *member->state_;
-    // What is older than the module was handed to it.
+    // A module older than `whole_` was passed to it and is not its own.
     if (own.born < state.born || state.reaches(&own) || state.leaves_out(&own)) continue;
     if (!own.has_leaves()) continue;
     const bool known = std::any_of(state.forgotten.begin(), state.forgotten.end(),
                                    [&](const auto& one) { return one.state.get() == &own; });
-    // A member of a member is that one's.
+    // A member of another member belongs to that member.
     const bool inner = std::any_of(members_.begin(), members_.end(), [&](const Module* other) {
       return other != member && other->state_.get() != &own && other->state_.get() != &state &&
              other->state_->reaches(&own);
@@ -93,16 +93,17 @@ void detail::MemberWatch::note_forgotten() const {
   }
 }
 
-// ---- Modules that are called.
+// ---- Modules that are called without having been added.
 
 namespace {
 
-// Calls are frequent, suspects rare: nobody takes the lock while there are none.
+// Calls are frequent and suspects rare, so the lock is not taken while there are no suspects.
 std::atomic<bool> any_suspects{false};
 
 struct Suspect {
-  std::weak_ptr<void> root, module;  // states: of the outermost call, and of what is no part of it
-  std::string caller, kind;          // classes
+  // States of the outermost caller, and of the module that is not part of it.
+  std::weak_ptr<void> root, module;
+  std::string caller, kind;  // class names
 };
 
 struct Register {
@@ -121,7 +122,7 @@ void Module::Suspects::note(const std::vector<const Module*>& calls, const Modul
   State& state = *module.state_;
   if (state.added || (state.parameters.empty() && state.children.empty())) return;
   const Module& caller = *calls.back();
-  // What is older than the module that calls it was handed to that one.
+  // A module older than its caller was passed to the caller and is not its own.
   if (state.born < caller.state_->born || !grad_enabled()) return;
   const bool known = std::any_of(calls.begin(), calls.end(), [&](const Module* outer) {
     return outer->state_->reaches(&state) || outer->state_->leaves_out(&state);
@@ -140,7 +141,7 @@ void Module::Suspects::check(const std::vector<Tensor>& trained) {
   const auto is_ours = [&](const State::Leaf& leaf) {
     return ours.contains(variable_of(*leaf.tensor));
   };
-  // Whether it need not be looked at again; names the one that is an error.
+  // Returns whether a suspect needs no further checks. Sets `found` to a suspect that is an error.
   const Suspect* found = nullptr;
   const auto is_settled = [&](const Suspect& suspect) {
     const auto root = std::static_pointer_cast<State>(suspect.root.lock());

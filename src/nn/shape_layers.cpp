@@ -1,4 +1,4 @@
-// Layers that move elements.
+// Layers that change shapes.
 #include "volta/nn/shape_layers.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Copies in depth.
-#include "volta/nn/shared.h"
+#include "volta/detail/shared_part.h"
 
 #include "volta/autograd.h"
 #include "volta/ops.h"

@@ -1,5 +1,5 @@
-// Summary: what a module's layers give and cost, seen by watching one forward pass that is recorded
-// and never computed.
+// Summary: the output shapes and costs of a module's layers, observed during one forward pass that
+// is recorded and never computed.
 #include "volta/nn/summary.h"
 
 #include <cxxabi.h>
@@ -16,10 +16,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/operation_count.h"
-#include "nn/module_state.h"
+#include "nn/call_watch.h"
 #include "volta/autograd.h"
 #include "volta/creation.h"
+#include "volta/detail/operation_count.h"
 #include "volta/error.h"
 
 namespace volta::nn {
@@ -45,66 +45,28 @@ std::string grouped(std::int64_t number) {
 
 }  // namespace
 
-// The calls that this thread makes while a summary is taken.
-class [[gnu::visibility("hidden")]] Module::Watch {
- public:
-  struct Calls {
-    std::string kind;  // of the module called
-    std::vector<Shape> outputs;
-    std::int64_t operations = 0;
-    std::int64_t parameters = 0;
-  };
+constinit thread_local Module::Watch* Module::Watch::current_ = nullptr;
 
-  // What the module holds is given, even where it was not computed yet.
-  explicit Watch(std::vector<Tensor> held) : outer_(current_), given_(std::move(held)) {
-    current_ = this;
+void Module::Watch::called(const Module& module, std::span<const Tensor> inputs,
+                           std::span<const Tensor> outputs) {
+  Calls& calls = calls_[module.state_.get()];
+  calls.kind = module.kind();
+  calls.parameters = module.state_->parameter_count();
+  calls.outputs.clear();
+  for (const Tensor& output : outputs) calls.outputs.push_back(output.shape());
+  const std::size_t held = given_.size();
+  given_.insert(given_.end(), inputs.begin(), inputs.end());
+  calls.operations += volta::detail::count_operations(outputs, given_);
+  given_.resize(held);
+}
+
+std::vector<std::string> Module::Watch::strays(const std::set<const State*>& known) const {
+  std::vector<std::string> kinds;
+  for (const auto& [state, calls] : calls_) {
+    if (calls.parameters > 0 && !known.contains(state)) kinds.push_back(calls.kind);
   }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-  ~Watch() { current_ = outer_; }
-
-  static Watch* current() { return current_; }
-
-  void called(const Module& module, std::span<const Tensor> inputs,
-              std::span<const Tensor> outputs) {
-    Calls& calls = calls_[module.state_.get()];
-    calls.kind = module.kind();
-    calls.parameters = module.state_->parameter_count();
-    calls.outputs.clear();
-    for (const Tensor& output : outputs) calls.outputs.push_back(output.shape());
-    const std::size_t held = given_.size();
-    given_.insert(given_.end(), inputs.begin(), inputs.end());
-    calls.operations += graph::count_operations(outputs, given_);
-    given_.resize(held);
-  }
-  const Calls* find(const State* state) const {
-    const auto found = calls_.find(state);
-    return found == calls_.end() ? nullptr : &found->second;
-  }
-  // Modules with parameters that were called, but are not among the known ones.
-  std::vector<std::string> strays(const std::set<const State*>& known) const {
-    std::vector<std::string> kinds;
-    for (const auto& [state, calls] : calls_) {
-      if (calls.parameters > 0 && !known.contains(state)) kinds.push_back(calls.kind);
-    }
-    std::sort(kinds.begin(), kinds.end());
-    return kinds;
-  }
-
- private:
-  static thread_local Watch* current_;
-  Watch* outer_;
-  std::vector<Tensor> given_;
-  std::map<const State*, Calls> calls_;
-};
-thread_local Module::Watch* Module::Watch::current_ = nullptr;
-
-Tensor Module::operator()(const Tensor& x, Place place) {
-  return call(place, [&] {
-    Tensor y = forward(x);
-    if (Watch* watch = Watch::current()) watch->called(*this, std::span(&x, 1), std::span(&y, 1));
-    return y;
-  });
+  std::sort(kinds.begin(), kinds.end());
+  return kinds;
 }
 
 void Module::called(std::initializer_list<Tensor> inputs,
@@ -125,7 +87,7 @@ Summary Module::summary(const Shape& input, SummaryOptions options) {
 }
 
 Summary Module::summary(const std::function<void()>& call) {
-  struct Modes {  // put back, also after a forward pass that throws
+  struct Modes {  // restores the training modes, also after an exception
     explicit Modes(State& root) {
       root.for_each([&](State& state) { before.emplace(&state, state.training); });
       root.for_each([](State& state) { state.training = false; });
@@ -169,7 +131,7 @@ Summary Module::summary(const std::function<void()>& call) {
       self(self, *child.module, name.empty() ? child.name : name + "." + child.name, depth + 1);
       if (first < result.rows.size()) below += result.rows[first].operations;
     }
-    // A list of modules is not called itself.
+    // A container of modules is not called itself, so it gets the sum of its children.
     Summary::Row& own = result.rows[position];
     if (own.outputs.empty()) own.operations = below;
   };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "nn/arguments.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -91,7 +92,7 @@ Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
 Tensor TransformerEncoderLayer::forward(const Tensor& x) { return encode(x, {}); }
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttendOptions& options,
-                                           Place place) {
+                                           SourceLocation place) {
   return call(place, [&] {
     Tensor y = encode(x, options);
     called({x}, {y});
@@ -117,10 +118,7 @@ TransformerBlock::TransformerBlock(std::int64_t dim, std::int64_t heads,
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& encoder_layer,
                                        std::int64_t num_layers, std::optional<LayerNorm> last_norm)
     : norm(std::move(last_norm)) {
-  if (num_layers < 0) {
-    throw ArgumentError(fmt::format(
-        "TransformerEncoder: the number of layers must not be negative, got {}", num_layers));
-  }
+  require_range("TransformerEncoder", "num_layers", num_layers, 0, kMaxLayers);
   add("layers", layers);
   for (std::int64_t i = 0; i < num_layers; ++i) layers.append(clone(encoder_layer));
   if (norm) add("norm", *norm);
@@ -128,7 +126,8 @@ TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& encoder_la
 
 Tensor TransformerEncoder::forward(const Tensor& x) { return encode(x, {}); }
 
-Tensor TransformerEncoder::operator()(const Tensor& x, const AttendOptions& options, Place place) {
+Tensor TransformerEncoder::operator()(const Tensor& x, const AttendOptions& options,
+                                      SourceLocation place) {
   return call(place, [&] {
     Tensor y = encode(x, options);
     called({x}, {y});

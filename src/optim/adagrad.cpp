@@ -2,7 +2,7 @@
 #include "volta/optim/adagrad.h"
 
 #include "volta/creation.h"
-#include "volta/optimizer_ops.h"
+#include "volta/detail/optimizer_ops.h"
 
 namespace volta::optim {
 
@@ -43,7 +43,7 @@ Tensor Adagrad::initial_state(const ParamGroup& group, std::size_t kind,
 }
 
 void Adagrad::update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-                     Place place) {
+                     SourceLocation place) {
   adagrad_step(parameters, states[kSum], states[kStep],
                {.lr = group[kLr],
                 .lr_decay = group[kLrDecay],

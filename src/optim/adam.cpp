@@ -1,7 +1,7 @@
 // Adam and AdamW.
 #include "volta/optim/adam.h"
 
-#include "volta/optimizer_ops.h"
+#include "volta/detail/optimizer_ops.h"
 
 namespace volta::optim {
 
@@ -59,7 +59,7 @@ void Adam::add_param_group(AdamGroup group) {
 }
 
 void Adam::update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-                  Place place) {
+                  SourceLocation place) {
   adam_step(parameters, states[kFirst], states[kSecond], states[kStep],
             {.lr = group[kLr],
              .beta1 = group[kBeta1],

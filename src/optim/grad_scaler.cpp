@@ -1,5 +1,5 @@
-// GradScaler: the scale, what was found in the gradients and the growth of the scale are scalars on
-// the device.
+// GradScaler. The scale, the flag for infinite gradients and the growth tracker are scalars on the
+// device.
 #include "volta/optim/grad_scaler.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 #include "volta/autocast.h"
 #include "volta/autograd.h"
 #include "volta/creation.h"
+#include "volta/detail/optimizer_ops.h"
 #include "volta/error.h"
 #include "volta/ops.h"
-#include "volta/optimizer_ops.h"
 
 namespace volta {
 
@@ -25,7 +25,7 @@ namespace {
 using Floats = std::numeric_limits<float>;
 constexpr std::int64_t kMostSteps = std::numeric_limits<std::int32_t>::max();
 
-// What is asked of a number, as it is in f32; the factors of other numbers.
+// A condition on an option, checked on the option's value in f32.
 struct Rule {
   const char* wanted;
   bool (*holds)(float value);
@@ -37,7 +37,7 @@ constexpr Rule kGrowth{"greater than 1 and finite in f32",
 constexpr Rule kBackoff{"between 0 and 1 in f32",
                         [](float value) { return value > 0 && value < 1; }};
 
-// What is wrong with a number; empty: nothing.
+// Returns what is wrong with a value, or an empty string.
 std::string problem_of(const char* what, const Rule& rule, double value) {
   if (rule.holds(static_cast<float>(value))) return {};
   return fmt::format("{} must be {}, got {}", what, rule.wanted, value);
@@ -57,14 +57,15 @@ void require(const std::string& problem) {
   if (!problem.empty()) throw ArgumentError("GradScaler: " + problem);
 }
 
-// The scalars are in memory from the start, so that the first steps have the plan of later ones.
+// The scalars are computed values from the start, so that the first steps have the plan of later
+// ones.
 template <class T>
 Tensor in_memory(T value, Device device) {
   return from_vector(std::vector<T>{value}, Shape{}, {.device = device});
 }
 
-// Whether one of them says so.
-Tensor any_of(const std::vector<Tensor>& found, Place place) {
+// Returns a value that is nonzero if any of the flags is.
+Tensor any_of(const std::vector<Tensor>& found, SourceLocation place) {
   return found.size() == 1 ? found[0] : total_norm(found, 1, place);
 }
 
@@ -90,15 +91,16 @@ void GradScaler::place_on(Device device) {
   scale_ = std::move(scale);
 }
 
-Tensor GradScaler::scale(const Tensor& loss, Place place) {
+Tensor GradScaler::scale(const Tensor& loss, SourceLocation place) {
   if (!loss.defined()) throw ArgumentError("GradScaler: the loss is not a tensor");
   if (!options_.enabled) return loss;
   place_on(loss.device());
   return mul({loss, place}, {scale_.to(loss.device(), place), place});
 }
 
-// Of those that are gone only what they found is kept.
-GradScaler::Progress& GradScaler::progress_of(const optim::Optimizer& optimizer, Place place) {
+// Entries of destroyed optimizers are merged into found_by_others_ and dropped.
+GradScaler::Progress& GradScaler::progress_of(const optim::Optimizer& optimizer,
+                                              SourceLocation place) {
   const auto known = std::find_if(progress_.begin(), progress_.end(), [&](const Progress& one) {
     return one.optimizer.lock() == optimizer.identity_;
   });
@@ -111,13 +113,13 @@ GradScaler::Progress& GradScaler::progress_of(const optim::Optimizer& optimizer,
   if (!found.empty()) found_by_others_ = any_of(found, place);
   std::erase_if(progress_, [](const Progress& one) { return one.optimizer.expired(); });
   return progress_.emplace_back(
-      Progress{.optimizer = optimizer.identity_, .stage = Stage::ready, .found_inf = {}});
+      Progress{.optimizer = optimizer.identity_, .phase = Phase::ready, .found_inf = {}});
 }
 
-// Whether a gradient of the optimizer is not finite, on the scale's device; undefined if there is
-// no gradient.
+// Returns a flag on the scale's device: whether any gradient of the optimizer is not finite. The
+// result is undefined if there are no gradients.
 Tensor GradScaler::check(const optim::Optimizer& optimizer, const char* function,
-                         Place place) const {
+                         SourceLocation place) const {
   std::vector<Tensor> gradients = optimizer.gradients(), found;
   for (const Tensor& gradient : gradients) {
     if (gradient.dtype() == DType::f16) {
@@ -137,17 +139,17 @@ Tensor GradScaler::check(const optim::Optimizer& optimizer, const char* function
   return found.empty() ? Tensor() : any_of(found, place);
 }
 
-void GradScaler::unscale_(optim::Optimizer& optimizer, Place place) {
+void GradScaler::unscale_(optim::Optimizer& optimizer, SourceLocation place) {
   if (!options_.enabled) return;
   const NoGrad no_grad;
   const Autocast as_they_are(DType::f32);
   require_scale("unscale_()");
   Progress& progress = progress_of(optimizer, place);
-  if (progress.stage == Stage::unscaled) {
+  if (progress.phase == Phase::unscaled) {
     throw ArgumentError(
         "GradScaler: unscale_() was called twice for an optimizer since the last update()");
   }
-  if (progress.stage == Stage::stepped) {
+  if (progress.phase == Phase::stepped) {
     throw ArgumentError("GradScaler: unscale_() was called after step() of the optimizer");
   }
   Tensor found_inf = check(optimizer, "unscale_()", place);
@@ -155,26 +157,26 @@ void GradScaler::unscale_(optim::Optimizer& optimizer, Place place) {
   for (Tensor& gradient : optimizer.gradients())
     gradient *= Operand(inverse.to(gradient.device(), place), place);
   progress.found_inf = std::move(found_inf);
-  progress.stage = Stage::unscaled;
+  progress.phase = Phase::unscaled;
 }
 
-void GradScaler::step(optim::Optimizer& optimizer, Place place) {
+void GradScaler::step(optim::Optimizer& optimizer, SourceLocation place) {
   if (!options_.enabled) return optimizer.step(place);
   const NoGrad no_grad;
   const Autocast as_they_are(DType::f32);
   require_scale("step()");
-  Stage stage = progress_of(optimizer, place).stage;
-  if (stage == Stage::stepped) {
+  Phase phase = progress_of(optimizer, place).phase;
+  if (phase == Phase::stepped) {
     throw ArgumentError(
         "GradScaler: step() was called twice for an optimizer since the last update()");
   }
   const bool on_device = optimizer.skips_on_device();
-  if (stage == Stage::ready && !on_device && !optimizer.gradients().empty()) {
+  if (phase == Phase::ready && !on_device && !optimizer.gradients().empty()) {
     unscale_(optimizer, place);
-    stage = Stage::unscaled;
+    phase = Phase::unscaled;
   }
   ScaledStep scaled;
-  if (stage == Stage::ready) {
+  if (phase == Phase::ready) {
     scaled.found_inf = check(optimizer, "step()", place);
     scaled.inverse_scale = reciprocal(scale_, place);
   } else {
@@ -197,10 +199,10 @@ void GradScaler::step(optim::Optimizer& optimizer, Place place) {
   }
   Progress& progress = progress_of(optimizer, place);
   progress.found_inf = found_inf;
-  progress.stage = Stage::stepped;
+  progress.phase = Phase::stepped;
 }
 
-void GradScaler::update(std::optional<double> new_scale, Place place) {
+void GradScaler::update(std::optional<double> new_scale, SourceLocation place) {
   if (!options_.enabled) return;
   const NoGrad no_grad;
   const Autocast as_they_are(DType::f32);

@@ -1,7 +1,7 @@
 // Lion.
 #include "volta/optim/lion.h"
 
-#include "volta/optimizer_ops.h"
+#include "volta/detail/optimizer_ops.h"
 
 namespace volta::optim {
 
@@ -29,7 +29,7 @@ void Lion::add_param_group(LionGroup group) {
 }
 
 void Lion::update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-                  Place place) {
+                  SourceLocation place) {
   lion_step(parameters, states[0],
             {.lr = group[kLr],
              .beta1 = group[kBeta1],

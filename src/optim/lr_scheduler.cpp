@@ -1,4 +1,4 @@
-// What schedulers share: the groups' learning rates, and the state dict.
+// The common part of all schedulers: the groups' learning rates and the state dict.
 #include "volta/optim/lr_scheduler.h"
 
 #include <algorithm>
@@ -96,9 +96,13 @@ void LRScheduler::load_state_dict(const StateDict& state) {
   const auto wrong = [&](const char* name, const char* wanted, double value) {
     problems += fmt::format("\n  wrong value: {} must be {}, got {}", name, wanted, value);
   };
-  const auto is_count = [](double value) { return value >= 0 && value == std::trunc(value); };
+  constexpr double kMostSteps = 0x1p53;  // doubles are exact up to this number
+  const auto is_count = [](double value) {
+    return value >= 0 && value <= kMostSteps && value == std::trunc(value);
+  };
   const std::vector<double> epoch = values("last_epoch", Shape{});
-  if (!epoch.empty() && !is_count(epoch[0])) wrong("last_epoch", "whole and 0 or more", epoch[0]);
+  if (!epoch.empty() && !is_count(epoch[0]))
+    wrong("last_epoch", "a whole number from 0 to 2^53", epoch[0]);
   const Shape groups{static_cast<std::int64_t>(base_lrs_.size())};
   const auto rates = [&](const char* name) {
     std::vector<double> result = values(name, groups);

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "volta/optimizer_ops.h"
+#include "volta/detail/optimizer_ops.h"
 
 namespace volta::optim {
 
@@ -52,7 +52,7 @@ void Muon::add_param_group(MuonGroup group) {
 }
 
 void Muon::update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-                  Place place) {
+                  SourceLocation place) {
   muon_step(parameters, states[0],
             {.lr = group[kLr],
              .weight_decay = group[kDecay],

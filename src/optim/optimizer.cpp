@@ -1,4 +1,4 @@
-// Optimizer: groups and their checks, lazily made state, steps.
+// Optimizer: parameter groups and their checks, state that is created at the first step, and steps.
 #include "volta/optim/optimizer.h"
 
 #include <algorithm>
@@ -78,8 +78,8 @@ Tensor Optimizer::initial_state(const ParamGroup&, std::size_t kind,
                                   : zeros({}, {.device = parameter.device()});
 }
 
-// Makes the states of parameters that are updated for the first time, and lets those of a parameter
-// that has moved follow it. `updated`: which are, or nothing for all.
+// Creates the states of parameters that are updated for the first time, and moves the states of a
+// parameter to the parameter's device. An empty `updated` means that all parameters are updated.
 void Optimizer::prepare_states(std::size_t group, const std::vector<bool>& updated) {
   const ParamGroup& owner = groups_[group];
   States& states = states_[group];
@@ -99,7 +99,7 @@ void Optimizer::prepare_states(std::size_t group, const std::vector<bool>& updat
   }
 }
 
-// A gradient that a frozen parameter has is one of earlier passes.
+// A gradient of a frozen parameter is left over from earlier passes.
 bool Optimizer::takes_step(const Tensor& parameter) {
   return parameter.requires_grad() && parameter.grad().defined();
 }
@@ -132,8 +132,8 @@ void Optimizer::require_gradient_fits(std::size_t group, std::size_t position) c
                   table_.optimizer, number, described(parameter), described(gradient)));
 }
 
-// Steps are short: what most of them do, updating all parameters on one device, allocates nothing.
-bool Optimizer::step_group(std::size_t group, Place place) {
+// Steps are short, so the usual case, in which all parameters have gradients, copies no lists.
+bool Optimizer::step_group(std::size_t group, SourceLocation place) {
   const std::vector<Tensor>& parameters = groups_[group].parameters();
   std::size_t count = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -163,14 +163,15 @@ bool Optimizer::step_group(std::size_t group, Place place) {
   return true;
 }
 
-void Optimizer::step(Place place) {
+void Optimizer::step(SourceLocation place) {
   nn::detail::require_registered(parameters_);
   const NoGrad no_grad;
   const Autocast as_they_are(DType::f32);
   try {
     take_step(place);
   } catch (...) {
-    // There was no such state before the step; its first value may be made of the gradient.
+    // A failed step leaves no new states behind: an initial value may depend on that step's
+    // gradient.
     for (Tensor* state : made_) *state = Tensor();
     made_.clear();
     throw;
@@ -178,7 +179,7 @@ void Optimizer::step(Place place) {
   made_.clear();
 }
 
-void Optimizer::take_step(Place place) {
+void Optimizer::take_step(SourceLocation place) {
   bool stepped = false;
   for (std::size_t group = 0; group < groups_.size(); ++group) stepped |= step_group(group, place);
   if (!stepped) return;

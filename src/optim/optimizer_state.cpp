@@ -1,4 +1,4 @@
-// Optimizer's state dict: the numbers of the groups and the states of the parameters.
+// The optimizer's state dict: the options of the groups and the states of the parameters.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -12,6 +12,61 @@
 #include "volta/optim/optimizer.h"
 
 namespace volta::optim {
+namespace {
+
+// Takes values out of a state dict and collects what is wrong with them, to tell all of it at once.
+class StateReader {
+ public:
+  explicit StateReader(const StateDict& state) : state_(state) {}
+
+  // Nothing where it is missing or no number, which is a problem unless it is missing and optional.
+  std::optional<double> number(const std::string& name, bool optional = false) {
+    known_.insert(name);
+    const Tensor* value = state_.find(name);
+    if (value == nullptr) {
+      if (!optional) problems_ += fmt::format("\n  missing: {}", name);
+    } else if (value->numel() != 1) {
+      problems_ += fmt::format("\n  wrong shape: {} is a number, {} in the state dict", name,
+                               to_string(value->shape()));
+    } else {
+      return value->item();
+    }
+    return std::nullopt;
+  }
+  // Null where it is missing, which is a problem if it is needed, or has another shape.
+  const Tensor* tensor(const std::string& name, const Shape& shape, bool needed) {
+    known_.insert(name);
+    const Tensor* value = state_.find(name);
+    if (value == nullptr) {
+      if (needed) problems_ += fmt::format("\n  missing: {} {}", name, to_string(shape));
+    } else if (value->shape() != shape) {
+      problems_ += fmt::format("\n  wrong shape: {} is {} in the optimizer, {} in the state dict",
+                               name, to_string(shape), to_string(value->shape()));
+      return nullptr;
+    }
+    return value;
+  }
+  void wrong_value(const std::string& problem) {
+    problems_ += fmt::format("\n  wrong value: {}", problem);
+  }
+  // Throws ArgumentError for the problems, values that nobody asked for among them.
+  void finish(const char* optimizer) {
+    for (const auto& [name, value] : state_) {
+      if (!known_.contains(name))
+        problems_ += fmt::format("\n  unexpected: {} {}", name, to_string(value.shape()));
+    }
+    if (problems_.empty()) return;
+    throw ArgumentError(
+        fmt::format("{}: the state dict does not fit the optimizer{}", optimizer, problems_));
+  }
+
+ private:
+  const StateDict& state_;
+  std::string problems_;
+  std::set<std::string> known_;
+};
+
+}  // namespace
 
 StateDict Optimizer::state_dict() const {
   StateDict result;
@@ -39,46 +94,28 @@ StateDict Optimizer::state_dict() const {
 
 void Optimizer::load_state_dict(const StateDict& state) {
   const NoGrad no_grad;
-  std::string problems;
-  std::set<std::string> known;
-  const auto number = [&](const std::string& name, bool optional = false) -> std::optional<double> {
-    known.insert(name);
-    const Tensor* value = state.find(name);
-    if (value == nullptr) {
-      if (!optional) problems += fmt::format("\n  missing: {}", name);
-    } else if (value->numel() != 1) {
-      problems += fmt::format("\n  wrong shape: {} is a number, {} in the state dict", name,
-                              to_string(value->shape()));
-    } else {
-      return value->item();
-    }
-    return std::nullopt;
-  };
-
+  StateReader reader(state);
   std::vector<ParamGroup> groups = groups_;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     ParamGroup& group = groups[g];
     const std::string prefix = fmt::format("groups.{}.", g);
     const auto count = static_cast<double>(group.parameters().size());
-    const auto saved = number(prefix + "parameters");
+    const auto saved = reader.number(prefix + "parameters");
     if (saved && *saved != count) {
-      problems += fmt::format(
-          "\n  wrong value: {}parameters is {} in the optimizer, {} in the "
-          "state dict",
-          prefix, count, *saved);
+      reader.wrong_value(fmt::format("{}parameters is {} in the optimizer, {} in the state dict",
+                                     prefix, count, *saved));
     }
     for (std::size_t i = 0; i < table_.rules.size(); ++i) {
-      if (const auto value = number(fmt::format("{}{}", prefix, table_.rules[i].name)))
+      if (const auto value = reader.number(fmt::format("{}{}", prefix, table_.rules[i].name)))
         group.numbers_[i] = *value;
     }
-    group.initial_lr_ = number(prefix + "initial_lr", true);
+    group.initial_lr_ = reader.number(prefix + "initial_lr", true);
     for (const std::string& problem : ParamGroup::problems_of(table_, group.numbers_))
-      problems += fmt::format("\n  wrong value: {}{}", prefix, problem);
+      reader.wrong_value(prefix + problem);
     const double initial = group.initial_lr_.value_or(0);
     const bool good = initial >= 0 && std::isfinite(initial);
     if (!good) {
-      problems +=
-          fmt::format("\n  wrong value: {}initial_lr must be in [0, inf), got {}", prefix, initial);
+      reader.wrong_value(fmt::format("{}initial_lr must be in [0, inf), got {}", prefix, initial));
     }
   }
 
@@ -93,35 +130,20 @@ void Optimizer::load_state_dict(const StateDict& state) {
       };
       const bool present = std::any_of(kinds_.begin(), kinds_.end(),
                                        [&](const auto& kind) { return state.contains(key(kind)); });
-      if (!present) continue;  // saved before the parameter's first step
+      if (!present) continue;  // the state was saved before the parameter's first step
       const Tensor& parameter = group.parameters()[i];
       for (std::size_t k = 0; k < kinds_.size(); ++k) {
-        const std::string name = key(kinds_[k]);
-        known.insert(name);
-        const Shape shape = kinds_[k].per_element ? parameter.shape() : Shape{};
-        const Tensor* value = state.find(name);
-        if (value == nullptr) {
-          const bool needed = kinds_[k].option.empty() || group.get(kinds_[k].option) != 0;
-          if (needed) problems += fmt::format("\n  missing: {} {}", name, to_string(shape));
-        } else if (value->shape() != shape) {
-          problems +=
-              fmt::format("\n  wrong shape: {} is {} in the optimizer, {} in the state dict", name,
-                          to_string(shape), to_string(value->shape()));
-        } else {
-          const DType dtype = kinds_[k].per_element ? parameter.dtype() : DType::f32;
-          states[k][i] = value->detach().to(dtype).to(parameter.device());
-        }
+        const StateKind& kind = kinds_[k];
+        const bool needed = kind.option.empty() || group.get(kind.option) != 0;
+        const Tensor* value =
+            reader.tensor(key(kind), kind.per_element ? parameter.shape() : Shape{}, needed);
+        if (value == nullptr) continue;
+        const DType dtype = kind.per_element ? parameter.dtype() : DType::f32;
+        states[k][i] = value->detach().to(dtype).to(parameter.device());
       }
     }
   }
-  for (const auto& [name, value] : state) {
-    if (!known.contains(name))
-      problems += fmt::format("\n  unexpected: {} {}", name, to_string(value.shape()));
-  }
-  if (!problems.empty()) {
-    throw ArgumentError(
-        fmt::format("{}: the state dict does not fit the optimizer{}", table_.optimizer, problems));
-  }
+  reader.finish(table_.optimizer);
   groups_ = std::move(groups);
   states_ = std::move(loaded);
 }

@@ -1,4 +1,4 @@
-// ParamGroup: numbers by name, checked.
+// ParamGroup: options by name, with checks.
 #include "volta/optim/param_group.h"
 
 #include <cmath>

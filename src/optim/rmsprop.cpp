@@ -1,7 +1,7 @@
 // RMSprop.
 #include "volta/optim/rmsprop.h"
 
-#include "volta/optimizer_ops.h"
+#include "volta/detail/optimizer_ops.h"
 
 namespace volta::optim {
 
@@ -37,7 +37,7 @@ void RMSprop::add_param_group(RMSpropGroup group) {
 }
 
 void RMSprop::update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-                     Place place) {
+                     SourceLocation place) {
   rmsprop_step(
       parameters, states[kSquares],
       {.lr = group[kLr],

@@ -1,5 +1,5 @@
-// The schedulers' formulas. Where PyTorch goes on from the learning rate of the step before, so do
-// these: what somebody else changed meanwhile stays changed.
+// The formulas of the schedulers. As in PyTorch, most of them continue from the current learning
+// rate, so changes that a program makes in between are kept.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -84,7 +84,7 @@ CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROpti
 double CosineAnnealingLR::next_lr(std::size_t group, double lr) const {
   const auto period = static_cast<double>(options_.T_max), now = static_cast<double>(last_epoch());
   const double low = options_.eta_min;
-  // At the bottom there is nothing to go on from.
+  // At the minimum lr equals eta_min, and the ratio below would divide by zero.
   if ((last_epoch() - 1 - options_.T_max) % (2 * options_.T_max) == 0)
     return lr + (base_lr(group) - low) * (1 - std::cos(kPi / period)) / 2;
   const double before = 1 + std::cos(kPi * (now - 1) / period),
@@ -160,7 +160,7 @@ std::pair<OneCycleLR::Phase, double> OneCycleLR::position() const {
   double start = 0;
   for (const Phase& phase : phases_) {
     if (now <= phase.end_step) {
-      // A phase of no length is over at once, where PyTorch would divide by zero.
+      // PyTorch would divide by zero for an empty phase; here such a phase is simply over.
       const double length = phase.end_step - start;
       return {phase, length == 0 ? 1 : (now - start) / length};
     }

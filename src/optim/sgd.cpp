@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "volta/optimizer_ops.h"
+#include "volta/detail/optimizer_ops.h"
 
 namespace volta::optim {
 
@@ -49,7 +49,8 @@ bool SGD::skips_on_device() const {
                      [](const ParamGroup& group) { return group[kDampening] == 0; });
 }
 
-// The first step leaves the gradient itself in the buffer, undampened: m b + (1 - d) g = g.
+// The first step must leave the undampened gradient g in the buffer. With momentum m and dampening
+// d the initial buffer b therefore solves m b + (1 - d) g = g.
 Tensor SGD::initial_state(const ParamGroup& group, std::size_t kind,
                           const Tensor& parameter) const {
   if (group[kDampening] == 0) return Optimizer::initial_state(group, kind, parameter);
@@ -60,7 +61,7 @@ Tensor SGD::initial_state(const ParamGroup& group, std::size_t kind,
 }
 
 void SGD::update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-                 Place place) {
+                 SourceLocation place) {
   sgd_step(parameters, states[0],
            {.lr = group[kLr],
             .momentum = group[kMomentum],

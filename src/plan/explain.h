@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/segment.h"
-#include "plan/ir.h"
+#include "graph/record/recorder.h"
+#include "plan/lower/ir.h"
 #include "plan/plan.h"
 #include "plan/steps_builder.h"
 #include "volta/execution.h"
@@ -16,9 +16,8 @@ namespace volta::plan {
 // Nodes whose values tapes keep, with the gradients they are kept for.
 using SavedFor = std::unordered_map<const graph::Node*, std::vector<std::string>>;
 
-Work work_of(const StepDraft& step, const std::vector<Value>& values);
 // A step in words, with what it takes at least on a device of these figures.
-VOLTA_BACKEND_API StepInfo describe(const Step& step, const Work& work,
+VOLTA_BACKEND_API StepInfo describe(const Step& step, const StepCost& cost,
                                     const DeviceFigures& figures);
 
 // What is told of a plan: its results by build_plan, its steps when their schedules are known.
@@ -29,8 +28,9 @@ struct VOLTA_BACKEND_API Account {
 
   void add_steps(const PlanSteps& steps);
   // `outputs`: the value of each output of the plan.
-  void add_results(const graph::Batch& batch, const Plan& plan, const std::vector<int>& outputs,
-                   const std::vector<StepDraft>& steps, const Donation& donation);
+  void add_results(const graph::Batch& batch, const std::vector<Result>& results,
+                   const std::vector<int>& outputs, const std::vector<StepDraft>& steps,
+                   const Donation& donation);
 };
 
 }  // namespace volta::plan

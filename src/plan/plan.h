@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "graph/segment.h"
-#include "plan/plan_steps.h"
+#include "backend/steps.h"
+#include "graph/record/recorder.h"
+#include "plan/lower/batch_sizes.h"
 
 namespace volta::graph {
 class IndexLog;
@@ -38,6 +39,8 @@ struct Plan {
   // Per output up to kMaxKeptBytes: buffers of earlier runs, used again when nobody else holds
   // them.
   std::vector<std::array<graph::Buffer*, 2>> kept;
+  // Releases them.
+  void drop_kept();
 
   Plan();
   ~Plan();
@@ -45,14 +48,32 @@ struct Plan {
   Plan& operator=(const Plan&) = delete;
 };
 inline constexpr std::uint64_t kMaxKeptBytes = 1024;
+// Releases a buffer that a plan keeps.
+void release_kept(graph::Buffer* buffer);
 
 struct Account;
 class GroupingCache;
 
-// Plans the nodes of a batch that are live (or just `only`). for a
+// Plans the nodes of a batch that are live (or just `only`), for a
 // device. donatable[i]: leaf i has no other user. `account`, if any, is told of the results.
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
                                  const DeviceEntry& entry, GroupingCache& groupings,
                                  const graph::Node* only = nullptr, Account* account = nullptr);
+
+// A plan for all batches of one structure whose sizes follow a pattern and pass the guards.
+class OpenPlan {
+ public:
+  virtual ~OpenPlan() = default;
+  // The plan for a batch of these sizes; null if it is not for them.
+  virtual std::unique_ptr<Plan> plan_for(std::span<const std::int64_t> sizes) = 0;
+  // What sizes must fulfil, in words.
+  virtual std::vector<std::string> guards() const = 0;
+  virtual std::size_t bytes() const = 0;
+};
+
+// Plans a batch with the open sizes of the pattern.
+std::unique_ptr<OpenPlan> build_open_plan(const graph::Batch& batch, SizePattern pattern,
+                                          const std::vector<bool>& donatable,
+                                          const DeviceEntry& entry, GroupingCache& groupings);
 
 }  // namespace volta::plan

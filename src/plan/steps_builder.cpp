@@ -1,9 +1,16 @@
-// Donation, horizontal merging, the arena.
+// Buffer donation and horizontal merging of kernels.
 #include "plan/steps_builder.h"
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "plan/lower/visits.h"
 
 namespace volta::plan {
 
@@ -13,24 +20,31 @@ using kernel::InstrKind;
 
 namespace {
 
+// At the sizes of planning: what it decides affects how much memory is used, never results.
 std::uint64_t bytes_of(const Value& v) {
-  return static_cast<std::uint64_t>(v.shape.numel()) * size_of(v.dtype);
+  return static_cast<std::uint64_t>(v.shape.numel().hint()) * size_of(v.dtype);
 }
 
-bool same_index(const Affine& a, const Affine& b, const std::vector<std::int64_t>& ints) {
-  if (a.terms.size() != b.terms.size() || a.offset.in(ints) != b.offset.in(ints)) return false;
+Extent number_of(kernel::Int number, const std::vector<Extent>& ints) {
+  return number.is_param ? ints[static_cast<std::size_t>(number.value)] : Extent(number.value);
+}
+
+bool same_index(const Affine& a, const Affine& b, const std::vector<Extent>& ints) {
+  if (a.terms.size() != b.terms.size() || number_of(a.offset, ints) != number_of(b.offset, ints))
+    return false;
   for (std::size_t t = 0; t < a.terms.size(); ++t) {
     if (a.terms[t].axis != b.terms[t].axis) return false;
-    if (a.terms[t].coefficient.in(ints) != b.terms[t].coefficient.in(ints)) return false;
+    if (number_of(a.terms[t].coefficient, ints) != number_of(b.terms[t].coefficient, ints))
+      return false;
   }
   return true;
 }
 
-// Why the kernel may not write the buffer of slot `leaf` in place of slot `output`; null if it may:
-// every read of an element is by the thread that writes it, before it does.
+// The reason why the kernel may not write output slot `output` into the buffer of slot `leaf`; null
+// if it may. It may if every element is read only by the thread that writes it, before it writes.
 const char* in_the_way(const KernelDraft& kernel, int leaf, int output) {
-  // With several lanes to a row, all of them read what the first one writes; and an element of a
-  // row may be read again in a later phase.
+  // With several lanes per row, all of them read what the first one writes; and an element of a row
+  // may be read again in a later phase.
   const bool row = kernel.program.schedule.kind == kernel::ScheduleKind::Row;
   if (row && kernel.program.schedule.lanes > 1) return "threads share its rows";
   const Instr* store = nullptr;
@@ -38,10 +52,10 @@ const char* in_the_way(const KernelDraft& kernel, int leaf, int output) {
     if (instr.kind == InstrKind::Store && instr.slot == output) store = &instr;
   }
   if (store == nullptr || store->once || !store->mask.empty()) return "not all of it is written";
-  // One element of a kernel with rows: what does not depend on them is computed apart from them,
-  // and on the CPU once more for the stores at the end.
+  // A single element beside rows is computed apart from them, and on the CPU once more for the
+  // stores at the end.
   if (row && store->index.terms.empty()) return "it is one element beside rows";
-  // Every point has an element of its own.
+  // Every point must have an element of its own.
   for (int axis = 0; axis < static_cast<int>(kernel.program.axes.size()); ++axis) {
     if (kernel.program.axes[static_cast<std::size_t>(axis)].role != kernel::Role::Par) continue;
     const bool indexed = std::any_of(store->index.terms.begin(), store->index.terms.end(),
@@ -63,14 +77,14 @@ const char* in_the_way(const KernelDraft& kernel, int leaf, int output) {
   return at_the_store ? nullptr : "it is read at other places than the result is written";
 }
 
-// One slot for both: the program says that it updates in place.
+// Merges two slots into one that the program updates in place.
 void merge_slots(KernelDraft& kernel, int leaf, int output) {
   kernel.program.slots[static_cast<std::size_t>(leaf)].written = true;
   auto& instrs = kernel.program.instrs;
   const auto load = std::find_if(instrs.begin(), instrs.end(), [&](const Instr& instr) {
     return instr.kind == InstrKind::Load && instr.slot == leaf;
   });
-  const Affine index = load->index;  // word for word, so that the text shows them equal
+  const Affine index = load->index;  // copied verbatim, so that the program text shows them equal
   for (Instr& instr : instrs) {
     const bool reads = instr.kind == InstrKind::Load && instr.slot == leaf;
     const bool writes = instr.kind == InstrKind::Store && instr.slot == output;
@@ -87,56 +101,48 @@ void merge_slots(KernelDraft& kernel, int leaf, int output) {
   kernel.slot_values.erase(kernel.slot_values.begin() + output);
 }
 
-// steps x steps bits: which steps a step needs, directly or not.
-class Reach {
- public:
-  explicit Reach(const std::vector<std::vector<int>>& needs) : words_((needs.size() + 63) / 64) {
-    bits_.assign(needs.size() * words_, 0);
-    for (std::size_t s = 0; s < needs.size(); ++s) {  // needs[s] are all < s
-      for (const int n : needs[s]) {
-        const std::size_t need = static_cast<std::size_t>(n);
-        for (std::size_t w = 0; w < words_; ++w) bits_[s * words_ + w] |= bits_[need * words_ + w];
-        bits_[s * words_ + need / 64] |= std::uint64_t{1} << (need % 64);
-      }
-    }
-  }
-  bool needs(std::size_t step, std::size_t other) const {
-    return (bits_[step * words_ + other / 64] >> (other % 64) & 1) != 0;
-  }
-
- private:
-  std::size_t words_;
-  std::vector<std::uint64_t> bits_;
+// The order that steps must keep. The nodes are the steps and, after them, barriers: many steps may
+// write parts of a value that many others read, and a barrier between them keeps the number of
+// dependencies linear.
+struct Dependencies {
+  std::vector<std::vector<int>> needs;  // for each node, the earlier nodes that it must follow
+  std::vector<int> order;               // all nodes
 };
 
-// Per step the earlier steps it must follow: producers of what it reads, and readers of what it
-// overwrites.
-std::vector<std::vector<int>> step_needs(const std::vector<StepDraft>& steps) {
-  int values = 0;
-  for (const StepDraft& step : steps) {
-    for (const int value : step.reads) values = std::max(values, value + 1);
-    for (const int value : step.writes) values = std::max(values, value + 1);
+// Steps that later ones have to follow: all earlier ones that wrote a value, or that read it.
+struct Earlier {
+  int barrier = -1;         // follows all of them but the recent ones
+  std::vector<int> recent;  // in order
+
+  // Makes the node follow all of them.
+  void precede(int node, Dependencies& all) {
+    if (recent.size() > 1 || (barrier >= 0 && !recent.empty())) {
+      if (barrier >= 0) recent.push_back(barrier);
+      barrier = static_cast<int>(all.needs.size());
+      all.order.push_back(barrier);
+      all.needs.push_back(std::move(recent));
+      recent.clear();
+    }
+    auto& needs = all.needs[static_cast<std::size_t>(node)];
+    if (barrier >= 0) needs.push_back(barrier);
+    needs.insert(needs.end(), recent.begin(), recent.end());
   }
-  // Several where each writes a part.
-  std::vector<std::vector<int>> producers(static_cast<std::size_t>(values));
-  std::vector<std::vector<int>> readers(static_cast<std::size_t>(values));
-  std::vector<std::vector<int>> needs(steps.size());
+};
+
+// Steps follow the producers of their operands, and the readers of values that they overwrite.
+Dependencies dependencies_of(const std::vector<StepDraft>& steps, const Values& values) {
+  PerValue<Earlier> producers(values), readers(values);
+  Dependencies all;
+  all.needs.resize(steps.size());
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const int step = static_cast<int>(s);
-    for (const int value : steps[s].reads) {
-      for (const int from : producers[static_cast<std::size_t>(value)]) {
-        if (from != step) needs[s].push_back(from);
-      }
-    }
-    for (const int value : steps[s].writes) {
-      for (const int reader : readers[static_cast<std::size_t>(value)]) {
-        if (reader != step) needs[s].push_back(reader);
-      }
-      producers[static_cast<std::size_t>(value)].push_back(step);
-    }
-    for (const int value : steps[s].reads) readers[static_cast<std::size_t>(value)].push_back(step);
+    for (const int value : steps[s].reads) producers[value].precede(step, all);
+    for (const int value : steps[s].writes) readers[value].precede(step, all);
+    all.order.push_back(step);
+    for (const int value : steps[s].writes) producers[value].recent.push_back(step);
+    for (const int value : steps[s].reads) readers[value].recent.push_back(step);
   }
-  return needs;
+  return all;
 }
 
 }  // namespace
@@ -157,16 +163,16 @@ void StepDraft::collect() {
 namespace {
 
 // Tries to write output slot `output` of the kernel into the buffer of one of its leaves.
-bool donate_slot(KernelDraft& kernel, int output, std::size_t step,
-                 const std::vector<Value>& values, const std::map<int, std::size_t>& last_read,
-                 const std::set<int>& reserved, bool any, Donation& donation) {
-  const int value = kernel.slot_values[static_cast<std::size_t>(output)];
-  const Value& to = values[static_cast<std::size_t>(value)];
+bool donate_slot(KernelDraft& kernel, int output, std::size_t step, const Values& values,
+                 const std::map<int, std::size_t>& last_read, const std::set<int>& reserved,
+                 bool any, Donation& donation) {
+  const ValueId value = kernel.slot_values[static_cast<std::size_t>(output)];
+  const Value& to = values[value];
   const auto own = donation.predecessor.find(value);
   for (int leaf = 0; leaf < static_cast<int>(kernel.slot_values.size()); ++leaf) {
     const kernel::Slot& slot = kernel.program.slots[static_cast<std::size_t>(leaf)];
-    const int source = kernel.slot_values[static_cast<std::size_t>(leaf)];
-    const Value& from = values[static_cast<std::size_t>(source)];
+    const ValueId source = kernel.slot_values[static_cast<std::size_t>(leaf)];
+    const Value& from = values[source];
     if (from.kind != ValueKind::Leaf || slot.written || from.dtype != to.dtype ||
         from.shape.numel() != to.shape.numel()) {
       continue;
@@ -179,11 +185,11 @@ bool donate_slot(KernelDraft& kernel, int output, std::size_t step,
                       : last_read.at(source) != step ? "a later step reads it"
                                                      : in_the_way(kernel, leaf, output);
     if (why != nullptr) {
-      Donation::Refusal& refused = donation.refused[static_cast<std::size_t>(value)];
+      Donation::Refusal& refused = donation.refused[value];
       if (refused.leaf < 0 || is_own) refused = {from.number, why};
       continue;
     }
-    donation.donor[static_cast<std::size_t>(value)] = from.number;
+    donation.donor[value] = from.number;
     merge_slots(kernel, leaf, output);
     return true;
   }
@@ -192,11 +198,11 @@ bool donate_slot(KernelDraft& kernel, int output, std::size_t step,
 
 }  // namespace
 
-void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Donation& donation) {
-  donation.donor.assign(values.size(), -1);
-  donation.refused.assign(values.size(), {});
-  std::map<int, std::size_t> last_read;  // value -> step
-  std::set<int> reserved;                // leaves that a successor should have
+void donate(std::vector<StepDraft>& steps, const Values& values, Donation& donation) {
+  donation.donor = PerValue<int>(values, -1);
+  donation.refused = PerValue<Donation::Refusal>(values);
+  std::map<int, std::size_t> last_read;  // the last step that reads each value
+  std::set<int> reserved;  // leaves whose buffer is meant for the variable's new value
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (const int value : steps[s].reads) last_read[value] = s;
   }
@@ -206,14 +212,13 @@ void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Don
     KernelDraft& kernel = steps[s].segments.front();
     for (const bool any : {false, true}) {
       for (int output = 0; output < static_cast<int>(kernel.slot_values.size()); ++output) {
-        const std::size_t value =
-            static_cast<std::size_t>(kernel.slot_values[static_cast<std::size_t>(output)]);
+        const ValueId value = kernel.slot_values[static_cast<std::size_t>(output)];
         const bool written = kernel.program.slots[static_cast<std::size_t>(output)].written;
         const ValueKind kind = values[value].kind;
-        // The parts of a join are written one by one, while others may still read the leaf.
+        // The parts of a join are written one by one, while other steps may still read the leaf.
         const bool whole = kind != ValueKind::Leaf && kind != ValueKind::Join;
         if (!written || !donation.is_output[value] || !whole) continue;
-        // A donation renumbers the slots: look at them from the start.
+        // A donation renumbers the slots, so the search starts again.
         if (donate_slot(kernel, output, s, values, last_read, reserved, any, donation)) output = -1;
       }
     }
@@ -223,7 +228,8 @@ void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Don
 
 namespace {
 
-// The text by which kernels merge. Vectors and tiles of a Map serve any size: they do not divide.
+// The program text that decides which kernels merge. Vector length and tile of a Map are left out,
+// because they work for any size.
 std::string merging_text(kernel::Program program) {
   if (program.schedule.kind == kernel::ScheduleKind::Map) {
     program.schedule.vec = 1;
@@ -233,162 +239,283 @@ std::string merging_text(kernel::Program program) {
   return kernel::to_text(program);
 }
 
-// The schedule of the segment that moves most.
+// The schedule of the segment that moves most bytes.
 kernel::Schedule common_schedule(const std::vector<KernelDraft>& segments) {
   const auto most = std::max_element(
       segments.begin(), segments.end(), [](const KernelDraft& a, const KernelDraft& b) {
-        return a.bytes_read + a.bytes_written < b.bytes_read + b.bytes_written;
+        return (a.bytes_read + a.bytes_written).hint() < (b.bytes_read + b.bytes_written).hint();
       });
   kernel::Schedule schedule = most->program.schedule;
   schedule.horizontal = true;
   return schedule;
 }
 
-// Of steps that could be merged where the last of them stands, those whose operands may wait for
-// it: the nearest, until the temporaries that live longer for it are too many bytes.
-std::vector<std::size_t> worth_waiting(const std::vector<StepDraft>& steps,
-                                       const std::vector<std::size_t>& candidates,
-                                       const std::vector<Value>& values,
-                                       const std::vector<bool>& is_output) {
-  const std::size_t last = candidates.back();
-  std::set<int> read_later;  // by the last one or after it
-  for (std::size_t s = last; s < steps.size(); ++s)
-    read_later.insert(steps[s].reads.begin(), steps[s].reads.end());
-  std::vector<std::size_t> chosen{last};
+// Merges steps kind by kind. Each kind is handled in one pass over the steps and barriers from its
+// first member to its last one, and their dependencies are collected only once.
+class Merger {
+ public:
+  Merger(std::vector<StepDraft>& steps, const Values& values, const PerValue<bool>& is_output)
+      : steps_(steps),
+        values_(values),
+        is_output_(is_output),
+        last_reader_(values, -1),
+        waiting_(values, -1) {
+    Dependencies all = dependencies_of(steps, values);
+    needs_ = std::move(all.needs);
+    order_ = std::move(all.order);
+    const std::size_t nodes = needs_.size();
+    merged_into_.resize(nodes);
+    std::iota(merged_into_.begin(), merged_into_.end(), 0);
+    place_.resize(nodes);
+    for (std::size_t p = 0; p < nodes; ++p) place(order_[p]) = static_cast<int>(p);
+    depth_.resize(nodes);
+    time_.resize(nodes);
+    is_member_.resize(nodes, false);
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      for (const int value : steps[s].reads) last_reader_[value] = static_cast<int>(s);
+    }
+  }
+
+  void merge(std::vector<int> members);
+
+  // The steps in their final order.
+  std::vector<StepDraft> take() {
+    std::vector<StepDraft> taken;
+    for (const int s : order_) {
+      if (s != kMerged && is_step(s)) taken.push_back(std::move(step(s)));
+    }
+    return taken;
+  }
+
+ private:
+  static constexpr int kMerged = -1;  // the place of a step that was merged into another one
+
+  // The members of one depth, and the other nodes of it.
+  struct Level {
+    std::vector<int> members, others;
+  };
+
+  bool is_step(int s) const { return static_cast<std::size_t>(s) < steps_.size(); }
+  StepDraft& step(int s) { return steps_[static_cast<std::size_t>(s)]; }
+  int& place(int s) { return place_[static_cast<std::size_t>(s)]; }
+  int& depth(int s) { return depth_[static_cast<std::size_t>(s)]; }
+  int& time(int s) { return time_[static_cast<std::size_t>(s)]; }
+  int merged(int s) {
+    int& into = merged_into_[static_cast<std::size_t>(s)];
+    while (merged_into_[static_cast<std::size_t>(into)] != into)
+      into = merged_into_[static_cast<std::size_t>(into)];
+    return into;
+  }
+  std::vector<Level> levels_of(int first, int last);
+  int time_after_needs(int s, int first);
+  std::size_t worth_waiting(const std::vector<int>& members, std::size_t end, int last_place);
+  void merge_run(std::span<const int> run);
+  void reorder(int first, int last);
+
+  std::vector<StepDraft>& steps_;
+  const Values& values_;
+  const PerValue<bool>& is_output_;
+  // For each node, the nodes that it must follow; steps that were merged are named by merged().
+  std::vector<std::vector<int>> needs_;
+  std::vector<int> merged_into_;
+  std::vector<int> order_, place_;  // the nodes in order, and for each node its place there
+  // While one kind is merged, for each node: how many members follow one another on a path to it,
+  // itself included; the place after which it runs; whether it is a member.
+  std::vector<int> depth_, time_;
+  std::vector<bool> is_member_;
+  PerValue<int> last_reader_;  // for each value, the last step that reads it
+  PerValue<int> waiting_;      // for each value, the last run for which it was counted
+  int runs_ = 0;
+};
+
+// The nodes between two places by their depths. Members of one depth do not need each other.
+std::vector<Merger::Level> Merger::levels_of(int first, int last) {
+  std::vector<Level> levels;
+  for (int p = first; p <= last; ++p) {
+    const int s = order_[static_cast<std::size_t>(p)];
+    ++visits().merged;
+    if (s == kMerged) continue;
+    int deepest = 0;
+    for (const int from : needs_[static_cast<std::size_t>(s)]) {
+      ++visits().merged;
+      const int need = merged(from);
+      if (place(need) >= first) deepest = std::max(deepest, depth(need));
+    }
+    const bool is_member = is_member_[static_cast<std::size_t>(s)];
+    depth(s) = deepest + (is_member ? 1 : 0);
+    time(s) = p;
+    if (depth(s) == 0) continue;
+    levels.resize(std::max(levels.size(), static_cast<std::size_t>(depth(s))));
+    Level& level = levels[static_cast<std::size_t>(depth(s) - 1)];
+    (is_member ? level.members : level.others).push_back(s);
+  }
+  return levels;
+}
+
+// The place of the step, or a later one after which the steps that it needs have run.
+int Merger::time_after_needs(int s, int first) {
+  int latest = place(s);
+  for (const int from : needs_[static_cast<std::size_t>(s)]) {
+    ++visits().merged;
+    const int need = merged(from);
+    if (place(need) >= first) latest = std::max(latest, time(need));
+  }
+  return latest;
+}
+
+// Merged steps run at the position of the last one, so temporaries that the earlier ones read live
+// longer. Returns where the run of members begins that ends before `end` and for which these
+// temporaries do not exceed kMaxExtendedBytes.
+std::size_t Merger::worth_waiting(const std::vector<int>& members, std::size_t end,
+                                  int last_place) {
+  const int last = time(members[end - 1]), run = runs_++;
   std::uint64_t extended = 0;
-  for (std::size_t k = candidates.size() - 1; k-- > 0;) {
-    const std::size_t s = candidates[k];
+  std::size_t begin = end - 1;
+  while (begin > 0) {
     std::uint64_t bytes = 0;
-    for (const int value : steps[s].reads) {
-      const std::size_t v = static_cast<std::size_t>(value);
-      const bool temporary = values[v].kind != ValueKind::Leaf && !is_output[v];
-      if (temporary && read_later.insert(value).second) bytes += bytes_of(values[v]);
+    for (const int value : step(members[begin - 1]).reads) {
+      ++visits().merged;
+      const Value& v = values_[value];
+      if (v.kind == ValueKind::Leaf || is_output_[value]) continue;
+      const int reader = merged(last_reader_[value]);
+      const bool lives_on = place(reader) > last_place || time(reader) >= last;
+      if (!lives_on && std::exchange(waiting_[value], run) != run) bytes += bytes_of(v);
     }
     if (extended + bytes > kMaxExtendedBytes) break;
     extended += bytes;
-    chosen.push_back(s);
+    --begin;
   }
-  std::reverse(chosen.begin(), chosen.end());
-  return chosen;
+  return begin;
 }
 
-// Merges some steps of the kind that do not need each other; false if there is nothing left to try.
-bool merge_some(std::vector<StepDraft>& steps, int kind, const std::vector<Value>& values,
-                const std::vector<bool>& is_output) {
-  std::vector<std::size_t> members;
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    if (steps[s].kind == kind) members.push_back(s);
-  }
-  if (members.size() < 2) return false;
-  const Reach reach(step_needs(steps));
-  std::vector<std::size_t> chosen;
-  for (const std::size_t s : members) {
-    const bool free = std::none_of(chosen.begin(), chosen.end(), [&](std::size_t c) {
-      return reach.needs(s, c) || reach.needs(c, s);
-    });
-    if (free) chosen.push_back(s);
-  }
-  if (chosen.size() < 2) return false;
-  chosen = worth_waiting(steps, chosen, values, is_output);
-  if (chosen.size() < 2) {
-    steps[chosen.front()].kind = -1;
-    return true;
-  }
-  // All of them run where the last one stood; whoever needs an earlier one moves behind.
-  const std::size_t last = chosen.back();
+// Merges the steps into the last one of them.
+void Merger::merge_run(std::span<const int> run) {
+  const int last = run.back();
   StepDraft target;
-  for (const std::size_t s : chosen)
-    target.segments.push_back(std::move(steps[s].segments.front()));
+  for (const int s : run) {
+    target.segments.push_back(std::move(step(s).segments.front()));
+    if (s == last) continue;
+    merged_into_[static_cast<std::size_t>(s)] = last;
+    auto &from = needs_[static_cast<std::size_t>(s)], &to = needs_[static_cast<std::size_t>(last)];
+    to.insert(to.end(), from.begin(), from.end());
+    from = {};
+  }
   const kernel::Schedule schedule = common_schedule(target.segments);
   for (KernelDraft& segment : target.segments) segment.program.schedule = schedule;
   target.collect();
-  std::vector<StepDraft> merged, after;
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    if (std::binary_search(chosen.begin(), chosen.end(), s)) continue;
-    const bool behind = s > last || std::any_of(chosen.begin(), chosen.end(),
-                                                [&](std::size_t c) { return reach.needs(s, c); });
-    (behind ? after : merged).push_back(std::move(steps[s]));
+  step(last) = std::move(target);
+}
+
+// Sorts the nodes between two places by their times. A merged step precedes those that moved behind
+// it.
+void Merger::reorder(int first, int last) {
+  std::vector<int> sorted;
+  for (int p = first; p <= last; ++p) {
+    const int s = order_[static_cast<std::size_t>(p)];
+    if (s != kMerged && merged(s) == s) sorted.push_back(s);
   }
-  merged.push_back(std::move(target));
-  for (StepDraft& step : after) merged.push_back(std::move(step));
-  steps = std::move(merged);
-  return true;
+  const auto key = [&](int s) {
+    const bool is_member = is_member_[static_cast<std::size_t>(s)];
+    return std::tuple(time(s), depth(s), is_member ? 0 : 1, place(s));
+  };
+  std::sort(sorted.begin(), sorted.end(), [&](int a, int b) { return key(a) < key(b); });
+  const auto end = order_.begin() + last + 1;
+  const auto begin = end - static_cast<std::ptrdiff_t>(sorted.size());
+  std::fill(order_.begin() + first, begin, kMerged);
+  std::copy(sorted.begin(), sorted.end(), begin);
+  for (std::size_t k = 0; k < sorted.size(); ++k)
+    place(sorted[k]) = last + 1 - static_cast<int>(sorted.size() - k);
+  for (const int s : sorted) {
+    if (!is_step(s)) continue;
+    for (const int value : step(s).reads) {
+      ++visits().merged;
+      int& reader = last_reader_[value];
+      if (place(merged(reader)) <= last) reader = s;
+    }
+  }
+}
+
+// Merges steps of one kind that do not need each other. Steps of greater depth are merged only as
+// long as every depth before has several.
+void Merger::merge(std::vector<int> members) {
+  std::sort(members.begin(), members.end(), [&](int a, int b) { return place(a) < place(b); });
+  const int first = place(members.front()), last = place(members.back());
+  for (const int s : members) is_member_[static_cast<std::size_t>(s)] = true;
+  bool is_changed = false, is_merging = true;
+  for (Level& level : levels_of(first, last)) {
+    for (const int s : level.members) time(s) = time_after_needs(s, first);
+    std::sort(level.members.begin(), level.members.end(), [&](int a, int b) {
+      return std::pair(time(a), place(a)) < std::pair(time(b), place(b));
+    });
+    is_merging = is_merging && level.members.size() > 1;
+    if (!is_merging && !is_changed) break;
+    for (std::size_t end = level.members.size(); is_merging && end > 0;) {
+      const std::size_t begin = worth_waiting(level.members, end, last);
+      if (end - begin > 1) {
+        const std::span<const int> all = level.members;
+        merge_run(all.subspan(begin, end - begin));
+        is_changed = true;
+      }
+      end = begin;
+    }
+    for (const int s : level.others) time(s) = time_after_needs(s, first);
+  }
+  if (is_changed) reorder(first, last);
+  for (const int s : members) is_member_[static_cast<std::size_t>(s)] = false;
 }
 
 }  // namespace
 
-std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps,
-                                          const std::vector<Value>& values,
-                                          const std::vector<bool>& is_output) {
+Temporaries temporaries_of(const std::vector<StepDraft>& steps, const Values& values,
+                           const PerValue<bool>& is_output) {
+  Temporaries result{.all = {}, .of_value = PerValue<int>(values, -1), .of_step = {}};
+  // Scratch memory first, then values by number: of equal sizes the first is placed first.
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    const Extent scratch = steps[s].call.scratch_bytes;
+    const bool needed = steps[s].segments.empty() && scratch.hint() > 0;
+    result.of_step.push_back(needed ? static_cast<int>(result.all.size()) : -1);
+    if (needed) result.all.push_back({s, s, scratch});
+  }
+  PerValue<std::size_t> first(values, steps.size()), last(values, 0);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    for (const auto* list : {&steps[s].writes, &steps[s].reads}) {
+      for (const int value : *list) {
+        first[value] = std::min<std::size_t>(first[value], s);
+        last[value] = s;
+      }
+    }
+  }
+  for (const ValueId id : values.ids()) {
+    const Value& v = values[id];
+    if (first[id] == steps.size() || v.kind == ValueKind::Leaf || is_output[id]) continue;
+    result.of_value[id] = static_cast<int>(result.all.size());
+    result.all.push_back({first[id], last[id], v.shape.numel() * size_of(v.dtype)});
+  }
+  return result;
+}
+
+std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const Values& values,
+                                          const PerValue<bool>& is_output) {
   std::map<std::string, int> kinds;
   for (StepDraft& step : steps) {
     if (step.segments.empty()) continue;
     std::string text = merging_text(step.segments.front().program);
-    const Value& first = values[static_cast<std::size_t>(step.writes.front())];
+    const Value& first = values[step.writes.front()];
     if (first.epoch != 0) text += std::to_string(first.epoch);
-    if (first.stage != 0) text += " stage " + std::to_string(first.stage);
+    if (first.phase != 0) text += " phase " + std::to_string(first.phase);
     step.kind = kinds.try_emplace(text, static_cast<int>(kinds.size())).first->second;
   }
+  std::vector<std::vector<int>> members(kinds.size());
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].kind >= 0)
+      members[static_cast<std::size_t>(steps[s].kind)].push_back(static_cast<int>(s));
+  }
+  Merger merger(steps, values, is_output);
   for (const auto& [text, kind] : kinds) {
-    while (merge_some(steps, kind, values, is_output)) {
-    }
+    auto& alike = members[static_cast<std::size_t>(kind)];
+    if (alike.size() > 1) merger.merge(std::move(alike));
   }
-  return steps;
-}
-
-std::uint64_t place_temporaries(std::vector<StepDraft>& steps, const std::vector<Value>& values,
-                                const std::vector<bool>& is_output,
-                                std::vector<std::int64_t>& offset) {
-  struct Interval {
-    int value;
-    std::size_t first, last;
-    std::uint64_t bytes;
-  };
-  std::map<int, Interval> intervals;
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    for (const auto* list : {&steps[s].writes, &steps[s].reads}) {
-      for (const int value : *list) {
-        const std::size_t v = static_cast<std::size_t>(value);
-        if (values[v].kind == ValueKind::Leaf || is_output[v]) continue;
-        const auto [it, fresh] = intervals.try_emplace(
-            value, Interval{value, s, s, (bytes_of(values[v]) + 255) & ~255ull});
-        it->second.last = s;
-      }
-    }
-  }
-  std::vector<Interval> order;
-  for (const auto& [value, interval] : intervals) order.push_back(interval);
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    if (steps[s].scratch_bytes > 0)
-      order.push_back({-1 - static_cast<int>(s), s, s, (steps[s].scratch_bytes + 255) & ~255ull});
-  }
-  // Large first: the classic order for first fit.
-  std::sort(order.begin(), order.end(), [](const Interval& a, const Interval& b) {
-    return a.bytes != b.bytes ? a.bytes > b.bytes : a.value < b.value;
-  });
-  std::vector<std::pair<Interval, std::uint64_t>> placed;
-  std::uint64_t arena = 0;
-  for (const Interval& interval : order) {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
-    for (const auto& [other, at] : placed) {
-      if (other.first <= interval.last && interval.first <= other.last)
-        taken.push_back({at, at + other.bytes});
-    }
-    std::sort(taken.begin(), taken.end());
-    std::uint64_t at = 0;
-    for (const auto& [begin, end] : taken) {
-      if (at + interval.bytes <= begin) break;
-      at = std::max(at, end);
-    }
-    if (interval.value >= 0) {
-      offset[static_cast<std::size_t>(interval.value)] = static_cast<std::int64_t>(at);
-    } else {
-      steps[interval.first].scratch_offset = at;
-    }
-    placed.push_back({interval, at});
-    arena = std::max(arena, at + interval.bytes);
-  }
-  return arena;
+  return merger.take();
 }
 
 }  // namespace volta::plan

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <map>
-#include <variant>
 #include <vector>
 
-#include "plan/grouping.h"
-#include "plan/kernel_builder.h"
-#include "plan/plan.h"
+#include "plan/arena.h"
+#include "plan/calls/call.h"
+#include "plan/codegen/kernel_builder.h"
+#include "plan/group/grouping.h"
 
 namespace volta::plan {
 
@@ -15,8 +15,7 @@ namespace volta::plan {
 // something outside the kernel language.
 struct StepDraft {
   std::vector<KernelDraft> segments;  // empty: a call
-  std::variant<MatmulStep, SortStep, ConvStep, AttentionStep> call;
-  std::uint64_t scratch_bytes = 0, scratch_offset = 0;  // memory of the arena for this step alone
+  CallDraft call;
   std::vector<int> reads, writes;  // values; of a call as its bind() wants them
   int kind = -1;                   // kernels of one text have one number; -1: not to be merged
 
@@ -26,29 +25,33 @@ struct StepDraft {
 // Lets outputs take over the buffers of leaves that nobody needs afterwards. A variable's new value
 // takes its old one's buffer if it can, so that state stays where it is.
 struct Donation {
-  const std::vector<bool>& donatable;     // per leaf: nobody else holds it
-  const std::vector<bool>& returned;      // per leaf: a result of the plan lies in it
-  const std::vector<bool>& is_output;     // per value
+  const std::vector<bool>& donatable;  // per leaf: nobody else holds it
+  const std::vector<bool>& returned;   // per leaf: a result of the plan lies in it
+  const PerValue<bool>& is_output;
   const std::map<int, int>& predecessor;  // output value -> leaf whose variable it was assigned to
-  std::vector<int> donor;                 // result, per value: a leaf, or -1
+  PerValue<int> donor;                    // result: a leaf, or -1
   struct Refusal {
     int leaf = -1;
     const char* why = "";
   };
-  std::vector<Refusal> refused;  // result, per value: the leaf it would have liked, and why not
+  PerValue<Refusal> refused;  // result: the leaf that a value would have liked, and why not
 };
-void donate(std::vector<StepDraft>& steps, const std::vector<Value>& values, Donation& donation);
+void donate(std::vector<StepDraft>& steps, const Values& values, Donation& donation);
 
 // Merges kernels with equal programs that do not need each other into one launch, as long as that
 // keeps no more than kMaxExtendedBytes of temporaries longer than they were needed.
-std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps,
-                                          const std::vector<Value>& values,
-                                          const std::vector<bool>& is_output);
+std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const Values& values,
+                                          const PerValue<bool>& is_output);
 inline constexpr std::uint64_t kMaxExtendedBytes = std::uint64_t{1} << 20;
 
-// Offsets of temporaries in the arena: per value, -1 for none. Returns the arena's size.
-std::uint64_t place_temporaries(std::vector<StepDraft>& steps, const std::vector<Value>& values,
-                                const std::vector<bool>& is_output,
-                                std::vector<std::int64_t>& offset);
+// The temporaries of the steps, and the number of each: by value, and by step for scratch memory;
+// -1 for none.
+struct Temporaries {
+  std::vector<Temporary> all;
+  PerValue<int> of_value;
+  std::vector<int> of_step;
+};
+Temporaries temporaries_of(const std::vector<StepDraft>& steps, const Values& values,
+                           const PerValue<bool>& is_output);
 
 }  // namespace volta::plan

@@ -1,8 +1,7 @@
-// A lock that one thread takes nearly always and others now and then. The owner pays two plain
-// stores and a load; another thread makes the owner's stores visible with a barrier on all of the
-// process's cores (Linux's membarrier) before it looks. Without that system call both sides use
-// full fences. Under ThreadSanitizer, which sees neither, it is a plain mutex: that build checks
-// what the lock guards, not the lock, which biased_lock_test.cpp does in the others.
+// A lock that one thread, its owner, takes nearly always and other threads rarely. The owner pays
+// two plain stores and a load. Another thread issues a barrier on all cores of the process (Linux's
+// membarrier) before it looks at the owner's stores; without that system call both sides use full
+// fences. ThreadSanitizer understands neither, so under it this is a plain mutex.
 #pragma once
 
 #include <atomic>
@@ -17,19 +16,19 @@ class VOLTA_BACKEND_API BiasedLock {
  public:
   BiasedLock();
 
-  // The calling thread becomes the owner; at most one thread at a time may be.
+  // Makes the calling thread the owner. There is at most one owner at a time.
   void own();
-  // Nobody is. Called by the owner, which must not be inside.
+  // Leaves the lock without an owner. The owner calls it while it does not hold the lock.
   void disown() { owner_.store(nullptr, std::memory_order_relaxed); }
 
-  // Some other thread owns it.
+  // Returns whether another thread is the owner.
   bool owned_by_other() const {
     const void* owner = owner_.load(std::memory_order_relaxed);
     return owner != nullptr && owner != this_thread();
   }
 
-  // Before and after a fork, which other threads do not live to see. In the child the lock is free;
-  // its owner is as before.
+  // Called before a fork and in the child, where no other thread exists. In the child the lock is
+  // free and keeps its owner.
   bool try_lock() noexcept;
   void renew() noexcept;
 
@@ -44,7 +43,7 @@ class VOLTA_BACKEND_API BiasedLock {
   }
 
  private:
-  // An address that only this thread has.
+  // Returns an address that is unique to this thread.
   static const void* this_thread() {
     VOLTA_INITIAL_EXEC static constinit thread_local char tag = 0;
     return &tag;
@@ -68,7 +67,7 @@ class VOLTA_BACKEND_API BiasedLock {
   void claim() noexcept;
   void unclaim() noexcept;
 
-  const bool one_sided_;  // the other side's barrier serves both
+  const bool one_sided_;  // the barrier of the other thread serves both sides
   std::atomic<const void*> owner_{nullptr};
   std::atomic<bool> inside_{false}, claimed_{false};
   std::mutex others_;

@@ -5,9 +5,8 @@
 
 namespace volta::platform {
 
-// A process that runs with more rights than its caller (set-user-ID, file capabilities) has no
-// variables here: some name libraries that are loaded, options of compilers, files that are
-// written.
+// A process with more rights than its caller (set-user-ID, file capabilities) gets no variables,
+// because some of them name libraries to load, compiler options or files to write.
 std::optional<std::string> environment(const char* name) {
   const char* value = ::secure_getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;

@@ -8,7 +8,7 @@
 
 namespace volta::platform {
 
-// The value of an environment variable; nothing when unset or empty.
+// Returns the value of an environment variable, or nothing if it is unset or empty.
 VOLTA_BACKEND_API std::optional<std::string> environment(const char* name);
 
 }  // namespace volta::platform

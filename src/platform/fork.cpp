@@ -1,5 +1,5 @@
-// All locks of the library at a fork: the child has one thread, and whatever the others had locked
-// would stay locked, with what the locks guard half changed.
+// Takes all locks of the library before a fork. The child has one thread, so a lock held by another
+// thread would stay locked forever, and the data that it guards half changed.
 #include "platform/fork.h"
 
 #include <pthread.h>
@@ -17,19 +17,19 @@ namespace {
 std::atomic<int> count{0};
 
 struct Registry {
-  std::mutex turn;   // of forking threads
-  std::mutex mutex;  // guards what follows
+  std::mutex turn;   // one thread forks at a time
+  std::mutex mutex;  // guards the members below
   std::vector<ForkLock> locks;
   std::vector<void (*)()> acts;
 };
-// Never destroyed: mutexes with static storage leave it late.
+// Never destroyed: static mutexes are removed from it late.
 Registry& registry() {
   static auto* const instance = new Registry;
   return *instance;
 }
 
-// Takes all that are free but `held`, which the caller has; gives back those again, and the one
-// that is not free, if there is one.
+// Locks all locks except `held`, which the caller holds. If one of them is busy, unlocks the others
+// again and returns it in `busy`.
 bool try_all(const std::vector<ForkLock>& locks, const void* held, ForkLock& busy) {
   for (std::size_t i = 0; i < locks.size(); ++i) {
     if (locks[i].lock == held || locks[i].try_lock(locks[i].lock)) continue;
@@ -42,8 +42,9 @@ bool try_all(const std::vector<ForkLock>& locks, const void* held, ForkLock& bus
   return true;
 }
 
-// Threads take these locks in orders of their own, so none is waited for while another one is held.
-// A device's lock is held as long as it computes: that one is waited for, and the others are tried.
+// Threads take these locks in any order, so waiting for one while holding another could deadlock. A
+// device's lock may be held for a whole computation: it is waited for first, and the others are
+// tried.
 void before() {
   Registry& all = registry();
   all.turn.lock();

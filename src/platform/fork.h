@@ -1,5 +1,5 @@
-// Processes that were forked: threads are not inherited, so what relies on some must know, and what
-// they had locked must not stay so.
+// Forked processes. A child inherits no threads, so code that relies on threads must detect the
+// fork, and locks held by other threads must not stay locked.
 #pragma once
 
 #include <mutex>
@@ -10,18 +10,19 @@
 
 namespace volta::platform {
 
-// How many forks lie between this process and the one that asked first. To be asked before the
-// first thread that matters is started.
+// Returns the number of forks between this process and the one that called this first. The first
+// call must come before the threads that matter are started.
 VOLTA_BACKEND_API int forks();
 
-// A lock that a forking process takes first, together with all others, so that nobody is in the
-// middle of what it guards; in the child it is made anew.
+// A lock that is taken before every fork together with all others, so that no thread is in the
+// middle of changing the guarded data. It is initialised again in the child.
 struct ForkLock {
   void* lock;
   bool (*try_lock)(void* lock);
   void (*unlock)(void* lock);
-  void (*renew)(void* lock);           // in the child
-  void (*wait)(void* lock) = nullptr;  // locks it, where that may take long; then it is for ever
+  void (*renew)(void* lock);  // called in the child
+  // Waits for a lock that may be held long; the lock is then never removed.
+  void (*wait)(void* lock) = nullptr;
 };
 VOLTA_BACKEND_API void add_fork_lock(const ForkLock& lock);
 VOLTA_BACKEND_API void remove_fork_lock(const void* lock) noexcept;
@@ -47,7 +48,7 @@ class ForkSafe : public Mutex {
 using ForkMutex = ForkSafe<std::mutex>;
 using ForkRecursiveMutex = ForkSafe<std::recursive_mutex>;
 
-// Called in the child of every fork, when no lock is held any more.
+// Registers a function that is called in the child of every fork, after all locks were released.
 VOLTA_BACKEND_API void in_forked_processes(void (*act)());
 
 }  // namespace volta::platform

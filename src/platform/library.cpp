@@ -1,7 +1,8 @@
-// Opening shared libraries at run time, with the loader's own words when it fails.
+// Opens shared libraries at run time and reports the loader's own message on failure.
 #include "platform/library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <filesystem>
 #include <system_error>
@@ -23,9 +24,15 @@ std::string library_file_name(std::string_view name) { return "lib" + std::strin
 
 std::string library_path_of(const void* address) {
   Dl_info info{};
-  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return {};
+  link_map* map = nullptr;
+  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 ||
+      info.dli_fname == nullptr)
+    return {};
+  // Of the program itself the loader only knows argv[0], which the search path may have completed.
+  const bool program = map != nullptr && *map->l_name == '\0';
   std::error_code failure;
-  const auto resolved = std::filesystem::canonical(info.dli_fname, failure);
+  const auto resolved =
+      std::filesystem::canonical(program ? "/proc/self/exe" : info.dli_fname, failure);
   return failure ? std::string(info.dli_fname) : resolved.string();
 }
 

@@ -1,4 +1,4 @@
-// Opening shared libraries at run time. A library once opened stays open until the process ends.
+// Opens shared libraries at run time. An opened library stays open until the process ends.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace volta::platform {
 
-// Opens the library at `path` (a bare name follows the system's search). Returns null and the
-// reason in *why when that fails; `why` may be null.
+// Opens the library at `path`; a bare name follows the system's search. On failure, returns null
+// and puts the reason into *why unless `why` is null.
 VOLTA_BACKEND_API void* open_library(const std::string& path, std::string* why);
 
-// The address of a symbol of an open library, or null.
+// Returns the address of a symbol of an open library, or null.
 VOLTA_BACKEND_API void* library_symbol(void* library, const char* name);
 
 template <class Function>
@@ -23,8 +23,8 @@ Function library_function(void* library, const char* name) {
 // "volta_cuda" -> "libvolta_cuda.so".
 VOLTA_BACKEND_API std::string library_file_name(std::string_view name);
 
-// The file that holds the code or data at `address`, with symbolic links resolved; empty when
-// unknown.
+// Returns the file that holds the code or data at `address`, with symbolic links resolved, or an
+// empty string.
 VOLTA_BACKEND_API std::string library_path_of(const void* address);
 
 }  // namespace volta::platform

@@ -1,7 +1,11 @@
-// The host's memory, as the system tells.
+// The host's memory as the system reports it.
 #include "platform/memory.h"
 
 #include <unistd.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <fstream>
 #include <limits>
@@ -22,6 +26,12 @@ std::optional<std::uint64_t> available_memory() {
     info.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
   return std::nullopt;
+}
+
+void return_free_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace volta::platform

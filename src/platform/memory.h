@@ -6,9 +6,12 @@
 
 namespace volta::platform {
 
-// Bytes of memory the machine has. Systems promise more than that, and end the process later.
+// The machine's memory in bytes. Systems promise more and later kill a process that uses it.
 std::uint64_t physical_memory();
-// Of those, what could be used without moving others out; nothing where the system does not tell.
+// The memory that can be used without swapping, or nothing if the system does not report it.
 std::optional<std::uint64_t> available_memory();
+
+// Returns free pages of the heap to the system, where the C library can.
+void return_free_memory();
 
 }  // namespace volta::platform

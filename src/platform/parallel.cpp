@@ -1,4 +1,4 @@
-// Parallel loops. Each loop cuts [0, n) into one range per thread.
+// Parallel loops. Each loop splits [0, n) into one range per thread.
 #include "platform/parallel.h"
 
 #include <dlfcn.h>
@@ -52,7 +52,7 @@ Range range_of(std::int64_t n, int part, int parts) {
   return {n * part / parts, n * (part + 1) / parts};
 }
 
-// The first exception of a loop's parts: it must not leave the thread that threw it.
+// Keeps the first exception of a loop, because an exception must not leave its thread.
 class Failure {
  public:
   template <class Part>
@@ -63,7 +63,7 @@ class Failure {
       if (!taken_.test_and_set()) first_ = std::current_exception();
     }
   }
-  // After all parts have ended.
+  // Called after all parts have ended.
   void rethrow() const {
     if (first_) std::rethrow_exception(first_);
   }
@@ -73,12 +73,13 @@ class Failure {
   std::exception_ptr first_;
 };
 
-// Workers wait for a loop, take parts of it until none is left, and wait again. One loop at a time:
-// a second caller runs its loop alone. For builds without OpenMP, and for forked processes: the
-// threads of OpenMP's runtime are in the parent, and it would wait for them.
+// Workers wait for a loop, take parts of it until none is left, and wait again. There is one loop
+// at a time; a second caller runs its loop alone. The pool serves builds without OpenMP, and forked
+// processes: there OpenMP's runtime would wait for threads that exist only in the parent.
 class WorkerPool {
  public:
-  // This process's, which outlives objects with static storage. A parent's has no threads here.
+  // Returns this process's pool, which outlives static objects. A parent's pool has no threads
+  // here.
   static WorkerPool& instance() {
     static std::atomic<WorkerPool*> current{nullptr};
     WorkerPool* pool = current.load(std::memory_order_acquire);
@@ -117,7 +118,7 @@ class WorkerPool {
   }
 
  private:
-  // Parts are taken by whoever is there: without a worker the caller does them all.
+  // Any thread may take any part, so without workers the caller does all of them.
   bool start_worker() {
     try {
       std::thread([this, seen = generation_] { work(seen); }).detach();
@@ -174,10 +175,11 @@ class WorkerPool {
 };
 thread_local bool WorkerPool::inside_ = false;
 
-// How many of `count` threads, the calling one among them, the system lets this process have. It is
-// tried: limits on memory, processes and threads all show in that only.
+#ifdef VOLTA_HAS_OPENMP
+// Returns how many of `count` threads, including the calling one, the system lets this process
+// have. Only starting them shows the limits on memory, processes and threads.
 int startable_threads(int count) {
-  // The C library ends the process where a thread that exits finds no memory to load this.
+  // The C library aborts the process if an exiting thread has no memory to load this library.
   static void* const unwinder = ::dlopen("libgcc_s.so.1", RTLD_NOW);
   if (unwinder == nullptr) return 1;
   struct Gate {
@@ -191,7 +193,8 @@ int startable_threads(int count) {
       std::unique_lock<std::mutex> lock(one.mutex);
       one.opened.wait(lock, [&] { return one.open; });
     }
-    ::pthread_exit(nullptr);  // as OpenMP's threads end: what that needs is there from now on
+    // OpenMP's threads end this way, so its requirements are loaded from now on.
+    ::pthread_exit(nullptr);
   };
   std::array<pthread_t, kMostThreads> threads;
   int started = 0;
@@ -207,10 +210,8 @@ int startable_threads(int count) {
   return started + 1;
 }
 
-#ifdef VOLTA_HAS_OPENMP
-// OpenMP's runtime ends the process when it cannot start a thread, so whether it can is found out
-// before: once for each number of threads that the calling thread's loops have not had yet. What
-// does not start is done without from then on.
+// OpenMP's runtime aborts the process when it cannot start a thread. So each calling thread first
+// tries every new number of threads itself, and from then on uses no more than could be started.
 int with_threads(int wanted) {
   static thread_local int tried = 1, most = kMostThreads;
   wanted = std::min(wanted, most);
@@ -218,11 +219,11 @@ int with_threads(int wanted) {
   tried = startable_threads(wanted);
   if (tried == wanted) return wanted;
   most = tried;
-  omp_set_num_threads(most);  // for the loops of libraries
+  omp_set_num_threads(most);  // limits the loops of other libraries
   return most;
 }
 
-// Whether OpenMP's runtime has all the threads that it believes to have.
+// Returns whether this process is the one whose OpenMP threads were started, and not a fork of it.
 bool openmp_is_whole() {
   static const int at_first_loop = forks();
   return forks() == at_first_loop;
@@ -252,8 +253,8 @@ void detail::run_ranges(std::int64_t n, std::int64_t grain, RangeFn fn, void* co
     return;
   }
   if (openmp_is_whole()) [[likely]] {
-    // All threads take part in every loop, also those without a range: a team that shrinks loses
-    // threads, and starting them anew takes longer than waking them, and may fail.
+    // All threads take part in every loop, even without a range. A team that shrinks would lose
+    // threads, and starting new ones takes longer than waking them and may fail.
     const int team = with_threads(num_threads());
     parts = std::min(parts, team);
     Failure failure;

@@ -1,4 +1,5 @@
-// Data-parallel loops on the host: OpenMP where the build has it, else a small pool of threads.
+// Data-parallel loops on the host: through OpenMP if the build has it, else a small pool of
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,14 @@
 
 namespace volta::platform {
 
-// Threads a parallel loop may use: VOLTA_NUM_THREADS, else what the machine (or OpenMP) offers.
+// The number of threads of a parallel loop: VOLTA_NUM_THREADS, or else that of the machine or
+// OpenMP.
 VOLTA_BACKEND_API int num_threads();
-// At least 1. Takes effect at the next loop of any thread.
+// Sets the number of threads, at least 1, from the next loop of any thread on.
 VOLTA_BACKEND_API void set_num_threads(int count);
 
-// Before a library runs loops of its own by OpenMP on the calling thread: makes sure that their
-// threads can be started, or that the library does with fewer.
+// Called before a library runs OpenMP loops of its own on the calling thread. It makes sure that
+// their threads can be started, or limits their number.
 VOLTA_BACKEND_API void prepare_library_threads();
 
 namespace detail {
@@ -23,10 +25,10 @@ using RangeFn = void (*)(void* context, std::int64_t begin, std::int64_t end);
 VOLTA_BACKEND_API void run_ranges(std::int64_t n, std::int64_t grain, RangeFn fn, void* context);
 }  // namespace detail
 
-// Calls fn(begin, end) for ranges that together cover [0, n), from several threads when n > grain;
-// a range has at least `grain` elements, but for the last. Which ranges there are depends on the
-// number of threads: results must not. Nested calls run on the calling thread. What `fn` throws,
-// for want of memory, is thrown when the loop has ended; of several, one of them.
+// Calls fn(begin, end) for ranges that together cover [0, n), from several threads if n > grain.
+// Every range but the last has at least `grain` elements. The ranges depend on the number of
+// threads; results must not. Nested calls run on the calling thread. An exception of `fn` is
+// rethrown after the loop has ended; of several, one is.
 template <class Fn>
 void parallel_for(std::int64_t n, std::int64_t grain, Fn&& fn) {
   if (n <= 0) return;

@@ -26,10 +26,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kDigits = 16;
 constexpr std::string_view kEnd = ".tmp";
 constexpr std::size_t kSuffix = 1 + kDigits + kEnd.size();
-constexpr std::size_t kLongestName = 255;  // of a file in Linux's file systems
+constexpr std::size_t kLongestName = 255;  // limit of Linux's file systems
 
-// What the names of a file's temporaries begin with: its own, of which the end is left out where
-// there would be no room.
+// The names of a file's temporaries begin with its own name, cut off if there is not enough room.
 std::string_view stem_of(std::string_view file) {
   return file.substr(0, std::min(file.size(), kLongestName - kSuffix));
 }
@@ -42,7 +41,7 @@ std::string random_suffix() {
   return std::string(text.data()) + std::string(kEnd);
 }
 
-// The file, locked, if nobody else has its lock; -1 otherwise.
+// Opens and locks the temporary file. Returns -1 if another process holds its lock.
 int open_abandoned(const std::string& temporary) {
   const int descriptor =
       ::open(temporary.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -57,17 +56,18 @@ int open_abandoned(const std::string& temporary) {
 
 }  // namespace
 
-Temporary make_temporary(const std::string& path) {
+Temporary make_temporary(const std::string& path, unsigned mode) {
   const fs::path file(path);
   const std::string name = file.filename().string(), stem(stem_of(name));
-  // Names that are taken are as good as impossible, but a cleaner may take a file away before it is
+  // A name collision is practically impossible, but a clean-up may remove the file before it is
   // locked.
   for (int attempt = 0; attempt < 100; ++attempt) {
     Temporary made{-1, (file.parent_path() / (stem + random_suffix())).string()};
-    made.descriptor = ::open(made.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    made.descriptor = ::open(made.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (made.descriptor < 0 && errno == EEXIST) continue;
     if (made.descriptor < 0) return made;
-    // Some file systems have no locks: there nobody can take one either, and nothing is removed.
+    // Some file systems have no locks. There nobody can take the lock of a temporary, so none is
+    // removed.
     const bool locked = ::flock(made.descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     if (locked && is_file_at(made.descriptor, made.path)) return made;
     ::close(made.descriptor);

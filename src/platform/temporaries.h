@@ -1,7 +1,7 @@
-// Temporary files beside the file that they are to replace: "<file>.<16 random hex digits>.tmp".
-// Their writer holds a lock (flock) on them, which the kernel releases when the process ends in
-// whatever way. A temporary whose lock can be taken was therefore left by a process that was
-// killed, and may be removed; one that a living process writes never is.
+// Temporary files beside the file that they will replace: "<file>.<16 random hex digits>.tmp". The
+// writer holds a lock (flock) on the file, which the kernel releases however the process ends. If
+// the lock can be taken, the writer was killed and the file may be removed; a file that a living
+// process writes is never removed.
 #pragma once
 
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace volta::platform {
 
-// A new temporary for the file at `path`, open for writing and locked. The descriptor is negative,
-// and errno says why, where none can be made.
+// Creates a temporary for the file at `path`, open for writing and locked, with `mode` reduced by
+// the umask. On failure the descriptor is negative and errno says why.
 struct Temporary {
   int descriptor = -1;
   std::string path;
 };
-Temporary make_temporary(const std::string& path);
+Temporary make_temporary(const std::string& path, unsigned mode);
 
-// Whether a file of this name is a temporary of the file of the other name; both without folders.
+// Returns whether `name` is a temporary of `file`; both are names without folders.
 VOLTA_BACKEND_API bool is_temporary_of(std::string_view name, std::string_view file);
 
-// Whether this temporary is a regular file that nobody writes.
+// Returns whether this temporary is a regular file that no process is writing.
 VOLTA_BACKEND_API bool is_abandoned(const std::string& temporary);
-// Removes it if it is, and tells whether that was done.
+// Removes the temporary if it is abandoned, and returns whether it did.
 VOLTA_BACKEND_API bool remove_if_abandoned(const std::string& temporary);
 
-// Removes the abandoned temporaries of the file at `path`. What cannot be removed stays.
+// Removes the abandoned temporaries of the file at `path`, and ignores failures.
 VOLTA_BACKEND_API void remove_abandoned_temporaries(const std::string& path);
 
 }  // namespace volta::platform

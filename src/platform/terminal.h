@@ -1,10 +1,10 @@
-// The terminal that the standard error stream may be.
+// The terminal behind the standard error stream, if there is one.
 #pragma once
 
 namespace volta::platform {
 
 bool stderr_is_terminal();
-// Characters in a line of it; 80 where that is not known.
+// The number of characters in a line, or 80 if unknown.
 int terminal_columns();
 
 }  // namespace volta::platform

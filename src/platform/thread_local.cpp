@@ -1,4 +1,4 @@
-// The end of threads, through the C++ runtime.
+// Functions that run at the end of a thread, through the C++ runtime.
 #include "platform/thread_local.h"
 
 #include <cxxabi.h>

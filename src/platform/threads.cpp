@@ -1,4 +1,4 @@
-// On Linux the first thread has the number of the process.
+// On Linux the thread ID of the first thread is the process ID.
 #include "platform/threads.h"
 
 #include <sys/syscall.h>

@@ -1,9 +1,9 @@
-// Which thread this is.
+// The identity of the calling thread.
 #pragma once
 
 namespace volta::platform {
 
-// Whether the calling thread is the one that began the process.
+// Returns whether the calling thread is the process's first thread.
 bool is_main_thread();
 
 }  // namespace volta::platform

@@ -1,4 +1,5 @@
-// The vocabulary's checks, and the joining of pairs: the lowest rank first, the leftmost of equals.
+// The checks of a vocabulary, and the merging of pairs: the lowest rank first, the leftmost of
+// equals.
 #include "text/bpe_model.h"
 
 #include <limits>
@@ -7,26 +8,26 @@
 
 #include <fmt/format.h>
 
-#include "io/json.h"
-#include "text/unicode.h"
+#include "encoding/json.h"
+#include "encoding/unicode.h"
 #include "volta/error.h"
 
 namespace volta::text {
 namespace {
 
-// The largest vocabularies in use have some 300,000 tokens. Tables are made of as many rows as the
-// largest number says, so numbers are bounded, not only counted.
+// The largest vocabularies in use have about 300,000 tokens. Tables have as many rows as the
+// largest ID, so the IDs themselves are bounded, not only their number.
 constexpr std::int64_t kMostIds = 1 << 24;
 constexpr std::size_t kMostSpecial = 1 << 16;
 constexpr char32_t kFirstStandIn = 0x100, kStandIns = 68;
 
-// Printable Latin-1 stands for itself.
+// Printable Latin-1 characters stand for themselves.
 constexpr bool is_plain(unsigned byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-// The byte each character of a file stands for, -1 for none: other bytes have, in order, the
-// characters from U+0100 on.
+// The byte that each character of a vocabulary file stands for, or -1. Bytes that are not printable
+// are represented by the characters from U+0100 on, in order.
 constexpr std::array<std::int16_t, kFirstStandIn + kStandIns> make_bytes() {
   std::array<std::int16_t, kFirstStandIn + kStandIns> bytes{};
   for (auto& byte : bytes) byte = -1;
@@ -161,8 +162,8 @@ void BpeModel::encode(std::string_view piece, std::vector<std::int64_t>& ids) co
     symbols.push_back({byte_ids_[static_cast<unsigned char>(piece[i])], i == 0 ? kNone : i - 1,
                        i + 1 == piece.size() ? kNone : i + 1});
   }
-  // Pairs that may be joined, by rank and place. Those that were changed since are skipped when
-  // they come up, so that long pieces take no longer than their length times its logarithm.
+  // Pairs that may be merged, by rank and position. A pair that has changed since is skipped when
+  // it is taken from the queue, so a piece of length n takes O(n log n).
   struct Candidate {
     std::int32_t rank;
     std::size_t at;

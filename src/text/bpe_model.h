@@ -1,4 +1,4 @@
-// A byte-pair vocabulary: tokens as bytes, and the pairs that are joined, by rank.
+// A byte-pair vocabulary: tokens as bytes, and the merges by rank.
 #pragma once
 
 #include <array>
@@ -14,16 +14,16 @@ using TokenId = std::int32_t;
 
 class BpeModel {
  public:
-  // Throws IoError, which begins with `source`, for what is no vocabulary: numbers that are
-  // negative or given twice, bytes without a token, pairs that make no token.
+  // The functions below throw IoError, with `source` first, for an invalid vocabulary: IDs that are
+  // negative or occur twice, bytes without a token, merges whose result is not a token.
   explicit BpeModel(std::string source) : source_(std::move(source)) {}
-  // `written` as files have it: a printable character for each byte.
+  // `written` is the token as files have it, with one printable character per byte.
   void add_token(std::string_view written, std::int64_t id);
   void add_special(const std::string& name, std::int64_t id);
-  void add_merge(std::string_view left, std::string_view right);  // ranks go up
-  void check_bytes();                                             // after the tokens
+  void add_merge(std::string_view left, std::string_view right);  // called in order of rank
+  void check_bytes();  // called after all tokens were added
 
-  // Appends the tokens of a piece.
+  // Appends the tokens of a piece to `ids`.
   void encode(std::string_view piece, std::vector<std::int64_t>& ids) const;
 
   struct Token {
@@ -33,7 +33,7 @@ class BpeModel {
   const Token* find(std::int64_t id) const;                // null if there is none
   const std::int64_t* find(std::string_view bytes) const;  // null if there is none
   std::int64_t largest_id() const { return largest_; }
-  // The special token that starts the text, the longest if there are several; null: none.
+  // Returns the longest special token at the start of the text, or null.
   const std::pair<const std::string, std::int64_t>* special_at(std::string_view text) const;
   bool has_special() const { return !special_.empty(); }
 

@@ -1,4 +1,4 @@
-// Sampling on the device, and the loop that feeds tokens back.
+// Sampling on the device, and the loop that feeds tokens back to the model.
 #include "volta/text/generate.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "volta/autograd.h"
+#include "volta/detail/require_range.h"
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/indexing.h"
@@ -27,8 +28,7 @@ void check_sampling(const char* op, double temperature, std::int64_t top_k, doub
     throw ArgumentError(fmt::format("{}: top_p must be in (0, 1], got {}", op, top_p));
 }
 
-// The position of one of the logits, drawn with the probabilities of their softmax: the largest sum
-// with numbers of Gumbel's distribution.
+// Draws an index with the probabilities softmax(logits), by the Gumbel-max trick.
 Tensor drawn(const Tensor& logits, const Generator& generator) {
   const Tensor u = rand(logits.shape(), {.device = logits.device(), .generator = generator});
   return argmax(logits - log(-log(u)), -1);
@@ -55,7 +55,7 @@ Tensor sample_tokens(const Tensor& logits, const SampleOptions& options) {
   if (most == vocab && options.top_p == 1) return drawn(scaled, options.generator);
   Sorted likeliest = most == vocab ? sort(scaled, -1, {.descending = true}) : topk(scaled, most);
   if (options.top_p < 1) {
-    // A token stays if those before it have less than the share.
+    // A token is kept if the tokens before it have a total probability below top_p.
     const Tensor p = softmax(likeliest.values, -1);
     const Tensor beyond = cumsum(p, -1) - p >= options.top_p;
     likeliest.values =
@@ -66,12 +66,9 @@ Tensor sample_tokens(const Tensor& logits, const SampleOptions& options) {
 }
 
 void check_options(const GenerateOptions& options) {
-  if (options.tokens < 0) {
-    throw ArgumentError(
-        fmt::format("generate: the number of tokens must not be negative, got {}", options.tokens));
-  }
-  if (options.context < 1)
-    throw ArgumentError(fmt::format("generate: context must be positive, got {}", options.context));
+  constexpr std::int64_t kMost = std::int64_t{1} << 32;
+  volta::detail::require_range("generate", "tokens", options.tokens, 0, kMost);
+  volta::detail::require_range("generate", "context", options.context, 1, kMost);
   check_sampling("generate", options.temperature, options.top_k, options.top_p);
 }
 
@@ -94,7 +91,7 @@ std::vector<std::int64_t> draw_tokens(const std::function<Tensor()>& logits,
     accept(next);
     made.push_back(next);
     submit(next.device());
-    if (!options.stop && !options.on_token) continue;  // nobody looks: the device runs ahead
+    if (!options.stop && !options.on_token) continue;  // nobody reads it: the device runs ahead
     const auto id = next.item<std::int64_t>();
     const bool goes_on = !options.on_token || options.on_token({.id = id});
     if (!goes_on || id == options.stop) break;
@@ -105,11 +102,11 @@ std::vector<std::int64_t> draw_tokens(const std::function<Tensor()>& logits,
 }
 
 std::string detail::take_characters(std::string& bytes) {
-  // The last character begins at most three bytes before the end if it is not whole.
+  // An incomplete last character begins at most three bytes before the end.
   std::size_t begun = 0;
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
     const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
-    if ((byte & 0xC0u) == 0x80u) continue;  // the inside of a character
+    if ((byte & 0xC0u) == 0x80u) continue;  // a continuation byte
     const std::size_t size = byte >= 0xF0 && byte <= 0xF4   ? 4
                              : byte >= 0xE0 && byte <= 0xEF ? 3
                              : byte >= 0xC2 && byte <= 0xDF ? 2

@@ -1,12 +1,12 @@
-// GPT-2's pattern by hand.
+// GPT-2's pattern, matched by hand.
 #include "text/pretokenize.h"
 
-#include "text/unicode.h"
+#include "encoding/unicode.h"
 
 namespace volta::text {
 namespace {
 
-// The end of the characters of a class that start at `at`.
+// Returns the end of the run of characters of one class that starts at `at`.
 std::size_t end_of_run(std::string_view text, std::size_t at, CharacterClass kind) {
   while (at < text.size()) {
     const Character next = character_at(text, at);
@@ -16,15 +16,15 @@ std::size_t end_of_run(std::string_view text, std::size_t at, CharacterClass kin
   return at;
 }
 
-// The length of "'s", "'re", ... at the start of the text, 0 without.
+// Returns the length of a contraction ("'s", "'re", ...) at the start of the text, or 0.
 std::size_t contraction(std::string_view text) {
   for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
     if (text.starts_with(ending)) return ending.size();
   return 0;
 }
 
-// Blanks up to the end of the text are one piece; of those before something else the last one is
-// left to it, unless it is the only one.
+// White space up to the end of the text is one piece. Before other text, the last character of
+// several is left to the next piece.
 std::size_t end_of_blanks(std::string_view text, std::size_t at) {
   std::size_t last = at, end = at;
   while (end < text.size()) {

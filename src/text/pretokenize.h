@@ -1,4 +1,4 @@
-// GPT-2's cutting of text into pieces within which bytes are joined.
+// GPT-2's splitting of text into pieces. Bytes are merged only within a piece.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace volta::text {
 
-// The end of the piece that starts at `at`, which is within the text: what GPT-2's pattern matches,
+// Returns the end of the piece that starts at `at`, a position inside the text. GPT-2's pattern is
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 VOLTA_BACKEND_API std::size_t end_of_piece(std::string_view text, std::size_t at);
 

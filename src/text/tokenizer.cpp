@@ -1,4 +1,5 @@
-// BPETokenizer: special tokens, then pieces, then pairs of bytes.
+// BPETokenizer: splits text at special tokens, then into pieces, and merges the bytes of each
+// piece.
 #include "volta/text/tokenizer.h"
 
 #include <filesystem>
@@ -14,7 +15,7 @@ namespace volta::text {
 struct BPETokenizer::State {
   LoadedTokenizer loaded;
 
-  // Text without special tokens.
+  // Encodes text that contains no special tokens.
   void encode_plain(std::string_view text, std::vector<std::int64_t>& ids) const {
     std::string with_blank;
     if (loaded.add_prefix_space && !text.empty() && text.front() != ' ') {

@@ -1,5 +1,5 @@
-// vocab.json with merges.txt, and tokenizer.json. What a file asks for and this tokenizer does not
-// do is an error, not ignored.
+// Reads vocab.json with merges.txt, and tokenizer.json. A setting that this tokenizer does not
+// support is an error, never ignored.
 #include "text/tokenizer_files.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "io/json.h"
+#include "encoding/json.h"
 #include "platform/files.h"
 #include "volta/error.h"
 
@@ -21,7 +21,7 @@ namespace {
 using io::JsonReader;
 using Kind = JsonReader::Kind;
 
-constexpr std::uint64_t kMaxFileBytes = 256 << 20;  // the largest in use have some 35 MB
+constexpr std::uint64_t kMaxFileBytes = 256 << 20;  // the largest files in use have about 35 MB
 
 [[noreturn]] void fail(const std::string& path, const std::string& problem) {
   throw IoError(fmt::format("{}: {}", path, problem));
@@ -33,7 +33,7 @@ std::int64_t read_id(const std::string& path, std::string_view token, JsonReader
   return *id;
 }
 
-// "left right", as lines of merges.txt and strings of tokenizer.json are.
+// Adds a merge written "left right", as in the lines of merges.txt and in tokenizer.json.
 void add_merge_line(BpeModel& model, const std::string& where, std::string_view line) {
   const std::size_t blank = line.find(' ');
   if (blank == std::string_view::npos || line.find(' ', blank + 1) != std::string_view::npos) {
@@ -54,8 +54,8 @@ void read_merges(BpeModel& model, const std::string& path) {
   }
 }
 
-// A tokenizer.json while it is read. Of an object, the texts of its members are kept and read in
-// the order in which they are needed.
+// A tokenizer.json that is being read. The texts of an object's members are kept, so that they can
+// be parsed in the order in which they are needed.
 class TokenizerFile {
  public:
   explicit TokenizerFile(const std::string& path)
@@ -102,7 +102,8 @@ class TokenizerFile {
     if (found == from.end()) fail(path_, fmt::format("there is no \"{}\"", key));
     return found->second;
   }
-  // Something that would change the result, unless it is absent, null, false or "".
+  // Throws if the setting is present, because it would change the result. Null, false and "" are
+  // allowed.
   void refuse(const Object& from, std::string_view key) const {
     const auto found = from.find(key);
     if (found == from.end()) return;
@@ -197,7 +198,7 @@ class TokenizerFile {
     }
   }
 
-  static constexpr std::size_t kMostMembers = 1000;  // of what is no vocabulary
+  static constexpr std::size_t kMostMembers = 1000;  // limit for objects other than the vocabulary
   std::string path_, text_;
 };
 

@@ -1,4 +1,4 @@
-// Reading vocabularies of Hugging Face's files.
+// Readers of Hugging Face's vocabulary files.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct LoadedTokenizer {
   bool add_prefix_space;
 };
 
-// All throw IoError, naming the file and what is wrong with it.
+// All functions throw IoError naming the file and the problem.
 LoadedTokenizer read_vocab_and_merges(const std::string& vocab, const std::string& merges,
                                       const BPETokenizerOptions& options);
 LoadedTokenizer read_tokenizer_json(const std::string& path);

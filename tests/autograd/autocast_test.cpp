@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "errors.h"
-#include "graph/autocast.h"
-#include "graph/observer.h"
-#include "graph/op.h"
-#include "op_calls.h"
-#include "test_device.h"
+#include "graph/record/autocast.h"
+#include "graph/record/observer.h"
+#include "graph/record/op.h"
+#include "ops/op_calls.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -36,7 +36,8 @@ class Watcher final : public graph::RecordingObserver {
  public:
   Watcher() : before_(graph::recording_observer()) { graph::recording_observer() = this; }
   ~Watcher() override { graph::recording_observer() = before_; }
-  void recorded(OpId op, std::span<const graph::Borrowed> inputs, Tensor& result, Place) override {
+  void recorded(OpId op, std::span<const graph::Borrowed> inputs, Tensor& result,
+                SourceLocation) override {
     seen.push_back({op, inputs[0].node()->dtype, result.dtype()});
   }
   void differentiated(const graph::Tape&, std::size_t, Tensor&) override {}

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "errors.h"
-#include "test_device.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

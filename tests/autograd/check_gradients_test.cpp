@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "conformance.h"
-#include "errors.h"
-#include "test_device.h"
+#include "ops/conformance/conformance.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "child.h"
-#include "core/backend_loader.h"
+#include "backend/backend_loader.h"
+#include "backend/registry.h"
 #include "core/build_stamp.h"
-#include "core/registry.h"
 #include "platform/library.h"
+#include "support/child.h"
 #include "volta/volta.h"
 
 namespace volta {

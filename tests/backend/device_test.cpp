@@ -10,9 +10,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "child.h"
-#include "core/registry.h"
-#include "test_device.h"
+#include "backend/registry.h"
+#include "support/child.h"
+#include "support/test_device.h"
 #include "volta/counters.h"
 #include "volta/creation.h"
 #include "volta/error.h"

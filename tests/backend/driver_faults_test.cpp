@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "child.h"
-#include "core/registry.h"
-#include "fault_training.h"
-#include "paths.h"
+#include "backend/registry.h"
+#include "runtime/fault_training.h"
 #include "shims/shim.h"
-#include "test_device.h"
+#include "support/child.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

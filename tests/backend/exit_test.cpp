@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/async.h"
 #include "volta/volta.h"
 

@@ -1,5 +1,5 @@
 // Backends: found, refused with a reason, and untouched before they are mentioned.
-#include "core/registry.h"
+#include "backend/registry.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/backend_loader.h"
+#include "backend/backend_loader.h"
 #include "platform/env.h"
 #include "platform/library.h"
 #include "volta/error.h"

@@ -1,6 +1,6 @@
-// Which lane waits for what, over a backend that writes down what it is told; and the times that
+// Which stream waits for what, over a backend that writes down what it is told; and the times that
 // memory of the pool carries.
-#include "backend/lanes.h"
+#include "backend/streams.h"
 
 #include <gtest/gtest.h>
 
@@ -21,19 +21,19 @@ namespace volta {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
-constexpr std::size_t kLarge = Lanes::kAsideBytes;
+constexpr std::size_t kLarge = Streams::kCopyStreamBytes;
 
-std::string name_of(Lane lane) {
-  if (lane == Lane::Upload) return "upload";
-  if (lane == Lane::Download) return "download";
-  if (lane == Lane::Read) return "read";
+std::string name_of(Stream stream) {
+  if (stream == Stream::Upload) return "upload";
+  if (stream == Stream::Download) return "download";
+  if (stream == Stream::Read) return "read";
   return std::string("compute") +
-         (lane == Lane::Compute ? "" : "-" + std::to_string(number_of(lane)) + ":");
+         (stream == Stream::Compute ? "" : "-" + std::to_string(number_of(stream)) + ":");
 }
 
-// A point passes when a test says so.
-struct PaperPoint final : Point {
-  explicit PaperPoint(std::string its_name) : name(std::move(its_name)) {}
+// An event passes when a test says so.
+struct PaperEvent final : StreamEvent {
+  explicit PaperEvent(std::string its_name) : name(std::move(its_name)) {}
   bool has_passed() const noexcept override { return passed; }
   void wait() const override { ++waits; }
   std::string name;
@@ -41,8 +41,8 @@ struct PaperPoint final : Point {
   std::atomic<bool> passed = false;
 };
 
-// Its device does nothing; points are named by their lane and counted.
-class PaperLanes : public Backend {
+// Its device does nothing; events are named by their stream and counted.
+class PaperStreams : public Backend {
  public:
   int device_count() const override { return 1; }
   std::string device_name(int) const override { return "paper"; }
@@ -57,29 +57,31 @@ class PaperLanes : public Backend {
   std::unique_ptr<Executable> prepare(int, const plan::PlanSteps&) override { return nullptr; }
   void synchronize(int) override { add("synchronize"); }
 
-  bool has_lanes(int) const override { return lanes; }
-  std::shared_ptr<const Point> mark(int, Lane lane) override {
+  bool has_streams(int) const override { return streams; }
+  std::shared_ptr<const StreamEvent> record_event(int, Stream stream) override {
     const std::lock_guard guard(mutex);
-    auto point = std::make_shared<PaperPoint>(name_of(lane) + std::to_string(points.size()));
-    points.push_back(point);
-    return point;
+    auto event = std::make_shared<PaperEvent>(name_of(stream) + std::to_string(events.size()));
+    events.push_back(event);
+    return event;
   }
-  void hold(int, Lane lane, const Point& point) override {
-    add(name_of(lane) + " waits for " + static_cast<const PaperPoint&>(point).name);
+  void wait_for_event(int, Stream stream, const StreamEvent& event) override {
+    add(name_of(stream) + " waits for " + static_cast<const PaperEvent&>(event).name);
   }
-  void upload_aside(int, Address, const void*, std::size_t) override { copy_aside("upload"); }
-  void download_aside(int, void*, Address, std::size_t) override { copy_aside("read"); }
+  void upload_in_copy_stream(int, Address, const void*, std::size_t) override {
+    log_copy("upload");
+  }
+  void download_in_copy_stream(int, void*, Address, std::size_t) override { log_copy("read"); }
   bool take_sent(int, void*, Address, std::size_t) override { return sent; }
-  void begin_download(int, void*, Address, std::size_t) override { copy_aside("begin"); }
+  void begin_download(int, void*, Address, std::size_t) override { log_copy("begin"); }
 
   // What happened since the last call.
   std::vector<std::string> told() { return std::exchange(log, {}); }
 
-  bool lanes = true;
+  bool streams = true;
   bool sent = false;
   bool fails = false;
   std::mutex mutex;
-  std::vector<std::shared_ptr<PaperPoint>> points;
+  std::vector<std::shared_ptr<PaperEvent>> events;
   std::vector<std::string> log;
 
  private:
@@ -87,7 +89,7 @@ class PaperLanes : public Backend {
     const std::lock_guard guard(mutex);
     log.push_back(std::move(what));
   }
-  void copy_aside(const char* what) {
+  void log_copy(const char* what) {
     add(what);
     if (fails) throw BackendError("paper: torn");
   }
@@ -103,25 +105,25 @@ class LanesTest : public testing::Test {
     memory.note_upload(uploads);
     return run_in(0, {&memory}, {});
   }
-  std::uint64_t run_in(std::size_t lane, std::vector<MemoryTimes*> reads,
+  std::uint64_t run_in(std::size_t stream, std::vector<MemoryTimes*> reads,
                        std::vector<MemoryTimes*> writes) {
-    Lanes::Run work(lanes, lane);
+    Streams::Run work(streams, stream);
     for (MemoryTimes* memory : reads) work.reads(*memory);
     for (MemoryTimes* memory : writes) work.writes(*memory);
-    lanes.compute(work, [] {});
+    streams.compute(work, [] {});
     return work.number();
   }
   // To memory with these times.
-  std::uint64_t upload(const LaneTimes& times = {}) {
+  std::uint64_t upload(const StreamTimes& times = {}) {
     MemoryTimes memory;
     memory.set(times);
-    lanes.upload({}, memory, nullptr, kLarge);
+    streams.upload({}, memory, nullptr, kLarge);
     return memory.upload();
   }
 
-  PaperLanes backend;
+  PaperStreams backend;
   std::recursive_mutex lock;
-  Lanes lanes{backend, 0, lock};
+  Streams streams{backend, 0, lock};
 };
 
 TEST_F(LanesTest, FreshMemoryIsUploadedToAtOnce) {
@@ -131,13 +133,13 @@ TEST_F(LanesTest, FreshMemoryIsUploadedToAtOnce) {
 }
 
 TEST_F(LanesTest, AnUploadWaitsForTheWorkThatUsedTheMemoryAndForNoLaterOne) {
-  upload();  // points from here on
+  upload();  // events from here on
   for (int i = 0; i < 5; ++i) run();
-  ASSERT_EQ(backend.points.size(), 6u);
+  ASSERT_EQ(backend.events.size(), 6u);
   backend.told();
   upload({.compute = {3}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute3", "upload"}));
-  upload({.compute = {2}});  // the lane waits for later work already
+  upload({.compute = {2}});  // the stream waits for later work already
   EXPECT_EQ(backend.told(), Told{"upload"});
   upload({.compute = {5}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute5", "upload"}));
@@ -160,11 +162,11 @@ TEST_F(LanesTest, WorkWaitsForTheUploadsItWasGivenAndForNoOther) {
 TEST_F(LanesTest, NothingIsMarkedWhereNothingIsCopied) {
   for (int i = 0; i < 200; ++i) run();
   MemoryTimes times;
-  lanes.upload({}, times, nullptr, kLarge - 1);
-  lanes.download(nullptr, {}, times, kLarge - 1);
+  streams.upload({}, times, nullptr, kLarge - 1);
+  streams.download(nullptr, {}, times, kLarge - 1);
   EXPECT_EQ(times.use(0), 201u);
   EXPECT_EQ(times.upload(), 0u);
-  EXPECT_TRUE(backend.points.empty());
+  EXPECT_TRUE(backend.events.empty());
   EXPECT_EQ(backend.told(), (Told{"upload in compute", "download in compute"}));
 }
 
@@ -173,18 +175,18 @@ TEST_F(LanesTest, SmallUploadsGoAsideWhereTheLockIsTaken) {
   std::unique_lock taken(lock);
   MemoryTimes times;
   run_in(0, {}, {&times});
-  std::jthread([&] { lanes.upload({}, times, nullptr, 4); }).join();
+  std::jthread([&] { streams.upload({}, times, nullptr, 4); }).join();
   EXPECT_EQ(times.upload(), 1u);
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute0", "upload"}));
-  lanes.upload({}, times, nullptr, 4);  // its own thread's
+  streams.upload({}, times, nullptr, 4);  // its own thread's
   EXPECT_EQ(backend.told(), (Told{"compute waits for upload1", "upload in compute"}));
   EXPECT_EQ(times.use(0), 2u);
 }
 
 TEST_F(LanesTest, PointsEndSomeTimeAfterTheLastCopy) {
   upload();
-  for (std::uint64_t i = 0; i < 2 * Lanes::kPointsAfterCopy; ++i) run();
-  EXPECT_EQ(backend.points.size(), 1 + Lanes::kPointsAfterCopy);
+  for (std::uint64_t i = 0; i < 2 * Streams::kEventsAfterCopy; ++i) run();
+  EXPECT_EQ(backend.events.size(), 1 + Streams::kEventsAfterCopy);
 }
 
 TEST_F(LanesTest, WorkWithoutAPointIsWaitedForByOneMarkedThen) {
@@ -198,23 +200,23 @@ TEST_F(LanesTest, WorkWithoutAPointIsWaitedForByOneMarkedThen) {
 TEST_F(LanesTest, WorkThatHasEndedIsNotWaitedFor) {
   upload();
   for (int i = 0; i < 4; ++i) run();
-  EXPECT_EQ(lanes.finished()[0], 0u);
-  backend.points[1]->passed = backend.points[2]->passed = true;
-  EXPECT_EQ(lanes.finished()[0], 2u);
+  EXPECT_EQ(streams.finished()[0], 0u);
+  backend.events[1]->passed = backend.events[2]->passed = true;
+  EXPECT_EQ(streams.finished()[0], 2u);
   backend.told();
   upload({.compute = {2}});
   EXPECT_EQ(backend.told(), Told{"upload"});
-  backend.points[0]->passed = true;  // the upload
+  backend.events[0]->passed = true;  // the upload
   run(1);
   EXPECT_EQ(backend.told(), Told{});
-  EXPECT_EQ(lanes.computed({0, 2}), nullptr);
-  EXPECT_EQ(lanes.computed({0, 3}), backend.points[3]);
-  EXPECT_EQ(lanes.uploaded(1), nullptr);
+  EXPECT_EQ(streams.computed({0, 2}), nullptr);
+  EXPECT_EQ(streams.computed({0, 3}), backend.events[3]);
+  EXPECT_EQ(streams.uploaded(1), nullptr);
 }
 
 TEST_F(LanesTest, ALaterPointServesForOneThatIsGone) {
   upload();
-  for (std::size_t i = 0; i < Lanes::kPoints + 10; ++i) run();
+  for (std::size_t i = 0; i < Streams::kEvents + 10; ++i) run();
   backend.told();
   upload({.compute = {4}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute11", "upload"}));
@@ -226,13 +228,13 @@ TEST_F(LanesTest, ADownloadWaitsForWhatWroteTheValue) {
   run_in(0, {&uploaded}, {&written});
   run();
   backend.told();
-  lanes.download(nullptr, {}, written, kLarge);
+  streams.download(nullptr, {}, written, kLarge);
   EXPECT_EQ(backend.told(), (Told{"read waits for compute1", "read"}));
-  lanes.download(nullptr, {}, uploaded, kLarge);
+  streams.download(nullptr, {}, uploaded, kLarge);
   EXPECT_EQ(backend.told(), (Told{"read waits for upload0", "read"}));
-  const auto arrived = lanes.begin_download(nullptr, {}, written, 4);
-  EXPECT_EQ(arrived, backend.points.back());
-  EXPECT_EQ(backend.points.back()->name, "download3");
+  const auto arrived = streams.begin_download(nullptr, {}, written, 4);
+  EXPECT_EQ(arrived, backend.events.back());
+  EXPECT_EQ(backend.events.back()->name, "download3");
   EXPECT_EQ(backend.told(), (Told{"download waits for compute1", "begin"}));
 }
 
@@ -241,11 +243,11 @@ TEST_F(LanesTest, SmallCopiesWaitForUploadsToo) {
   MemoryTimes from, to;
   from.note_upload(upload());
   backend.told();
-  lanes.download(nullptr, {}, from, 4);
+  streams.download(nullptr, {}, from, 4);
   EXPECT_EQ(backend.told(), (Told{"compute waits for upload0", "download in compute"}));
   from.note_upload(upload());
   backend.told();
-  lanes.copy({}, to, {}, from, 4);
+  streams.copy({}, to, {}, from, 4);
   EXPECT_EQ(backend.told(), (Told{"compute waits for upload1", "copy"}));
   EXPECT_EQ(to.use(0), 1u);
   EXPECT_EQ(to.written().number, 1u);
@@ -255,39 +257,39 @@ TEST_F(LanesTest, SmallCopiesWaitForUploadsToo) {
 TEST_F(LanesTest, AFailedCopyLeavesNothingUnderWay) {
   backend.fails = true;
   MemoryTimes times;
-  EXPECT_THROW(lanes.upload({}, times, nullptr, kLarge), BackendError);
+  EXPECT_THROW(streams.upload({}, times, nullptr, kLarge), BackendError);
   EXPECT_EQ(backend.told(), (Told{"upload", "synchronize"}));
   EXPECT_EQ(times.upload(), 0u);
-  EXPECT_THROW(lanes.download(nullptr, {}, times, kLarge), BackendError);
+  EXPECT_THROW(streams.download(nullptr, {}, times, kLarge), BackendError);
   EXPECT_EQ(backend.told(), (Told{"read", "synchronize"}));
-  EXPECT_THROW(lanes.begin_download(nullptr, {}, times, kLarge), BackendError);
+  EXPECT_THROW(streams.begin_download(nullptr, {}, times, kLarge), BackendError);
   EXPECT_EQ(backend.told(), (Told{"begin", "synchronize"}));
 }
 
 // Its first launches may have been enqueued.
 TEST_F(LanesTest, WorkThatFailsIsCounted) {
-  const Lanes::Run work(lanes, 0);
-  EXPECT_THROW(lanes.compute(work, [] { throw BackendError("paper: torn"); }), BackendError);
-  EXPECT_EQ(lanes.latest(), 1u);
+  const Streams::Run work(streams, 0);
+  EXPECT_THROW(streams.compute(work, [] { throw BackendError("paper: torn"); }), BackendError);
+  EXPECT_EQ(streams.latest(), 1u);
 }
 
 TEST(Lanes, OfADeviceWithoutThemAreOne) {
-  PaperLanes backend;
-  backend.lanes = false;
+  PaperStreams backend;
+  backend.streams = false;
   std::recursive_mutex lock;
-  Lanes lanes(backend, 0, lock);
-  EXPECT_EQ(lanes.lane_of(3), 0u);
+  Streams streams(backend, 0, lock);
+  EXPECT_EQ(streams.compute_stream_of(3), 0u);
   MemoryTimes times;
-  lanes.upload({}, times, nullptr, 100 * kMiB);
-  lanes.download(nullptr, {}, times, 100 * kMiB);
-  EXPECT_EQ(lanes.begin_download(nullptr, {}, times, 100 * kMiB), nullptr);
-  EXPECT_EQ(lanes.computed({0, lanes.latest()}), nullptr);
+  streams.upload({}, times, nullptr, 100 * kMiB);
+  streams.download(nullptr, {}, times, 100 * kMiB);
+  EXPECT_EQ(streams.begin_download(nullptr, {}, times, 100 * kMiB), nullptr);
+  EXPECT_EQ(streams.computed({0, streams.latest()}), nullptr);
   EXPECT_EQ(backend.told(),
             (Told{"upload in compute", "download in compute", "download in compute"}));
-  EXPECT_TRUE(backend.points.empty());
+  EXPECT_TRUE(backend.events.empty());
 }
 
-// ---- Several lanes that compute.
+// ---- Several streams that compute.
 
 TEST_F(LanesTest, WorkOfTwoLanesRunsSideBySide) {
   MemoryTimes a, b;
@@ -296,9 +298,9 @@ TEST_F(LanesTest, WorkOfTwoLanesRunsSideBySide) {
     run_in(2, {&b}, {&b});
   }
   EXPECT_EQ(backend.told(), Told{});
-  EXPECT_EQ(lanes.latest(1), 3u);
-  EXPECT_EQ(lanes.latest(2), 3u);
-  EXPECT_EQ(lanes.latest(0), 0u);
+  EXPECT_EQ(streams.latest(1), 3u);
+  EXPECT_EQ(streams.latest(2), 3u);
+  EXPECT_EQ(streams.latest(0), 0u);
 }
 
 TEST_F(LanesTest, ReadingWaitsForWhatWroteTheValueInAnotherLane) {
@@ -311,7 +313,7 @@ TEST_F(LanesTest, ReadingWaitsForWhatWroteTheValueInAnotherLane) {
   EXPECT_EQ(backend.told(), Told{}) << "it has waited for that";
   run_in(0, {&other, &value}, {});
   EXPECT_EQ(backend.told(), Told{"compute waits for compute-1:1"});
-  backend.points[1]->passed = true;
+  backend.events[1]->passed = true;
   run_in(3, {&other}, {});
   EXPECT_EQ(backend.told(), Told{}) << "it has ended";
 }
@@ -337,14 +339,14 @@ TEST_F(LanesTest, WritingWaitsForThoseWhoReadInOtherLanes) {
             (Told{"compute-1: waits for compute-2:1", "compute-1: waits for compute-3:3"}));
 }
 
-// What the first lane read while it was the only one was not noted.
+// What the first stream read while it was the only one was not noted.
 TEST_F(LanesTest, WritingWaitsForWhatTheFirstLaneDidBeforeThereWereOthers) {
   MemoryTimes value, later;
   run_in(0, {}, {&value});
   run_in(0, {&value}, {});
-  EXPECT_FALSE(lanes.several());
+  EXPECT_FALSE(streams.several());
   run_in(1, {}, {&value});
-  EXPECT_TRUE(lanes.several());
+  EXPECT_TRUE(streams.several());
   EXPECT_EQ(backend.told(), Told{"compute-1: waits for compute0"});
   run_in(0, {&later}, {});
   run_in(0, {}, {});
@@ -358,9 +360,9 @@ TEST_F(LanesTest, MemoryGoesBackWithTheWorkOfEachLaneThatUsedIt) {
   run_in(1, {}, {});
   run_in(2, {}, {&value});
   run_in(2, {}, {});
-  EXPECT_EQ(lanes.last_use(value).compute, (ComputeTimes{1, 0, 1}));
+  EXPECT_EQ(streams.last_use(value).compute, (ComputeTimes{1, 0, 1}));
   run_in(1, {&value}, {});
-  EXPECT_EQ(lanes.last_use(value).compute, (ComputeTimes{1, 2, 1}));
+  EXPECT_EQ(streams.last_use(value).compute, (ComputeTimes{1, 2, 1}));
 }
 
 TEST_F(LanesTest, CopiesGoAsideAndWaitForEveryLane) {
@@ -368,11 +370,11 @@ TEST_F(LanesTest, CopiesGoAsideAndWaitForEveryLane) {
   run_in(1, {}, {&value});
   run_in(2, {&value}, {});
   backend.told();
-  lanes.upload({}, value, nullptr, kLarge);
+  streams.upload({}, value, nullptr, kLarge);
   EXPECT_EQ(backend.told(),
             (Told{"upload waits for compute-1:0", "upload waits for compute-2:1", "upload"}));
-  lanes.upload({}, small, nullptr, 4);
-  lanes.download(nullptr, {}, small, 4);
+  streams.upload({}, small, nullptr, 4);
+  streams.download(nullptr, {}, small, 4);
   EXPECT_EQ(backend.told(), (Told{"upload", "read waits for upload3", "read"}));
   run_in(2, {&small}, {});
   EXPECT_EQ(backend.told(), Told{"compute-2: waits for upload3"});
@@ -381,55 +383,55 @@ TEST_F(LanesTest, CopiesGoAsideAndWaitForEveryLane) {
 TEST_F(LanesTest, TheFirstLaneIsTheOnlyOneAgainAfterAWhile) {
   MemoryTimes value;
   run_in(1, {}, {&value});
-  for (std::uint64_t i = 0; i <= 2 * Lanes::kWorkAlone; ++i) run();
-  EXPECT_TRUE(lanes.several()) << "the other's work has not ended";
-  backend.points[0]->passed = true;
-  for (std::uint64_t i = 0; i < Lanes::kWorkAlone; ++i) run();
-  EXPECT_FALSE(lanes.several());
+  for (std::uint64_t i = 0; i <= 2 * Streams::kWorkAlone; ++i) run();
+  EXPECT_TRUE(streams.several()) << "the other's work has not ended";
+  backend.events[0]->passed = true;
+  for (std::uint64_t i = 0; i < Streams::kWorkAlone; ++i) run();
+  EXPECT_FALSE(streams.several());
   const std::uint64_t last = run_in(0, {&value}, {});
   backend.told();
   run_in(2, {}, {&value});
-  EXPECT_TRUE(lanes.several());
-  EXPECT_EQ(lanes.last_use(value).compute[0], last);
+  EXPECT_TRUE(streams.several());
+  EXPECT_EQ(streams.last_use(value).compute[0], last);
   ASSERT_EQ(backend.told().size(), 1u) << "it waits for what was read without notice";
 }
 
 TEST_F(LanesTest, LittleOfALaneIsUnderWay) {
   MemoryTimes value;
   run_in(1, {}, {&value});
-  lanes.set_room(1, 2);
-  lanes.make_room(1);
-  EXPECT_EQ(backend.points[0]->waits, 0);
+  streams.set_room(1, 2);
+  streams.make_room(1);
+  EXPECT_EQ(backend.events[0]->waits, 0);
   run_in(1, {}, {&value});
-  lanes.make_room(1);
-  EXPECT_EQ(backend.points[0]->waits, 1);
-  EXPECT_EQ(backend.points[1]->waits, 0);
-  lanes.set_room(1, 8);
+  streams.make_room(1);
+  EXPECT_EQ(backend.events[0]->waits, 1);
+  EXPECT_EQ(backend.events[1]->waits, 0);
+  streams.set_room(1, 8);
   run_in(1, {}, {&value});
-  lanes.make_room(1);
-  lanes.make_room(2);  // nothing there
-  EXPECT_EQ(backend.points[1]->waits, 0);
+  streams.make_room(1);
+  streams.make_room(2);  // nothing there
+  EXPECT_EQ(backend.events[1]->waits, 0);
 }
 
 TEST_F(LanesTest, AValueThatWasSentIsTaken) {
   MemoryTimes value;
   run_in(1, {}, {&value});
   backend.sent = true;
-  lanes.download(nullptr, {}, value, 4);
+  streams.download(nullptr, {}, value, 4);
   EXPECT_EQ(backend.told(), Told{});
-  EXPECT_EQ(backend.points[0]->waits, 0);
+  EXPECT_EQ(backend.events[0]->waits, 0);
   backend.sent = false;
-  lanes.download(nullptr, {}, value, 4);
-  EXPECT_EQ(backend.points[0]->waits, 1) << "by the host: others read meanwhile";
+  streams.download(nullptr, {}, value, 4);
+  EXPECT_EQ(backend.events[0]->waits, 1) << "by the host: others read meanwhile";
 }
 
 // A buffer through which group after group goes up.
 TEST_F(LanesTest, AnUploadWaitsForCopiesOutOfItsMemory) {
   MemoryTimes scratch, value;
-  lanes.upload({}, scratch, nullptr, kLarge);
-  lanes.copy({}, value, {}, scratch, 4);
+  streams.upload({}, scratch, nullptr, kLarge);
+  streams.copy({}, value, {}, scratch, 4);
   backend.told();
-  lanes.upload({}, scratch, nullptr, kLarge);
+  streams.upload({}, scratch, nullptr, kLarge);
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute1", "upload"}));
 }
 
@@ -442,7 +444,7 @@ TEST_F(LanesTest, ThreadsUploadWhileOthersCompute) {
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < kRounds; ++i)
-          numbers[static_cast<std::size_t>(t)].push_back(upload({.compute = {lanes.latest()}}));
+          numbers[static_cast<std::size_t>(t)].push_back(upload({.compute = {streams.latest()}}));
       });
     }
     for (int i = 0; i < kRounds; ++i) run(static_cast<std::uint64_t>(i));
@@ -456,32 +458,32 @@ TEST_F(LanesTest, ThreadsUploadWhileOthersCompute) {
   EXPECT_EQ(*all.rbegin(), static_cast<std::uint64_t>(kThreads * kRounds));
 }
 
-LaneTimes used_by_next(Pool& pool, std::size_t bytes) {
-  LaneTimes used;
+StreamTimes used_by_next(Pool& pool, std::size_t bytes) {
+  StreamTimes used;
   pool.release(pool.allocate(bytes, &used), used);
   return used;
 }
 
 TEST(PoolTimes, FreshMemoryWasNeverUsed) {
-  PaperLanes backend;
+  PaperStreams backend;
   Pool pool(backend, 0, "paper:0");
-  const LaneTimes used = used_by_next(pool, 4 * kMiB);
+  const StreamTimes used = used_by_next(pool, 4 * kMiB);
   EXPECT_EQ(used.compute, ComputeTimes{});
   EXPECT_EQ(used.upload, 0u);
 }
 
 TEST(PoolTimes, PartsOfABlockKeepItsTimesAndTheWholeHasTheLatest) {
-  PaperLanes backend;
+  PaperStreams backend;
   Pool pool(backend, 0, "paper:0");
   Address parts[4];
   for (Address& part : parts) part = pool.allocate(4 * kMiB);
   for (std::uint64_t i = 0; i < 4; ++i)
     pool.release(parts[i], {{10 + i, 0, 7 - i}, 9 - i, {}});  // joined to one
-  LaneTimes used;
+  StreamTimes used;
   const Address small = pool.allocate(2 * kMiB, &used);
   EXPECT_EQ(used.compute, (ComputeTimes{13, 0, 7}));
   EXPECT_EQ(used.upload, 9u);
-  const LaneTimes rest = used_by_next(pool, 14 * kMiB);
+  const StreamTimes rest = used_by_next(pool, 14 * kMiB);
   EXPECT_EQ(rest.compute, (ComputeTimes{13, 0, 7}));
   EXPECT_EQ(rest.upload, 9u);
   pool.release(small, {{20}, 1, {}});
@@ -491,10 +493,10 @@ TEST(PoolTimes, PartsOfABlockKeepItsTimesAndTheWholeHasTheLatest) {
 }
 
 TEST(PoolTimes, IdleMemoryIsPreferredAndAFewSpareBlocksAreMade) {
-  PaperLanes backend;
+  PaperStreams backend;
   Pool pool(backend, 0, "paper:0");
   constexpr std::size_t kBytes = 32 * kMiB;
-  LaneTimes used;
+  StreamTimes used;
   // A program that drops each batch before it makes the next: the block of the step under way is
   // not the one that is uploaded to.
   std::set<void*> blocks;
@@ -517,13 +519,13 @@ TEST(PoolTimes, IdleMemoryIsPreferredAndAFewSpareBlocksAreMade) {
 }
 
 TEST(PoolTimes, LanesHaveMemoryOfTheirOwn) {
-  PaperLanes backend;
+  PaperStreams backend;
   Pool pool(backend, 0, "paper:0");
   constexpr std::size_t kBytes = 32 * kMiB;
   const Address a = pool.allocate(kBytes, nullptr, 1), small = pool.allocate(512, nullptr, 1);
   pool.release(a, {{0, 5}, 0, {}});
   pool.release(small, {{0, 5}, 0, {}});
-  LaneTimes used;
+  StreamTimes used;
   const Address b = pool.allocate(kBytes, &used, 2), other = pool.allocate(512, nullptr, 2);
   EXPECT_NE(b, a);
   EXPECT_NE(other, small);
@@ -531,7 +533,7 @@ TEST(PoolTimes, LanesHaveMemoryOfTheirOwn) {
   EXPECT_EQ(pool.allocate(kBytes, &used, 1), a) << "the same again";
   EXPECT_EQ(used.compute, (ComputeTimes{0, 5}));
   EXPECT_EQ(pool.allocate(512, nullptr, 1), small);
-  // A lane that needs more than it ever had leaves the others theirs.
+  // A stream that needs more than it ever had leaves the others theirs.
   pool.release(a, {{0, 6}, 0, {}});
   const std::uint64_t reserved = pool.stats().reserved;
   const Address large = pool.allocate(2 * kBytes, nullptr, 2);
@@ -544,11 +546,11 @@ TEST(PoolTimes, LanesHaveMemoryOfTheirOwn) {
 }
 
 TEST(PoolTimes, UnderALimitOneLaneGetsWhatAnotherGaveBack) {
-  PaperLanes backend;
+  PaperStreams backend;
   Pool pool(backend, 0, "paper:0");
   pool.set_limit(32 * kMiB);
   pool.release(pool.allocate(32 * kMiB, nullptr, 1), {{0, 5}, 0, {}});
-  LaneTimes used;
+  StreamTimes used;
   const Address memory = pool.allocate(32 * kMiB, &used, 2);
   EXPECT_EQ(used.compute, ComputeTimes{}) << "given back to the device, which waited";
   EXPECT_THROW(pool.allocate(32 * kMiB, nullptr, 1), OutOfMemory);
@@ -565,10 +567,10 @@ TEST(PoolTimes, UnderALimitOneLaneGetsWhatAnotherGaveBack) {
 }
 
 TEST(PoolTimes, UnderALimitBusyMemoryServes) {
-  PaperLanes backend;
+  PaperStreams backend;
   Pool pool(backend, 0, "paper:0");
   pool.set_limit(32 * kMiB);
-  LaneTimes used;
+  StreamTimes used;
   pool.release(pool.allocate(32 * kMiB), {{5}, 0, {}});
   const Address batch = pool.allocate_idle(32 * kMiB, {3}, used);
   EXPECT_EQ(used.compute[0], 5u);

@@ -1,4 +1,5 @@
-// The fastest of several ways: never the slow one, timed once, remembered for the next process.
+// The fastest of several candidates: never the slow one, timed once, remembered for the next
+// process.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,9 +12,9 @@
 namespace volta {
 namespace {
 
-// A thing that no run of this test has timed before.
-TimedThing fresh_thing() {
-  return {"a machine", "thing " + std::to_string(std::random_device{}()) + " " +
+// A key under which no run of this test has timed anything.
+ChoiceKey fresh_key() {
+  return {"a machine", "key " + std::to_string(std::random_device{}()) + " " +
                            std::to_string(std::random_device{}())};
 }
 
@@ -21,13 +22,13 @@ const std::vector<std::string> kNames{"usual", "slow", "fast", "broken", "late"}
 
 TEST(TimedChoice, TheSlowWayIsNeverChosen) {
   std::vector<std::size_t> tried;
-  const auto seconds = [&](std::size_t way) -> std::optional<double> {
-    tried.push_back(way);
-    if (kNames[way] == "broken") return std::nullopt;
-    return kNames[way] == "slow" ? 1.0 : kNames[way] == "fast" ? 0.01 : 0.02;
+  const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
+    tried.push_back(candidate);
+    if (kNames[candidate] == "broken") return std::nullopt;
+    return kNames[candidate] == "slow" ? 1.0 : kNames[candidate] == "fast" ? 0.01 : 0.02;
   };
   const Counters before = counters();
-  EXPECT_EQ(fastest_way(kNames.size(), seconds, 100), 2u);
+  EXPECT_EQ(fastest_candidate(kNames.size(), seconds, 100), 2u);
   EXPECT_EQ(tried, (std::vector<std::size_t>{0, 1, 2, 3, 4}));
   EXPECT_EQ(counters().timings - before.timings, 4u);
 }
@@ -35,12 +36,12 @@ TEST(TimedChoice, TheSlowWayIsNeverChosen) {
 // Times vary, and grow as a device warms: close ones take turns, and the median counts.
 TEST(TimedChoice, CloseOnesAreTimedAgain) {
   std::vector<std::size_t> tried;
-  const auto seconds = [&](std::size_t way) -> std::optional<double> {
-    tried.push_back(way);
-    if (way == 3) return 5.0;
-    return way == 1 && tried.size() < 5 ? 1.03 : way == 1 ? 0.90 : 1.0;
+  const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
+    tried.push_back(candidate);
+    if (candidate == 3) return 5.0;
+    return candidate == 1 && tried.size() < 5 ? 1.03 : candidate == 1 ? 0.90 : 1.0;
   };
-  EXPECT_EQ(fastest_way(4, seconds, 100), 1u);
+  EXPECT_EQ(fastest_candidate(4, seconds, 100), 1u);
   EXPECT_EQ(tried,
             (std::vector<std::size_t>{0, 1, 2, 3, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0}));
 }
@@ -48,27 +49,27 @@ TEST(TimedChoice, CloseOnesAreTimedAgain) {
 // One lucky time decides nothing.
 TEST(TimedChoice, TheMedianCounts) {
   int runs = 0;
-  const auto seconds = [&](std::size_t way) -> std::optional<double> {
+  const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
     ++runs;
-    return way == 0 ? (runs == 1 ? 0.97 : 1.02) : 1.0;
+    return candidate == 0 ? (runs == 1 ? 0.97 : 1.02) : 1.0;
   };
-  EXPECT_EQ(fastest_way(2, seconds, 100), 1u);
+  EXPECT_EQ(fastest_candidate(2, seconds, 100), 1u);
 }
 
 // The memory is the disk: it knows no process.
 TEST(TimedChoice, WhatWasChosenIsRemembered) {
-  const TimedThing thing = fresh_thing();
-  EXPECT_FALSE(remembered_way(thing, kNames));
-  remember_way(thing, "fast");
+  const ChoiceKey choice_key = fresh_key();
+  EXPECT_FALSE(remembered_candidate(choice_key, kNames));
+  remember_candidate(choice_key, "fast");
   const Counters before = counters();
-  EXPECT_EQ(remembered_way(thing, kNames), 2u);
+  EXPECT_EQ(remembered_candidate(choice_key, kNames), 2u);
   EXPECT_EQ(counters().timings, before.timings);
   // By name: candidates may come in another order, or no longer.
-  EXPECT_EQ(remembered_way(thing, std::vector<std::string>{"fast", "usual"}), 0u);
-  EXPECT_FALSE(remembered_way(thing, std::vector<std::string>{"usual"}));
-  // Other hardware, another version of the library, another size: not the same thing.
-  EXPECT_FALSE(remembered_way({"another machine", thing.what}, kNames));
-  EXPECT_FALSE(remembered_way({thing.machine, thing.what + "1"}, kNames));
+  EXPECT_EQ(remembered_candidate(choice_key, std::vector<std::string>{"fast", "usual"}), 0u);
+  EXPECT_FALSE(remembered_candidate(choice_key, std::vector<std::string>{"usual"}));
+  // Other hardware, another version of the library, another size: another key.
+  EXPECT_FALSE(remembered_candidate({"another machine", choice_key.what}, kNames));
+  EXPECT_FALSE(remembered_candidate({choice_key.machine, choice_key.what + "1"}, kNames));
 }
 
 // By the time that passes, not by the runs' own: a candidate is built and run several times.
@@ -79,12 +80,13 @@ TEST(TimedChoice, TimingIsBounded) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     return 1e-6;
   };
-  EXPECT_EQ(fastest_way(kNames.size(), seconds, 0.001), 0u);
+  EXPECT_EQ(fastest_candidate(kNames.size(), seconds, 0.001), 0u);
   EXPECT_EQ(tries, 2u);  // with one there would be no choice
 }
 
 TEST(TimedChoice, WhereNothingWorksNothingIsChosen) {
-  EXPECT_FALSE(fastest_way(kNames.size(), [](std::size_t) { return std::optional<double>(); }, 1));
+  EXPECT_FALSE(
+      fastest_candidate(kNames.size(), [](std::size_t) { return std::optional<double>(); }, 1));
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "cli/bench_cases.h"
 #include "cli_runs.h"
+#include "commands/bench_cases.h"
 
 namespace volta::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "cli/doctor_steps.h"
 #include "cli_program.h"
+#include "commands/doctor_steps.h"
 #include "volta/device.h"
 
 namespace volta::cli {

@@ -116,7 +116,7 @@ TEST_F(CliEval, Mistakes) {
   EXPECT_TRUE(has(eval({path("run"), "--recipe", "mlp"}, 2), "leave --recipe out"));
   EXPECT_TRUE(has(eval({"--recipe", "mlp"}, 2), "--checkpoint must name a file"));
   EXPECT_TRUE(has(eval({"--recipe", "mpl", "--checkpoint", other}, 2), "did you mean 'mlp'"));
-  EXPECT_TRUE(has(eval({path("run"), "--batch", "0"}, 2), "--batch: 0 is less than 1"));
+  EXPECT_TRUE(has(eval({path("run"), "--batch", "0"}, 2), "--batch: 0 is not from 1 to 1048576"));
   fs::remove(path("run/best.safetensors"));
   EXPECT_TRUE(has(eval({path("run")}, 1), "has no best.safetensors"));
   put("run/config.json", "{\"n_embd\": 4}");

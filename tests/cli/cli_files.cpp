@@ -196,7 +196,8 @@ TEST_F(CliFiles, AFileThatMayNotBeReadIsAFailure) {
   // Root may read everything; another user must be able to run the program.
   const How how = {.as_nobody = true};
   if (volta({"--version"}, how).code != 0) GTEST_SKIP() << "nobody cannot run the program";
-  EXPECT_EQ(complaint({"inspect", file}, 1, how), "volta inspect: " + file + ": Permission denied");
+  EXPECT_EQ(complaint({"inspect", file}, 1, how),
+            "volta inspect: " + file + ": cannot open: Permission denied");
 }
 
 TEST_F(CliFiles, EqualFilesCompareEqual) {

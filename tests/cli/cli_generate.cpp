@@ -12,11 +12,12 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/terminal.h"
-#include "cli/text_stream.h"
-#include "cli/utf8.h"
 #include "cli_runs.h"
+#include "output/terminal.h"
+#include "output/text_stream.h"
+#include "output/utf8.h"
 #include "volta/data/text.h"
+#include "volta/detail/utf8.h"
 #include "volta/io.h"
 #include "volta/models.h"
 #include "volta/random.h"
@@ -30,7 +31,7 @@ namespace fs = std::filesystem;
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t bytes = first_character(text).bytes;
+    const std::size_t bytes = detail::first_character(text).bytes;
     if (bytes == 0) return false;
     text.remove_prefix(bytes);
   }
@@ -325,7 +326,7 @@ TEST_F(CliGenerate, Mistakes) {
   EXPECT_TRUE(has(complaint({"generate"}, 2), "FOLDER is required"));
   EXPECT_TRUE(has(complaint(words("mlp", {"--temperature", "-1"}), 2), "less than 0"));
   EXPECT_TRUE(has(complaint(words("mlp", {"--top-p", "0"}), 2), "--top-p must be above 0"));
-  EXPECT_TRUE(has(complaint(words("mlp", {"--tokens", "0"}), 2), "less than 1"));
+  EXPECT_TRUE(has(complaint(words("mlp", {"--tokens", "0"}), 2), "is not from 1 to"));
   EXPECT_TRUE(has(complaint(words("mlp", {"--dtype", "f64"}), 2), "not one of f32"));
   ASSERT_EQ(volta(text_run("char-gpt", "gpt", {"--quiet"})).code, 0);
   ASSERT_EQ(volta(text_run("char-lstm", "lstm", {"--quiet"})).code, 0);

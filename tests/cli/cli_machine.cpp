@@ -101,14 +101,17 @@ TEST_F(CliMachine, TheEnvironmentIsToldAsItIs) {
   // And so has the source.
   const std::string call = "environment(\"";
   int reads = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(source_tree() + "/src")) {
-    if (!entry.is_regular_file()) continue;
-    const std::string text = content(entry.path());
-    for (std::size_t at = text.find(call); at != std::string::npos;
-         at = text.find(call, at + 1), ++reads) {
-      const std::size_t begin = at + call.size();
-      const std::string variable = text.substr(begin, text.find('"', begin) - begin);
-      EXPECT_TRUE(told.contains(variable)) << entry.path() << ": " << variable;
+  for (const char* folder : {"/src", "/tools"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(source_tree() + folder)) {
+      if (!entry.is_regular_file()) continue;
+      const std::string text = content(entry.path());
+      for (std::size_t at = text.find(call); at != std::string::npos;
+           at = text.find(call, at + 1), ++reads) {
+        const std::size_t begin = at + call.size();
+        const std::string variable = text.substr(begin, text.find('"', begin) - begin);
+        EXPECT_TRUE(told.contains(variable)) << entry.path() << ": " << variable;
+      }
     }
   }
   EXPECT_GT(reads, 10);

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/glob.h"
-#include "cli/nearest.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
-#include "cli/units.h"
-#include "cli/utf8.h"
 #include "cli_program.h"
+#include "glob.h"
+#include "output/nearest.h"
+#include "output/table.h"
+#include "output/terminal.h"
+#include "output/units.h"
+#include "output/utf8.h"
 
 namespace volta::cli {
 namespace {

@@ -58,10 +58,15 @@ std::vector<std::string> environment_of(const How& how) {
   ::_exit(127);
 }
 
-int exit_code(pid_t process) {
+// Its output is for the caller to fill in.
+Ended end_of(pid_t process) {
   int status = 0;
-  ::waitpid(process, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  rusage used{};
+  ::wait4(process, &status, 0, &used);
+  Ended ended;
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  ended.peak_bytes = static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
+  return ended;
 }
 
 }  // namespace
@@ -109,7 +114,8 @@ Ended Program::volta_during(const std::vector<std::string>& arguments,
   }
   ::close(ends[1]);
   during(process, ends[0]);
-  Ended ended{.code = exit_code(process), .out = {}, .err = content(err)};
+  Ended ended = end_of(process);
+  ended.err = content(err);
   std::filesystem::remove(err);
   return ended;
 }
@@ -126,7 +132,8 @@ Ended Program::volta(const std::vector<std::string>& arguments, const How& how) 
     ::dup2(e, STDERR_FILENO);
     become_volta(arguments, how);
   }
-  Ended ended{.code = exit_code(process), .out = {}, .err = content(err)};
+  Ended ended = end_of(process);
+  ended.err = content(err);
   if (how.out_file.empty()) {
     ended.out = content(out);
     std::filesystem::remove(out);
@@ -159,7 +166,7 @@ Ended Program::volta_on_terminal(const std::vector<std::string>& arguments, int 
   for (ssize_t count = 0; (count = ::read(terminal, bytes.data(), bytes.size())) > 0;)
     ended.out.append(bytes.data(), static_cast<std::size_t>(count));
   std::erase(ended.out, '\r');
-  ended.code = exit_code(process);
+  ended.code = end_of(process).code;
   ::close(terminal);
   return ended;
 }

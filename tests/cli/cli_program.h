@@ -22,6 +22,7 @@ std::string shim();           // of ../shims/file_faults_shim.cpp
 struct Ended {
   int code = -1;
   std::string out, err;
+  std::uint64_t peak_bytes = 0;  // of memory
 };
 
 struct How {

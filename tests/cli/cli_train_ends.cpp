@@ -77,10 +77,11 @@ TEST_F(CliTrainEnds, ForceRemovesTheOldRunWhenTheNewOneBegins) {
   ASSERT_EQ(volta(small("run", {"--force", "--quiet", "--set", "epochs=2"})).code, 0);
   EXPECT_EQ(files("run").size(), before.size());
   EXPECT_EQ(metrics("run").back()["step"], 60);
-  // What cannot be removed is named, and the run does not begin.
+  // What is not removed is named, and neither is the run, nor does another begin.
   fs::remove(path("run/report.html"));
   fs::create_directories(path("run/report.html/inside"));
-  EXPECT_TRUE(has(complaint(small("run", {"--force"}), 1), "report.html: cannot remove it"));
+  EXPECT_TRUE(has(complaint(small("run", {"--force"}), 2), "report.html was not written by a run"));
+  EXPECT_TRUE(fs::exists(path("run/config.json")));
 }
 
 TEST_F(CliTrainEnds, EpochsOrSteps) {
@@ -105,7 +106,8 @@ TEST_F(CliTrainEnds, EpochsOrSteps) {
   EXPECT_TRUE(has(complaint(run("both", {"--epochs", "2", "--steps", "3"}), 2), "give one"));
   EXPECT_TRUE(has(complaint(run("both", {"--set", "epochs=2", "--steps", "3"}), 2), "give one"));
   EXPECT_FALSE(fs::exists(path("both")));
-  EXPECT_TRUE(has(complaint(run("many", {"--epochs", "9223372036854775807"}), 2), "counted"));
+  EXPECT_TRUE(has(complaint(run("many", {"--epochs", "9223372036854775807"}), 2),
+                  "epochs must be a whole number"));
 }
 
 TEST_F(CliTrainEnds, AFinishedRunStaysAsItIs) {
@@ -223,6 +225,12 @@ TEST_F(CliTrainEnds, FilesOfARunThatAreBroken) {
   EXPECT_TRUE(has(ended.err, "metrics.jsonl: 3 lines are no measurements and left out"))
       << ended.err;
   EXPECT_GT(metrics("run").size(), measured);  // each of which can be read
+  std::string cut = read("run/metrics.jsonl");
+  cut.pop_back();  // the end of the last line
+  put("run/metrics.jsonl", cut);
+  const std::size_t before = metrics("run").size();
+  ASSERT_EQ(volta(resume("run", {"--quiet", "--set", "epochs=3"})).code, 0);
+  EXPECT_GT(metrics("run").size(), before);
   const std::string file = path("run/config.json");
   for (const char* text : {"[]", "{\"recipe\"", ""}) {
     put("run/config.json", text);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -74,6 +75,64 @@ TEST_F(CliTrainFolders, TwoThatBeginTogether) {
   EXPECT_EQ(config["settings"]["seed"], first.code == 0 ? "1" : "2");
 }
 
+// A run's lock is empty. Any other file of this name is somebody else's, whether the run is refused
+// for its sake or for another reason, and whatever it was asked for.
+TEST_F(CliTrainFolders, AForeignLockStays) {
+  for (const char* name : {"other", "alone", "model"}) {
+    fs::create_directories(path(name));
+    put(std::string(name) + "/run.lock", "precious");
+  }
+  put("other/main.py", "x");
+  put("model/config.json", R"({"model_type": "gpt2"})");
+  ASSERT_EQ(volta(short_run("run")).code, 0);
+  put("run/run.lock", "precious");
+  for (const auto& words : {short_run("other"),
+                            short_run("other", {"--force"}),
+                            short_run("alone"),
+                            short_run("alone", {"--force"}),
+                            short_run("run"),
+                            short_run("run", {"--force"}),
+                            {"train", "--resume", path("run"), "--epochs", "2"}}) {
+    const std::string sentence = complaint(words, 2);
+    EXPECT_TRUE(has(sentence, "run.lock was not written by a run")) << sentence;
+  }
+  const std::string sentence = complaint({"train", "--resume", path("model")}, 2);
+  EXPECT_TRUE(has(sentence, "is no configuration of a run")) << sentence;
+  for (const char* name : {"other", "alone", "model", "run"})
+    EXPECT_EQ(read(std::string(name) + "/run.lock"), "precious") << name;
+  EXPECT_TRUE(fs::exists(path("run/config.json")));
+  // Neither is a link followed, nor a pipe or a folder taken for a lock.
+  const auto refused = [&] {
+    const std::string words = complaint(short_run("alone"), 2);
+    EXPECT_TRUE(has(words, "run.lock was not written by a run")) << words;
+    return fs::exists(fs::symlink_status(path("alone/run.lock")));
+  };
+  fs::remove(path("alone/run.lock"));
+  fs::create_symlink(put("empty", ""), path("alone/run.lock"));
+  EXPECT_TRUE(refused());
+  fs::remove(path("alone/run.lock"));
+  ASSERT_EQ(mkfifo(path("alone/run.lock").c_str(), 0600), 0);
+  EXPECT_TRUE(refused());
+  fs::remove(path("alone/run.lock"));
+  fs::create_directory(path("alone/run.lock"));
+  EXPECT_TRUE(refused());
+}
+
+// To ask whether a run is under way changes nothing, nor does a folder that is refused.
+TEST_F(CliTrainFolders, ALockThatARunLeftStaysWhereNoneBegins) {
+  ASSERT_EQ(volta(short_run("run")).code, 0);
+  put("run/run.lock", "");
+  EXPECT_TRUE(has(complaint(short_run("run"), 2), "is there already"));
+  EXPECT_TRUE(fs::exists(path("run/run.lock")));
+  fs::create_directories(path("model"));
+  put("model/run.lock", "");
+  put("model/config.json", R"({"model_type": "gpt2"})");
+  complaint({"train", "--resume", path("model")}, 2);
+  EXPECT_TRUE(fs::exists(path("model/run.lock")));
+  EXPECT_EQ(volta(short_run("run", {"--force"})).code, 0);
+  EXPECT_FALSE(fs::exists(path("run/run.lock")));
+}
+
 // A model of Hugging Face's, for instance, also has a config.json.
 TEST_F(CliTrainFolders, ForceRemovesARunsFilesOnly) {
   fs::create_directories(path("model"));
@@ -99,14 +158,58 @@ TEST_F(CliTrainFolders, ForceRemovesARunsFilesOnly) {
   const std::size_t own = count("run");
   put("run/notes.txt", "mine");
   put("run/events.out.tfevents.1700000000.host.17.0", "of another program");
+  // Names that a machine called volta, or one of its domain, gives.
+  const std::vector<std::string> others = {
+      "events.out.tfevents.1700000000.node7.volta.lan.123.0",
+      "events.out.tfevents.1700000000.volta.123.0", "events.out.tfevents.1700000000.volta",
+      "events.out.tfevents.1700000000.volta.0.v2", "events.out.tfevents.17.volta.0"};
+  for (const std::string& name : others) put("run/" + name, "of another program");
   put("run/last.safetensors.old", "a copy");
   const std::string left = put("run/last.safetensors.0123456789abcdef.tmp", "of a killed run");
   ASSERT_EQ(volta(short_run("run", {"--force"})).code, 0);
-  EXPECT_EQ(count("run"), own + 3);
+  EXPECT_EQ(count("run"), own + 3 + others.size());
+  for (const std::string& name : others)
+    EXPECT_EQ(read("run/" + name), "of another program") << name;
   EXPECT_EQ(read("run/notes.txt"), "mine");
   EXPECT_EQ(read("run/events.out.tfevents.1700000000.host.17.0"), "of another program");
   EXPECT_EQ(read("run/last.safetensors.old"), "a copy");
   EXPECT_FALSE(fs::exists(left));
+}
+
+// A run makes no folders and pipes. --force finds that out before it has removed the first file.
+TEST_F(CliTrainFolders, WhatIsNoFileIsNotRemovedAndNeitherIsTheRun) {
+  ASSERT_EQ(volta(short_run("run")).code, 0);
+  const std::size_t files = count("run");
+  const auto refused = [&](const std::string& name) {
+    const std::string sentence = complaint(short_run("run", {"--force"}), 2);
+    EXPECT_TRUE(has(sentence, path("run/" + name) + " was not written by a run")) << sentence;
+    EXPECT_EQ(count("run"), files);
+    EXPECT_TRUE(fs::exists(path("run/config.json")));
+  };
+  fs::remove(path("run/report.html"));
+  fs::create_directory(path("run/report.html"));
+  refused("report.html");
+  fs::remove(path("run/report.html"));
+  ASSERT_EQ(mkfifo(path("run/report.html").c_str(), 0600), 0);
+  refused("report.html");
+}
+
+TEST_F(CliTrainFolders, PrivateFilesStayPrivate) {
+  ASSERT_EQ(volta(short_run("run")).code, 0);
+  const auto mode = [&](const std::string& name) {
+    return static_cast<unsigned>(fs::status(path("run/" + name)).permissions());
+  };
+  const std::vector<std::string> names = {"config.json", "metrics.jsonl", "report.html",
+                                          "last.safetensors", "best.safetensors"};
+  for (const unsigned wanted : {0600U, 0640U}) {
+    for (const std::string& name : names)
+      fs::permissions(path("run/" + name), static_cast<fs::perms>(wanted));
+    const std::string before = read("run/best.safetensors");
+    const std::string epochs = wanted == 0600U ? "3" : "6";
+    ASSERT_EQ(volta({"train", "--resume", path("run"), "--epochs", epochs, "--quiet"}).code, 0);
+    EXPECT_NE(read("run/best.safetensors"), before);
+    for (const std::string& name : names) EXPECT_EQ(mode(name), wanted) << name;
+  }
 }
 
 TEST_F(CliTrainFolders, WhatAKilledRunLeftGoesWhenItGoesOn) {
@@ -145,6 +248,26 @@ TEST_F(CliTrainFolders, AFlippedBitIsNamed) {
     EXPECT_TRUE(has(sentence, file + ": tensor \"" + tensor.name + "\": the file is damaged"))
         << sentence;
   }
+}
+
+TEST_F(CliTrainFolders, AFlippedBitOfAHeaderIsNamed) {
+  ASSERT_EQ(volta(short_run("run")).code, 0);
+  const auto change = [&](const std::string& name, const std::string& from, char to) {
+    std::string bytes = read(name);
+    const std::size_t at = bytes.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    bytes[at + from.size() - 1] = to;
+    put(name, bytes);
+  };
+  change("run/last.safetensors", "\"number.step\":\"30", '2');
+  const auto damaged = [&](const std::vector<std::string>& words, const char* name) {
+    const std::string sentence = complaint(words, 1);
+    EXPECT_TRUE(has(sentence, path(name) + ": header: the file is damaged")) << sentence;
+  };
+  damaged({"train", "--resume", path("run"), "--epochs", "2"}, "run/last.safetensors");
+  change("run/best.safetensors", "\"step\":\"30", '2');
+  fs::remove(path("run/last.safetensors"));
+  damaged({"eval", path("run")}, "run/best.safetensors");
 }
 
 TEST_F(CliTrainFolders, TheWeightsOfTheBestEvaluationAreThoseOfTheCheckpoint) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/report.h"
+#include "report/report.h"
 #include "volta/data.h"
 #include "volta/models.h"
 #include "volta/volta.h"

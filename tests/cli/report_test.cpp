@@ -1,5 +1,5 @@
 // The report's page: well formed whatever is written in it, values where they belong, small.
-#include "cli/report/report.h"
+#include "report/report.h"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/report/axis.h"
-#include "cli/report/chart.h"
-#include "cli/report/markup.h"
+#include "report/axis.h"
+#include "report/chart.h"
+#include "report/markup.h"
 #include "volta/error.h"
 
 namespace volta::report {

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "paths.h"
+#include "support/paths.h"
 
 namespace volta {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "data/data_testing.h"
 #include "fuzz/data_targets.h"
-#include "paths.h"
+#include "support/paths.h"
 #include "volta/data/random.h"
 
 using volta::data_testing::bytes_of;

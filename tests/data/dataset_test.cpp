@@ -4,7 +4,7 @@
 #include <set>
 
 #include "data/data_testing.h"
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/data.h"
 #include "volta/volta.h"
 

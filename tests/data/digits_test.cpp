@@ -6,7 +6,7 @@
 
 #include "data/data_testing.h"
 #include "platform/parallel.h"
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/data.h"
 #include "volta/volta.h"
 

@@ -1,6 +1,6 @@
 // Pictures: pixels of every kind of file, scaling, folders of classes, files that are damaged.
 #include "volta/data/images.h"
-#include "paths.h"
+#include "support/paths.h"
 
 #include <fstream>
 #include <iterator>

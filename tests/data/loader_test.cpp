@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "child.h"
 #include "data/data_testing.h"
-#include "test_device.h"
+#include "support/child.h"
+#include "support/test_device.h"
 #include "volta/data.h"
 #include "volta/transfers.h"
 #include "volta/volta.h"

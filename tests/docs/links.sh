@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-pages=(*.md docs/*.md bench/*.md)
+pages=(*.md docs/*.md docs/internals/*.md bench/*.md tools/volta/README.md tests/README.md)
+while read -r page; do pages+=("$page"); done < <(find src -name README.md | sort)
 found=$(awk -f tests/docs/links.awk "${pages[@]}")
 declare -A anchors
 while read -r _ page name; do anchors[$page#$name]=1; done < <(grep '^anchor ' <<<"$found")

@@ -9,10 +9,10 @@ site=$1
 mkdocs build --quiet --strict --clean --site-dir "$site"
 
 failed=0
-for page in docs/*.md; do
-  name=$(basename "$page" .md)
-  if ! grep -q "[: ]$name\.md$" mkdocs.yml; then
-    echo "mkdocs.yml: $name.md is not in the navigation" >&2
+for page in docs/*.md docs/internals/*.md; do
+  name=${page#docs/}
+  if ! grep -q "[: ]$name\$" mkdocs.yml; then
+    echo "mkdocs.yml: $name is not in the navigation" >&2
     failed=1
   fi
 done

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "fuzz/memory_file.h"
-#include "io/shards.h"
+#include "io/safetensors/shards.h"
 #include "volta/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

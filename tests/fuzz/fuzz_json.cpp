@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "encoding/json.h"
 #include "fuzz/memory_file.h"
-#include "io/json.h"
-#include "io/shards.h"
+#include "io/safetensors/shards.h"
 #include "volta/error.h"
 
 namespace {

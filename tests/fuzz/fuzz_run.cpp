@@ -7,11 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 
-#include "cli/command.h"
-#include "cli/json_file.h"
-#include "cli/train/run_config.h"
-#include "cli/train/run_folder.h"
+#include "command.h"
+#include "json_file.h"
+#include "train/run_config.h"
+#include "train/run_folder.h"
 #include "volta/error.h"
 
 namespace {
@@ -36,8 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::ofstream(folder() / "metrics.jsonl", std::ios::binary) << (metrics ? text : "");
   try {
     const RunFolder run = RunFolder::open(folder());
-    for (const volta::cli::Json& line : run.read_metrics().lines)
-      if (!line.contains("step")) std::abort();
+    run.read_metrics([](const volta::cli::Json& metric, std::string_view line) {
+      if (!metric.contains("step") || line.empty()) std::abort();
+    });
     if (!metrics) volta::cli::read_run(run);
   } catch (const volta::Error&) {
   } catch (const volta::cli::UsageError&) {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "fuzz/memory_file.h"
-#include "io/pickle.h"
+#include "io/torch/pickle.h"
 #include "volta/error.h"
 #include "volta/io.h"
 

@@ -1,6 +1,6 @@
 """Golden runs of mixed precision: training under autocast, and sequences of GradScaler.
 
-Not calls of single operations: tests/amp_golden_test.cpp knows the names. On the CPU PyTorch's autocast
+Not calls of single operations: tests/optim/amp_golden_test.cpp knows the names. On the CPU PyTorch's autocast
 leaves layer_norm and cross_entropy in bf16; `.float()` says what it does on CUDA, which is what Volta does.
 """
 import torch

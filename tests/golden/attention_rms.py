@@ -1,4 +1,4 @@
-"""Prints the errors of PyTorch's attention in halves that tests/attention_precision_test.cpp names:
+"""Prints the errors of PyTorch's attention in halves that tests/ops/attention_precision_test.cpp names:
 the root of the mean square of the difference from f64, as a share of the values' own, of the
 gradients of q, k and v, by PyTorch's math path and by its flash path (its default on the CPU)."""
 import numpy as np

@@ -1,6 +1,6 @@
 """Golden runs of optimizers and schedulers.
 
-Not calls of single operations: tests/optim_golden_test.cpp knows the names. Ten steps of every optimizer with
+Not calls of single operations: tests/optim/optim_golden_test.cpp knows the names. Ten steps of every optimizer with
 given gradients, parameters of several shapes in two groups; values and states after them. Learning rates (and
 momenta) over fifty steps of every scheduler with two groups. PyTorch has no Lion: the formula of its paper.
 """

@@ -73,7 +73,7 @@ dpkg-deb -e "libvolta${abi}_${VOLTA_VERSION}_$architecture.deb" "$work/control"
 if grep -q '^set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS "ON")' "$VOLTA_BUILD/CPackConfig.cmake"; then
   has runtime Depends 'libc6 (>= '
   has runtime Depends 'libstdc++6 (>= '
-  if built opencl; then has opencl Depends libclblast1; fi
+  if built opencl; then has opencl Depends ocl-icd-libopencl1; fi
 else
   echo 'dpkg-shlibdeps (dpkg-dev) or file is not here: the packages name only each other'
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Volta inside another project (subproject/CMakeLists.txt has the checks): configured only, once as it comes and
-# once with Volta's own installation.
+# once with Volta's own installation, and once more for a project that wants static libraries.
 source "$(dirname "$0")/common.sh"
 
 targets=volta
@@ -9,10 +9,11 @@ for backend in cuda opencl; do
 done
 inside() { # build folder, options
   quietly configure "$VOLTA_SOURCE/tests/install/subproject" "$1" -DCMAKE_CXX_COMPILER="$VOLTA_COMPILER" \
-    -DFETCHCONTENT_SOURCE_DIR_VOLTA="$VOLTA_SOURCE" -Dexpected_targets="$targets" "${VOLTA_OPTIONS[@]}" "${@:2}"
+    -DFETCHCONTENT_SOURCE_DIR_VOLTA="$VOLTA_SOURCE" -Dexpected_targets="$targets" -Dshared="$shared" "${VOLTA_OPTIONS[@]}" "${@:2}"
 }
 read -ra VOLTA_OPTIONS <<<"$VOLTA_BACKEND_OPTIONS"
 
+shared=ON
 inside "$work/plain"
 grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=$' "$work/plain/CMakeCache.txt" || fail 'Volta has chosen a build type'
 if grep -q 'file(INSTALL' "$work/plain/_deps/volta-build/cmake_install.cmake"; then
@@ -25,3 +26,6 @@ grep -q 'file(INSTALL' "$installs" || fail 'VOLTA_INSTALL=ON installs nothing'
 if grep -o 'CMAKE_INSTALL_COMPONENT STREQUAL "[^"]*"' "$installs" | grep -v '"volta_'; then
   fail "components above may be taken for the project's own"
 fi
+
+shared=OFF
+inside "$work/static" -DVOLTA_INSTALL=ON

@@ -16,13 +16,13 @@
 #include <tuple>
 #include <vector>
 
+#include "encoding/json.h"
 #include "io/io_files.h"
-#include "io/json.h"
 #include "io/name_glob.h"
-#include "io/shards.h"
-#include "io/zip.h"
-#include "peak_memory.h"
+#include "io/safetensors/shards.h"
+#include "io/zip/zip.h"
 #include "platform/files.h"
+#include "support/peak_memory.h"
 #include "volta/data/csv.h"
 #include "volta/data/idx.h"
 #include "volta/data/images.h"
@@ -254,7 +254,7 @@ TEST_F(Bounds, SizesOfModelsAreChecked) {
   EXPECT_EQ(problem_of([] { models::GPT2({.n_layer = std::int64_t{1} << 32}); }),
             "GPT2: n_layer must be 1 to 10000, got 4294967296");
   EXPECT_EQ(problem_of([] { models::CharLSTM(10, {.layers = std::int64_t{1} << 32}); }),
-            "LSTM: num_layers must be at most 10000, got 4294967296");
+            "LSTM: num_layers must be 1 to 10000, got 4294967296");
 }
 
 TEST_F(Bounds, AConfigurationOfALargerModelThanTheWeightsIsRefused) {

@@ -13,7 +13,7 @@
 
 #include "backend/timed_choice.h"
 #include "io/io_files.h"
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/safetensors.h"
 #include "volta/volta.h"
 
@@ -404,15 +404,15 @@ TEST_F(Checkpoints, OtherPartsAndGeneratorsGoByName) {
 
 TEST_F(Checkpoints, TimedChoicesTravel) {
   const std::vector<std::string> names{"slow", "fast"};
-  const TimedThing thing{"a machine", "of a checkpoint " + folder_.string()};
-  adopt_ways({{"some key of another process", "a way"}});
-  remember_way(thing, "slow");
+  const ChoiceKey choice_key{"a machine", "of a checkpoint " + folder_.string()};
+  adopt_candidates({{"some key of another process", "a candidate"}});
+  remember_candidate(choice_key, "slow");
   save_checkpoint(path("c"), {});
-  remember_way(thing, "fast");
-  EXPECT_EQ(remembered_way(thing, names), 1u);
+  remember_candidate(choice_key, "fast");
+  EXPECT_EQ(remembered_candidate(choice_key, names), 1u);
   load_checkpoint(path("c"), {});
-  EXPECT_EQ(remembered_way(thing, names), 0u);
-  EXPECT_EQ(chosen_ways().at("some key of another process"), "a way");
+  EXPECT_EQ(remembered_candidate(choice_key, names), 0u);
+  EXPECT_EQ(chosen_candidates().at("some key of another process"), "a candidate");
 }
 
 TEST_F(Checkpoints, OtherFilesAreNoCheckpoints) {

@@ -6,23 +6,26 @@
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "io/io_files.h"
-#include "io/safetensors_checksums.h"
+#include "io/safetensors/safetensors_checksums.h"
+#include "kernel/cache.h"
 #include "kernel/cache_folder.h"
-#include "kernel/emit.h"
 #include "platform/files.h"
 #include "platform/temporaries.h"
 #include "volta/io/checkpoint.h"
+#include "volta/io/npy.h"
 #include "volta/safetensors.h"
 #include "volta/volta.h"
 
@@ -163,6 +166,150 @@ TEST_F(Durable, ALockIsHeldByOneAndEndsWithItsProcess) {
   EXPECT_TRUE(FileLock::try_lock(file));
 }
 
+TEST_F(Durable, ALockIsAnEmptyFileAndNothingElseIsTouched) {
+  const std::string file = put("run.lock", "precious");
+  EXPECT_NE(problem_of([&] { FileLock::try_lock(file); }).find("not an empty file"),
+            std::string::npos);
+  EXPECT_EQ(platform::read_file(file), "precious");
+  fs::remove(file);
+  const std::string elsewhere = put("elsewhere", "");
+  fs::create_symlink(elsewhere, file);
+  EXPECT_THROW(FileLock::try_lock(file), IoError);
+  EXPECT_TRUE(fs::is_symlink(file));
+  fs::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_THROW(FileLock::try_lock(file), IoError);
+  EXPECT_TRUE(fs::is_fifo(file));
+  fs::remove(file);
+  // What is written into it while it is held is somebody else's, too.
+  {
+    const auto lock = FileLock::try_lock(file);
+    ASSERT_TRUE(lock);
+    put("run.lock", "precious");
+  }
+  EXPECT_EQ(platform::read_file(file), "precious");
+}
+
+TEST_F(Durable, ToAskForALockChangesNothing) {
+  const std::string file = path("run.lock");
+  EXPECT_FALSE(FileLock::is_held(file));
+  EXPECT_FALSE(fs::exists(file));
+  put("run.lock", "");
+  EXPECT_FALSE(FileLock::is_held(file));
+  EXPECT_TRUE(fs::exists(file));
+  const auto lock = FileLock::try_lock(file);
+  ASSERT_TRUE(lock);
+  EXPECT_TRUE(FileLock::is_held(file));
+  EXPECT_TRUE(fs::exists(file));
+}
+
+// The child has copies of the parent's objects, and destroys them when it ends.
+TEST_F(Durable, AForkedProcessLeavesItsParentsFilesAlone) {
+  std::optional<FileLock> lock = FileLock::try_lock(path("run.lock"));
+  std::optional<platform::AtomicFile> file(std::in_place, path("model"));
+  ASSERT_TRUE(lock);
+  file->write("whole");
+  ASSERT_EQ(file_count(), 2U);
+  EXPECT_EQ(in_child([&] {
+              lock.reset();
+              file.reset();
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(file_count(), 2U);
+  EXPECT_TRUE(FileLock::is_held(path("run.lock")));
+  file->commit();
+  EXPECT_EQ(platform::read_file(path("model")), "whole");
+  lock.reset();
+  EXPECT_EQ(names(), std::set<std::string>{"model"});
+}
+
+TEST_F(Durable, PipesAreNotAppendedTo) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_NE(problem_of([&] { append_to_file(path("pipe"), "line\n"); }).find("not a regular file"),
+            std::string::npos);
+  EXPECT_NE(problem_of([&] { read_beginning_of_file(path("pipe"), 8); }).find("not a regular file"),
+            std::string::npos);
+  put("text", "0123456789");
+  EXPECT_EQ(read_beginning_of_file(path("text"), 4), "0123");
+  EXPECT_EQ(read_beginning_of_file(path("text"), 40), "0123456789");
+}
+
+// ---- Rights.
+
+TEST_F(Durable, AFileKeepsItsModeWhenItIsReplaced) {
+  const auto mode = [&](const std::string& name) {
+    struct stat info{};
+    EXPECT_EQ(::stat(path(name).c_str(), &info), 0);
+    return info.st_mode & 07777;
+  };
+  const mode_t umask_before = ::umask(022);
+  write_durably(path("new"), "text");
+  EXPECT_EQ(mode("new"), 0644U);
+  for (const mode_t wanted : {0600U, 0640U, 0664U, 0666U, 0400U, 0755U}) {
+    const auto replaced = [&](const std::function<void(const std::string&)>& write) {
+      put("file", "old");
+      EXPECT_EQ(::chmod(path("file").c_str(), wanted), 0);
+      write(path("file"));
+      EXPECT_EQ(mode("file"), wanted);
+      fs::remove(path("file"));
+    };
+    replaced([](const std::string& file) { write_durably(file, "text"); });
+    replaced([](const std::string& file) { save({{"a", ones({2})}}, file); });
+    replaced([](const std::string& file) { save_npy(ones({2}), file); });
+    replaced([](const std::string& file) { save_npz({{"a", ones({2})}}, file); });
+    replaced([](const std::string& file) { save_checkpoint(file, {}); });
+    replaced([&](const std::string& file) {
+      put("next", "text");
+      rename_durably(path("next"), file);
+    });
+    // Through a link it is the file's mode that counts.
+    replaced([&](const std::string& file) {
+      fs::create_symlink(file, path("link"));
+      write_durably(path("link"), "text");
+      EXPECT_TRUE(fs::is_symlink(path("link")));
+      fs::remove(path("link"));
+    });
+  }
+  // Nobody else reads along while the replacement of a private file is written.
+  put("file", "old");
+  ASSERT_EQ(::chmod(path("file").c_str(), 0600), 0);
+  platform::AtomicFile file(path("file"));
+  for (const std::string& name : names()) EXPECT_EQ(mode(name) & 077U, name == "new" ? 044U : 0U);
+  // The mode that it has at the end counts.
+  ASSERT_EQ(::chmod(path("file").c_str(), 0440), 0);
+  file.commit();
+  EXPECT_EQ(mode("file"), 0440U);
+  ::umask(umask_before);
+}
+
+TEST_F(Durable, AFileKeepsItsOwnerWhereThatIsPermitted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  constexpr uid_t kOwner = 61234;
+  constexpr gid_t kGroup = 61235;
+  const std::string file = put("file", "old");
+  ASSERT_EQ(::chown(file.c_str(), kOwner, kGroup), 0);
+  ASSERT_EQ(::chmod(file.c_str(), 0660), 0);
+  struct stat info{};
+  write_durably(file, "by root");
+  ASSERT_EQ(::stat(file.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, kOwner);
+  EXPECT_EQ(info.st_gid, kGroup);
+  EXPECT_EQ(info.st_mode & 0777U, 0660U);
+  // Who may not give it that group does not give its own more than everybody has.
+  ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
+  EXPECT_EQ(in_child([&] {
+              if (::setgid(kGroup + 1) != 0 || ::setuid(kOwner + 1) != 0) return 1;
+              write_durably(file, "by another");
+              return 0;
+            }),
+            0);
+  ASSERT_EQ(::stat(file.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, kOwner + 1);
+  EXPECT_EQ(info.st_gid, kGroup + 1);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
+}
+
 TEST_F(Durable, AnAppendedLineIsWholeOrAbsent) {
   append_to_file(path("lines"), "first\n");
   EXPECT_EQ(in_child([&] {
@@ -214,6 +361,71 @@ TEST_F(Durable, AFlippedBitOfACheckpointIsNamed) {
   EXPECT_EQ(load_checkpoint(file, {.model = model, .optimizer = optimizer}).numbers.at("step"), 1);
 }
 
+// A bit of every byte: numbers and texts, names, shapes, offsets, and the checksums themselves.
+TEST_F(Durable, AFlippedBitOfACheckpointsHeaderIsNamed) {
+  nn::Linear model(3, 2);
+  optim::Adam optimizer(model.parameters(), {.lr = 0.1});
+  const std::string file = path("run.ckpt");
+  save_checkpoint(file, {.model = model, .optimizer = optimizer},
+                  {.numbers = {{"step", 4}}, .texts = {{"note", "a \"text\""}}});
+  const SafetensorsFile saved(file);
+  const std::string bytes = platform::read_file(file);
+  const std::uint64_t header = saved.tensors().front().offset;
+  const StateDict before = model.state_dict();
+  for (std::uint64_t at = 0; at < header; ++at) {
+    std::string flipped = bytes;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1 << at % 8);
+    put("flipped", flipped);
+    const std::string problem =
+        problem_of([&] { load_checkpoint(path("flipped"), {.model = model}); });
+    ASSERT_NE(problem.find(path("flipped")), std::string::npos)
+        << problem << " byte " << at << ": " << flipped.substr(at < 20 ? 0 : at - 20, 40);
+  }
+  for (const auto& [name, tensor] : before)
+    EXPECT_EQ(model.state_dict().at(name).to_vector<float>(), tensor.to_vector<float>());
+  // Those that leave valid JSON are found by the checksum.
+  for (const auto& [from, to] : {std::pair{"\"number.step\":\"4\"", "\"number.step\":\"5\""},
+                                 {"\"text.note\"", "\"text.nota\""},
+                                 {"\"timed_choices\":\"{", "\"timed_choices\":\" {"},
+                                 {"\"part.model\":\"2", "\"part.model\":\"3"},
+                                 {"\"shape\":[2,3]", "\"shape\":[3,2]"}}) {
+    std::string changed = bytes;
+    const std::size_t at = changed.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    changed.replace(at, std::strlen(from), to);
+    const std::size_t length = header - 8 + (changed.size() - bytes.size());
+    changed = safetensors_bytes(changed.substr(8, length), changed.substr(8 + length));
+    put("changed", changed);
+    for (const auto& problem :
+         {problem_of([&] { load_checkpoint(path("changed"), {.model = model}); }),
+          problem_of([&] { load(path("changed")); })})
+      EXPECT_EQ(problem,
+                path("changed") + ": header: the file is damaged: its checksum does not match");
+  }
+}
+
+// Written before headers had a checksum, or before there were any.
+TEST_F(Durable, CheckpointsOfBeforeAreRead) {
+  const std::string tensors =
+      R"("generator.state":{"dtype":"I64","shape":[2],"data_offsets":[0,16]}})";
+  const auto metadata = [](const std::string& more) {
+    return R"({"__metadata__":{"format":"volta.checkpoint","number.step":"4",)"
+           R"("part.generator":"1 tensors","timed_choices":"{}","version":"1",)"
+           R"("volta":"0.0.1")" +
+           more + "},";
+  };
+  for (const std::string more : {R"(,"volta.crc32":"{\"generator.state\":\"ecbb4b55\"}")", ""}) {
+    put("old", safetensors_bytes(metadata(more) + tensors, std::string(16, '\0')));
+    EXPECT_EQ(load_checkpoint(path("old"), {}).numbers.at("step"), 4) << more;
+  }
+  // The key of the checksums, damaged: without it the file would be one of those.
+  put("old",
+      safetensors_bytes(metadata(R"(,"volta.crc33":"{}")") + tensors, std::string(16, '\0')));
+  EXPECT_EQ(problem_of([&] { load_checkpoint(path("old"), {}); }),
+            path("old") +
+                ": the file is damaged: its metadata has \"volta.crc33\", which no checkpoint has");
+}
+
 // Metadata that is handed on with other tensors has their checksums.
 TEST_F(Durable, ChecksumsAreThoseOfTheTensorsThatAreWritten) {
   save({{"a", ones({3})}, {"b", zeros({0})}, {"c \"d\"", arange(5).to(DType::i64)}}, path("one"),
@@ -223,8 +435,9 @@ TEST_F(Durable, ChecksumsAreThoseOfTheTensorsThatAreWritten) {
   save({{"a", zeros({3})}}, path("two"), {.metadata = metadata});
   EXPECT_EQ(load(path("two")).at("a").sum().item(), 0);
   EXPECT_NE(SafetensorsFile(path("two")).metadata().at("volta.crc32"), metadata["volta.crc32"]);
-  // crc32 of twelve zero bytes, by zlib
-  EXPECT_EQ(SafetensorsFile(path("two")).metadata().at("volta.crc32"), R"({"a":"7bd5c66f"})");
+  // Python's zlib.crc32 of b"1:x1:y1:a3:F321:11:3", and of twelve zero bytes
+  EXPECT_EQ(SafetensorsFile(path("two")).metadata().at("volta.crc32"),
+            R"({"__metadata__":"f1241508","a":"7bd5c66f"})");
   EXPECT_EQ(load(path("one")).size(), 3U);
   EXPECT_FALSE(SafetensorsFile([&] {
                  save({{"a", ones({3})}}, path("plain"));
@@ -244,6 +457,10 @@ TEST_F(Durable, ChecksumsThatAreNone) {
   EXPECT_NE(problem("{").find("not valid JSON"), std::string::npos);
   EXPECT_NE(problem("{}").find("tensor \"a\" has no checksum"), std::string::npos);
   EXPECT_NE(problem(R"({\"a\":7})").find("tensor \"a\" has no checksum"), std::string::npos);
+  EXPECT_NE(problem(R"({\"b\":\"00000000\"})").find("a checksum of \"b\", but no such tensor"),
+            std::string::npos);
+  EXPECT_NE(problem(R"({\"__metadata__\":7})").find("header: the file is damaged"),
+            std::string::npos);
   EXPECT_NE(problem(R"({\"a\":\"00000000\"})").find("tensor \"a\": the file is damaged"),
             std::string::npos);
 }
@@ -276,6 +493,84 @@ TEST_F(Durable, ShardsOfOthersStay) {
   EXPECT_TRUE(fs::is_symlink(path("model-00004-of-00004.safetensors")));
   EXPECT_EQ(platform::read_file(path("precious.safetensors")), "mine");
   EXPECT_EQ(platform::read_file(path("other-00001-of-00001.safetensors")), "mine");
+}
+
+// What one file would not replace is not removed for several either.
+TEST_F(Durable, ShardsTakeThePlaceOfFilesOnly) {
+  const std::string model = path("model.safetensors");
+  const auto refused = [&] {
+    for (const std::uint64_t bytes : {0, 32})
+      EXPECT_NE(problem_of([&] {
+                  save(three(), model, {.max_shard_bytes = bytes});
+                }).find("not a regular file, which a new one could replace"),
+                std::string::npos);
+    EXPECT_EQ(file_count(), 1U);  // no shard was written
+  };
+  ASSERT_EQ(::mkfifo(model.c_str(), 0600), 0);
+  refused();
+  fs::remove(model);
+  fs::create_directory(model);
+  refused();
+  fs::remove(model);
+  fs::create_directory(path("model.safetensors.index.json"));
+  EXPECT_NE(
+      problem_of([&] { save(three(), model, {.max_shard_bytes = 32}); }).find("not a regular file"),
+      std::string::npos);
+  EXPECT_EQ(file_count(), 1U);
+  fs::remove(path("model.safetensors.index.json"));
+  // A link goes, what it leads to stays.
+  save({{"a", ones({1})}}, path("elsewhere"));
+  fs::create_symlink(path("elsewhere"), model);
+  save(three(), model, {.max_shard_bytes = 32});
+  EXPECT_FALSE(fs::is_symlink(model));
+  EXPECT_EQ(load(path("elsewhere")).size(), 1U);
+  EXPECT_EQ(load(path("model.safetensors.index.json")).size(), 3U);
+}
+
+TEST_F(Durable, ANameThatIsTakenMeanwhileIsNotReplaced) {
+  platform::AtomicFile file(path("shard"), {.replace = false});
+  file.write("late");
+  put("shard", "first");
+  EXPECT_THROW(file.commit(), platform::NameTaken);
+  EXPECT_EQ(platform::read_file(path("shard")), "first");
+  platform::AtomicFile other(path("other"), {.replace = false});
+  other.write("whole");
+  other.commit();
+  EXPECT_EQ(platform::read_file(path("other")), "whole");
+}
+
+// Each has shards of its own, and whichever index is there at the end names a whole set.
+TEST_F(Durable, ProcessesThatSaveShardsToOnePath) {
+  const std::string model = path("model.safetensors");
+  constexpr int kProcesses = 4, kSaves = 20;
+  std::vector<pid_t> children;
+  for (int number = 1; number <= kProcesses; ++number) {
+    const pid_t child = fork();
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    int failures = 0;
+    const auto own = static_cast<double>(number);
+    for (int i = 0; i < kSaves; ++i) {
+      try {
+        save({{"a", full({8}, own)}, {"b", full({8}, own)}, {"c", full({8}, own)}}, model,
+             {.max_shard_bytes = 32});
+      } catch (...) {
+        ++failures;
+      }
+    }
+    _exit(failures);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  const StateDict state = load(path("model.safetensors.index.json"));
+  ASSERT_EQ(state.size(), 3U);
+  for (const auto& [name, tensor] : state)
+    EXPECT_EQ(tensor.to_vector<float>(), state.at("a").to_vector<float>()) << name;
 }
 
 TEST_F(Durable, ALinkInAShardsPlaceLeadsNowhere) {

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "io/io_files.h"
-#include "io/zip.h"
-#include "test_device.h"
+#include "io/zip/zip.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "io/io_files.h"
-#include "io/shards.h"
-#include "test_device.h"
+#include "io/safetensors/shards.h"
+#include "support/test_device.h"
 #include "volta/io/checkpoint.h"
 #include "volta/io/npy.h"
 #include "volta/safetensors.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "io/json.h"
+#include "encoding/json.h"
 #include "platform/files.h"
 #include "volta/error.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "io/io_files.h"
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

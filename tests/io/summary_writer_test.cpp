@@ -9,10 +9,10 @@
 #include <string>
 #include <type_traits>
 
-#include "io/event_file.h"
+#include "io/events/event_file.h"
 #include "io/io_files.h"
-#include "io/png_write.h"
-#include "test_device.h"
+#include "support/test_device.h"
+#include "volta/detail/png_write.h"
 #include "volta/volta.h"
 
 // A program that uses both namespaces: only modules' summaries have SummaryOptions.

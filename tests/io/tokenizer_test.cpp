@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "io/json.h"
-#include "paths.h"
+#include "encoding/json.h"
+#include "support/paths.h"
 #include "text/pretokenize.h"
 #include "volta/error.h"
 #include "volta/text/tokenizer.h"

@@ -11,9 +11,9 @@
 
 #include "fuzz/memory_file.h"
 #include "io/io_files.h"
-#include "io/zip.h"
-#include "paths.h"
-#include "test_device.h"
+#include "io/zip/zip.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/io/npy.h"
 #include "volta/io/state_dict_mapper.h"
 #include "volta/volta.h"

@@ -8,8 +8,8 @@
 #include <iterator>
 #include <random>
 
+#include "kernel/cache.h"
 #include "kernel/cache_folder.h"
-#include "kernel/emit.h"
 #include "volta/log.h"
 
 namespace volta::testing {

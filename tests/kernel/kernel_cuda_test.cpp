@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "alternative_samples.h"
 #include "backend/cuda/own_kernels.h"
 #include "kernel/emit.h"
-#include "kernel_samples.h"
-#include "nvrtc_compile.h"
+#include "kernel/kernel_samples.h"
+#include "runtime/tune/alternative_samples.h"
+#include "support/nvrtc_compile.h"
 
 namespace volta::testing {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "kernel/emit.h"
-#include "kernel_samples.h"
-#include "nvrtc_compile.h"
+#include "kernel/kernel_samples.h"
+#include "support/nvrtc_compile.h"
 
 namespace volta::testing {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "kernel/hash.h"
 #include "kernel/observer.h"
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::testing {

@@ -2,7 +2,7 @@
 // reference does.
 #include <gtest/gtest.h>
 
-#include "opencl_runner.h"
+#include "backend/opencl/opencl_runner.h"
 
 namespace volta::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "kernel_samples.h"
+#include "kernel/kernel_samples.h"
 #include "volta/error.h"
 
 namespace volta::testing {

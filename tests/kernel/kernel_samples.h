@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/kernel_reference.h"
+#include "kernel/kernel_samples_map.h"
+#include "kernel/kernel_samples_row.h"
 #include "kernel/philox.h"
-#include "kernel_reference.h"
-#include "kernel_samples_map.h"
-#include "kernel_samples_row.h"
 
 namespace volta::testing {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel_sample.h"
+#include "kernel/kernel_sample.h"
 
 namespace volta::testing {
 

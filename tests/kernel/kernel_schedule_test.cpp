@@ -6,10 +6,10 @@
 #include <functional>
 #include <numeric>
 
+#include "backend/opencl/opencl_runner.h"
 #include "kernel/vectors.h"
-#include "nvrtc_compile.h"
-#include "opencl_runner.h"
-#include "plan/schedule.h"
+#include "plan/codegen/schedule.h"
+#include "support/nvrtc_compile.h"
 
 namespace volta::testing {
 namespace {

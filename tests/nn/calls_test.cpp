@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/models.h"
 #include "volta/volta.h"
 
@@ -67,6 +67,17 @@ struct Careful : nn::Module {
     }
   }
 };
+
+// Its forward pass throws by itself.
+struct Refusing : nn::Module {
+  Tensor forward(const Tensor&) override { throw ArgumentError("not today"); }
+};
+
+TEST(ModuleCalls, ErrorsThatTheProgramThrowsNameTheLayer) {
+  const nn::Sequential inner({nn::ReLU(), Refusing()});
+  nn::Sequential model({nn::ReLU(), inner});
+  EXPECT_EQ(message_of([&] { model(zeros({2, 5})); }), "not today (in 1.1 of Sequential)");
+}
 
 TEST(ModuleCalls, AnErrorThatWasCaughtLeavesNothing) {
   Careful careful;

@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "errors.h"
-#include "test_device.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

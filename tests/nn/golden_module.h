@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "paths.h"
-#include "test_device.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::golden_module {

@@ -488,8 +488,9 @@ TEST(Generate, MistakesAreToldAtTheCall) {
   };
   EXPECT_EQ(message({}), "generate: the prompt has no tokens to start from");
   EXPECT_EQ(message({.prompt = "a", .tokens = -1}),
-            "generate: the number of tokens must not be negative, got -1");
-  EXPECT_EQ(message({.prompt = "a", .context = 0}), "generate: context must be positive, got 0");
+            "generate: tokens must be 0 to 4294967296, got -1");
+  EXPECT_EQ(message({.prompt = "a", .context = 0}),
+            "generate: context must be 1 to 4294967296, got 0");
   EXPECT_EQ(message({.prompt = "a", .top_p = 2}), "generate: top_p must be in (0, 1], got 2");
   const auto flat = [](const Tensor& ids) { return ids.to(DType::f32); };
   EXPECT_EQ(message_of<ShapeError>(

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/nn/batch_norm.h"
 #include "volta/nn/conv.h"
 #include "volta/nn/norm.h"

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "conformance.h"
-#include "paths.h"
-#include "test_device.h"
+#include "ops/conformance/conformance.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/nn/batch_norm.h"
 #include "volta/nn/conv.h"
 #include "volta/nn/norm.h"

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/nn/batch_norm.h"
 #include "volta/nn/conv.h"
 #include "volta/nn/norm.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "paths.h"
-#include "test_device.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/models.h"
 #include "volta/models/char_lstm.h"
 #include "volta/models/lenet.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/models.h"
 #include "volta/volta.h"
 

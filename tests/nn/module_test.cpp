@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 using namespace volta;

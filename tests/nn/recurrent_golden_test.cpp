@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "paths.h"
-#include "test_device.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/nn/recurrent.h"
 #include "volta/nn/recurrent_cells.h"
 #include "volta/volta.h"

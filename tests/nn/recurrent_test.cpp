@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/nn/recurrent.h"
 #include "volta/nn/recurrent_cells.h"
 #include "volta/volta.h"
@@ -390,7 +390,7 @@ TEST(RecurrentErrors, NameTheLayerAndTheShapes) {
   EXPECT_EQ(shape([&] { projected(zeros({5, 1, 3}), {zeros({1, 1, 4}), zeros({1, 1, 4})}); }),
             "LSTM: state h [1, 1, 4] is not [1, 1, 2] for input [5, 1, 3]");
   EXPECT_EQ(argument([] { nn::GRU(3, 4, {.num_layers = 0}); }),
-            "GRU: num_layers must be positive, got 0");
+            "GRU: num_layers must be 1 to 10000, got 0");
   EXPECT_EQ(argument([] { nn::RNN(3, 4, {.dropout = 1.5}); }),
             "RNN: dropout must be in [0, 1], got 1.5");
   nn::LSTMCell cell(3, 4);

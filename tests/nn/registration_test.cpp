@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -166,7 +166,7 @@ TEST(Registration, FunctionsAndPassesWithoutATrainer) {
     std::function<Tensor(const Tensor&)> more;
     Applies() { add("own", own); }
     Tensor operator()(nn::Module& body, const Tensor& x) {
-      return call(Place::here(), [&] { return own(body(x)); });
+      return call(SourceLocation::here(), [&] { return own(body(x)); });
     }
     Tensor forward(const Tensor& x) override {
       return (more ? more(x) : x) + own(nn::Linear(4, 4, made())(x));

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/models.h"
 #include "volta/volta.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/models.h"
 #include "volta/models/gpt2.h"
 #include "volta/text/tokenizer.h"

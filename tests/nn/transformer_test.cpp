@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/nn/masks.h"
 #include "volta/nn/multihead_attention.h"
 #include "volta/nn/positional.h"
@@ -337,7 +337,7 @@ TEST(Transformer, MistakesAreToldAtTheCall) {
             "TransformerBlock: a hidden layer of 0 times 4 is no size");
   EXPECT_EQ(message_of<ArgumentError>(
                 [] { nn::TransformerEncoder(nn::TransformerEncoderLayer(4, 2), -1); }),
-            "TransformerEncoder: the number of layers must not be negative, got -1");
+            "TransformerEncoder: num_layers must be 0 to 10000, got -1");
   nn::MultiheadAttention layer(4, 2);
   const Tensor x = zeros({5, 2, 4});
   EXPECT_EQ(message_of<ArgumentError>([&] { layer(Tensor()); }),

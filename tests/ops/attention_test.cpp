@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "conformance.h"
-#include "graph/attention.h"
+#include "graph/attributes/attention.h"
+#include "ops/conformance/conformance.h"
 #include "volta/volta.h"
 
 namespace volta {

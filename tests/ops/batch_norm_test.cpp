@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 #include "volta/volta.h"
 
 namespace volta {

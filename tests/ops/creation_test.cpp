@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "conformance.h"
-#include "test_device.h"
+#include "ops/conformance/conformance.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

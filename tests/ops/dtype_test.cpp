@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "conformance.h"
-#include "errors.h"
-#include "test_device.h"
+#include "ops/conformance/conformance.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

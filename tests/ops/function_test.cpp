@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "errors.h"
-#include "test_device.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -92,6 +92,20 @@ TEST(ScalarFunctions, GiveTruthAndTakeIntegers) {
   EXPECT_EQ(half(n).to_vector<float>(), (std::vector<float>{0, 0.5, 1, 1.5}));
 }
 
+TEST(ScalarFunctions, NamePartsThatAreUsedSeveralTimes) {
+  const ScalarFunction named({.formula = "a = abs(x); above = a == 1 || a > 1; above ? a * a : a"});
+  const ScalarFunction caller({.name = "caller", .formula = "a = x / 2; a + square(a)"});
+  const Tensor x = points(false);
+  const std::vector<float> at = x.to_vector<float>(), got = named(x).to_vector<float>(),
+                           called = caller(x).to_vector<float>();
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const float a = std::fabs(at[i]), half = at[i] / 2;
+    EXPECT_FLOAT_EQ(got[i], a >= 1 ? a * a : a);
+    EXPECT_FLOAT_EQ(called[i], half + half * half);
+  }
+  EXPECT_TRUE(check_gradients([&](const auto& in) { return caller(in[0]); }, {x}).passed);
+}
+
 TEST(ScalarFunctions, SayWhereAFormulaGoesWrong) {
   const auto wrong = [](const char* formula, const char* message) {
     errors::expect<ArgumentError>([&] { ScalarFunction({.name = "f", .formula = formula}); },
@@ -116,6 +130,12 @@ TEST(ScalarFunctions, SayWhereAFormulaGoesWrong) {
   wrong("x # 2", "an operator is missing at character 3 of \"x # 2\"");
   wrong("2x", "a number runs into a name at character 2 of \"2x\"");
   wrong("* x", "unexpected '*' at character 1 of \"* x\"");
+  wrong("a = x + 1", "';' is missing at character 10 of \"a = x + 1\"");
+  wrong("a = x;", "the formula ends too early at character 7 of \"a = x;\"");
+  wrong("x = 2; x", "'x' is defined already at character 1 of \"x = 2; x\"");
+  wrong("a = x; a = 2; a", "'a' is defined already at character 8 of \"a = x; a = 2; a\"");
+  wrong("a = x > 0; a + 1",
+        "'+' takes a number, not a condition, at character 14 of \"a = x > 0; a + 1\"");
   errors::expect<ArgumentError>(
       [] { ScalarFunction({.name = "f", .formula = "x", .gradients = {"g * q"}}); },
       "the gradient of f: 'q' is not a parameter at character 5 of \"g * q\"");

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

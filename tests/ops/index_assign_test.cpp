@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 #include "volta/volta.h"
 
 namespace volta::conformance {

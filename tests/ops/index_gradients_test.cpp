@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/op.h"
-#include "test_device.h"
+#include "graph/record/op.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

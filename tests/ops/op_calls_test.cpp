@@ -1,15 +1,15 @@
 // The table of calls, and what holds for every call on the device under test.
-#include "op_calls.h"
+#include "ops/op_calls.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
-#include "conformance.h"
-#include "device_work.h"
-#include "op_declarations.h"
-#include "test_device.h"
+#include "ops/conformance/conformance.h"
+#include "ops/op_declarations.h"
+#include "runtime/device_work.h"
+#include "support/test_device.h"
 
 namespace volta::calls {
 namespace {
@@ -56,88 +56,30 @@ auto changed(Change change) {
 
 using List = std::vector<std::int64_t>;
 
-#define VOLTA_UNARY(name) \
-  call(#name, {kMatrix}, [](const Tensors& in) { return volta::name(in[0]); })
-#define VOLTA_BINARY(name) \
-  call(#name, {kMatrix, kMatrix}, [](const Tensors& in) { return volta::name(in[0], in[1]); })
-#define VOLTA_TERNARY(name)                \
-  call(#name, {kMatrix, kMatrix, kMatrix}, \
-       [](const Tensors& in) { return volta::name(in[0], in[1], in[2]); })
 #define VOLTA_CALL(name, arguments, ...) \
   call(#name, std::vector<Input> arguments, [](const Tensors& in) { return __VA_ARGS__; })
 
 std::vector<Call> elementwise() {
   return {
-      VOLTA_BINARY(add),
-      VOLTA_BINARY(sub),
-      VOLTA_BINARY(mul),
-      VOLTA_BINARY(div),
-      VOLTA_BINARY(mod),
-      VOLTA_BINARY(fmod),
-      VOLTA_BINARY(floor_div),
-      VOLTA_BINARY(pow),
-      VOLTA_BINARY(atan2),
-      VOLTA_BINARY(maximum),
-      VOLTA_BINARY(minimum),
-      VOLTA_BINARY(lt),
-      VOLTA_BINARY(le),
-      VOLTA_BINARY(gt),
-      VOLTA_BINARY(ge),
-      VOLTA_BINARY(eq),
-      VOLTA_BINARY(ne),
-      VOLTA_BINARY(logical_and),
-      VOLTA_BINARY(logical_or),
-      VOLTA_BINARY(logical_xor),
+#define VOLTA_UNARY(name) VOLTA_CALL(name, ({kMatrix}), volta::name(in[0])),
+#define VOLTA_TEST(name) VOLTA_CALL(name, ({kMatrix}), volta::name(in[0])),
+#define VOLTA_BINARY(name) VOLTA_CALL(name, ({kMatrix, kMatrix}), volta::name(in[0], in[1])),
+#include "ops/elementwise_rows.def"
       VOLTA_CALL(where, ({mask({2, 3}), kMatrix, kMatrix}), where(in[0], in[1], in[2])),
-      VOLTA_TERNARY(mulacc),
-      VOLTA_TERNARY(lerp),
-      VOLTA_TERNARY(addcmul),
-      VOLTA_TERNARY(addcdiv),
-      VOLTA_TERNARY(clamp),
+      VOLTA_CALL(mulacc, ({kMatrix, kMatrix, kMatrix}), mulacc(in[0], in[1], in[2])),
+      VOLTA_CALL(lerp, ({kMatrix, kMatrix, kMatrix}), lerp(in[0], in[1], in[2])),
+      VOLTA_CALL(addcmul, ({kMatrix, kMatrix, kMatrix}), addcmul(in[0], in[1], in[2])),
+      VOLTA_CALL(addcdiv, ({kMatrix, kMatrix, kMatrix}), addcdiv(in[0], in[1], in[2])),
+      VOLTA_CALL(clamp, ({kMatrix, kMatrix, kMatrix}), clamp(in[0], in[1], in[2])),
       VOLTA_CALL(clamp, ({kMatrix, kMatrix}), clamp(in[0], in[1], {})),
       VOLTA_CALL(clamp, ({kMatrix, kMatrix}), clamp(in[0], {}, in[1])),
       VOLTA_CALL(clamp, ({kMatrix}), clamp(in[0], -0.5, {})),
       VOLTA_CALL(clamp, ({kMatrix}), clamp(in[0], {}, 0.5)),
-      VOLTA_UNARY(neg),
-      VOLTA_UNARY(abs),
-      VOLTA_UNARY(sign),
-      VOLTA_UNARY(exp),
-      VOLTA_UNARY(exp2),
-      VOLTA_UNARY(expm1),
-      VOLTA_UNARY(log),
-      VOLTA_UNARY(log2),
-      VOLTA_UNARY(log1p),
-      VOLTA_UNARY(sqrt),
-      VOLTA_UNARY(rsqrt),
-      VOLTA_UNARY(square),
-      VOLTA_UNARY(reciprocal),
-      VOLTA_UNARY(sin),
-      VOLTA_UNARY(cos),
-      VOLTA_UNARY(tan),
-      VOLTA_UNARY(asin),
-      VOLTA_UNARY(acos),
-      VOLTA_UNARY(atan),
-      VOLTA_UNARY(sinh),
-      VOLTA_UNARY(cosh),
-      VOLTA_UNARY(tanh),
-      VOLTA_UNARY(sigmoid),
-      VOLTA_UNARY(erf),
-      VOLTA_UNARY(floor),
-      VOLTA_UNARY(ceil),
-      VOLTA_UNARY(round),
-      VOLTA_UNARY(isnan),
-      VOLTA_UNARY(isinf),
-      VOLTA_UNARY(relu),
-      VOLTA_UNARY(gelu),
       VOLTA_CALL(gelu, ({kMatrix}), gelu(in[0], {.tanh = true})),
-      VOLTA_UNARY(silu),
-      VOLTA_UNARY(swish),
-      VOLTA_UNARY(leaky_relu),
-      VOLTA_UNARY(elu),
-      VOLTA_UNARY(softplus),
-      VOLTA_UNARY(mish),
-      VOLTA_UNARY(hardswish),
-      VOLTA_UNARY(logical_not),
+      VOLTA_CALL(swish, ({kMatrix}), swish(in[0])),
+      VOLTA_CALL(leaky_relu, ({kMatrix}), leaky_relu(in[0])),
+      VOLTA_CALL(elu, ({kMatrix}), elu(in[0])),
+      VOLTA_CALL(softplus, ({kMatrix}), softplus(in[0])),
   };
 }
 
@@ -288,18 +230,18 @@ std::vector<Call> networks() {
 std::vector<Call> losses() {
   const Input labels = index({2}), by_class = value({3});
   return {
-      VOLTA_BINARY(mse_loss),
-      VOLTA_BINARY(l1_loss),
-      VOLTA_BINARY(smooth_l1_loss),
-      VOLTA_BINARY(huber_loss),
+      VOLTA_CALL(mse_loss, ({kMatrix, kMatrix}), mse_loss(in[0], in[1])),
+      VOLTA_CALL(l1_loss, ({kMatrix, kMatrix}), l1_loss(in[0], in[1])),
+      VOLTA_CALL(smooth_l1_loss, ({kMatrix, kMatrix}), smooth_l1_loss(in[0], in[1])),
+      VOLTA_CALL(huber_loss, ({kMatrix, kMatrix}), huber_loss(in[0], in[1])),
       VOLTA_CALL(binary_cross_entropy, ({kMatrix, kMatrix, by_class}),
                  binary_cross_entropy(in[0], in[1], {.weight = in[2]})),
       VOLTA_CALL(
           binary_cross_entropy_with_logits, ({kMatrix, kMatrix, by_class, by_class}),
           binary_cross_entropy_with_logits(in[0], in[1], {.weight = in[2], .pos_weight = in[3]})),
-      VOLTA_BINARY(kl_div),
+      VOLTA_CALL(kl_div, ({kMatrix, kMatrix}), kl_div(in[0], in[1])),
       VOLTA_CALL(kl_div, ({kMatrix, kMatrix}), kl_div(in[0], in[1], {.log_target = true})),
-      VOLTA_BINARY(gaussian_kl),
+      VOLTA_CALL(gaussian_kl, ({kMatrix, kMatrix}), gaussian_kl(in[0], in[1])),
       VOLTA_CALL(nll_loss, ({kMatrix, labels, by_class}),
                  nll_loss(in[0], in[1], {.weight = in[2]})),
       VOLTA_CALL(cross_entropy, ({kMatrix, labels}), cross_entropy(in[0], in[1])),

@@ -1,7 +1,7 @@
 // Reading declarations out of headers. The headers are ours: comments stand behind a function or
 // above several, to the next blank line; a title's ends with the line that ends a sentence.
-#include "op_declarations.h"
-#include "paths.h"
+#include "ops/op_declarations.h"
+#include "support/paths.h"
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ struct Line {
 
 std::string signature_of(std::string text) {
   static const std::regex export_macro("VOLTA_API "), spaces("\\s+"),
-      place(",? ?Place place( = Place::here\\(\\))?");
+      place(",? ?SourceLocation place( = SourceLocation::here\\(\\))?");
   text = std::regex_replace(text, export_macro, "");
   text = std::regex_replace(text, spaces, " ");
   text = std::regex_replace(text, place, "");
@@ -272,8 +272,8 @@ VOLTA_API Tensor sub(const Operand& a,
 struct Options {
   bool fast = false;  // or not
 };
-VOLTA_API Tensor gelu(const Tensor& x, Place place = Place::here());  // exact
-VOLTA_API Tensor gelu(const Tensor& x, Options options = {}, Place place = Place::here());
+VOLTA_API Tensor gelu(const Tensor& x, SourceLocation place = SourceLocation::here());  // exact
+VOLTA_API Tensor gelu(const Tensor& x, Options options = {}, SourceLocation place = SourceLocation::here());
 struct Extent {
   int high = 0, wide = 0;
   constexpr Extent(int both) : high(both), wide(both) {}  // NOLINT: implicit
@@ -282,7 +282,7 @@ struct Extent {
 };
 VOLTA_API Tensor pool(const Tensor& x, Extent kernel);
 // ---- In place.
-Tensor& zero_(Place place = Place::here()) & { return fill_(0, place); }
+Tensor& zero_(SourceLocation place = SourceLocation::here()) & { return fill_(0, place); }
 Selection operator[](const Index& index) const;
 }  // namespace volta
 )");

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernel/philox.h"
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <thread>
 
-#include "errors.h"
-#include "test_device.h"
-#include "volta/optimizer_ops.h"
+#include "support/errors.h"
+#include "support/test_device.h"
+#include "volta/detail/optimizer_ops.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <vector>
 
-#include "kernel/sort_templates.h"
-#include "nvrtc_compile.h"
-#include "plan/ir.h"
-#include "test_device.h"
+#include "kernel/emit/sort_templates.h"
+#include "plan/expand/scatter.h"
+#include "support/nvrtc_compile.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

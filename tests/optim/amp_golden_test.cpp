@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "paths.h"
-#include "test_device.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

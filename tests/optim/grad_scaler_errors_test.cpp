@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "errors.h"
-#include "grad_scaler_training.h"
-#include "test_device.h"
+#include "optim/grad_scaler_training.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

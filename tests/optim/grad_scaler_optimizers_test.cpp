@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "errors.h"
-#include "grad_scaler_training.h"
-#include "test_device.h"
+#include "optim/grad_scaler_training.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -30,7 +30,7 @@ class Plain final : public optim::Optimizer {
 
  protected:
   void update(const optim::ParamGroup& group, std::span<const Tensor> parameters, States&,
-              Place) override {
+              SourceLocation) override {
     if (fails) throw ArgumentError("Plain: not now");
     for (Tensor parameter : parameters) {
       const Tensor& inverse = scaled_step().inverse_scale;

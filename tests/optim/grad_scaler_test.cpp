@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "grad_scaler_training.h"
-#include "test_device.h"
+#include "optim/grad_scaler_training.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

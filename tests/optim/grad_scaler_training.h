@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::scaling {

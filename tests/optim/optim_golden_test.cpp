@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "optim_cases.h"
-#include "paths.h"
-#include "test_device.h"
+#include "optim/optim_cases.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cpu/matmul.h"
-#include "errors.h"
-#include "grad_scaler_training.h"
-#include "optim_cases.h"
-#include "paths.h"
-#include "test_device.h"
+#include "backend/cpu/library/matmul.h"
+#include "optim/grad_scaler_training.h"
+#include "optim/optim_cases.h"
+#include "support/errors.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -346,7 +346,7 @@ TEST(OptimErrors, SchedulersListAllThatDoesNotFit) {
                                    {"gamma", scalar(1)}});
       },
       "ReduceLROnPlateau: the state dict does not fit the scheduler\n"
-      "  wrong value: last_epoch must be whole and 0 or more, got 1.5\n"
+      "  wrong value: last_epoch must be a whole number from 0 to 2^53, got 1.5\n"
       "  wrong shape: base_lrs is [1] in the scheduler, [2] in the state dict\n"
       "  wrong value: last_lr must be 0 or more and finite, got -1\n"
       "  wrong shape: best is [] in the scheduler, [1] in the state dict\n"

@@ -1,7 +1,7 @@
 // Attention as one call of a library, its operands as they lie in memory.
 #include <gtest/gtest.h>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

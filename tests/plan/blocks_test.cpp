@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "backend/cpu/matmul.h"
-#include "test_device.h"
+#include "backend/cpu/library/matmul.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

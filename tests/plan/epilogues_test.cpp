@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "plan/explain.h"
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -130,7 +130,7 @@ TEST(Explain, PredictsFromTheDevicesFigures) {
   const plan::KernelStep kernel{std::make_shared<const kernel::Program>(), {}, "relu"};
   const auto add = [&](std::uint64_t operations) {
     steps.steps.emplace_back(kernel);
-    steps.work.push_back(
+    steps.costs.push_back(
         {.bytes_read = 6'000'000, .bytes_written = 2'000'000, .operations = operations});
   };
   add(1'000'000);
@@ -153,10 +153,10 @@ TEST(Explain, PredictsProductsByTheirArithmetic) {
                               .operations_per_second = 1e13,
                               .tf32_per_second = 1e14,
                               .halves_per_second = 2e14};
-  const plan::Work work{.bytes_read = 1'000, .operations = 4'000'000'000};
+  const plan::StepCost cost{.bytes_read = 1'000, .operations = 4'000'000'000};
   plan::MatmulStep product;
   const auto least = [&] {
-    const StepInfo info = plan::describe(product, work, figures);
+    const StepInfo info = plan::describe(product, cost, figures);
     EXPECT_FALSE(info.memory_bound);
     return info.seconds * info.peak_share;
   };

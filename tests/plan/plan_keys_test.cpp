@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/runner.h"
-#include "plan/space.h"
-#include "test_device.h"
+#include "plan/group/space.h"
+#include "runtime/runner.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -42,7 +42,8 @@ TEST(Keys, ASequenceThatGrowsFiveHundredTimesCompilesAlmostNothing) {
     step();
     compiling += counters().compilations + counters().kernels_loaded != compiled;
   }
-  EXPECT_EQ(counters().plans_built - before.plans_built, 500u);
+  // A plan for each order of magnitude, and for the lengths at which the width or a chunk ends.
+  EXPECT_LE(counters().plans_built - before.plans_built, 24u);
   // A schedule for rows of another order of magnitude now and then, and that is all.
   EXPECT_LE(compiling, 8);
   // Lengths of one order of magnitude share a grouping.
@@ -159,7 +160,7 @@ TEST(HeldIntermediates, NeverSplitAGroup) {
 TEST(Spaces, AgreeUpToFactors) {
   using plan::common_space;
   using plan::Space;
-  const auto plain = [](std::vector<std::int64_t> dims) {
+  const auto plain = [](std::vector<plan::Extent> dims) {
     const std::size_t count = dims.size();
     return Space{std::move(dims), std::vector<bool>(count, false)};
   };

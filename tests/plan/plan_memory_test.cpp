@@ -6,10 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "plan/grouping.h"
-#include "plan/runner.h"
-#include "plan/structure.h"
-#include "test_device.h"
+#include "plan/group/grouping.h"
+#include "plan/group/structure.h"
+#include "runtime/runner.h"
+#include "support/closed_sizes.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -155,6 +156,7 @@ TEST(PlanMemory, PlansShareOneArena) {
 
 // Different plans, more than are kept: once the cache is full nothing grows.
 TEST(PlanMemory, AThousandPlansAreABoundedCache) {
+  const ClosedSizes closed;
   const Device device = test_device();
   const auto run = [&](std::int64_t first, std::int64_t count) {
     for (std::int64_t n = first; n < first + count; ++n) {

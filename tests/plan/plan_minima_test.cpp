@@ -11,8 +11,8 @@
 #include <sstream>
 #include <vector>
 
-#include "plan/ir.h"
-#include "test_device.h"
+#include "plan/lower/split.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

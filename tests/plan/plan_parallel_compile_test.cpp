@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernel/parallel_compile.h"
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -3,9 +3,9 @@
 
 #include <sstream>
 
-#include "plan/grouping.h"
-#include "plan/ir.h"
-#include "test_device.h"
+#include "plan/group/grouping.h"
+#include "plan/lower/split.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

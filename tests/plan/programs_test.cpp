@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include "every_program.h"
 #include "kernel/emit.h"
 #include "kernel/observer.h"
-#include "nvrtc_compile.h"
-#include "test_device.h"
+#include "plan/every_program.h"
+#include "support/nvrtc_compile.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::testing {

@@ -1,11 +1,11 @@
 // The planner's choice of a schedule: which sizes and accesses lead to vectors, tiles, lanes and
 // rows in registers.
-#include "plan/schedule.h"
+#include "plan/codegen/schedule.h"
 
 #include <gtest/gtest.h>
 
+#include "kernel/kernel_samples.h"
 #include "kernel/vectors.h"
-#include "kernel_samples.h"
 
 namespace volta::testing {
 namespace {
@@ -13,18 +13,18 @@ namespace {
 using kernel::Schedule;
 
 Schedule chosen(const kernel::Program& program, const std::vector<std::int64_t>& ints,
-                bool wide_device = true) {
+                bool massively_parallel = true) {
   kernel::Program result = program;
-  result.schedule = plan::choose_schedule(program, ints, 1000, wide_device);
+  result.schedule = plan::choose_schedule(program, ints, 1000, massively_parallel);
   EXPECT_NO_THROW(kernel::validate(result));
   return result.schedule;
 }
 
 // The first line of the text: what a kernel's key says of its schedule.
 std::string words(const kernel::Program& program, const std::vector<std::int64_t>& ints,
-                  bool wide_device = true) {
+                  bool massively_parallel = true) {
   kernel::Program result = program;
-  result.schedule = chosen(program, ints, wide_device);
+  result.schedule = chosen(program, ints, massively_parallel);
   const std::string text = kernel::to_text(result);
   return text.substr(0, text.find('\n'));
 }

@@ -1,4 +1,4 @@
-// The lock of a segment: its owner and the others exclude each other, and ownership can move.
+// The lock of a recorder: its owner and the others exclude each other, and ownership can move.
 #include "platform/biased_lock.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Elementwise arithmetic of the reference evaluator, with running error bounds.
-#include "random_graph_array.h"
+#include "random_graph/random_graph_array.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "random_graph_program.h"
+#include "random_graph/random_graph_program.h"
 
 namespace volta::random_graph {
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "random_graph_evaluator.h"
-#include "random_graph_generator.h"
+#include "random_graph/random_graph_evaluator.h"
+#include "random_graph/random_graph_generator.h"
 
 namespace volta::random_graph {
 

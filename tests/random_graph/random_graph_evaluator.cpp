@@ -1,5 +1,5 @@
 // Statements of a random program, one after the other on variables of the reference.
-#include "random_graph_evaluator.h"
+#include "random_graph/random_graph_evaluator.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "random_graph_array.h"
-#include "random_graph_program.h"
+#include "random_graph/random_graph_array.h"
+#include "random_graph/random_graph_program.h"
 
 namespace volta::random_graph {
 

@@ -1,12 +1,12 @@
 // Drawing random programs.
-#include "random_graph_generator.h"
+#include "random_graph/random_graph_generator.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "random_graph_drawing.h"
-#include "random_graph_runner.h"
-#include "random_graph_shrink.h"
+#include "random_graph/random_graph_drawing.h"
+#include "random_graph/random_graph_runner.h"
+#include "random_graph/random_graph_shrink.h"
 
 namespace volta::random_graph {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "random_graph_program.h"
+#include "random_graph/random_graph_program.h"
 
 namespace volta::random_graph {
 

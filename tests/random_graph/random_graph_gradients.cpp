@@ -4,7 +4,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "random_graph_evaluator.h"
+#include "random_graph/random_graph_evaluator.h"
 
 namespace volta::random_graph {
 namespace {

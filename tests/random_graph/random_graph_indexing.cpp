@@ -1,7 +1,7 @@
 // Drawing statements that look things up by index, put them in order or add them up on the way.
 #include <algorithm>
 
-#include "random_graph_drawing.h"
+#include "random_graph/random_graph_drawing.h"
 
 namespace volta::random_graph {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "random_graph_array.h"
+#include "random_graph/random_graph_array.h"
 
 namespace volta::random_graph {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "random_graph_evaluator.h"
+#include "random_graph/random_graph_evaluator.h"
 
 namespace volta::random_graph {
 namespace {
@@ -46,12 +46,12 @@ Array running_sum(const Array& x, int axis, bool reverse) {
 // A line in order: per position the element that stands there, its value, and the positions that
 // element may have on a device.
 struct Line {
-  struct Place {
+  struct SourceLocation {
     std::size_t element = 0;
     Num value;
     std::size_t lowest = 0, highest = 0;
   };
-  std::vector<Place> places;
+  std::vector<SourceLocation> places;
 };
 
 // Elements that are exact and equal keep their order. The bounds are those of the comparison:
@@ -79,7 +79,7 @@ Line in_order(const std::vector<Num>& row, bool descending) {
   std::sort(high.begin(), high.end());
   Line line;
   for (std::size_t p = 0; p < n; ++p) {
-    Line::Place place;
+    Line::SourceLocation place;
     place.element = order[p];
     place.lowest = static_cast<std::size_t>(
         std::lower_bound(high.begin(), high.end(), lowest_of(order[p])) - high.begin());
@@ -123,7 +123,7 @@ Ordered sort(const Ref& x, int axis, std::int64_t count, bool descending) {
     for (std::size_t i = 0; i < from.extent; ++i) row[i] = x->value.at[from.at(line, i)];
     lines.push_back(in_order(row, descending));
     for (std::size_t p = 0; p < to.extent; ++p) {
-      const Line::Place& place = lines.back().places[p];
+      const Line::SourceLocation& place = lines.back().places[p];
       values.at[to.at(line, p)] = place.value;
       positions.at[to.at(line, p)] = {static_cast<double>(place.element),
                                       place.lowest == place.highest ? 0 : kUnknown};
@@ -137,7 +137,7 @@ Ordered sort(const Ref& x, int axis, std::int64_t count, bool descending) {
         return p < to.extent ? g.at[to.at(line, p)] : Num{};
       };
       for (std::size_t p = 0; p < from.extent; ++p) {
-        const Line::Place& place = lines[line].places[p];
+        const Line::SourceLocation& place = lines[line].places[p];
         Num& n = result.at[from.at(line, place.element)];
         n = gradient_at(p);
         const double v = n.v;

@@ -1,5 +1,5 @@
 // Random programs as text.
-#include "random_graph_program.h"
+#include "random_graph/random_graph_program.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

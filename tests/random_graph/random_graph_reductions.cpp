@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "random_graph_evaluator.h"
+#include "random_graph/random_graph_evaluator.h"
 
 namespace volta::random_graph {
 namespace {

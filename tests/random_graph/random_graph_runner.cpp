@@ -1,5 +1,5 @@
 // Random programs through the public API, in step with the reference.
-#include "random_graph_runner.h"
+#include "random_graph/random_graph_runner.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,8 +8,8 @@
 #include <limits>
 #include <map>
 
-#include "random_graph_evaluator.h"
-#include "volta/optimizer_ops.h"
+#include "random_graph/random_graph_evaluator.h"
+#include "volta/detail/optimizer_ops.h"
 #include "volta/volta.h"
 
 namespace volta::random_graph {
@@ -93,13 +93,14 @@ Tensor OnDevice::created(const Statement& s) {
 }
 
 Tensor OnDevice::unary(const Statement& s) {
-  using Function = Tensor (*)(const Tensor&, Place);
+  using Function = Tensor (*)(const Tensor&, SourceLocation);
   static constexpr Function functions[] = {
       volta::neg,   volta::abs,  volta::sign,       volta::exp,    volta::expm1,      volta::log,
       volta::log1p, volta::sqrt, volta::rsqrt,      volta::square, volta::reciprocal, volta::sin,
       volta::cos,   volta::tanh, volta::sigmoid,    volta::erf,    volta::floor,      volta::relu,
       volta::gelu,  volta::silu, volta::logical_not};
-  return functions[static_cast<int>(s.op) - static_cast<int>(Op::neg)](in(s, 0), Place::here());
+  return functions[static_cast<int>(s.op) - static_cast<int>(Op::neg)](in(s, 0),
+                                                                       SourceLocation::here());
 }
 
 Tensor OnDevice::binary(const Statement& s) {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "random_graph_program.h"
+#include "random_graph/random_graph_program.h"
 #include "volta/device.h"
 
 namespace volta::random_graph {

@@ -1,10 +1,10 @@
 // Shrinking: every step makes the program simpler, so it ends.
-#include "random_graph_shrink.h"
+#include "random_graph/random_graph_shrink.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "random_graph_evaluator.h"
+#include "random_graph/random_graph_evaluator.h"
 
 namespace volta::random_graph {
 namespace {

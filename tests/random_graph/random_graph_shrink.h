@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "random_graph_program.h"
+#include "random_graph/random_graph_program.h"
 
 namespace volta::random_graph {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "random_graph_drawing.h"
+#include "random_graph/random_graph_drawing.h"
 
 namespace volta::random_graph {
 

@@ -10,11 +10,11 @@
 #include <map>
 #include <string>
 
-#include "random_graph_evaluator.h"
-#include "random_graph_generator.h"
-#include "random_graph_runner.h"
-#include "random_graph_shrink.h"
-#include "test_device.h"
+#include "random_graph/random_graph_evaluator.h"
+#include "random_graph/random_graph_generator.h"
+#include "random_graph/random_graph_runner.h"
+#include "random_graph/random_graph_shrink.h"
+#include "support/test_device.h"
 
 namespace volta::random_graph {
 namespace {

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/registry.h"
-#include "graph/upload.h"
-#include "scarcity.h"
-#include "test_device.h"
+#include "backend/registry.h"
+#include "runtime/scarcity.h"
+#include "support/test_device.h"
+#include "volta/detail/upload.h"
 #include "volta/profiler.h"
 #include "volta/transfers.h"
 #include "volta/volta.h"
@@ -434,7 +434,7 @@ TEST_F(AsyncStress, EveryElementArrivesAsItWas) {
 TEST(Async, GroupsOfArraysArriveAsTheyWere) {
   constexpr std::size_t kArrays = 40, kElements = 1 << 20;  // five groups
   const std::vector<float> values = numbers(kArrays * kElements, 9);
-  std::vector<graph::HostArray> arrays;
+  std::vector<detail::HostArray> arrays;
   for (std::size_t i = 0; i < kArrays; ++i)
     arrays.push_back({values.data() + i * kElements, {1 << 20}, DType::f32});
   for (const bool busy : {false, true}) {
@@ -443,7 +443,7 @@ TEST(Async, GroupsOfArraysArriveAsTheyWere) {
       work = long_work(6);
       work.eval_async();
     }
-    const std::vector<Tensor> tensors = graph::upload_all("load", arrays, test_device());
+    const std::vector<Tensor> tensors = detail::upload_all("load", arrays, test_device());
     for (std::size_t i = 0; i < kArrays; ++i) {
       const std::vector<float> got = tensors[i].to_vector<float>();
       ASSERT_TRUE(std::equal(got.begin(), got.end(),

@@ -1,5 +1,5 @@
 // Attention on the host, as VOLTA_CHECK compares a library's with, against the operation itself.
-#include "plan/attention_reference.h"
+#include "plan/calls/attention.h"
 
 #include <gtest/gtest.h>
 

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "child.h"
-#include "core/registry.h"
-#include "test_device.h"
+#include "backend/registry.h"
+#include "support/child.h"
+#include "support/test_device.h"
 #include "volta/async.h"
 #include "volta/profiler.h"
 #include "volta/volta.h"

@@ -19,11 +19,11 @@
 #include <variant>
 #include <vector>
 
-#include "child.h"
-#include "core/registry.h"
+#include "backend/registry.h"
 #include "kernel/program.h"
-#include "plan/attention_reference.h"
-#include "plan/check.h"
+#include "plan/calls/attention.h"
+#include "runtime/check/check.h"
+#include "support/child.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -169,9 +169,9 @@ struct WrongDevice {
   WrongBackend backend;
   Pool pool{backend, 0, "wrong:0"};
   std::recursive_mutex lock;
-  Lanes lanes{backend, 0, lock};
+  Streams streams{backend, 0, lock};
   PinnedCache pinned{backend, 0};
-  DeviceEntry entry{Device::cpu(), backend, 0, pool, lock, lanes, pinned};
+  DeviceEntry entry{Device::cpu(), backend, 0, pool, lock, streams, pinned};
 };
 
 TEST(DebugModes, CheckingNamesTheAttentionThatDiffers) {

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "plan/runner.h"
-#include "test_device.h"
+#include "runtime/runner.h"
+#include "support/test_device.h"
 
 namespace volta {
 

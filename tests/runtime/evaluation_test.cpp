@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "device_work.h"
-#include "test_device.h"
+#include "runtime/device_work.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "scarcity.h"
-#include "test_device.h"
+#include "runtime/scarcity.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

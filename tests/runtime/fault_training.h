@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "core/registry.h"
-#include "plan/runner.h"
-#include "test_device.h"
+#include "backend/registry.h"
+#include "runtime/runner.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::testing_faults {
@@ -133,11 +133,11 @@ class Training {
 
 // As if the process had just started: the next step builds and prepares its plans.
 inline void forget_plans() {
-  static std::vector<void*> forgotten;  // nothing is freed: segments may refer to it
+  static std::vector<void*> forgotten;  // nothing is freed: recorders may refer to it
   DeviceEntry& entry = device_entry(test_device());
   synchronize(test_device());
-  forgotten.push_back(entry.plans);
-  entry.plans = nullptr;
+  forgotten.push_back(entry.runtime);
+  entry.runtime = nullptr;
   plan::cache_stats(test_device());  // makes new ones
 }
 

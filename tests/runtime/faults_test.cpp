@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "backend/pool_faults.h"
-#include "fault_training.h"
-#include "faulty_backend.h"
-#include "faulty_process.h"
-#include "paths.h"
-#include "test_device.h"
+#include "runtime/fault_training.h"
+#include "runtime/faulty_backend.h"
+#include "runtime/faulty_process.h"
+#include "support/paths.h"
+#include "support/test_device.h"
 #include "volta/async.h"
 #include "volta/profiler.h"
 #include "volta/volta.h"
@@ -96,7 +96,7 @@ TEST(Faults, TheBackendInFrontHasEveryCall) {
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   const std::string header = text("/src/backend/backend.h");
-  const std::string in_front = text("/tests/faulty_backend.h");
+  const std::string in_front = text("/tests/runtime/faulty_backend.h");
   const std::regex declaration(R"(virtual [^(;~]*?(\w+)\()");
   int calls = 0;
   for (std::sregex_iterator found(header.begin(), header.end(), declaration), end; found != end;
@@ -153,8 +153,9 @@ TEST(Faults, EveryCallOfLargeCopies) {
       if (fail_once().empty()) break;
     }
     if (test_device().is_cpu()) return;
-    // Whether a lane has to wait is up to chance, and so are the numbers of the calls above.
-    for (const char* name : {"upload_aside", "download_aside", "begin_download", "mark"}) {
+    // Whether a stream has to wait is up to chance, and so are the numbers of the calls above.
+    for (const char* name :
+         {"upload_in_copy_stream", "download_in_copy_stream", "begin_download", "record_event"}) {
       faults().arm(1);
       faults().only = name;
       EXPECT_EQ(fail_once(), name);
@@ -254,9 +255,9 @@ TEST(Faults, APlanThatFindsNoMemoryIsPreparedAgain) {
         EXPECT_THROW(small.item<float>(), OutOfMemory);
       } else {
         EXPECT_EQ(small.item<float>(), 3.0f);
-        std::vector<bool> frugal(static_cast<std::size_t>(missing) + 1, true);
-        frugal[0] = false;
-        EXPECT_EQ(faults().preparations, frugal);
+        std::vector<bool> low_memory(static_cast<std::size_t>(missing) + 1, true);
+        low_memory[0] = false;
+        EXPECT_EQ(faults().preparations, low_memory);
       }
       EXPECT_LT(memory_stats(test_device()).reserved, before.reserved);
       faults().count();

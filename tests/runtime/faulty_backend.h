@@ -17,9 +17,9 @@
 #include <fmt/format.h>
 
 #include "backend/backend.h"
-#include "core/backend_loader.h"
-#include "core/registry.h"
-#include "plan/plan_steps.h"
+#include "backend/backend_loader.h"
+#include "backend/registry.h"
+#include "backend/steps.h"
 #include "volta/error.h"
 
 namespace volta::testing_faults {
@@ -36,7 +36,7 @@ struct Faults {
   std::vector<std::string> names;  // of all calls, if wanted
   bool keeps_names = false;
   int unprepared = 0;              // preparations that find no memory, from now on
-  std::vector<bool> preparations;  // whether each was to be frugal
+  std::vector<bool> preparations;  // whether each was for low memory
 
   void count() { *this = {}; }
   void arm(long call) {
@@ -87,6 +87,7 @@ class FaultyExecutable final : public Executable {
   FaultyExecutable(std::string device, std::unique_ptr<Executable> real)
       : device_(std::move(device)), real_(std::move(real)) {
     under_way = real_->under_way;
+    held = real_->held;
   }
 
   void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
@@ -96,6 +97,7 @@ class FaultyExecutable final : public Executable {
     real_->issued = 0;
     real_->run(leaves, outputs, arena, args);
     issued = real_->issued;
+    held = real_->held;
     if (fails) fail("run");
   }
   std::optional<kernel::ErrorRecord> take_error() override {
@@ -132,18 +134,12 @@ class FaultyBackend final : public Backend {
   std::int64_t small_product(int d) const override {
     return at("small_product", d).small_product(d);
   }
-  bool fuses(int d, const plan::MatmulStep& step) const override {
-    return at("fuses", d).fuses(d, step);
-  }
-  ConvSupport convolution(int d, const plan::ConvStep& step) override {
-    return at("convolution", d).convolution(d, step);
-  }
-  std::optional<std::uint64_t> attention(int d, const plan::AttentionStep& step) override {
-    return at("attention", d).attention(d, step);
+  CallSupport takes(int d, const plan::Step& step) override {
+    return at("takes", d).takes(d, step);
   }
   std::string fingerprint(int d) const override { return at("fingerprint", d).fingerprint(d); }
-  std::vector<std::string> product_cuts(int d, const plan::MatmulStep& step) const override {
-    return at("product_cuts", d).product_cuts(d, step);
+  std::vector<std::string> call_forms(int d, const plan::Step& step) const override {
+    return at("call_forms", d).call_forms(d, step);
   }
   DeviceFigures figures(int d) const override { return at("figures", d).figures(d); }
   std::optional<std::uint64_t> free_memory(int d) override {
@@ -176,16 +172,20 @@ class FaultyBackend final : public Backend {
   void copy(int d, Address destination, Address source, std::size_t bytes) override {
     at("copy", d).copy(d, destination, source, bytes);
   }
-  bool has_lanes(int d) const override { return real_.has_lanes(d); }  // as device_count
-  std::shared_ptr<const Point> mark(int d, Lane lane) override {
-    return at("mark", d).mark(d, lane);
+  bool has_streams(int d) const override { return real_.has_streams(d); }  // as device_count
+  std::shared_ptr<const StreamEvent> record_event(int d, Stream stream) override {
+    return at("record_event", d).record_event(d, stream);
   }
-  void hold(int d, Lane lane, const Point& point) override { at("hold", d).hold(d, lane, point); }
-  void upload_aside(int d, Address destination, const void* source, std::size_t bytes) override {
-    at("upload_aside", d).upload_aside(d, destination, source, bytes);
+  void wait_for_event(int d, Stream stream, const StreamEvent& event) override {
+    at("wait_for_event", d).wait_for_event(d, stream, event);
   }
-  void download_aside(int d, void* destination, Address source, std::size_t bytes) override {
-    at("download_aside", d).download_aside(d, destination, source, bytes);
+  void upload_in_copy_stream(int d, Address destination, const void* source,
+                             std::size_t bytes) override {
+    at("upload_in_copy_stream", d).upload_in_copy_stream(d, destination, source, bytes);
+  }
+  void download_in_copy_stream(int d, void* destination, Address source,
+                               std::size_t bytes) override {
+    at("download_in_copy_stream", d).download_in_copy_stream(d, destination, source, bytes);
   }
   bool take_sent(int d, void* destination, Address source, std::size_t bytes) override {
     return at("take_sent", d).take_sent(d, destination, source, bytes);
@@ -198,7 +198,7 @@ class FaultyBackend final : public Backend {
   }
   void release_pinned(int d, void* memory) noexcept override { real_.release_pinned(d, memory); }
   std::unique_ptr<Executable> prepare(int d, const plan::PlanSteps& steps) override {
-    faults().preparations.push_back(steps.frugal);
+    faults().preparations.push_back(steps.low_memory);
     if (faults().unprepared > 0) {
       --faults().unprepared;
       throw OutOfMemory(name(d) + ": no memory of its own: injected");
@@ -208,6 +208,8 @@ class FaultyBackend final : public Backend {
   std::size_t program_count(int d) const override {
     return at("program_count", d).program_count(d);
   }
+  SharedBytes shared_bytes(int d) const override { return real_.shared_bytes(d); }
+  void drop_unused(int d) override { real_.drop_unused(d); }
   void synchronize(int d) override { at("synchronize", d).synchronize(d); }
 
  private:

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <string>
 
-#include "child.h"
-#include "faulty_backend.h"
-#include "test_device.h"
+#include "runtime/faulty_backend.h"
+#include "support/child.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::testing_faults {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/dlpack_abi.h"
 #include "volta/volta.h"
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "fault_training.h"
-#include "test_device.h"
+#include "runtime/fault_training.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::testing_faults {

@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "child.h"
 #include "platform/parallel.h"
-#include "test_device.h"
+#include "support/child.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

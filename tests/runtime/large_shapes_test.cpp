@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "platform/env.h"
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

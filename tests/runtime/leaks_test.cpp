@@ -1,31 +1,23 @@
 // Ten thousand steps: what a training loop holds does not grow.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "plan/runner.h"
-#include "test_device.h"
+#include "runtime/runner.h"
+#include "support/resident_memory.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
 namespace {
 
 TensorOptions here() { return {.device = test_device()}; }
-
-std::uint64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::uint64_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 // Dropout, statistics, an optimizer with state; now and then another batch size, a label out of
 // range, a mistake, a history that is dropped, a model that comes and goes.

@@ -7,8 +7,8 @@
 #include <new>
 #include <string>
 
-#include "child.h"
-#include "peak_memory.h"
+#include "support/child.h"
+#include "support/peak_memory.h"
 #include "volta/volta.h"
 
 namespace volta {

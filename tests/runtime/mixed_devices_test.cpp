@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

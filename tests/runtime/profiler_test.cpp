@@ -11,14 +11,14 @@
 #include <sstream>
 #include <thread>
 
-#include "child.h"
 #include "core/profiling.h"
-#include "graph/device_times.h"
-#include "io/json.h"
-#include "plan/runner.h"
+#include "encoding/json.h"
 #include "platform/files.h"
-#include "profile/recorder.h"
-#include "test_device.h"
+#include "runtime/placement/device_times.h"
+#include "runtime/profile/recorder.h"
+#include "runtime/runner.h"
+#include "support/child.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

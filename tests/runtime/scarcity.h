@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

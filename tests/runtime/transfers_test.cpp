@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

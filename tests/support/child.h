@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using Environment = std::map<std::string, std::string>;
 
 inline std::string test_name() {
-  const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
   return std::string(info->test_suite_name()) + "." + info->name();
 }
 

@@ -1,17 +1,41 @@
-// The test program: GoogleTest's main with --device.
+// The test program: GoogleTest's main with --device, and a list of the failed tests at the end.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
-#include "test_device.h"
+#include "support/test_device.h"
 #include "volta/error.h"
 
 namespace {
 std::string device_name = "cpu";
-}
+
+// Brief output tells a failure where it happened, which a long log hides: this repeats the first
+// message of each failed test once everything has run.
+class FailureSummary : public testing::EmptyTestEventListener {
+  // GoogleTest holds its lock while it reports a part: asked for the current test there, it waits
+  // for itself.
+  void OnTestStart(const testing::TestInfo& info) override {
+    name_ = std::string(info.test_suite_name()) + "." + info.name();
+  }
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    if (!failures_.empty() && failures_.back().starts_with(name_ + ":")) return;
+    failures_.push_back(name_ + ": " + std::string(result.message()).substr(0, 600));
+  }
+  void OnTestEnd(const testing::TestInfo&) override { name_ = kNoTest; }
+  void OnTestProgramEnd(const testing::UnitTest&) override {
+    for (const std::string& failure : failures_) std::printf("FAILED %s\n", failure.c_str());
+  }
+
+  static constexpr const char* kNoTest = "(no test)";
+  std::string name_ = kNoTest;
+  std::vector<std::string> failures_;
+};
+}  // namespace
 
 // Parsed when a test first asks: a test that needs no device loads no driver.
 volta::Device test_device() {
@@ -34,6 +58,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strncmp(argv[i], "--device=", 9) == 0) device_name = argv[i] + 9;
   }
+  testing::UnitTest::GetInstance()->listeners().Append(new FailureSummary);  // GoogleTest frees it
   std::printf("device: %s\n", device_name.c_str());
   return RUN_ALL_TESTS();
 }

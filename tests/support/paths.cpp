@@ -1,4 +1,4 @@
-#include "paths.h"
+#include "support/paths.h"
 
 namespace volta::paths {
 

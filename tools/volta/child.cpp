@@ -19,7 +19,7 @@
 namespace volta::cli {
 namespace {
 
-constexpr std::size_t kKept = 4096;  // of what it prints
+constexpr std::size_t kKept = 4096;  // bytes of its output that are kept
 
 struct Pipe {
   int read = -1, write = -1;
@@ -31,7 +31,7 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-// False at the end of the stream.
+// Returns false at the end of the stream.
 bool read_some(int descriptor, std::string& into) {
   std::array<char, 1024> bytes{};
   const ssize_t count = ::read(descriptor, bytes.data(), bytes.size());
@@ -46,13 +46,14 @@ Child::Child(std::vector<std::string> arguments) {
   const Pipe reports = make_pipe(), prints = make_pipe();
   arguments.insert(arguments.begin(), "volta");
   arguments.push_back(std::to_string(reports.write));
-  // Made before the fork: the child of a process with threads must not allocate.
+  // The arguments are prepared before the fork, because the child of a process with threads must
+  // not allocate.
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   process_ = ::fork();
   if (process_ == 0) {
-    ::setpgid(0, 0);  // compilers that the driver starts end with it
+    ::setpgid(0, 0);  // a new group, so that compilers started by the driver end with it
     const int nothing = ::open("/dev/null", O_RDONLY);
     ::dup2(nothing, STDIN_FILENO);
     ::dup2(prints.write, STDOUT_FILENO);
@@ -71,7 +72,7 @@ Child::Child(std::vector<std::string> arguments) {
     ::close(prints_);
     throw IoError(fmt::format("a child process: {}", std::strerror(failure)));
   }
-  ::setpgid(process_, process_);  // whoever of the two is first
+  ::setpgid(process_, process_);  // parent and child both do this, since either may run first
 }
 
 Child::~Child() {
@@ -109,7 +110,7 @@ Child::Report Child::next(std::chrono::milliseconds patience) {
       }
       if (printed_.size() > kKept) printed_.erase(0, printed_.size() - kKept);
     }
-    // What it printed last is read before its end is told.
+    // Its printed output is read before its end is reported.
     if (waiting[0].revents != 0 && (waiting[1].revents & POLLIN) == 0 &&
         !read_some(reports_, unread_))
       return {State::ended, {}};

@@ -1,4 +1,4 @@
-// A child process that reports line by line. It may crash or hang; its parent does not.
+// A child process that reports line by line. If it crashes or hangs, its parent is not affected.
 #pragma once
 
 #include <sys/types.h>
@@ -12,10 +12,10 @@ namespace volta::cli {
 
 class Child {
  public:
-  // Runs this very program with the arguments and, as the last one, the number of the descriptor to
-  // report to. What it prints itself is kept. Throws IoError where there can be no process.
+  // Runs this program with the arguments, followed by the number of the descriptor for reports. The
+  // child's own output is kept. Throws IoError if no process can be started.
   explicit Child(std::vector<std::string> arguments);
-  ~Child();  // ended, if it still runs
+  ~Child();  // kills the process if it is still running
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
@@ -24,12 +24,13 @@ class Child {
     State state = State::ended;
     std::string line;
   };
-  // The next line, or that it has ended, or that it said nothing for so long: then it is killed.
+  // Returns the next line or the end of the process. A process silent for longer than `patience` is
+  // killed.
   Report next(std::chrono::milliseconds patience);
 
-  // After it has ended: "it exited with 3", "it crashed: Segmentation fault"; empty for success.
+  // Called after the end: "it exited with 3", "it crashed: Segmentation fault"; empty for success.
   std::string how_it_ended();
-  // The last line it printed to its standard output or error.
+  // The last line of the process's standard output or error.
   std::string last_words() const;
 
  private:

@@ -1,4 +1,4 @@
-// What commands share.
+// Functions that all commands use.
 #include "command.h"
 
 #include <fmt/format.h>
@@ -11,13 +11,13 @@
 #include <system_error>
 #include <utility>
 
-#include "nearest.h"
-#include "utf8.h"
+#include "output/nearest.h"
+#include "output/utf8.h"
 
 namespace volta::cli {
 
 void Context::print(const Json& document) const {
-  // Names in files may be any bytes; JSON is UTF-8, and may be shown on a terminal.
+  // Names in files may be any bytes, but JSON is UTF-8, and may be shown on a terminal.
   out << with_hidden_escaped(document.dump(2, ' ', false, Json::error_handler_t::replace)) << '\n';
 }
 
@@ -72,18 +72,16 @@ CLI::Validator at_least(double least) {
   return {check, "N"};
 }
 
-CLI::Validator whole_number(std::uint64_t least) {
-  const auto check = [least](const std::string& text) -> std::string {
-    const bool negative = text.starts_with('-');
-    std::uint64_t value = 0;
+CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    std::int64_t value = 0;
     const char* end = text.data() + text.size();
-    const auto [stop, failure] = std::from_chars(text.data() + (negative ? 1 : 0), end, value);
+    const auto [stop, failure] = std::from_chars(text.data(), end, value);
     if (stop != end || failure == std::errc::invalid_argument)
       return fmt::format("'{}' is not a whole number", text);
-    constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
-    if (negative) return fmt::format("{} is less than {}", text, least);
-    if (failure != std::errc() || value > kLargest) return fmt::format("{} is too large", text);
-    return value < least ? fmt::format("{} is less than {}", text, least) : "";
+    if (failure != std::errc() || value < least || value > most)
+      return fmt::format("{} is not from {} to {}", text, least, most);
+    return {};
   };
   return {check, "N"};
 }

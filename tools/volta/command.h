@@ -1,6 +1,6 @@
-// How a command of the `volta` program is written: one source file with a function that adds a
-// subcommand and says what to run. main.cpp parses, runs the chosen command, and turns every error
-// into one sentence and an exit code.
+// How to write a command of the `volta` program: one source file with a function that adds a
+// subcommand and its action. main.cpp parses the command line, runs the chosen command, and turns
+// every error into one sentence and an exit code.
 //
 //   void add_greet(CLI::App& app, Context& context) {
 //     struct Options { std::string name = "you"; };
@@ -17,12 +17,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <ostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "terminal.h"
+#include "output/terminal.h"
 
 namespace volta::cli {
 
@@ -30,47 +31,50 @@ using Json = nlohmann::ordered_json;
 
 inline constexpr int kSuccess = 0, kFailure = 1, kUsage = 2;
 
-// A command line that cannot be meant; exit code 2. Failures are Volta's own errors.
+// A wrong command line; the exit code is 2. Failures are Volta's own errors.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// What a command has around it.
+// The environment of a command.
 struct Context {
-  std::ostream& out;  // results, and nothing else
-  Terminal terminal;  // that `out` may be
-  std::ostream& err;  // errors, warnings, what is under way
+  std::ostream& out;  // results only
+  Terminal terminal;  // the terminal of `out`, if it is one
+  std::ostream& err;  // errors, warnings and progress
   Terminal err_terminal;
   bool json = false;   // print exactly one JSON document to `out`
-  bool quiet = false;  // no warnings, no word about success
+  bool quiet = false;  // no warnings and no message about success
 
-  // The command that was chosen; set while parsing.
+  // The chosen command, set while parsing.
   std::string command = {};
   std::function<int()> action = {};
 
-  // The one document of a command with --json.
+  // Prints the single document of a command with --json.
   void print(const Json& document) const;
-  // One line on stderr, unless quiet.
+  // Prints one line to stderr, unless quiet.
   void warn(const std::string& message) const;
 };
 
-// A subcommand; examples are the last lines of its help, one command each, `#` begins a comment.
+// Adds a subcommand. Its help ends with the examples, one command per line; `#` begins a comment.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
                       const std::string& examples = {});
-// --json and --quiet, for the commands where they make sense.
+// Adds --json or --quiet to a command.
 void add_json(CLI::App& command, Context& context);
 void add_quiet(CLI::App& command, Context& context);
-// What the command does; returns the exit code. Runs after the whole command line was read.
+// Sets the action of a command, which returns the exit code and runs after the whole command line
+// was parsed.
 void on_run(CLI::App& command, Context& context, std::function<int()> action);
 
-// Checks of option values, whose messages suggest what was meant.
+// Checks of option values. Their messages suggest the nearest valid value.
 CLI::Validator one_of(std::vector<std::string> names);
-CLI::Validator at_least(double least);             // a finite number
-CLI::Validator whole_number(std::uint64_t least);  // not 1.5 or 1e3
-CLI::Validator device_name();                      // that can be meant; it may be absent
+CLI::Validator at_least(double least);  // a finite number
+// A whole number from `least` to `most`, not written as 1.5 or 1e3.
+CLI::Validator whole_number(std::int64_t least,
+                            std::int64_t most = std::numeric_limits<std::int64_t>::max());
+CLI::Validator device_name();  // a valid name; the device may be absent
 
-// A number for JSON, which has no infinities: "inf", "-inf" or "nan" for those.
+// A number for JSON, which lacks infinities and NaN: they become "inf", "-inf" and "nan".
 Json json_number(double value);
 
 void add_bench(CLI::App& app, Context& context);

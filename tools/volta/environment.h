@@ -1,4 +1,4 @@
-// Every environment variable that matters to Volta. docs/environment.md tells more of each; a test
+// All environment variables that Volta uses. docs/environment.md describes them in detail; a test
 // compares the two.
 #pragma once
 

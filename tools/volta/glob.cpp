@@ -1,21 +1,13 @@
-// Globs through those of the library.
+// Globs, implemented by those of the library.
 #include "glob.h"
 
 #include <fmt/format.h>
 
 #include <cstddef>
 
+#include "volta/detail/glob_set.h"
+
 namespace volta::cli {
-namespace {
-
-// Whether [..] that begins at `at` is closed; else [ is itself.
-bool is_set_at(std::string_view pattern, std::size_t at) {
-  std::size_t close = at + 1;
-  if (close < pattern.size() && (pattern[close] == '!' || pattern[close] == '^')) ++close;
-  return pattern.find(']', close + 1) != std::string_view::npos;
-}
-
-}  // namespace
 
 bool glob_matches(std::string_view pattern, std::string_view name) {
   return NamePattern::glob(std::string(pattern)).matches(std::string(name));
@@ -24,7 +16,7 @@ bool glob_matches(std::string_view pattern, std::string_view name) {
 bool is_glob(std::string_view pattern) {
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (pattern[i] == '*' || pattern[i] == '?') return true;
-    if (pattern[i] == '[' && is_set_at(pattern, i)) return true;
+    if (pattern[i] == '[' && detail::end_of_glob_set(pattern, i)) return true;
   }
   return false;
 }

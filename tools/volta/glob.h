@@ -1,4 +1,4 @@
-// Patterns of names as a shell writes them: * is any text, ? one character, [ab] one of some.
+// Shell patterns for names: * matches any text, ? one character, [ab] one character of a set.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace volta::cli {
 
-// The whole name matches. Takes time in proportion to the product of the two lengths.
+// Returns whether the whole name matches, in time proportional to the product of the two lengths.
 bool glob_matches(std::string_view pattern, std::string_view name);
 
-// The same as a pattern of StateDictMapper, in which every *, ? and [..] is a group.
+// Returns the glob as a pattern of StateDictMapper in which every *, ? and [..] is a group.
 NamePattern glob_pattern(const std::string& pattern);
 bool is_glob(std::string_view pattern);
 
-// What a renaming by pattern makes of a name: the n-th * of `to` is what the n-th wildcard matched.
+// Converts the replacement of a rename: its n-th * stands for the text of the n-th wildcard.
 std::string glob_replacement(std::string_view to);
 
 }  // namespace volta::cli

@@ -1,4 +1,4 @@
-// Help texts from what the commands declare.
+// Help texts, made from the declarations of the commands.
 #include "help.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@ constexpr int kNameColumn = 26;
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
-// "  --sort name|size      Order of the tensors"; the text below the name where it is long.
+// "  --sort name|size      Order of the tensors"; below a long name the text starts on the next
+// line.
 std::string rows_text(const Rows& rows, int columns) {
   int name_width = 0;
   for (const auto& [name, text] : rows) name_width = std::max(name_width, display_width(name));
@@ -40,7 +41,7 @@ std::string option_name(const CLI::Option& option) {
   std::string name;
   for (const std::string& one : option.get_snames()) name += (name.empty() ? "-" : ", -") + one;
   for (const std::string& one : option.get_lnames()) name += (name.empty() ? "--" : ", --") + one;
-  // "TEXT:name|size": of a check, what it wants.
+  // The type is "TEXT:name|size"; the part after the colon states the allowed values.
   const std::string type = option.get_type_name();
   if (!type.empty()) name += " " + type.substr(type.rfind(':') + 1);
   return name;
@@ -54,7 +55,7 @@ std::string option_text(const CLI::Option& option) {
   return text;
 }
 
-// The words of a command; quoted ones are whole.
+// Splits a command into words; quoted words stay whole.
 std::vector<std::string> words_of(std::string_view command) {
   std::vector<std::string> words(1);
   bool quoted = false;
@@ -70,7 +71,7 @@ std::vector<std::string> words_of(std::string_view command) {
   return words;
 }
 
-// A command to copy. What does not fit goes on after a backslash; a comment goes before it.
+// A command to copy. Long ones continue after a backslash, with their comment on a line before.
 std::string example_text(std::string_view line, int columns) {
   if (display_width(line) + 2 <= columns) return fmt::format("  {}\n", line);
   const std::size_t hash = std::min(line.find(" # "), line.size());
@@ -136,7 +137,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
     footer.remove_prefix(std::min(end + 1, footer.size()));
   }
   section("Examples", examples);
-  help.pop_back();  // the last empty line
+  help.pop_back();  // removes the last empty line
   return help;
 }
 

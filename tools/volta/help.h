@@ -1,11 +1,11 @@
-// How help is laid out: what it is for, how it is called, arguments and options, examples.
+// The layout of help: purpose, usage, arguments and options, examples.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 #include <string>
 
-#include "terminal.h"
+#include "output/terminal.h"
 
 namespace volta::cli {
 

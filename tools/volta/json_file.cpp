@@ -1,9 +1,11 @@
-// Depth is found by counting brackets, before anything is built.
+// Depth and number of members are checked by counting brackets and colons before anything is
+// parsed.
 #include "json_file.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
+#include <limits>
 
 #include "volta/error.h"
 #include "volta/io/durable_file.h"
@@ -11,9 +13,15 @@
 namespace volta::cli {
 namespace {
 
-// Where the text nests deeper than is read; text.size() where it does not. Brackets in strings are
-// no brackets.
-std::size_t first_too_deep(std::string_view text) {
+struct Excess {
+  std::size_t at;  // position in the text
+  std::string problem;
+};
+
+// Finds where the text nests too deeply or an object has too many members. Brackets and colons
+// inside strings do not count.
+std::optional<Excess> excess_in(std::string_view text, std::size_t most_members) {
+  std::array<std::size_t, kMaxJsonDepth + 1> members{};  // members so far of each open object
   std::size_t depth = 0;
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -24,12 +32,16 @@ std::size_t first_too_deep(std::string_view text) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '{' || c == '[') {
-      if (++depth > kMaxJsonDepth) return i;
+      if (++depth > kMaxJsonDepth)
+        return Excess{i, fmt::format("is nested deeper than {}", kMaxJsonDepth)};
+      members[depth] = 0;
     } else if ((c == '}' || c == ']') && depth > 0) {
       --depth;
+    } else if (c == ':' && ++members[depth] > most_members) {
+      return Excess{i, fmt::format("has more than {} members in an object", most_members)};
     }
   }
-  return text.size();
+  return std::nullopt;
 }
 
 }  // namespace
@@ -39,7 +51,8 @@ std::string text_of_file(const std::string& path, std::uint64_t max_bytes) {
 }
 
 std::optional<Json> parse_json_text(std::string_view text, const Json::parser_callback_t& filter) {
-  if (first_too_deep(text) != text.size()) return std::nullopt;
+  constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
+  if (excess_in(text, filter ? kAny : kMaxJsonMembers)) return std::nullopt;
   Json document = Json::parse(text, filter, false);
   if (document.is_discarded()) return std::nullopt;
   return document;
@@ -47,13 +60,14 @@ std::optional<Json> parse_json_text(std::string_view text, const Json::parser_ca
 
 Json read_json_file(const std::string& path) {
   const std::string text = text_of_file(path, kMaxConfigBytes);
-  if (const std::size_t at = first_too_deep(text); at != text.size())
-    throw IoError(
-        fmt::format("{}: is nested deeper than {} from byte {} on", path, kMaxJsonDepth, at + 1));
+  if (const std::optional<Excess> excess = excess_in(text, kMaxJsonMembers))
+    throw IoError(fmt::format("{}: {} from byte {} on", path, excess->problem, excess->at + 1));
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& failure) {
     throw IoError(fmt::format("{}: is no valid JSON from byte {} on", path, failure.byte));
+  } catch (const Json::out_of_range&) {
+    throw IoError(fmt::format("{}: contains a number that is too large", path));
   }
 }
 

@@ -1,4 +1,4 @@
-// JSON from files: of a bounded size and depth, whatever somebody wrote there.
+// JSON from untrusted files, with bounded size and depth.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,23 @@
 
 namespace volta::cli {
 
-// The library's trees are destroyed and written recursively.
+// The depth is limited because the JSON library destroys and writes trees recursively.
 inline constexpr std::size_t kMaxJsonDepth = 64;
-inline constexpr std::uint64_t kMaxConfigBytes = 1 << 20;  // of a config.json
+// The JSON library keeps members in order and searches all of them for every new one.
+inline constexpr std::size_t kMaxJsonMembers = 256;
+inline constexpr std::uint64_t kMaxConfigBytes = 1 << 20;  // limit for a config.json
 
-// The content of a regular file; IoError for anything else, before it is opened, and for more than
-// `max_bytes`.
+// Returns the content of a regular file. Throws IoError for any other file, without opening it, and
+// for more than `max_bytes`.
 std::string text_of_file(const std::string& path, std::uint64_t max_bytes);
 
-// Nothing where the text is no JSON, or nests deeper. A `filter` is called as nlohmann::json's
-// parsers do, and says what to keep.
+// Returns nothing if the text is not valid JSON, nests too deeply or has too large objects. A
+// `filter` works as in nlohmann::json's parser and decides what to keep; it is then responsible for
+// the sizes of objects.
 std::optional<Json> parse_json_text(std::string_view text,
                                     const Json::parser_callback_t& filter = nullptr);
 
-// Of a file of at most kMaxConfigBytes. Throws IoError, naming the file and where it goes wrong.
+// Reads a file of at most kMaxConfigBytes. Throws IoError naming the file and the position.
 Json read_json_file(const std::string& path);
 
 }  // namespace volta::cli

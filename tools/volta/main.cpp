@@ -1,5 +1,5 @@
-// The `volta` program: reads the command line, runs one command, and is the one place where errors
-// become a sentence on stderr and an exit code: 0, 1 for failures, 2 for a wrong command line.
+// The `volta` program: parses the command line, runs one command, and turns errors into a sentence
+// on stderr and an exit code: 0, 1 for failures, 2 for a wrong command line.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -22,9 +22,9 @@
 
 #include "command.h"
 #include "help.h"
-#include "nearest.h"
-#include "standard_output.h"
-#include "terminal.h"
+#include "output/nearest.h"
+#include "output/standard_output.h"
+#include "output/terminal.h"
 #include "volta/error.h"
 #include "volta/log.h"
 #include "volta/version.h"
@@ -32,7 +32,7 @@
 namespace volta::cli {
 namespace {
 
-// "volta inspect: ...": one line, whatever the message has in it.
+// Prints "volta inspect: ..." as one line, whatever the message contains.
 int complain(const Context& context, std::string message, int code) {
   for (std::size_t at = message.find('\n'); at != std::string::npos; at = message.find('\n', at))
     message.replace(at, 1, message.find_first_not_of('\n', at) == std::string::npos ? "" : "; ");
@@ -55,7 +55,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// What is wrong with the arguments that nothing took; empty where there is none.
+// Describes the problem with unused arguments; empty if there are none.
 std::string about_extras(const CLI::App& app, const CLI::App& chosen) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) return {};
@@ -74,7 +74,7 @@ std::string about_extras(const CLI::App& app, const CLI::App& chosen) {
 }
 
 std::string about(const CLI::ParseError& error, const CLI::App& app, const CLI::App& chosen) {
-  // An unknown option says more than the argument that is missing because of it.
+  // An unknown option explains more than the missing argument that it causes.
   if (std::string extras = about_extras(app, chosen); !extras.empty()) return extras;
   std::string message = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
@@ -102,7 +102,7 @@ int usage_error(Context& context, const CLI::ParseError& error, const CLI::App& 
   return complain(context, about(error, app, *chosen), kUsage);
 }
 
-// Messages of the library while a command runs.
+// Shows the library's log messages while a command runs.
 class LogToContext {
  public:
   explicit LogToContext(const Context& context) {
@@ -125,12 +125,12 @@ int run_action(Context& context) {
     return complain(context, error.what(), kUsage);
   } catch (const std::bad_alloc&) {
     return complain(context, "there is not enough memory", kFailure);
-  } catch (const std::exception& error) {  // Volta's own among them
+  } catch (const std::exception& error) {  // includes Volta's own errors
     return complain(context, error.what(), kFailure);
   }
 }
 
-// Results that did not arrive are a failure: a full disk behind a redirection, for instance.
+// Results that could not be written are a failure, for example because the disk is full.
 int flushed(const Context& context, const OutputBuffer& output, int code) {
   context.out.flush();
   if (output.failure() == 0) return code;
@@ -140,7 +140,7 @@ int flushed(const Context& context, const OutputBuffer& output, int code) {
       kFailure);
 }
 
-// Results appear before a message that is written after them.
+// Flushes results before a message, so that both appear in order.
 class Tied {
  public:
   explicit Tied(std::ostream& out) : before_(std::cerr.tie(&out)) {}
@@ -154,7 +154,7 @@ class Tied {
 
 // volta help [COMMAND]
 int show_help(const Context& context, const CLI::App& app, const std::string& name) {
-  if (name.empty()) {  // app.help() would be that of the command which was parsed
+  if (name.empty()) {  // app.help() would print the help of the parsed command
     context.out << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
     return kSuccess;
   }
@@ -176,21 +176,22 @@ void add_help(CLI::App& app, Context& context) {
   on_run(*command, context, [&app, &context, name] { return show_help(context, app, *name); });
 }
 
-// A file that is opened must not become the standard output, which results are written to. What was
-// closed can be neither read nor written.
+// Opens closed standard descriptors as ones that can be neither read nor written, so that a file
+// opened later does not become the standard output.
 void fill_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) >= 0) continue;
     const int flags = descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY;
-    const int opened = ::open("/dev/null", flags);  // the lowest that is free: this one
+    // Takes the lowest free descriptor, which is this one.
+    const int opened = ::open("/dev/null", flags);
     if (opened > descriptor) ::close(opened);
   }
 }
 
 int run(int argc, char** argv) {
   set_locale();
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error like a full disk
-  std::signal(SIGPIPE, SIG_IGN);  // and so is a pipe that nobody reads
+  std::signal(SIGXFSZ, SIG_IGN);  // makes a limit on file sizes an error like a full disk
+  std::signal(SIGPIPE, SIG_IGN);  // makes a closed pipe an error too
   fill_standard_descriptors();
   const Terminal terminal = Terminal::of(STDOUT_FILENO);
   OutputBuffer output(STDOUT_FILENO, terminal.interactive);
@@ -226,7 +227,7 @@ int run(int argc, char** argv) {
   add_help(app, context);
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     command->set_help_flag("-h,--help", "Show this help");
-    // Doctor's is checked by itself: it takes GPUs only.
+    // Doctor checks its --device itself, because it accepts GPUs only.
     CLI::Option* device = command->get_option_no_throw("--device");
     if (device != nullptr && command->get_name() != "doctor") device->check(device_name());
   }
@@ -255,7 +256,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return volta::cli::run(argc, argv);
-  } catch (const std::exception& error) {  // while setting up: out of memory
+  } catch (const std::exception& error) {  // during setup, for example out of memory
     std::cerr << "volta: " << error.what() << '\n';
     return volta::cli::kFailure;
   }

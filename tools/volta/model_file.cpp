@@ -1,16 +1,14 @@
-// Telling formats apart, and reading them.
+// Recognises and reads the formats.
 #include "model_file.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -19,6 +17,7 @@
 #include "json_file.h"
 #include "train/run_files.h"
 #include "volta/error.h"
+#include "volta/io/durable_file.h"
 #include "volta/io/npy.h"
 #include "volta/safetensors.h"
 
@@ -29,7 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kIndex = ".index.json";
 
-// The beginning of a regular file. Pipes and devices are not opened: they may wait for ever.
+// Returns the beginning of a regular file. Pipes and devices are not opened, because they may
+// block.
 std::string beginning_of(const std::string& path) {
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
@@ -37,17 +37,14 @@ std::string beginning_of(const std::string& path) {
     throw IoError(fmt::format("{}: {}", path, failure ? failure.message() : std::strerror(ENOENT)));
   if (!fs::is_regular_file(status))
     throw IoError(fmt::format("{}: neither a file nor a folder", path));
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw IoError(fmt::format("{}: {}", path, std::strerror(errno)));
-  std::array<char, 512> bytes{};
-  file.read(bytes.data(), bytes.size());
-  return {bytes.data(), static_cast<std::size_t>(file.gcount())};
+  constexpr std::size_t kEnough = 512;
+  return read_beginning_of_file(path, kEnough);
 }
 
-// Whether the first file of a zip archive is an array: NumPy's archives have nothing else.
+// Returns whether the first file of a zip archive is an array; NumPy's archives hold only arrays.
 bool is_npz(std::string_view start) {
   constexpr std::size_t kNameLength = 26, kName = 30;
-  if (start.starts_with("PK\x05\x06")) return true;  // an empty archive
+  if (start.starts_with("PK\x05\x06")) return true;  // empty archive
   if (!start.starts_with("PK\x03\x04") || start.size() < kName) return false;
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(start[i]); };
   const std::size_t length = byte(kNameLength) + 256U * byte(kNameLength + 1);
@@ -55,11 +52,15 @@ bool is_npz(std::string_view start) {
 }
 
 std::map<std::string, std::string> index_metadata(const std::string& path) {
-  constexpr std::uint64_t kMaxBytes = 100'000'000;  // as load()
+  constexpr std::uint64_t kMaxBytes = 100'000'000;  // same limit as in load()
   std::map<std::string, std::string> metadata;
-  // The map of all tensors to their files is not kept.
-  const auto without_map = [](int depth, Json::parse_event_t event, const Json& value) {
-    return depth != 1 || event != Json::parse_event_t::key || value == "metadata";
+  // The map from tensors to files is not kept, and the number of metadata entries is limited.
+  bool in_metadata = false;
+  std::size_t notes = 0;
+  const auto without_map = [&](int depth, Json::parse_event_t event, const Json& value) {
+    if (event != Json::parse_event_t::key) return true;
+    if (depth == 1) return in_metadata = value == "metadata";
+    return in_metadata && ++notes <= kMaxJsonMembers;
   };
   const Json index =
       parse_json_text(text_of_file(path, kMaxBytes), without_map).value_or(Json::object());
@@ -79,7 +80,7 @@ ModelFile read_safetensors(const std::string& path, const LoadOptions& options) 
   return model;
 }
 
-// A length of 8 bytes, then a JSON object.
+// A safetensors file has a length of 8 bytes, then a JSON object.
 bool is_safetensors(std::string_view start) {
   constexpr std::size_t kLength = 8;
   constexpr std::uint64_t kLongest = 100'000'000;
@@ -100,10 +101,10 @@ ModelFile read_file(const std::string& path, bool in_place) {
   if (is_npz(start)) return {.format = "npz", .state = load_npz(path, options), .metadata = {}};
   if (start.starts_with("PK"))
     return {.format = "PyTorch", .state = load(path, options), .metadata = {}};
-  // What PyTorch wrote before version 1.6 begins with a pickle.
+  // Files from before PyTorch 1.6 begin with a pickle.
   if (start.starts_with("\x80\x02"))
     return {.format = "PyTorch", .state = load(path, options), .metadata = {}};
-  // Of a file that should be one, the reader says what is wrong with it.
+  // For a file with this name the safetensors reader reports the problem.
   if (!is_safetensors(start) && !path.ends_with(".safetensors")) {
     throw IoError(fmt::format(
         "{}: not a model file: {}", path,
@@ -112,7 +113,7 @@ ModelFile read_file(const std::string& path, bool in_place) {
   return read_safetensors(path, options);
 }
 
-// Where load() would not know which file is meant.
+// Throws if load() could not tell which file is meant.
 void refuse_without_model(const std::string& folder) {
   std::vector<std::string> indices, files;
   std::error_code failure;
@@ -143,7 +144,7 @@ namespace {
 ModelFile read_any(const std::string& path, bool in_place) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return read_file(path, in_place);
-  // The last two are of volta train.
+  // The last two names are those of volta train.
   const std::string best = best_file_in(path);
   for (const char* usual :
        {"model.safetensors", "model.safetensors.index.json", best.c_str(), kLastFile}) {
@@ -161,7 +162,7 @@ ModelFile read_any(const std::string& path, bool in_place) {
 
 ModelFile read_model(const std::string& path, ReadOptions options) {
   ModelFile model = read_any(path, options.in_place);
-  // Who writes the tensors elsewhere, or computes with them, must not lose any.
+  // A command that writes or computes with the tensors must not lose any.
   if (!options.allow_unreadable && !model.state.unreadable().empty())
     throw DTypeError(model.state.unreadable().begin()->second);
   return model;

@@ -1,4 +1,4 @@
-// Files of tensors in every format that Volta reads, told apart by their content.
+// Files of tensors in every format that Volta reads, recognised by their content.
 #pragma once
 
 #include <map>
@@ -12,21 +12,22 @@ namespace volta::cli {
 struct ModelFile {
   std::string format;  // "safetensors", "npz", ...
   StateDict state;
-  std::map<std::string, std::string> metadata;  // of safetensors, or of an index of shards
+  std::map<std::string, std::string> metadata;  // of a safetensors file or an index of shards
 };
 
 struct ReadOptions {
-  // Tensors lie in the mapped file, for commands that go over them once and end.
+  // Tensors use the mapped file, for commands that read them once and end.
   bool in_place = true;
-  // The state dict may lack tensors of dtypes that Volta does not have; else they are a DTypeError.
+  // Tensors of unsupported dtypes may be missing from the state dict; otherwise they are a
+  // DTypeError.
   bool allow_unreadable = false;
 };
 
-// A file of safetensors, npy, npz or torch.save, an index of shards, or a folder with a model.
-// Throws IoError.
+// Reads a file of safetensors, npy, npz or torch.save, an index of shards, or a folder with a
+// model. Throws IoError.
 ModelFile read_model(const std::string& path, ReadOptions options = {});
 
-// The names of the state dict.
+// Returns the names in the state dict.
 std::vector<std::string> names_of(const StateDict& state);
 
 }  // namespace volta::cli

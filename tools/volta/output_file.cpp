@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 void check_output(const std::string& path, bool force) {
   std::error_code ignored;
-  const fs::file_status status = fs::symlink_status(path, ignored);  // of the link itself
+  const fs::file_status status = fs::symlink_status(path, ignored);  // checks the link itself
   if (fs::is_directory(status))
     throw UsageError(fmt::format("{}: a folder of this name exists", path));
   if (fs::exists(status) && !force)

@@ -1,13 +1,12 @@
-// The file that a command will write, looked at before the work that it is for.
+// Checks the output file of a command before the work begins.
 #pragma once
 
 #include <string>
 
 namespace volta::cli {
 
-// Throws UsageError where there is something of this name already, a link that leads nowhere too,
-// and `force` does not allow to replace it; IoError where its folder is missing or cannot be
-// written to.
+// Throws UsageError if the name is taken, even by a dangling link, unless `force` allows replacing
+// it. Throws IoError if the folder is missing or not writable.
 void check_output(const std::string& path, bool force);
 
 }  // namespace volta::cli

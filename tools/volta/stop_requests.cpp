@@ -3,7 +3,7 @@
 namespace volta::cli {
 namespace {
 
-volatile std::sig_atomic_t stopped_by = 0;  // the signal
+volatile std::sig_atomic_t stopped_by = 0;  // the signal that requested it
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Ctrl-C while something long is under way: the first one asks, the second ends the process as
-// ever. Other signals can be taken for it.
+// Ctrl-C during long work: the first one is a request, the second one ends the process as usual.
+// Other signals can be handled in the same way.
 #pragma once
 
 #include <csignal>
@@ -9,7 +9,7 @@
 
 namespace volta::cli {
 
-// As long as the object lives. A signal that the process was started to ignore stays ignored.
+// Active while the object lives. A signal that the process was started to ignore stays ignored.
 class StopRequests {
  public:
   explicit StopRequests(std::initializer_list<int> signals = {SIGINT});
@@ -17,7 +17,7 @@ class StopRequests {
   StopRequests& operator=(const StopRequests&) = delete;
   ~StopRequests();
   static bool stopped();
-  static int exit_code();  // 130 after Ctrl-C, 143 after SIGTERM, as shells have it
+  static int exit_code();  // 130 after Ctrl-C, 143 after SIGTERM, as in shells
 
  private:
   std::vector<std::pair<int, struct sigaction>> before_;

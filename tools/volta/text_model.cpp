@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "utf8.h"
 #include "volta/autograd.h"
+#include "volta/detail/utf8.h"
 #include "volta/error.h"
 
 namespace volta::cli {
@@ -30,17 +30,17 @@ class CharCodec : public Codec {
   }
   std::string decode(std::int64_t token) const override { return corpus_.decode({&token, 1}); }
   std::int64_t start() const override {
-    // A text begins where a line does.
+    // A text starts like a new line.
     const std::size_t line = corpus_.characters().find('\n');
     return line == std::string::npos ? 0 : static_cast<std::int64_t>(line);
   }
 
  private:
-  // Whole characters, quoted, each once.
+  // Returns the unknown characters, quoted, each once.
   std::vector<std::string> unknown_in(std::string_view text) const {
     std::vector<std::string> unknown;
     while (!text.empty()) {
-      const std::size_t bytes = std::max<std::size_t>(first_character(text).bytes, 1);
+      const std::size_t bytes = std::max<std::size_t>(detail::first_character(text).bytes, 1);
       const std::string_view character = text.substr(0, bytes);
       const bool known = std::ranges::all_of(character, [&](char byte) {
         return corpus_.characters().find(byte) != std::string::npos;
@@ -78,7 +78,7 @@ class CachedGpt2 : public Decoder {
   nn::Module& model() override { return model_; }
   Tensor feed(const Tensor& ids) override { return model_.step(ids, *cache_); }
   void forget(std::int64_t expected) override {
-    // Few capacities, so that other prompts find the plans of the first one.
+    // The capacity is rounded up, so that prompts of similar lengths reuse the same plans.
     constexpr std::int64_t kUnit = 128;
     const std::int64_t wanted = std::min(model_.config().n_positions,
                                          (std::max(expected, kUnit) + kUnit - 1) / kUnit * kUnit);

@@ -1,6 +1,6 @@
 // Tables of numbers in text files: comma-separated values, with quotes and a header; lines end in
-// LF, CRLF or CR. A number too small for f32 is 0, one too large an error. Errors are IoErrors that
-// name the file and the line.
+// LF, CRLF or CR. Numbers too small for f32 become 0, and numbers too large are errors. Errors are
+// IoErrors with the file and the line.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,24 @@
 namespace volta::data {
 
 struct CsvOptions {
-  bool header = true;  // the first line has names
+  bool header = true;  // the first line has the names of the columns
   char delimiter = ',';
-  // Columns by name, or by number ("0") where there is no header. No features: all but the labels.
+  // Columns by name, or by number ("0") without a header. If empty, all columns except the labels.
   std::vector<std::string> features = {};
-  std::vector<std::string> labels = {};  // one: y is a number for each row; several: a row of them
-  DType label_dtype = DType::f32;        // f32, or i64 for classes
-  // The one label is text: classes are its values in alphabetical order, and y their numbers.
+  // With one label y is a number per row, with several a row of numbers.
+  std::vector<std::string> labels = {};
+  DType label_dtype = DType::f32;  // f32, or i64 for classes
+  // The single label is text. Its distinct values, sorted, are the classes, and y is the class
+  // number.
   bool label_names = false;
 };
 
-// Features as f32 rows.
+// A dataset with the features as rows of f32.
 class VOLTA_API CsvDataset : public TensorDataset {
  public:
   const std::vector<std::string>& feature_names() const { return feature_names_; }
-  const std::vector<std::string>& classes() const { return classes_; }  // where labels are text
+  // Names of the classes if labels are text.
+  const std::vector<std::string>& classes() const { return classes_; }
 
  private:
   friend VOLTA_API CsvDataset parse_csv(std::string_view, const std::string&, const CsvOptions&);
@@ -39,7 +42,7 @@ class VOLTA_API CsvDataset : public TensorDataset {
 };
 
 VOLTA_API CsvDataset read_csv(const std::string& path, const CsvOptions& options = {});
-// The same of a file's content; `name` is for messages.
+// Parses the content of a file; `name` appears in messages.
 VOLTA_API CsvDataset parse_csv(std::string_view text, const std::string& name,
                                const CsvOptions& options = {});
 

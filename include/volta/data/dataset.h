@@ -1,5 +1,5 @@
-// Datasets: examples by index. Derive from Dataset for one's own; the ready ones are in this
-// folder.
+// Datasets: examples by index. Derive from Dataset for your own data; ready-made datasets are in
+// this folder.
 #pragma once
 
 #include <concepts>
@@ -21,7 +21,7 @@ namespace volta::data {
 
 enum class Split : std::uint8_t { train, test };
 
-// What goes into a model and what should come out of it; y may be undefined.
+// The input x of a model and the expected output y, which may be undefined.
 struct Example {
   Tensor x;
   Tensor y;
@@ -29,7 +29,7 @@ struct Example {
 // Examples stacked along a new first axis.
 using Batch = Example;
 
-// What x or y is, the same for every example of a dataset.
+// Shape and dtype of x or y, the same for every example of a dataset.
 struct FieldLayout {
   Shape shape;
   DType dtype = DType::f32;
@@ -39,20 +39,21 @@ struct ExampleLayout {
   std::optional<FieldLayout> y = std::nullopt;
 };
 
-// Override size(), and get(); or, where examples lie in an array, layout() and gather(): whole
-// batches are then copied without a Tensor for each example. All are called by several threads at
-// once. What get() draws from the thread's generator is reproducible in a DataLoader, which seeds
-// it for every example handed out.
+// Override size() and get(). If the examples lie in an array, override layout() and gather()
+// instead: batches are then copied without a Tensor for each example. Several threads call these
+// functions at once. A DataLoader seeds the thread's generator for every example, so random numbers
+// drawn in get() are reproducible.
 class VOLTA_API Dataset {
  public:
   virtual ~Dataset();
   virtual std::int64_t size() const = 0;
-  // The example at 0 <= index < size(): CPU tensors. By default what gather() writes.
+  // Returns the example at 0 <= index < size() as CPU tensors. The default calls gather().
   virtual Example get(std::int64_t index) const;
 
-  virtual std::optional<ExampleLayout> layout() const;  // by default nothing: there is only get()
-  // Writes the examples one after the other; y is null where the layout has none. Every index is
-  // below size().
+  // By default nothing: the dataset has only get().
+  virtual std::optional<ExampleLayout> layout() const;
+  // Writes the examples one after the other; y is null if the layout has no y. Every index is below
+  // size().
   virtual void gather(std::span<const std::int64_t> indices, std::byte* x, std::byte* y) const;
 
  protected:
@@ -61,7 +62,7 @@ class VOLTA_API Dataset {
   Dataset& operator=(const Dataset&) = default;
 };
 
-// Any dataset, shared: made of one by value or of a shared pointer to one.
+// A shared handle to any dataset, made from a dataset by value or from a shared pointer.
 class VOLTA_API AnyDataset {
  public:
   template <std::derived_from<Dataset> D>
@@ -79,7 +80,8 @@ class VOLTA_API AnyDataset {
   std::shared_ptr<const Dataset> dataset_;
 };
 
-// Rows of tensors: example i is x[i] and y[i]. Tensors are computed, and copied to the CPU, here.
+// Rows of tensors: example i is x[i] and y[i]. The constructor computes the tensors and copies them
+// to the CPU.
 class VOLTA_API TensorDataset : public Dataset {
  public:
   explicit TensorDataset(const Tensor& x, const Tensor& y = {});
@@ -93,18 +95,18 @@ class VOLTA_API TensorDataset : public Dataset {
   ExampleLayout layout_;
 };
 
-// Images [channels, height, width] of bytes with a label each, handed out as f32 from 0 to 1 and
-// i64. Copies share the bytes.
+// Labelled images [channels, height, width] stored as bytes. Examples have x as f32 from 0 to 1 and
+// y as i64. Copies share the bytes.
 class VOLTA_API ImageDataset : public Dataset {
  public:
-  // `pixels` has labels.size() images of the shape.
+  // `pixels` holds labels.size() images of the given shape.
   ImageDataset(const Shape& shape, std::vector<std::uint8_t> pixels,
                std::vector<std::uint8_t> labels);
   std::int64_t size() const override;
   std::optional<ExampleLayout> layout() const override;
   void gather(std::span<const std::int64_t> indices, std::byte* x, std::byte* y) const override;
 
-  std::span<const std::uint8_t> pixels() const;  // of all images
+  std::span<const std::uint8_t> pixels() const;  // pixels of all images
   std::span<const std::uint8_t> labels() const;
 
  private:
@@ -112,7 +114,7 @@ class VOLTA_API ImageDataset : public Dataset {
   std::shared_ptr<const Storage> storage_;
 };
 
-// Some examples of another dataset, in the order given.
+// Some examples of another dataset, in the given order.
 class VOLTA_API Subset : public Dataset {
  public:
   // Throws ArgumentError for an index out of range.
@@ -128,17 +130,17 @@ class VOLTA_API Subset : public Dataset {
   std::shared_ptr<const std::vector<std::int64_t>> indices_;
 };
 
-// The examples in random order, cut into parts of these sizes, which must add up to all of them.
-// Without a seed it is drawn from the calling thread's generator: manual_seed() decides it.
+// Splits the examples randomly into parts of these sizes, which must add up to the whole. Without a
+// seed the calling thread's generator provides one, so manual_seed() makes the split reproducible.
 VOLTA_API std::vector<Subset> random_split(const AnyDataset& dataset,
                                            const std::vector<std::int64_t>& sizes,
                                            std::optional<std::uint64_t> seed = std::nullopt);
-// The same by fractions that add up to 1; what rounding leaves goes to the first parts.
+// Splits by fractions that add up to 1. The remainder from rounding goes to the first parts.
 VOLTA_API std::vector<Subset> random_split(const AnyDataset& dataset,
                                            const std::vector<double>& fractions,
                                            std::optional<std::uint64_t> seed = std::nullopt);
 
-// A function of every example, called when the example is asked for. A Transform is one too.
+// Applies a function to every example when it is requested. The function may be a Transform.
 class VOLTA_API MappedDataset : public Dataset {
  public:
   using Function = std::function<Example(const Example&)>;

@@ -1,4 +1,4 @@
-// Handwritten-looking digits, made when asked for: something to learn with nothing to download.
+// Images that look like handwritten digits, generated on demand: training data without a download.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 namespace volta::data {
 
 struct DigitsOptions {
-  std::optional<std::int64_t> count = std::nullopt;  // 60,000 to train, 10,000 to test
+  // By default 60,000 for training and 10,000 for testing.
+  std::optional<std::int64_t> count = std::nullopt;
   std::uint64_t seed = 0;
 };
 
-// Images [1, 28, 28] of the digits 0 to 9, written by strokes with all that a hand varies, and
-// normalised as MNIST's are. Equal options give equal bytes on every machine, and fewer images are
-// the first of more.
+// Images [1, 28, 28] of the digits 0 to 9, drawn by strokes with the variations of handwriting and
+// normalised like MNIST's. Equal options give equal bytes on every machine, and a smaller count
+// gives the first images of a larger one.
 VOLTA_API ImageDataset digits(Split split, DigitsOptions options = {});
 
 }  // namespace volta::data

@@ -1,5 +1,4 @@
-// Pictures: PNG and JPEG files, and folders of them by class. Errors are IoErrors that name the
-// file.
+// Images: PNG and JPEG files, and folders of them by class. Errors are IoErrors that name the file.
 #pragma once
 
 #include <cstddef>
@@ -17,30 +16,31 @@
 namespace volta::data {
 
 struct ImageOptions {
-  std::int64_t channels = 3;  // 3: red, green, blue; 1: grey
-  // Scaled to this size, bilinearly, averaging where it shrinks; 0: as it is.
+  std::int64_t channels = 3;  // 3 for red, green, blue; 1 for grey
+  // Images are scaled to this size, bilinearly, with averaging when they shrink; 0 keeps their
+  // size.
   std::int64_t height = 0, width = 0;
-  // Larger ones are refused before they are decoded. 0: four million, and 512 more for each byte of
-  // the file, but at most 2^26. Decoding takes up to 24 bytes for each pixel.
+  // Larger images are refused before they are decoded. 0 stands for four million plus 512 per byte
+  // of the file, but at most 2^26. Decoding takes up to 24 bytes per pixel.
   std::int64_t max_pixels = 0;
 };
 
-// f32 [channels, height, width], 0 to 1. Transparency is dropped, CMYK becomes RGB. A JPEG whose
-// data is damaged here or there is read, with a warning in the log, as PIL and torchvision do; one
+// Returns f32 [channels, height, width] from 0 to 1. Transparency is dropped and CMYK becomes RGB.
+// A JPEG with damaged data is read with a warning in the log, as in PIL and torchvision; a file
 // that ends too early is an error.
 VOLTA_API Tensor read_image(const std::string& path, ImageOptions options = {});
-// The same of a file's content, PNG or JPEG by its first bytes; `name` is for messages.
+// Decodes the content of a file, PNG or JPEG by its first bytes; `name` appears in messages.
 VOLTA_API Tensor parse_image(std::span<const std::byte> file, const std::string& name,
                              ImageOptions options = {});
 
 struct ImageFolderOptions {
-  bool allow_empty = false;  // classes without a picture
+  bool allow_empty = false;  // allows classes without images
 };
 
-// A folder with a subfolder for each class, of .png, .jpg and .jpeg files, in further subfolders
-// too, which are read when they are asked for. Classes are numbered in alphabetical order, y is the
-// i64 number; examples are in the order of class, folder and name, as torchvision has them. Throws
-// IoError naming the classes that have no picture.
+// A folder with one subfolder per class. Its .png, .jpg and .jpeg files, also in deeper subfolders,
+// are read when they are requested. Classes are numbered alphabetically and y is the number as i64.
+// Examples are ordered by class, folder and name, as in torchvision. Throws IoError naming the
+// classes without images.
 class VOLTA_API ImageFolder : public Dataset {
  public:
   explicit ImageFolder(const std::string& folder, ImageOptions options = {},
@@ -49,7 +49,7 @@ class VOLTA_API ImageFolder : public Dataset {
   Example get(std::int64_t index) const override;
 
   const std::vector<std::string>& classes() const;
-  const std::string& path(std::int64_t index) const;  // of an example's file
+  const std::string& path(std::int64_t index) const;  // path of an example's file
 
  private:
   struct Storage;

@@ -1,5 +1,5 @@
-// progress(): tells how a loop goes on. A bar that is drawn again on a terminal, a line every few
-// seconds elsewhere.
+// progress(): reports the progress of a loop, as a bar on a terminal or as a line every few seconds
+// elsewhere.
 //   for (auto [x, y] : progress(train, "epoch 1")) ...
 //   auto bar = progress(train, "epoch 1");
 //   for (auto [x, y] : bar) { ... bar.set_text("loss 0.31"); }
@@ -21,37 +21,37 @@
 namespace volta {
 
 struct ProgressOptions {
-  std::ostream* out = nullptr;                  // null: the standard error stream
-  std::optional<bool> terminal = std::nullopt;  // unset: found out; false for other streams
-  double terminal_seconds = 0.1;                // between two drawings of the bar
-  double line_seconds = 10;                     // between two lines
+  std::ostream* out = nullptr;                  // null for the standard error stream
+  std::optional<bool> terminal = std::nullopt;  // by default detected; false for other streams
+  double terminal_seconds = 0.1;                // time between two updates of the bar
+  double line_seconds = 10;                     // time between two lines
   bool enabled = true;
 };
 
-// Counts and writes. Usually made by progress().
+// Counts steps and writes progress. Usually made by progress().
 class VOLTA_API ProgressBar {
  public:
-  // total: steps in all, or unknown. `done` of them lie behind already.
+  // `total` is the number of steps, if known; `done` of them are already over.
   ProgressBar(std::string label, std::optional<std::int64_t> total, ProgressOptions options = {},
               std::int64_t done = 0);
-  ~ProgressBar();  // writes the last state, if the loop was left early too
+  ~ProgressBar();  // writes the final state, also if the loop was left early
   ProgressBar(ProgressBar&& other) noexcept;
   ProgressBar& operator=(ProgressBar&& other) noexcept;
 
   void advance(std::int64_t steps = 1);
-  void set_text(std::string_view text);  // shown behind the rest, from the next writing on
-  void finish();                         // writes the last state; nothing after it
+  void set_text(std::string_view text);  // shown after the rest, from the next update on
+  void finish();                         // writes the final state; later calls write nothing
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// A range and its bar: iterating advances the bar. Once.
+// A range with a progress bar that iteration advances. It can be iterated once.
 template <class Range>
 class Progress {
  public:
-  // Range is an lvalue reference, or owned.
+  // Range is an lvalue reference or an owned object.
   Progress(Range&& range, std::string label, const ProgressOptions& options)
       : range_(std::forward<Range>(range)), bar_(std::move(label), total(), options, done()) {}
 
@@ -63,7 +63,7 @@ class Progress {
 
     decltype(auto) operator*() const { return *inner_; }
     Iterator& operator++() {
-      // The step is over, and what comes now, waiting for data, belongs to the next.
+      // The step is over; waiting for data belongs to the next step.
       progress_->bar_.advance();
       ++inner_;
       return *this;
@@ -92,7 +92,7 @@ class Progress {
     if constexpr (requires { range_.size(); }) return static_cast<std::int64_t>(range_.size());
     return std::nullopt;
   }
-  // A loader that resumes in mid-epoch says where.
+  // A loader that resumes in mid-epoch reports its position.
   std::int64_t done() const {
     if constexpr (requires { range_.next_position(); }) {
       return static_cast<std::int64_t>(range_.next_position());

@@ -1,5 +1,5 @@
-// Random: the small generator that data is shuffled, augmented and drawn with. Integer arithmetic
-// only: the same numbers on every machine.
+// Random: the small generator for shuffling, augmentation and drawing of data. It uses integer
+// arithmetic only, so its numbers are the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace volta::data {
 
-// Numbers of a key: equal keys give equal numbers, different ones unrelated numbers.
+// Random numbers from a key: equal keys give equal numbers, different keys unrelated ones.
 class VOLTA_API Random {
  public:
   explicit Random(std::uint64_t key) : state_(mixed(key)) {}
@@ -17,22 +17,22 @@ class VOLTA_API Random {
       : state_(mixed(mixed(mixed(a) + b) + c)) {}
   Random(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d)
       : state_(mixed(mixed(mixed(mixed(a) + b) + c) + d)) {}
-  // Keyed by where the calling thread's generator stands, which goes on by one block: manual_seed()
-  // decides these numbers too.
+  // Takes the key from the calling thread's generator, which advances by one block, so
+  // manual_seed() makes these numbers reproducible too.
   static Random of_thread();
 
   std::uint64_t next() {  // SplitMix64
     state_ += kStep;
     return finished(state_);
   }
-  // In [0, bound), all equally likely; the bound is at least 1.
+  // Uniform in [0, bound), for a bound of at least 1.
   std::uint64_t below(std::uint64_t bound) {
-    for (;;) {  // the remainders of the last, incomplete run of `bound` numbers are drawn again
+    for (;;) {  // draws again in the last, incomplete range of `bound` numbers, to stay uniform
       const std::uint64_t number = next(), remainder = number % bound;
       if (number - remainder <= ~std::uint64_t{0} - (bound - 1)) return remainder;
     }
   }
-  // In [0, 1), [low, high): a multiple of 2^-24.
+  // Uniform in [0, 1) or [low, high), from multiples of 2^-24.
   float uniform() { return static_cast<float>(next() >> 40) * 0x1p-24f; }
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
   bool chance(float probability) { return uniform() < probability; }

@@ -8,12 +8,12 @@
 
 namespace volta::data {
 
-// Derive from it for an order of one's own. Equal arguments must give equal orders: that is what
-// makes a resumed epoch go on as it would have.
+// Derive from it for your own order. Equal arguments must give equal orders, so that a resumed
+// epoch continues correctly.
 class VOLTA_API Sampler {
  public:
   virtual ~Sampler();
-  virtual std::int64_t size() const = 0;  // of every epoch
+  virtual std::int64_t size() const = 0;  // number of examples per epoch
   virtual std::vector<std::int64_t> order(std::uint64_t seed, std::int64_t epoch) const = 0;
 
  protected:
@@ -22,7 +22,7 @@ class VOLTA_API Sampler {
   Sampler& operator=(const Sampler&) = default;
 };
 
-// `count` examples, drawn with replacement: each with a probability in proportion to its weight.
+// Draws `count` examples with replacement, with probabilities proportional to their weights.
 class VOLTA_API WeightedSampler : public Sampler {
  public:
   WeightedSampler(const std::vector<double>& weights, std::int64_t count);

@@ -1,5 +1,5 @@
-// Text and tokens for language models: corpora of characters, files of token numbers, and windows
-// of them: x is `length` tokens, y the tokens that follow each.
+// Text and tokens for language models: character corpora, files of token IDs, and windows of them,
+// in which x is `length` tokens and y the token that follows each.
 #pragma once
 
 #include <cstddef>
@@ -23,28 +23,28 @@ struct WindowOptions {
   std::int64_t batch_size = 1;
   std::int64_t length = 0;
   Device device = Device::cpu();
-  Generator generator = {};  // where the windows are drawn from
+  Generator generator = {};  // draws the positions of the windows
 };
 
-// A row of token numbers, in memory or in a memory-mapped file. Copies share it.
+// A sequence of token IDs, in memory or in a memory-mapped file. Copies share it.
 class VOLTA_API Tokens {
  public:
-  // Numbers of 16 or 32 bits, little-endian, one after the other. Those at or above vocab_size are
-  // refused when they are read.
+  // Little-endian integers of 16 or 32 bits. IDs of vocab_size or more are refused when they are
+  // read.
   enum class Width : std::uint8_t { u16, u32 };
   static Tokens from_file(const std::string& path, Width width,
                           std::optional<std::int64_t> vocab_size = std::nullopt);
-  // Numbers 0 to 2^32 - 1.
+  // IDs from 0 to 2^32 - 1.
   static Tokens from_values(std::span<const std::int64_t> values);
 
   std::int64_t size() const;
   std::int64_t operator[](std::int64_t index) const;  // throws IndexError out of range
-  // From `begin` up to and without `end`; shares the memory.
+  // Tokens from `begin` up to, but not including, `end`; shares the memory.
   Tokens slice(std::int64_t begin, std::int64_t end) const;
 
-  // Windows at random places: x and y, i64 [batch_size, length].
+  // Windows at random positions: x and y are i64 [batch_size, length].
   Batch batch(const WindowOptions& options) const;
-  // Windows that begin every `stride` tokens (by default they follow each other), as a dataset.
+  // A dataset of windows that begin every `stride` tokens; by default they do not overlap.
   class VOLTA_API Windows;
   Windows windows(std::int64_t length, std::int64_t stride = 0) const;
 
@@ -70,8 +70,8 @@ class VOLTA_API Tokens::Windows : public Dataset {
   std::int64_t length_, stride_, count_;
 };
 
-// A text and the characters that occur in it, numbered in their order: a vocabulary. Characters
-// are bytes; those of UTF-8 beyond ASCII are several.
+// A text with a vocabulary of the characters that occur in it, numbered in order. Characters are
+// bytes, so a UTF-8 character beyond ASCII counts as several.
 class VOLTA_API CharCorpus {
  public:
   static CharCorpus from_file(const std::string& path);
@@ -81,14 +81,15 @@ class VOLTA_API CharCorpus {
   std::int64_t vocab_size() const { return static_cast<std::int64_t>(characters_.size()); }
   const std::string& characters() const { return characters_; }
 
-  std::vector<std::int64_t> encode(std::string_view text) const;  // throws for other characters
+  // Throws for characters outside of the vocabulary.
+  std::vector<std::int64_t> encode(std::string_view text) const;
   std::string decode(std::span<const std::int64_t> tokens) const;
 
   const Tokens& tokens() const { return tokens_; }
-  // Windows at random places, drawn from the calling thread's generator unless options say
-  // otherwise: x and y, i64 [batch_size, length].
+  // Windows at random positions: x and y are i64 [batch_size, length]. The calling thread's
+  // generator draws them unless options say otherwise.
   Batch batch(const WindowOptions& options) const { return tokens_.batch(options); }
-  // The first part of the text and the rest, with the vocabulary of both.
+  // Splits the text into a first part and the rest; both keep the whole vocabulary.
   std::pair<CharCorpus, CharCorpus> split(double first_fraction) const;
 
  private:
@@ -98,7 +99,7 @@ class VOLTA_API CharCorpus {
   Tokens tokens_;
 };
 
-// Some verse and scenes of Shakespeare's: text to learn with nothing to download.
+// Verse and scenes by Shakespeare: text to train on without a download.
 VOLTA_API std::string_view embedded_text();
 
 }  // namespace volta::data

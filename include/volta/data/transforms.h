@@ -1,5 +1,5 @@
-// Transforms: changes of examples, such as random flips, as functions of whole batches. They run
-// on the host, in the loader's threads, and record nothing.
+// Transforms: changes to examples, such as random flips, as functions of whole batches. They run on
+// the host in the loader's threads and record no operations.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace volta::data {
 
-// Give it to a DataLoader ({.transform = ...}), which draws for every example and epoch anew but
-// reproducibly, whatever the number of workers; or to map(), or call it.
+// Pass it to a DataLoader ({.transform = ...}), to map(), or call it. A DataLoader draws new random
+// numbers for every example and epoch, reproducibly for any number of workers.
 class VOLTA_API Transform {
  public:
-  // The batch and a generator for each of its examples.
+  // Takes the batch and one generator per example.
   using Function = std::function<Batch(const Batch& batch, std::span<Random> random)>;
   Transform() = default;  // changes nothing
   explicit Transform(Function function) : function_(std::move(function)) {}
 
   Batch operator()(const Batch& batch, std::span<Random> random) const;
-  // Of one example, drawn from the calling thread's generator.
+  // Transforms one example with random numbers from the calling thread's generator.
   Example operator()(const Example& example) const;
   explicit operator bool() const { return static_cast<bool>(function_); }
 
@@ -32,39 +32,39 @@ class VOLTA_API Transform {
   Function function_;
 };
 
-// One after the other.
+// Applies the transforms one after the other.
 VOLTA_API Transform compose(std::vector<Transform> transforms);
-// A function of x, y and nothing random, on examples or batches alike.
+// Makes a transform of a function without randomness that works on examples and batches alike.
 VOLTA_API Transform on_batches(std::function<Batch(const Batch&)> function);
 
-// Images below are f32 [channels, height, width], of one example.
+// In the transforms below the image of an example is f32 [channels, height, width].
 
-// (x - mean) / std, by channels: one value, or one for each.
+// (x - mean) / std with one value for all channels or one per channel.
 VOLTA_API Transform normalize(std::vector<double> mean, std::vector<double> std);
-// Mirrored left to right, or upside down, with probability p.
+// Mirrors the image horizontally or vertically with probability p.
 VOLTA_API Transform random_horizontal_flip(double p = 0.5);
 VOLTA_API Transform random_vertical_flip(double p = 0.5);
 
 struct CropOptions {
-  std::int64_t padding = 0;  // on every side, before the crop
+  std::int64_t padding = 0;  // added on every side before the crop
   double fill = 0;
 };
-// A part of this size at a random place.
+// Crops to this size at a random position or at the centre.
 VOLTA_API Transform random_crop(std::int64_t height, std::int64_t width, CropOptions options = {});
 VOLTA_API Transform center_crop(std::int64_t height, std::int64_t width);
 
 struct AffineOptions {
-  double degrees = 0;    // rotation by up to this, either way
-  double translate = 0;  // shift by up to this part of height and width
+  double degrees = 0;    // largest rotation, in either direction
+  double translate = 0;  // largest shift as a fraction of height and width
   double scale_min = 1, scale_max = 1;
-  double shear = 0;  // by up to so many degrees, horizontally
-  double fill = 0;   // what lies outside of the image
+  double shear = 0;  // largest horizontal shear in degrees
+  double fill = 0;   // value outside of the image
 };
-// A random rotation, scaling, shear and shift about the middle; bilinear.
+// A random rotation, scaling, shear and shift about the centre, with bilinear interpolation.
 VOLTA_API Transform random_affine(AffineOptions options);
 
-// Labels, integers of any shape, as f32 rows of zeros with a 1. Throws IndexError for a label
-// that is not in [0, classes), naming the example of the batch.
+// Replaces integer labels of any shape by f32 rows of zeros with a single 1. Throws IndexError
+// naming the example for a label outside of [0, classes).
 VOLTA_API Transform one_hot(std::int64_t classes);
 
 }  // namespace volta::data

@@ -1,5 +1,5 @@
-// Characters that do not show as what they are. Names in files of others may contain them, to look
-// like other names or to command the terminal. The library and the volta command share this table.
+// Invisible and control characters. Names in untrusted files may use them to imitate other names or
+// to control the terminal. The library and the volta command share this table.
 #pragma once
 
 namespace volta {

@@ -1,4 +1,5 @@
-// Scope: a setting of the thread that lasts as long as an object.
+// Scope: a setting of the thread that lasts as long as an object. Programs use the classes derived
+// from it.
 #pragma once
 
 #include <cstdio>
@@ -7,10 +8,10 @@
 
 namespace volta {
 
-// What NoGrad, EnableGrad, ExecutionContext and Autocast are. Scopes nest, the innermost decides.
-// They are neither copied nor moved and end on the thread they began on, in any order: one that
-// ends before a scope inside of it leaves the setting to that one, which, when it ends, leaves the
-// setting as the first one found it.
+// Base class of NoGrad, EnableGrad, ExecutionContext and Autocast. Scopes nest, and the innermost
+// one decides. They can be neither copied nor moved and end on the thread where they began, in any
+// order: if an outer scope ends first, the inner one stays in force and restores the outer one's
+// previous setting at its own end.
 template <class Value>
 class Scope {
  public:
@@ -18,7 +19,7 @@ class Scope {
   Scope& operator=(const Scope&) = delete;
 
  protected:
-  // The thread's setting, and the innermost scope that made it.
+  // Takes the thread's setting and its innermost scope.
   Scope(Value& setting, Scope*& innermost, Value value)
       : previous_(std::exchange(setting, std::move(value))),
         outer_(std::exchange(innermost, this)),
@@ -50,7 +51,7 @@ class Scope {
  private:
   Value previous_;
   Scope* outer_;
-  Scope** home_;  // the thread's
+  Scope** home_;  // the thread's pointer to its innermost scope
 };
 
 }  // namespace volta

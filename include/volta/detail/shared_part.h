@@ -1,4 +1,4 @@
-// What modules share among their copies, and how clone() copies it.
+// What modules share among their copies, and how clone() copies it. Not part of the API.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace volta::nn::detail {
 
-// While one lives, copies of shared parts that its thread makes are copies in depth. A part that is
-// shared by several becomes one part, shared by their copies.
+// While it lives, copies of Shared pointers on its thread copy the parts in depth. A part with
+// several owners is copied once, and the copies share it.
 class VOLTA_API Cloning {
  public:
   Cloning();
@@ -18,7 +18,7 @@ class VOLTA_API Cloning {
   Cloning& operator=(const Cloning&) = delete;
   ~Cloning();
 
-  static Cloning* current();  // of this thread; null outside
+  static Cloning* current();  // the one of this thread, or null
 
  private:
   template <class T>
@@ -27,14 +27,14 @@ class VOLTA_API Cloning {
   std::map<const void*, std::shared_ptr<void>> copies_;
 };
 
-// The value of a parameter or buffer anew, in memory of its own, without its gradient.
+// Returns the value of a parameter or buffer in new memory, without its gradient.
 VOLTA_API Tensor copied(const Tensor& tensor);
 template <class T>
 T copied(const T& part) {
   return part;
 }
 
-// A pointer to a part of a module: copies point to the same part, but under a Cloning to its copy.
+// A pointer to a part of a module. Copies point to the same part or, under a Cloning, to its copy.
 template <class T>
 class Shared {
  public:

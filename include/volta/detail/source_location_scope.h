@@ -1,24 +1,24 @@
-// Whose line is told of what layers record.
+// Whose line is told of what layers record. Not part of the API.
 #pragma once
 
 #include "volta/export.h"
-#include "volta/place.h"
+#include "volta/source_location.h"
 
 namespace volta {
 
-// While one lives, what Volta's own source records in this thread, a layer's forward pass for
-// instance, counts as recorded at `place`. A place that is in Volta's own source changes nothing:
-// the one around it holds.
-class VOLTA_API PlaceScope {
+// While it lives, operations that Volta's own source records in this thread, for example in a
+// layer's forward pass, are reported with the location `place`. A location inside Volta's own
+// source is ignored, and the enclosing scope applies.
+class VOLTA_API SourceLocationScope {
  public:
-  explicit PlaceScope(Place place);
-  PlaceScope(const PlaceScope&) = delete;
-  PlaceScope& operator=(const PlaceScope&) = delete;
-  ~PlaceScope();
+  explicit SourceLocationScope(SourceLocation place);
+  SourceLocationScope(const SourceLocationScope&) = delete;
+  SourceLocationScope& operator=(const SourceLocationScope&) = delete;
+  ~SourceLocationScope();
 
  private:
-  const Place place_;
-  const Place* const outer_;
+  const SourceLocation place_;
+  const SourceLocation* const outer_;
 };
 
 }  // namespace volta

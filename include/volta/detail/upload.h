@@ -1,4 +1,4 @@
-// Many arrays of the host to a device at once.
+// Copies many arrays from the host to a device at once, for readers of files. Not part of the API.
 #pragma once
 
 #include <span>
@@ -10,24 +10,18 @@
 #include "volta/shape.h"
 #include "volta/tensor.h"
 
-namespace volta::graph {
+namespace volta::detail {
 
-struct Node;
-
-// Gives a value that only the host has (plan/runner.cpp: the CPU computed it) memory on its device.
-// Under the device's lock.
-void make_resident(Node& node);
-
-// An array in host memory, contiguous.
+// A contiguous array in host memory.
 struct HostArray {
   const void* data;
   Shape shape;
   DType dtype;
 };
 
-// A tensor on the device for each. Arrays that follow each other in memory go in one copy, at the
-// speed of a large one, and are taken apart on the device.
+// Makes a tensor on the device from each array. Arrays that are adjacent in memory are copied
+// together, at the speed of one large copy, and split on the device.
 VOLTA_BACKEND_API std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays,
                                                  Device device);
 
-}  // namespace volta::graph
+}  // namespace volta::detail

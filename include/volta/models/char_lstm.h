@@ -16,9 +16,9 @@ struct CharLSTMOptions {
   std::int64_t embedding = 64;
   std::int64_t hidden = 256;
   std::int64_t layers = 2;
-  double dropout = 0;  // between the layers and before the last
+  double dropout = 0;  // between the layers and before the last linear layer
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 // ids [batch, length] -> logits [batch, length, vocab].
@@ -30,8 +30,9 @@ class VOLTA_API CharLSTM : public nn::Module {
     Tensor logits;
     nn::LSTMState state;
   };
-  // Goes on from the state that the text before left, or without one from the start.
-  Output operator()(const Tensor& ids, const nn::LSTMState& state, Place place = Place::here());
+  // Continues from a state of earlier text, or from zeros if the state is empty.
+  Output operator()(const Tensor& ids, const nn::LSTMState& state,
+                    SourceLocation place = SourceLocation::here());
   using nn::Module::operator();
 
   nn::Embedding encoder;

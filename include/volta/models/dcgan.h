@@ -1,4 +1,4 @@
-// DCGAN: a generator of images and a discriminator that tells them from others.
+// DCGAN: a generator of images, and a discriminator that tells them from real ones.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@ namespace volta::models {
 struct DCGANOptions {
   std::int64_t latent = 100;
   std::int64_t channels = 1;
-  std::int64_t features = 64;  // of the layer next to the image; each further one doubles them
-  std::int64_t size = 28;      // of the image: 28, or a power of two from 16 on
+  // Channels of the layer next to the image; they double with each further layer.
+  std::int64_t features = 64;
+  std::int64_t size = 28;  // side of the image: 28, or a power of two from 16 to 65536
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 // Noise [n, latent] -> images [n, channels, size, size] in [-1, 1].
@@ -23,7 +24,7 @@ class VOLTA_API DCGANGenerator : public nn::Module {
  public:
   explicit DCGANGenerator(DCGANOptions options = {});
   Tensor forward(const Tensor& noise) override;
-  Tensor sample(std::int64_t count);  // of new noise
+  Tensor sample(std::int64_t count);  // from new noise
 
   nn::Sequential main;
 
@@ -31,7 +32,7 @@ class VOLTA_API DCGANGenerator : public nn::Module {
   DCGANOptions options_;
 };
 
-// Images -> logits [n]: large for those of the data.
+// Maps images to logits [n], which are large for real images.
 class VOLTA_API DCGANDiscriminator : public nn::Module {
  public:
   explicit DCGANDiscriminator(DCGANOptions options = {});

@@ -1,4 +1,4 @@
-// ESPCN: makes images larger by convolutions at their own size and a shuffle of pixels at the end.
+// ESPCN: enlarges images by convolutions at low resolution and a pixel shuffle at the end.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace volta::models {
 struct ESPCNOptions {
   std::int64_t channels = 1;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 // [n, channels, height, width] -> [n, channels, factor height, factor width].

@@ -1,4 +1,5 @@
-// GPT-2, in Hugging Face's layout: its files are read, and what is saved can be read there.
+// GPT-2 in Hugging Face's layout: it reads Hugging Face's files and writes files that can be read
+// there.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +25,14 @@ struct GPT2Config {
   std::int64_t n_embd = 768;
   std::int64_t n_layer = 12;
   std::int64_t n_head = 12;
-  std::int64_t n_inner = 0;  // of the hidden layer; 0: 4 n_embd
+  std::int64_t n_inner = 0;  // size of the hidden layer; 0 for 4 n_embd
   nn::TransformerActivation activation = nn::TransformerActivation::gelu_tanh;
   double resid_pdrop = 0.1, embd_pdrop = 0.1, attn_pdrop = 0.1;
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;
   bool tie_word_embeddings = true;
 
-  // Larger sizes are refused before anything is made of them.
+  // Larger sizes are refused before anything is allocated.
   static constexpr std::int64_t kMaxVocab = 1 << 24, kMaxPositions = 1 << 24, kMaxWidth = 1 << 18,
                                 kMaxLayers = 10'000;
 
@@ -40,13 +41,13 @@ struct GPT2Config {
   static GPT2Config large() { return {.n_embd = 1280, .n_layer = 36, .n_head = 20}; }
   static GPT2Config xl() { return {.n_embd = 1600, .n_layer = 48, .n_head = 25}; }
 };
-// Of a config.json of at most 1 MiB. Throws IoError for what is no GPT-2, one that is computed
-// differently, and sizes that are none.
+// Reads a config.json of at most 1 MiB. Throws IoError if the model is not GPT-2, computes in an
+// unsupported way, or has invalid sizes.
 VOLTA_API GPT2Config read_gpt2_config(const std::string& path);
 
 struct GPT2Options {
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 // A linear layer whose weight is [in, out].
@@ -62,9 +63,9 @@ class VOLTA_API GPT2Attention : public nn::Module {
  public:
   GPT2Attention(const GPT2Config& config, GPT2Options options);
   Tensor forward(const Tensor& x) override;
-  // Of tokens that come after those in the cache.
+  // Attention for tokens that follow those in the cache.
   Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer,
-                    Place place = Place::here());
+                    SourceLocation place = SourceLocation::here());
   using nn::Module::operator();
 
   Conv1D c_attn, c_proj;
@@ -96,7 +97,7 @@ class VOLTA_API GPT2Block : public nn::Module {
   GPT2Block(const GPT2Config& config, GPT2Options options);
   Tensor forward(const Tensor& x) override;
   Tensor operator()(const Tensor& x, nn::KVCache& cache, std::size_t layer,
-                    Place place = Place::here());
+                    SourceLocation place = SourceLocation::here());
   using nn::Module::operator();
 
   nn::LayerNorm ln_1;
@@ -109,7 +110,8 @@ class VOLTA_API GPT2Transformer : public nn::Module {
  public:
   GPT2Transformer(const GPT2Config& config, GPT2Options options);
   Tensor forward(const Tensor& ids) override;  // [batch, length] -> [batch, length, n_embd]
-  Tensor operator()(const Tensor& ids, nn::KVCache& cache, Place place = Place::here());
+  Tensor operator()(const Tensor& ids, nn::KVCache& cache,
+                    SourceLocation place = SourceLocation::here());
   using nn::Module::operator();
 
   nn::Embedding wte, wpe;
@@ -121,29 +123,29 @@ class VOLTA_API GPT2Transformer : public nn::Module {
   Tensor embedded(const Tensor& ids, std::int64_t first);
 };
 
-// The language model. Its state dict has Hugging Face's keys and shapes.
+// The GPT-2 language model. Its state dict has Hugging Face's keys and shapes.
 class VOLTA_API GPT2 : public nn::Module {
  public:
-  // Weights start normal with deviation initializer_range, those of projections back into the
-  // residual stream divided by sqrt(2 n_layer).
+  // Weights start normal with deviation initializer_range; those of projections back into the
+  // residual stream are divided by sqrt(2 n_layer).
   explicit GPT2(const GPT2Config& config = {}, GPT2Options options = {});
-  // A folder with config.json and a file that load() finds there (model.safetensors,
-  // pytorch_model.bin), or the path of the latter. In eval mode.
+  // Loads from a folder with config.json and a weights file that load() finds (model.safetensors,
+  // pytorch_model.bin), or from the path of the weights file. The model is in eval mode.
   static GPT2 from_pretrained(const std::string& path, GPT2Options options = {});
-  // Keys with or without "transformer."; masks among them (attn.bias, attn.masked_bias) are left
-  // out; a tied lm_head is wte, whatever the state has. Otherwise strict, as load_state_dict.
+  // Keys may begin with "transformer."; masks (attn.bias, attn.masked_bias) are ignored; a tied
+  // lm_head uses wte, whatever the state contains. Otherwise it is as strict as load_state_dict.
   void load_pretrained(const StateDict& state);
 
   Tensor forward(const Tensor& ids) override;  // [batch, length] -> logits [batch, length, vocab]
 
-  // ---- One token after the other.
-  // Room for `capacity` tokens; 0: for as many as the model has positions.
+  // ---- Generation token by token.
+  // Makes a cache for `capacity` tokens; 0 stands for the model's number of positions.
   nn::KVCache make_cache(std::int64_t batch = 1, std::int64_t capacity = 0) const;
-  // The logits [batch, vocab] of the token after ids [batch, length], which come after those in the
-  // cache and are put there. Without history.
+  // Returns the logits [batch, vocab] of the token after ids [batch, length]. The ids follow the
+  // tokens in the cache and are added to it. No gradients are recorded.
   Tensor step(const Tensor& ids, nn::KVCache& cache);
-  // ids [batch, length] and the tokens after them: [batch, length + tokens]; shorter if every row
-  // has met the stop token, which fills the rest of rows that met it sooner.
+  // Returns ids [batch, length] followed by new tokens: [batch, length + tokens]. The result is
+  // shorter if all rows have reached the stop token, which also fills rows that reached it earlier.
   Tensor generate(const Tensor& ids, const GenerateOptions& options = {});
 
   const GPT2Config& config() const { return config_; }

@@ -1,4 +1,4 @@
-// LeNet-5 with ReLU and max pooling, for images of 28x28.
+// LeNet-5 with ReLU and max pooling, for images of 28 x 28.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct LeNetOptions {
   std::int64_t classes = 10;
   std::int64_t channels = 1;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 // [n, channels, 28, 28] -> logits [n, classes].

@@ -16,10 +16,10 @@ struct MLPOptions {
   Activation activation = Activation::relu;
   double dropout = 0;  // after each activation
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
-// sizes {784, 256, 10} are two layers. Axes of the input after the first are flattened.
+// The sizes {784, 256, 10} make two layers. All axes of the input but the first are flattened.
 class VOLTA_API MLP : public nn::Module {
  public:
   explicit MLP(const std::vector<std::int64_t>& sizes, MLPOptions options = {});

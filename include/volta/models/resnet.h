@@ -1,5 +1,5 @@
-// ResNet as torchvision's, whose checkpoints it loads: residual blocks of two 3x3 convolutions, or
-// bottlenecks of three.
+// ResNet as in torchvision, whose checkpoints it loads: residual blocks of two 3x3 convolutions, or
+// bottlenecks of three convolutions.
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@ namespace volta::models {
 struct ResNetOptions {
   std::int64_t classes = 1000;
   std::int64_t channels = 3;
-  std::int64_t width = 64;  // channels of the first layer; each doubles them
-  // For images of 32x32: the first convolution is 3x3 with a stride of 1, and no pooling follows.
+  std::int64_t width = 64;  // channels of the first stage; each further stage doubles them
+  // For images of 32 x 32: the first convolution is 3x3 with stride 1, and no pooling follows.
   bool small_images = false;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 class VOLTA_API BasicBlock : public nn::Module {
@@ -35,7 +35,7 @@ class VOLTA_API BasicBlock : public nn::Module {
   nn::BatchNorm2d bn1;
   nn::Conv2d conv2;
   nn::BatchNorm2d bn2;
-  nn::Sequential downsample;  // empty where the shape stays
+  nn::Sequential downsample;  // empty if the shape does not change
 };
 
 class VOLTA_API Bottleneck : public nn::Module {
@@ -47,7 +47,7 @@ class VOLTA_API Bottleneck : public nn::Module {
 
   nn::Conv2d conv1;
   nn::BatchNorm2d bn1;
-  nn::Conv2d conv2;  // has the stride
+  nn::Conv2d conv2;  // applies the stride
   nn::BatchNorm2d bn2;
   nn::Conv2d conv3;
   nn::BatchNorm2d bn3;

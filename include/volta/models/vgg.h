@@ -1,4 +1,4 @@
-// VGG as torchvision's, whose checkpoints it loads; a smaller head for small images.
+// VGG as in torchvision, whose checkpoints it loads, with a smaller head for small images.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ struct VGGOptions {
   std::int64_t classes = 1000;
   std::int64_t channels = 3;
   bool batch_norm = false;
-  // For images of 32x32: one linear layer on the 512 features that are left, instead of three.
+  // For images of 32 x 32: one linear layer on the remaining 512 features instead of three layers.
   bool small_images = false;
   double dropout = 0.5;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 // [n, channels, height, width] -> logits [n, classes].
 class VOLTA_API VGG : public nn::Module {
  public:
-  // `layers` of 11, 13, 16 or 19.
+  // `layers` is 11, 13, 16 or 19.
   explicit VGG(int layers, VGGOptions options = {});
   Tensor forward(const Tensor& x) override;
 

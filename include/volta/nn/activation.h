@@ -1,5 +1,5 @@
-// Activations as modules, for Sequential; each is the function of the same name in ops.h, or what
-// is said of it.
+// Activations as modules, for Sequential. Each one is the function of the same name in ops.h unless
+// its comment says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -32,16 +32,16 @@ class VOLTA_API LeakyReLU : public Module {
 struct PReLUOptions {
   double init = 0.25;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
-// x where it is positive, else x times a learned slope: one, or one for each of the channels of
-// [n, channels, ...].
+// x where it is positive, else x times a learned slope: one for all elements, or one for each
+// channel of [n, channels, ...].
 class VOLTA_API PReLU : public Module {
  public:
   explicit PReLU(std::int64_t num_parameters = 1, PReLUOptions options = {});
   Tensor forward(const Tensor& x) override;
 
-  Parameter weight;  // [num_parameters], `init` at first
+  Parameter weight;  // [num_parameters], initially `init`
 };
 
 class VOLTA_API ELU : public Module {
@@ -53,7 +53,7 @@ class VOLTA_API ELU : public Module {
   double alpha_;
 };
 
-// An elu that keeps mean 0 and variance 1.
+// An elu scaled so that it preserves mean 0 and variance 1.
 class VOLTA_API SELU : public Module {
  public:
   Tensor forward(const Tensor& x) override;
@@ -104,7 +104,7 @@ class VOLTA_API LogSigmoid : public Module {
   Tensor forward(const Tensor& x) override;
 };
 
-// (x + 3) / 6 between 0 and 1
+// (x + 3) / 6, clamped to [0, 1]
 class VOLTA_API Hardsigmoid : public Module {
  public:
   Tensor forward(const Tensor& x) override;
@@ -120,7 +120,7 @@ class VOLTA_API Tanh : public Module {
   Tensor forward(const Tensor& x) override;
 };
 
-// x between two bounds
+// x clamped to two bounds
 class VOLTA_API Hardtanh : public Module {
  public:
   explicit Hardtanh(double min_val = -1, double max_val = 1);
@@ -148,7 +148,7 @@ class VOLTA_API LogSoftmax : public Module {
   std::int64_t axis_;
 };
 
-// The first half of an axis times the sigmoid of the second.
+// The first half of an axis times the sigmoid of the second half.
 class VOLTA_API GLU : public Module {
  public:
   explicit GLU(std::int64_t axis = -1) : axis_(axis) {}

@@ -1,5 +1,5 @@
-// Batch norm as layers: each channel by the mean and variance of the batch while training, by the
-// running ones in eval mode, then a learned scale and shift.
+// Batch norm layers: each channel is normalised by the mean and variance of the batch in training,
+// and by the running statistics in eval mode, followed by a learned scale and shift.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,16 @@ namespace volta::nn {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  // The batch's share in the running statistics; none: they are the mean over all batches so far.
+  // Weight of the batch in the running statistics; without it they are the mean over all batches so
+  // far.
   std::optional<double> momentum = 0.1;
   bool affine = true;
-  bool track_running_stats = true;  // without, eval mode takes the batch's statistics too
+  bool track_running_stats = true;  // if false, eval mode also uses the batch's statistics
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
-// What both have. num_batches_tracked counts every batch that was trained with.
+// Common part of both layers. num_batches_tracked counts every batch in training.
 class VOLTA_API BatchNorm : public ChannelNorm {
  public:
   Tensor forward(const Tensor& x) override;
@@ -32,7 +33,7 @@ class VOLTA_API BatchNorm : public ChannelNorm {
   Tensor trained(const Tensor& x) const;
 };
 
-// Of [n, num_features] or [n, num_features, length].
+// Normalises [n, num_features] or [n, num_features, length].
 class VOLTA_API BatchNorm1d : public BatchNorm {
  public:
   explicit BatchNorm1d(std::int64_t num_features, BatchNormOptions options = {});
@@ -41,7 +42,7 @@ class VOLTA_API BatchNorm1d : public BatchNorm {
   void check(const Tensor& x) const override;
 };
 
-// Of [n, num_features, height, width].
+// Normalises [n, num_features, height, width].
 class VOLTA_API BatchNorm2d : public BatchNorm {
  public:
   explicit BatchNorm2d(std::int64_t num_features, BatchNormOptions options = {});

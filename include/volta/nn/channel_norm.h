@@ -1,5 +1,5 @@
-// ChannelNorm: what batch and instance norm share: a scale and shift of each channel, running
-// statistics and how they are averaged.
+// ChannelNorm: the common part of batch and instance norm: a scale and shift per channel, and
+// running statistics.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,15 @@
 
 namespace volta::nn {
 
-// Training changes the buffers where they are, as part of the step; eval mode only reads them, so
-// that threads may share a module. State dicts may lack num_batches_tracked, as those that PyTorch
-// wrote before it existed do.
+// Training updates the buffers as part of the step. Eval mode only reads them, so threads may share
+// a module. State dicts may lack num_batches_tracked, as those of early PyTorch versions do.
 class VOLTA_API ChannelNorm : public Module {
  public:
-  Parameter weight;            // [num_features], ones at first; undefined without affine
-  Parameter bias;              // likewise, zeros at first
-  Buffer running_mean;         // [num_features], zeros at first; undefined without tracking
-  Buffer running_var;          // likewise, ones at first
-  Buffer num_batches_tracked;  // i64, how many batches were counted
+  Parameter weight;            // [num_features], initially ones; undefined without affine
+  Parameter bias;              // [num_features], initially zeros; undefined without affine
+  Buffer running_mean;         // [num_features], initially zeros; undefined without tracking
+  Buffer running_var;          // [num_features], initially ones; undefined without tracking
+  Buffer num_batches_tracked;  // i64, number of batches so far
 
  protected:
   struct Options {
@@ -33,7 +32,7 @@ class VOLTA_API ChannelNorm : public Module {
   std::int64_t num_features() const { return num_features_; }
   double eps() const { return eps_; }
   std::optional<double> momentum() const { return momentum_; }
-  // Counts a batch and makes its statistics part of the mean over all batches so far.
+  // Counts a batch and includes its statistics in the mean over all batches so far.
   void average(const Tensor& batch_mean, const Tensor& batch_var) const;
 
  private:

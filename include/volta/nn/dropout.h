@@ -1,5 +1,5 @@
-// Dropout: zeroes elements, or whole channels, at random while training and scales the rest by
-// 1 / (1 - p); does nothing in eval mode.
+// Dropout: in training, zeroes elements or whole channels at random and scales the others by 1 / (1
+// - p); does nothing in eval mode.
 #pragma once
 
 #include "volta/nn/module.h"
@@ -15,7 +15,7 @@ class VOLTA_API Dropout : public Module {
   double p_;
 };
 
-// Channels of [n, channels, height, width], or of [n, channels, length].
+// Zeroes channels of [n, channels, height, width] or [n, channels, length].
 class VOLTA_API Dropout2d : public Module {
  public:
   explicit Dropout2d(double p = 0.5);

@@ -1,6 +1,7 @@
-// How parameters start: PyTorch's torch.nn.init. Each function makes a tensor where the options say
-// (nothing is computed elsewhere and copied); the one with a trailing underscore gives a tensor, a
-// parameter of a module for instance, new values in place. No history is recorded.
+// Initial values of parameters, as PyTorch's torch.nn.init. Each function makes a tensor on the
+// device of the options (nothing is copied from elsewhere). The variants with a trailing underscore
+// set the values of an existing tensor, such as a module's parameter, in place. No history is
+// recorded.
 #pragma once
 
 #include "volta/generator.h"
@@ -11,10 +12,10 @@ namespace volta::nn::init {
 enum class Fan { in, out };
 enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
 
-// What keeps the variance through a nonlinearity; `slope` is leaky_relu's.
+// The factor that preserves the variance through a nonlinearity; `slope` is that of leaky_relu.
 VOLTA_API double gain(Nonlinearity nonlinearity, double slope = 0.01);
 
-// Connections into and out of a unit of a weight [out, in, window...].
+// The number of connections into and out of a unit, for a weight [out, in, window...].
 struct Fans {
   double in, out;
 };
@@ -37,20 +38,20 @@ VOLTA_API Tensor uniform(const Shape& shape, double low = 0, double high = 1,
                          const TensorOptions& options = {});
 VOLTA_API Tensor normal(const Shape& shape, double mean = 0, double deviation = 1,
                         const TensorOptions& options = {});
-// Deviation gain sqrt(2 / (fan in + fan out)).
+// The standard deviation is gain sqrt(2 / (fan in + fan out)).
 VOLTA_API Tensor xavier_uniform(const Shape& shape, XavierOptions xavier = {},
                                 const TensorOptions& options = {});
 VOLTA_API Tensor xavier_normal(const Shape& shape, XavierOptions xavier = {},
                                const TensorOptions& options = {});
-// Deviation gain(nonlinearity, a) / sqrt(fan of the mode). Also named after He.
+// The standard deviation is gain(nonlinearity, a) / sqrt(fan of the mode). Also known as He.
 VOLTA_API Tensor kaiming_uniform(const Shape& shape, KaimingOptions kaiming = {},
                                  const TensorOptions& options = {});
 VOLTA_API Tensor kaiming_normal(const Shape& shape, KaimingOptions kaiming = {},
                                 const TensorOptions& options = {});
-// Rows (columns, if they are fewer) of length gain, each orthogonal to the others; all axes but the
-// first count as one. Every such matrix is as likely as any other: it is the orthogonal factor of
-// a matrix of normal numbers, computed on the device by products of matrices. Orthogonal to 1e-5
-// in f32, 1e-12 in f64.
+// Orthogonal rows (or columns, if there are fewer of them) of length gain; all axes but the first
+// count as one. The distribution is uniform over all such matrices: the result is the orthogonal
+// factor of a matrix of normal numbers, computed on the device by matrix products. It is orthogonal
+// to within 1e-5 in f32 and 1e-12 in f64.
 VOLTA_API Tensor orthogonal(const Shape& shape, OrthogonalOptions orthogonal = {},
                             const TensorOptions& options = {});
 

@@ -1,4 +1,4 @@
-// KVCache: keys and values of the tokens so far, in buffers of fixed capacity.
+// KVCache: keys and values of all tokens so far, in buffers of fixed capacity.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@ namespace volta::nn {
 
 struct KVCacheOptions {
   std::int64_t batch = 1;
-  std::int64_t capacity = 1024;  // tokens
+  std::int64_t capacity = 1024;  // in tokens
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
-// Every layer's keys and values, [batch, heads, capacity, size] each. Writing one token at any
-// position and attending to all before it is the same plan each time: nothing is planned, compiled
-// or allocated per token.
+// The keys and values of every layer, each [batch, heads, capacity, size]. Writing one token at any
+// position and attending to all earlier ones always uses the same plan, so nothing is planned,
+// compiled or allocated per token.
 class VOLTA_API KVCache {
  public:
   KVCache(std::int64_t layers, std::int64_t heads, std::int64_t size, KVCacheOptions options = {});
 
-  // Writes k and v, [batch, heads, T, size], of the next T tokens, and gives the attention of their
-  // queries to all tokens so far, causal among the new ones. Records no history.
+  // Writes k and v, [batch, heads, T, size], of the next T tokens, and returns the attention of
+  // their queries to all tokens so far, causal among the new ones. Records no history.
   Tensor attend(std::size_t layer, const Tensor& q, const Tensor& k, const Tensor& v);
-  // After all layers: T more tokens are there.
+  // Called after all layers: adds the new tokens to the length.
   void advance(std::int64_t tokens);
-  void reset() { length_ = 0; }  // the next token is the first
+  void reset() { length_ = 0; }  // the next token is the first again
 
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return options_.capacity; }

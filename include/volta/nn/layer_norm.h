@@ -1,4 +1,5 @@
-// LayerNorm: mean 0 and variance 1 over the last axes, then a learned scale and shift.
+// LayerNorm: normalises the last axes to mean 0 and variance 1, then applies a learned scale and
+// shift.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@ namespace volta::nn {
 struct LayerNormOptions {
   double eps = 1e-5;
   bool elementwise_affine = true;
-  bool bias = true;  // of the affine part
+  bool bias = true;  // adds a bias if elementwise_affine is set
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 class VOLTA_API LayerNorm : public Module {
@@ -22,8 +23,9 @@ class VOLTA_API LayerNorm : public Module {
   explicit LayerNorm(std::int64_t last, LayerNormOptions options = {});
   Tensor forward(const Tensor& x) override;
 
-  Parameter weight;  // of the normalized shape, ones at first; undefined without elementwise_affine
-  Parameter bias;    // likewise, zeros at first
+  // Has the normalized shape, initially ones; undefined without elementwise_affine.
+  Parameter weight;
+  Parameter bias;  // has the normalized shape, initially zeros
 
  private:
   Shape normalized_;

@@ -11,7 +11,7 @@ namespace volta::nn {
 struct LinearOptions {
   bool bias = true;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 class VOLTA_API Linear : public Module {
@@ -21,7 +21,7 @@ class VOLTA_API Linear : public Module {
   Tensor forward(const Tensor& x) override;
 
   Parameter weight;  // [out_features, in_features]
-  Parameter bias;    // [out_features]; undefined without
+  Parameter bias;    // [out_features]; undefined if disabled
 };
 
 }  // namespace volta::nn

@@ -1,5 +1,5 @@
-// Losses as modules; each is the function of the same name in losses.h. Weights are buffers: they
-// move with the module and are part of its state.
+// Losses as modules. Each one is the function of the same name in losses.h. Weights are buffers, so
+// they move with the module and are part of its state.
 #pragma once
 
 #include "volta/losses.h"
@@ -10,7 +10,8 @@ namespace volta::nn {
 class VOLTA_API MSELoss : public Module {
  public:
   explicit MSELoss(LossOptions options = {}) : options_(options) {}
-  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+  Tensor operator()(const Tensor& input, const Tensor& target,
+                    SourceLocation place = SourceLocation::here());
 
  private:
   LossOptions options_;
@@ -19,7 +20,8 @@ class VOLTA_API MSELoss : public Module {
 class VOLTA_API L1Loss : public Module {
  public:
   explicit L1Loss(LossOptions options = {}) : options_(options) {}
-  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+  Tensor operator()(const Tensor& input, const Tensor& target,
+                    SourceLocation place = SourceLocation::here());
 
  private:
   LossOptions options_;
@@ -28,7 +30,8 @@ class VOLTA_API L1Loss : public Module {
 class VOLTA_API SmoothL1Loss : public Module {
  public:
   explicit SmoothL1Loss(SmoothL1LossOptions options = {}) : options_(options) {}
-  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+  Tensor operator()(const Tensor& input, const Tensor& target,
+                    SourceLocation place = SourceLocation::here());
 
  private:
   SmoothL1LossOptions options_;
@@ -37,7 +40,8 @@ class VOLTA_API SmoothL1Loss : public Module {
 class VOLTA_API HuberLoss : public Module {
  public:
   explicit HuberLoss(HuberLossOptions options = {}) : options_(options) {}
-  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+  Tensor operator()(const Tensor& input, const Tensor& target,
+                    SourceLocation place = SourceLocation::here());
 
  private:
   HuberLossOptions options_;
@@ -46,7 +50,8 @@ class VOLTA_API HuberLoss : public Module {
 class VOLTA_API BCELoss : public Module {
  public:
   explicit BCELoss(BinaryCrossEntropyOptions options = {});
-  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+  Tensor operator()(const Tensor& input, const Tensor& target,
+                    SourceLocation place = SourceLocation::here());
 
  private:
   BinaryCrossEntropyOptions options_;
@@ -56,7 +61,8 @@ class VOLTA_API BCELoss : public Module {
 class VOLTA_API BCEWithLogitsLoss : public Module {
  public:
   explicit BCEWithLogitsLoss(BinaryCrossEntropyWithLogitsOptions options = {});
-  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+  Tensor operator()(const Tensor& input, const Tensor& target,
+                    SourceLocation place = SourceLocation::here());
 
  private:
   BinaryCrossEntropyWithLogitsOptions options_;
@@ -66,7 +72,8 @@ class VOLTA_API BCEWithLogitsLoss : public Module {
 class VOLTA_API KLDivLoss : public Module {
  public:
   explicit KLDivLoss(KLDivOptions options = {}) : options_(options) {}
-  Tensor operator()(const Tensor& input, const Tensor& target, Place place = Place::here());
+  Tensor operator()(const Tensor& input, const Tensor& target,
+                    SourceLocation place = SourceLocation::here());
 
  private:
   KLDivOptions options_;
@@ -76,7 +83,7 @@ class VOLTA_API NLLLoss : public Module {
  public:
   explicit NLLLoss(NLLLossOptions options = {});
   Tensor operator()(const Tensor& log_probabilities, const Tensor& labels,
-                    Place place = Place::here());
+                    SourceLocation place = SourceLocation::here());
 
  private:
   NLLLossOptions options_;
@@ -86,7 +93,8 @@ class VOLTA_API NLLLoss : public Module {
 class VOLTA_API CrossEntropyLoss : public Module {
  public:
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});
-  Tensor operator()(const Tensor& logits, const Tensor& target, Place place = Place::here());
+  Tensor operator()(const Tensor& logits, const Tensor& target,
+                    SourceLocation place = SourceLocation::here());
 
  private:
   CrossEntropyOptions options_;

@@ -1,4 +1,4 @@
-// Module: parameters, buffers and child modules under names, and a forward pass over them.
+// Module: named parameters, buffers and child modules, and a forward pass over them.
 #pragma once
 
 #include <concepts>
@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "volta/detail/shared_part.h"
+#include "volta/detail/source_location_scope.h"
 #include "volta/device.h"
 #include "volta/dtype.h"
 #include "volta/error.h"
 #include "volta/io.h"
 #include "volta/nn/parameter.h"
-#include "volta/nn/shared.h"
 #include "volta/nn/summary.h"
-#include "volta/place.h"
-#include "volta/place_scope.h"
+#include "volta/source_location.h"
 #include "volta/tensor.h"
 
 namespace volta::nn {
@@ -30,14 +30,14 @@ struct LoadStateOptions {
 };
 
 struct BufferOptions {
-  // Whether state dicts must have it; otherwise it keeps its value where one does not.
+  // State dicts must contain the buffer; otherwise a missing one keeps its value.
   bool required = true;
 };
 
-// What load_state_dict found; each entry names the key and the shapes.
+// The result of load_state_dict; each entry names the key and the shapes.
 struct LoadReport {
-  std::vector<std::string> missing;      // in the module only
-  std::vector<std::string> unexpected;   // in the state dict only
+  std::vector<std::string> missing;      // only in the module
+  std::vector<std::string> unexpected;   // only in the state dict
   std::vector<std::string> wrong_shape;  // in both, with different shapes
 
   bool complete() const { return missing.empty() && unexpected.empty() && wrong_shape.empty(); }
@@ -47,9 +47,9 @@ class Module;
 
 namespace detail {
 
-// While one lives, the copies of members of a module that this thread makes are noted: those that
-// have something to train or to save and were never added are the module's forgotten ones. The
-// members are those that lie within the object.
+// While it lives, notes the members of a module that this thread copies: those that have parameters
+// or buffers and were never added are the module's forgotten members. Members are the modules that
+// lie inside the object.
 class VOLTA_API MemberWatch {
  public:
   MemberWatch(const Module& whole, const void* object, std::size_t bytes);
@@ -75,8 +75,8 @@ std::shared_ptr<M> copied_module(const M& module) {
   return std::make_shared<M>(module);
 }
 
-// Throws ArgumentError if the modules whose parameters these are have called a module that was
-// never added to them, and that got gradients nobody takes.
+// Throws ArgumentError if the modules that own these parameters have called a module that was never
+// added to them and whose gradients no optimizer uses.
 VOLTA_API void require_registered(const std::vector<Tensor>& trained);
 
 // A module of any class, kept by value.
@@ -84,7 +84,7 @@ class AnyModule {
  public:
   template <std::derived_from<Module> M>
   explicit AnyModule(const M& module)
-    requires std::copy_constructible<M>  // modules are handles: what cannot be copied is shared
+    requires std::copy_constructible<M>  // modules are handles, so they must be copyable
       : module_(copied_module(module)), copy_([](const Module& other) {
           return std::shared_ptr<Module>(std::make_shared<M>(static_cast<const M&>(other)));
         }) {}
@@ -110,71 +110,73 @@ class AnyModule {
 
 }  // namespace detail
 
-// A shared handle: copies have the same parameters, buffers, children and mode. A module of one's
-// own derives from Module, keeps its layers as members and adds each under a name in its
-// constructor. Tensors it keeps besides parameters and buffers are not saved, moved or cloned.
+// A shared handle: copies have the same parameters, buffers, children and mode. To define a module,
+// derive from Module, keep the layers as members and add each of them under a name in the
+// constructor. Other tensors in the object are not saved, moved or cloned.
 //
-// A member that was forgotten is an ArgumentError naming both classes: at the first parameters() or
-// state_dict() where the module is itself part of another or of a list, since its size is known
-// there, and for the outermost one at the first step of an optimizer after a forward pass that
-// called the member. Modules that existed before the one that calls them came from outside and are
-// no part of it, nor are those whose parameters() somebody asked for, frozen ones and those called
-// under NoGrad; leave_out() says so of a member.
+// A member that was not added is an ArgumentError naming both classes. If the module is part of
+// another module or a list, which know its size, the error is thrown by the first parameters() or
+// state_dict(). For the outermost module it is thrown by an optimizer's first step after a forward
+// pass that called the member. Not reported are modules older than their caller, which were passed
+// to it from outside, modules whose parameters() were requested, frozen modules, modules called
+// under NoGrad, and members named in leave_out().
 class VOLTA_API Module {
  public:
   Module();
   Module& operator=(const Module&) =
-      delete;  // would leave the parent with the old one: use replace
+      delete;  // would leave the old module in the parent: use replace
   virtual ~Module();
 
-  // Layers with other arguments define operator() instead.
+  // Layers with other arguments define operator() instead of forward().
   virtual Tensor forward(const Tensor& x);
-  // Errors tell which layer below it they come from.
-  Tensor operator()(const Tensor& x, Place place = Place::here());
+  // Calls forward(). Errors name the layer below this module that they come from.
+  Tensor operator()(const Tensor& x, SourceLocation place = SourceLocation::here());
 
-  // The name of its class, without those of Volta's namespaces: "Linear", "Sequential".
+  // The name of the class without Volta's namespaces: "Linear", "Sequential".
   std::string kind() const;
 
-  // ---- What is in it: its own first, then its children's, in the order they were added. Tensors
-  // and modules reachable under several names are listed once, under the first.
+  // ---- Content: the module's own first, then its children's, in the order in which they were
+  // added. Tensors and modules with several names are listed once, under the first name.
   std::vector<Tensor> parameters() const;
   std::vector<std::pair<std::string, Tensor>> named_parameters() const;
   std::vector<std::pair<std::string, Tensor>> named_buffers() const;
-  // Itself first, as "", and only as long as it lives. Each is of its class: dynamic_cast finds
-  // out.
+  // Lists this module first, under "", with a pointer that is valid only as long as the module
+  // lives. Use dynamic_cast to find the class of a module.
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> named_modules();
-  // Calls `visit` for every module in it, children before their parents, once each.
+  // Calls `visit` once for every module, children before their parents.
   Module& apply(const std::function<void(Module&)>& visit);
-  // Names, output shapes, parameters and operations of its layers for an input of that shape, as in
+  // Names, output shapes, parameters and operations of the layers for an input of this shape in
   // eval mode. Nothing is computed.
   Summary summary(const Shape& input, SummaryOptions options = {});
-  // The same of what `call` does with it, for other arguments than one tensor.
+  // Summarises the calls that `call` makes, for modules with other arguments than one tensor.
   Summary summary(const std::function<void()>& call);
 
-  // ---- State: parameters and buffers, under every name they have, with their values of now.
+  // ---- State: parameters and buffers under all their names, with their current values.
   StateDict state_dict() const;
-  // Values are converted to the module's dtypes and devices. Strict, a mismatch throws one
-  // ArgumentError that lists them all and changes nothing; otherwise what fits is loaded and the
-  // rest reported.
+  // Values are converted to the module's dtypes and devices. If strict, a mismatch throws one
+  // ArgumentError that lists all mismatches and changes nothing; otherwise the fitting entries are
+  // loaded and the others reported.
   LoadReport load_state_dict(const StateDict& state, LoadStateOptions options = {});
 
-  // ---- What changes it gives it back: model.eval().to(device).
+  // ---- These functions return the module itself: model.eval().to(device).
   Module& zero_grad();
-  Module& train(bool on = true);  // the mode of this module and all below it
+  Module& train(bool on = true);  // sets the mode of this module and all modules below it
   Module& eval() { return train(false); }
-  // Whether parameters take gradients; without, they are left out of training.
+  // Sets whether parameters get gradients; parameters without gradients are not trained.
   Module& requires_grad(bool on = true);
-  // Moves or converts in place, gradients included: other handles, such as an optimizer's, follow.
-  Module& to(Device device, Place place = Place::here());
+  // Moves or converts in place, including gradients, so other handles such as an optimizer's
+  // follow.
+  Module& to(Device device, SourceLocation place = SourceLocation::here());
   Module& to(DType dtype);  // floating parameters and buffers only
   Module& to(Device device, DType dtype);
 
   bool is_training() const;
-  // Where everything is; throws DeviceError naming the strays. The CPU if there is nothing.
+  // Returns the device of all tensors; throws DeviceError naming those elsewhere. The CPU for an
+  // empty module.
   Device device() const;
 
-  // Puts `child` in place of the member added under that name: model.replace("fc", model.fc, ...).
-  // Optimizers and copies of this module that were made before keep the former one.
+  // Replaces the member that was added under this name: model.replace("fc", model.fc, ...).
+  // Optimizers and copies of this module that were made before keep the former member.
   template <std::derived_from<Module> M>
   void replace(std::string_view name, M& member, const std::type_identity_t<M>& child) {
     M copy(child);  // `child` may be part of `member`
@@ -184,34 +186,34 @@ class VOLTA_API Module {
   }
 
  protected:
-  Module(const Module& other);  // of whole classes only: a Module alone has no forward pass
+  Module(const Module& other);  // protected: a Module alone has no forward pass
 
   template <std::derived_from<Module> M>
   void add(std::string name, const M& child) {
     add(std::move(name), detail::AnyModule(child));
   }
   void add(std::string name, const detail::AnyModule& child);
-  // The member is deliberately no part of this module: it is not trained, moved or saved with it.
+  // Declares that the member is not part of this module: it is not trained, moved or saved with it.
   void leave_out(const Module& member);
-  // The tensor is made to require a gradient.
+  // Makes the tensor require a gradient.
   Parameter add_parameter(std::string name, Tensor value);
-  // Saved and moved with the module, but not trained.
+  // Adds a tensor that is saved and moved with the module, but not trained.
   Buffer add_buffer(std::string name, const Tensor& value, BufferOptions options = {});
-  // For a module that keeps its children otherwise than as members; `member` is the one there.
+  // For modules that do not keep their children as members; `member` is the current child.
   void replace_child(std::string_view name, const Module& member, const detail::AnyModule& child);
-  // For a layer with an operator() of its own: runs its body as operator()(x) runs forward(). What
-  // it records is told as recorded at `place`.
+  // Runs the body of a layer's own operator() as operator()(x) runs forward(). Operations in it are
+  // reported with the source location `place`.
   template <class Body>
-  auto call(Place place, const Body& body) const {
+  auto call(SourceLocation place, const Body& body) const {
     const Call call(*this, place);
     try {
       return body();
     } catch (Error& error) {
-      call.add_path(error);
+      call.failed(error);
       throw;
     }
   }
-  // For the same: tells a summary in progress of a call.
+  // Called by a layer's own operator(): reports the call to a summary in progress.
   void called(std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs) const;
 
  private:
@@ -223,26 +225,27 @@ class VOLTA_API Module {
   // A call in progress.
   class VOLTA_API Call {
    public:
-    Call(const Module& module, Place place);
+    Call(const Module& module, SourceLocation place);
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
     ~Call();
-    // Tells in an error which of the modules below the outermost one threw it.
-    void add_path(Error& error) const;
+    // The error leaves the call. The outermost call adds to it which of the modules below threw it.
+    void failed(Error& error) const;
 
    private:
     struct Calls;
+    void add_path(Error& error) const;
+
     const Module& module_;
-    const PlaceScope place_;
-    const int exceptions_;
+    const SourceLocationScope place_;
   };
 
   detail::Shared<State> state_;
 };
 
-// A module like this one with parameters and buffers of its own; what was tied or shared inside it
-// is so in the copy. The class must be copyable and keep its modules, Parameters and Buffers by
-// value.
+// Returns a module with its own copies of the parameters and buffers; what was tied or shared
+// inside the original is tied or shared in the copy. The class must be copyable and keep its
+// modules, Parameters and Buffers by value.
 template <std::derived_from<Module> M>
 M clone(const M& module) {
   const detail::MemberWatch watch(module, std::addressof(module), sizeof(M));

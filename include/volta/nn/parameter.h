@@ -1,29 +1,29 @@
 // Parameter and Buffer: a module's handles to its tensors, those that are trained and those that
-// are only kept.
+// are not.
 #pragma once
 
 #include <memory>
 #include <utility>
 
-#include "volta/nn/shared.h"
+#include "volta/detail/shared_part.h"
 #include "volta/tensor.h"
 
 namespace volta::nn {
 
-// Used wherever a Tensor is read. Copies, and copies of the module, refer to the same slot, so that
-// tying one ties all.
+// A parameter can be used wherever a Tensor is read. Copies, also in copies of the module, refer to
+// the same slot, so tying one ties all of them.
 class VOLTA_API Parameter {
  public:
-  Parameter() = default;  // none, such as the bias of a layer without one
+  Parameter() = default;  // no parameter, such as the bias of a layer without one
 
   bool defined() const { return static_cast<bool>(slot_); }
   const Tensor& operator*() const { return slot_ ? **slot_ : none_; }
-  // weight->set_requires_grad(false) freezes it.
+  // For example, weight->set_requires_grad(false) freezes the parameter.
   Tensor* operator->() const { return slot_ ? slot_->get() : &none_; }
   operator const Tensor&() const { return **this; }  // NOLINT: implicit on purpose
 
-  // From now on this parameter is `other`'s tensor. Modules list it once among their parameters and
-  // under both names in their state. Optimizers built before keep the tensor that was here.
+  // Makes this parameter share the tensor of `other`. Modules list it once among their parameters,
+  // and under both names in their state. Optimizers made before keep the former tensor.
   void tie(const Parameter& other);
 
  private:
@@ -38,14 +38,14 @@ class VOLTA_API Parameter {
 // A tensor that is saved and moved with its module but not trained, such as running statistics.
 class VOLTA_API Buffer {
  public:
-  Buffer() = default;  // none
+  Buffer() = default;  // no buffer
 
   bool defined() const { return static_cast<bool>(tensor_); }
   const Tensor& operator*() const;
   const Tensor* operator->() const { return &**this; }
   operator const Tensor&() const { return **this; }  // NOLINT: implicit on purpose
 
-  // Gives it another value of the same shape, dtype and device, detached; every handle sees it.
+  // Sets a value of the same shape, dtype and device, detached. All handles see it.
   void set(const Tensor& value) const;
 
  private:

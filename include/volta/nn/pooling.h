@@ -1,5 +1,5 @@
-// Pooling as layers; each is the function of the same name in pooling.h. Images are [n, channels,
-// height, width], the leading axis may be missing. Sizes are one number or {height, width}.
+// Pooling layers. Each one is the function of the same name in pooling.h. Images are [n, channels,
+// height, width], and n may be missing. Sizes are one number or {height, width}.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ class VOLTA_API AdaptiveAvgPool1d : public Module {
 
 class VOLTA_API AdaptiveAvgPool2d : public Module {
  public:
-  // A size of 0 is the image's.
+  // A size of 0 keeps that of the image.
   explicit AdaptiveAvgPool2d(Extent2 output_size);
   Tensor forward(const Tensor& x) override;
 

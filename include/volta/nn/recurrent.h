@@ -1,6 +1,6 @@
-// LSTM, GRU and RNN over sequences, as PyTorch's: layers on top of each other, both directions,
-// dropout in between. Inputs are [length, batch, input_size], with batch_first [batch, length,
-// input_size], or [length, input_size] of one sequence; sequences of one batch have one length.
+// LSTM, GRU and RNN over sequences, as in PyTorch: stacked layers, both directions, dropout in
+// between. Inputs are [length, batch, input_size], with batch_first [batch, length, input_size], or
+// [length, input_size] for a single sequence. All sequences of a batch have the same length.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@ namespace volta::nn {
 struct LSTMOptions {
   std::int64_t num_layers = 1;
   bool bias = true;
-  bool batch_first = false;  // of inputs and outputs; states are [layers, batch, size] anyway
-  double dropout = 0;        // of what goes from one layer to the next, while training
+  bool batch_first = false;  // for inputs and outputs; states are always [layers, batch, size]
+  double dropout = 0;        // between layers, in training
   bool bidirectional = false;
-  // Below hidden_size: h is projected to this size at every step; c is not. 0: it is not.
+  // Projects h, but not c, to this size at every step. It is below hidden_size; 0 means no
+  // projection.
   std::int64_t proj_size = 0;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 struct GRUOptions {
   std::int64_t num_layers = 1;
@@ -30,7 +31,7 @@ struct GRUOptions {
   double dropout = 0;
   bool bidirectional = false;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
 enum class RNNNonlinearity : std::uint8_t { tanh, relu };
@@ -42,23 +43,23 @@ struct RNNOptions {
   double dropout = 0;
   bool bidirectional = false;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
-// What the three have in common. A layer has a weight_ih [gates * hidden_size, its input's size], a
-// weight_hh [gates * hidden_size, size of h], a bias_ih and a bias_hh [gates * hidden_size] and,
-// with proj_size, a weight_hr [proj_size, hidden_size] for each direction, named weight_ih_l0, ...,
-// weight_ih_l0_reverse, ...; all of them start uniform within ±1 / sqrt(hidden_size).
+// Common part of LSTM, GRU and RNN. Each layer and direction has weight_ih [gates * hidden_size,
+// input size of the layer], weight_hh [gates * hidden_size, size of h], bias_ih and bias_hh [gates
+// * hidden_size] and, with proj_size, weight_hr [proj_size, hidden_size]. They are named
+// weight_ih_l0, ..., weight_ih_l0_reverse, ..., and start uniform within ±1 / sqrt(hidden_size).
 class VOLTA_API RecurrentLayers : public Module {
  public:
   struct Weights {
-    Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;  // undefined where there is none
+    Parameter weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;  // undefined if absent
   };
   const Weights& weights(std::int64_t layer = 0, bool reverse = false) const;
 
   std::int64_t input_size() const { return input_size_; }
   std::int64_t hidden_size() const { return hidden_size_; }
-  std::int64_t output_size() const {  // of h
+  std::int64_t output_size() const {  // size of h
     return options_.proj_size > 0 ? options_.proj_size : hidden_size_;
   }
   std::int64_t num_layers() const { return options_.num_layers; }
@@ -67,8 +68,9 @@ class VOLTA_API RecurrentLayers : public Module {
  protected:
   RecurrentLayers(const char* name, Cell cell, std::int64_t input_size, std::int64_t hidden_size,
                   const LSTMOptions& options);
-  // Outputs of the last layer, and the last states of all.
-  RecurrentResult run(const Tensor& x, const Tensor& h, const Tensor& c, Place place) const;
+  // Returns the outputs of the last layer and the final states of all layers.
+  RecurrentResult run(const Tensor& x, const Tensor& h, const Tensor& c,
+                      SourceLocation place) const;
 
  private:
   void check_input(const Tensor& x) const;
@@ -79,25 +81,27 @@ class VOLTA_API RecurrentLayers : public Module {
   Cell cell_;
   std::int64_t input_size_, hidden_size_;
   LSTMOptions options_;
-  std::vector<Weights> weights_;  // by layer, then direction
+  std::vector<Weights> weights_;  // ordered by layer, then direction
 };
 
-// States are [num_layers * directions, batch, size], of one sequence without the batch; the size of
-// h is proj_size if there is one, else it is hidden_size.
+// States are [num_layers * directions, batch, size], without the batch axis for a single sequence.
+// The size of h is proj_size if set, else hidden_size.
 struct LSTMState {
   Tensor h, c;
 };
 struct LSTMOutput {
-  // The last layer's h at every step, as the input but with size * directions features.
+  // The last layer's h at every step, shaped like the input but with size * directions features.
   Tensor output;
   LSTMState state;
 };
-// auto [y, state] = lstm(x); then lstm(next, state) goes on from there.
+// auto [y, state] = lstm(x); then lstm(next, state) continues from that state.
 class VOLTA_API LSTM : public RecurrentLayers {
  public:
   LSTM(std::int64_t input_size, std::int64_t hidden_size, LSTMOptions options = {});
-  LSTMOutput operator()(const Tensor& x, Place place = Place::here());  // from states of zeros
-  LSTMOutput operator()(const Tensor& x, const LSTMState& state, Place place = Place::here());
+  LSTMOutput operator()(const Tensor& x,
+                        SourceLocation place = SourceLocation::here());  // starts from zeros
+  LSTMOutput operator()(const Tensor& x, const LSTMState& state,
+                        SourceLocation place = SourceLocation::here());
 };
 
 struct GRUOutput {
@@ -106,16 +110,18 @@ struct GRUOutput {
 class VOLTA_API GRU : public RecurrentLayers {
  public:
   GRU(std::int64_t input_size, std::int64_t hidden_size, GRUOptions options = {});
-  GRUOutput operator()(const Tensor& x, Place place = Place::here());
-  GRUOutput operator()(const Tensor& x, const Tensor& state, Place place = Place::here());
+  GRUOutput operator()(const Tensor& x, SourceLocation place = SourceLocation::here());
+  GRUOutput operator()(const Tensor& x, const Tensor& state,
+                       SourceLocation place = SourceLocation::here());
 };
 
 using RNNOutput = GRUOutput;
 class VOLTA_API RNN : public RecurrentLayers {
  public:
   RNN(std::int64_t input_size, std::int64_t hidden_size, RNNOptions options = {});
-  RNNOutput operator()(const Tensor& x, Place place = Place::here());
-  RNNOutput operator()(const Tensor& x, const Tensor& state, Place place = Place::here());
+  RNNOutput operator()(const Tensor& x, SourceLocation place = SourceLocation::here());
+  RNNOutput operator()(const Tensor& x, const Tensor& state,
+                       SourceLocation place = SourceLocation::here());
 };
 
 }  // namespace volta::nn

@@ -1,5 +1,5 @@
-// LSTMCell, GRUCell and RNNCell: single steps, as PyTorch's. Inputs are [batch, input_size], or
-// [input_size] of one sequence; states [batch, hidden_size] or [hidden_size].
+// LSTMCell, GRUCell and RNNCell: single steps, as in PyTorch. Inputs are [batch, input_size], or
+// [input_size] for a single sequence; states are [batch, hidden_size] or [hidden_size].
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@ namespace volta::nn {
 struct RecurrentCellOptions {
   bool bias = true;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 struct RNNCellOptions {
   bool bias = true;
   RNNNonlinearity nonlinearity = RNNNonlinearity::tanh;
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
-// What the three have in common; everything starts uniform within ±1 / sqrt(hidden_size).
+// Common part of the three cells. All parameters start uniform within ±1 / sqrt(hidden_size).
 class VOLTA_API RecurrentCell : public Module {
  public:
   Parameter weight_ih;  // [gates * hidden_size, input_size]
   Parameter weight_hh;  // [gates * hidden_size, hidden_size]
-  Parameter bias_ih;    // [gates * hidden_size]; undefined without
+  Parameter bias_ih;    // [gates * hidden_size]; undefined if disabled
   Parameter bias_hh;
 
  protected:
   RecurrentCell(const char* name, Cell cell, std::int64_t input_size, std::int64_t hidden_size,
                 const RecurrentCellOptions& options);
-  LSTMState run(const Tensor& x, const Tensor& h, const Tensor& c, Place place) const;
+  LSTMState run(const Tensor& x, const Tensor& h, const Tensor& c, SourceLocation place) const;
 
  private:
   const char* name_;
@@ -46,22 +46,26 @@ class VOLTA_API RecurrentCell : public Module {
 class VOLTA_API LSTMCell : public RecurrentCell {
  public:
   LSTMCell(std::int64_t input_size, std::int64_t hidden_size, RecurrentCellOptions options = {});
-  LSTMState operator()(const Tensor& x, Place place = Place::here());  // from states of zeros
-  LSTMState operator()(const Tensor& x, const LSTMState& state, Place place = Place::here());
+  LSTMState operator()(const Tensor& x,
+                       SourceLocation place = SourceLocation::here());  // starts from zeros
+  LSTMState operator()(const Tensor& x, const LSTMState& state,
+                       SourceLocation place = SourceLocation::here());
 };
 
 class VOLTA_API GRUCell : public RecurrentCell {
  public:
   GRUCell(std::int64_t input_size, std::int64_t hidden_size, RecurrentCellOptions options = {});
-  Tensor operator()(const Tensor& x, Place place = Place::here());
-  Tensor operator()(const Tensor& x, const Tensor& state, Place place = Place::here());
+  Tensor operator()(const Tensor& x, SourceLocation place = SourceLocation::here());
+  Tensor operator()(const Tensor& x, const Tensor& state,
+                    SourceLocation place = SourceLocation::here());
 };
 
 class VOLTA_API RNNCell : public RecurrentCell {
  public:
   RNNCell(std::int64_t input_size, std::int64_t hidden_size, RNNCellOptions options = {});
-  Tensor operator()(const Tensor& x, Place place = Place::here());
-  Tensor operator()(const Tensor& x, const Tensor& state, Place place = Place::here());
+  Tensor operator()(const Tensor& x, SourceLocation place = SourceLocation::here());
+  Tensor operator()(const Tensor& x, const Tensor& state,
+                    SourceLocation place = SourceLocation::here());
 };
 
 }  // namespace volta::nn

@@ -1,4 +1,4 @@
-// Sequential and ModuleList: modules under numbers or names.
+// Sequential and ModuleList: lists of modules under numbers or names.
 #pragma once
 
 #include <concepts>
@@ -18,10 +18,10 @@ namespace detail {
                                             std::size_t size);
 }  // namespace detail
 
-// Modules one after the other.
+// Calls its modules one after the other.
 class VOLTA_API Sequential : public Module {
  public:
-  // One module of the list, with its name or, without one, under its position.
+  // A module of the list, with a name or, by default, its position.
   struct Item {
     template <std::derived_from<Module> M>
     Item(const M& m) : module(m) {}  // NOLINT: implicit on purpose
@@ -34,8 +34,8 @@ class VOLTA_API Sequential : public Module {
 
   Sequential();
   Sequential(std::initializer_list<Item> items);
-  // Sequentials inside one, also a single one: without this some compilers would take
-  // Sequential({inner}) for a copy of `inner`, as they do with Sequential{inner}.
+  // For Sequentials inside of one, even a single one. Without this constructor some compilers treat
+  // Sequential({inner}) as a copy of `inner`, as they do with Sequential{inner}.
   template <std::derived_from<Sequential> S>
   Sequential(std::initializer_list<S> modules) : Sequential() {
     for (const S& module : modules) append(module);
@@ -50,8 +50,8 @@ class VOLTA_API Sequential : public Module {
     return append(Item(std::move(name), module));
   }
 
-  // Puts `module` in place of the one at that position, under its name. Optimizers built before
-  // keep the former parameters.
+  // Replaces the module at this position and keeps its name. Optimizers made before keep the former
+  // parameters.
   template <std::derived_from<Module> M>
   Sequential& replace(std::size_t position, const M& module) {
     return replace(position, detail::AnyModule(module));
@@ -70,11 +70,11 @@ class VOLTA_API Sequential : public Module {
   detail::Shared<std::vector<Item>> items_;
 };
 
-// Modules under their positions, of class M or derived from it, called by whoever holds the list.
+// A list of modules of class M, or derived from it, that the owner of the list calls.
 template <std::derived_from<Module> M>
 class ModuleList : public Module {
  public:
-  // One module of the list.
+  // A module of the list.
   struct Item {
     template <std::derived_from<M> D>
     Item(const D& m) : module(m) {}  // NOLINT: implicit on purpose

@@ -1,4 +1,4 @@
-// Layers that move elements, for Sequential: Identity, Flatten, Unflatten, PixelShuffle,
+// Layers that change shapes, for Sequential: Identity, Flatten, Unflatten, PixelShuffle,
 // PixelUnshuffle and Upsample.
 #pragma once
 
@@ -15,7 +15,7 @@ class VOLTA_API Identity : public Module {
   Tensor forward(const Tensor& x) override;
 };
 
-// Axes from start_dim to end_dim as one.
+// Merges the axes from start_dim to end_dim.
 class VOLTA_API Flatten : public Module {
  public:
   explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1)
@@ -26,7 +26,7 @@ class VOLTA_API Flatten : public Module {
   std::int64_t start_dim_, end_dim_;
 };
 
-// One axis as several; one size may be -1: what is left.
+// Splits one axis into several; one of the sizes may be -1 and is then computed.
 class VOLTA_API Unflatten : public Module {
  public:
   Unflatten(std::int64_t dim, std::vector<std::int64_t> sizes);
@@ -57,7 +57,7 @@ class VOLTA_API PixelUnshuffle : public Module {
   std::int64_t factor_;
 };
 
-// Images [n, channels, height, width] to a size or by a factor: Upsample({.scale = 2}).
+// Resizes images [n, channels, height, width] to a size or by a factor: Upsample({.scale = 2}).
 class VOLTA_API Upsample : public Module {
  public:
   explicit Upsample(InterpolateOptions options);

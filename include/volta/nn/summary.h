@@ -12,24 +12,24 @@
 namespace volta::nn {
 
 struct SummaryOptions {
-  DType dtype = DType::f32;  // of the input; i64 for token ids
+  DType dtype = DType::f32;  // dtype of the input; i64 for token ids
 };
 
 struct VOLTA_API Summary {
   struct Row {
-    std::string name;  // its path, "" for the module itself
-    std::string kind;  // its class
+    std::string name;  // path of the module, "" for the module itself
+    std::string kind;  // class of the module
     int depth = 0;
-    std::vector<Shape> outputs;   // of its last call; none if it was not called
-    std::int64_t parameters = 0;  // elements, its children's included
-    std::int64_t operations = 0;  // multiplications and additions count one each; all its calls
+    std::vector<Shape> outputs;   // shapes of its last call; empty if it was not called
+    std::int64_t parameters = 0;  // number of elements, including those of its children
+    std::int64_t operations = 0;  // over all calls; each multiplication and addition counts as one
   };
   std::vector<Row> rows;  // parents first
   std::int64_t parameters = 0;
-  std::int64_t trainable = 0;  // of them
-  std::int64_t bytes = 0;      // of parameters and buffers
+  std::int64_t trainable = 0;  // elements of trainable parameters
+  std::int64_t bytes = 0;      // size of parameters and buffers
   std::int64_t operations = 0;
-  // Classes of modules with parameters that were called but never added: forgotten ones.
+  // Classes of modules with parameters that were called but never added.
   std::vector<std::string> strays;
 };
 VOLTA_API std::ostream& operator<<(std::ostream& out, const Summary& summary);

@@ -1,5 +1,5 @@
 // Transformer layers: PyTorch's TransformerEncoderLayer and TransformerEncoder, and
-// TransformerBlock, the same layer with the defaults of today's language models.
+// TransformerBlock, the same layer with the defaults of current language models.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,20 @@ VOLTA_API Tensor activate(const Tensor& x, TransformerActivation activation);
 
 struct TransformerEncoderLayerOptions {
   std::int64_t dim_feedforward = 2048;
-  double dropout = 0.1;  // of attention weights, of the hidden layer, and of both branches' results
+  double dropout = 0.1;  // on attention weights, the hidden layer, and the results of both branches
   TransformerActivation activation = TransformerActivation::relu;
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
-  bool norm_first = false;  // norms before attention and feed-forward, otherwise after the sums
+  // Norms come before attention and feed-forward instead of after the sums.
+  bool norm_first = false;
   bool bias = true;
-  bool causal = false;  // every call is, whatever its AttendOptions
+  bool causal = false;  // all calls are causal, whatever their AttendOptions
   std::optional<RotaryOptions> rotary = {};
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
-// Attention of x among itself, then two linear layers at every position, each added to its input.
+// Self-attention, then two linear layers at every position; each result is added to its input.
 class VOLTA_API TransformerEncoderLayer : public Module {
  public:
   TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead,
@@ -38,7 +39,8 @@ class VOLTA_API TransformerEncoderLayer : public Module {
 
   using Module::operator();
   Tensor forward(const Tensor& x) override;
-  Tensor operator()(const Tensor& x, const AttendOptions& options, Place place = Place::here());
+  Tensor operator()(const Tensor& x, const AttendOptions& options,
+                    SourceLocation place = SourceLocation::here());
 
   MultiheadAttention self_attn;
   Linear linear1;
@@ -56,27 +58,26 @@ class VOLTA_API TransformerEncoderLayer : public Module {
 };
 
 struct TransformerBlockOptions {
-  bool causal = false;  // every call is, whatever its AttendOptions
+  bool causal = false;  // all calls are causal, whatever their AttendOptions
   double dropout = 0;
   bool norm_first = true;
-  double mlp_ratio = 4;  // of the hidden layer's size to dim
+  double mlp_ratio = 4;  // ratio of the hidden layer's size to dim
   TransformerActivation activation = TransformerActivation::gelu;
   bool bias = true;
   double layer_norm_eps = 1e-5;
   std::optional<RotaryOptions> rotary = {};
   DType dtype = DType::f32;
-  std::optional<Device> device = std::nullopt;  // none: where new tensors are made
+  std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
-// x [batch, length, dim]; its parameters have TransformerEncoderLayer's names. It is one with other
-// defaults and nothing of its own: copies as TransformerEncoderLayer lose nothing.
+// For x [batch, length, dim]. It is a TransformerEncoderLayer with other defaults, with the same
+// parameter names and no members of its own, so a copy as TransformerEncoderLayer loses nothing.
 class VOLTA_API TransformerBlock : public TransformerEncoderLayer {
  public:
   TransformerBlock(std::int64_t dim, std::int64_t heads, TransformerBlockOptions options = {});
 };
 
-// Layers one after the other, copies of the one given (with its values, as PyTorch's), then the
-// norm if there is one.
+// A stack of copies of the given layer (with its values, as in PyTorch), then the norm, if any.
 class VOLTA_API TransformerEncoder : public Module {
  public:
   TransformerEncoder(const TransformerEncoderLayer& encoder_layer, std::int64_t num_layers,
@@ -84,7 +85,8 @@ class VOLTA_API TransformerEncoder : public Module {
 
   using Module::operator();
   Tensor forward(const Tensor& x) override;
-  Tensor operator()(const Tensor& x, const AttendOptions& options, Place place = Place::here());
+  Tensor operator()(const Tensor& x, const AttendOptions& options,
+                    SourceLocation place = SourceLocation::here());
 
   ModuleList<TransformerEncoderLayer> layers;
   std::optional<LayerNorm> norm;

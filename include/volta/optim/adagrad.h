@@ -1,4 +1,4 @@
-// Adagrad: gradients divided by the root of the sum of all their squares so far.
+// Adagrad: divides gradients by the root of the sum of all their squares so far.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct AdagradOptions {
   double eps = 1e-10;
   bool maximize = false;
 };
-// Parameters, and what is different for them.
+// Parameters with their own options.
 struct AdagradGroup {
   std::vector<Tensor> parameters = {};
   std::optional<double> lr = {}, lr_decay = {}, weight_decay = {}, initial_accumulator_value = {},
@@ -31,7 +31,7 @@ class VOLTA_API Adagrad : public Optimizer {
 
  protected:
   void update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-              Place place) override;
+              SourceLocation place) override;
   Tensor initial_state(const ParamGroup& group, std::size_t kind,
                        const Tensor& parameter) const override;
   bool skips_on_device() const override { return true; }

@@ -16,7 +16,7 @@ struct AdamOptions {
   bool amsgrad = false;
   bool maximize = false;
 };
-// Parameters, and what is different for them.
+// Parameters with their own options.
 struct AdamGroup {
   std::vector<Tensor> parameters = {};
   std::optional<double> lr = {};
@@ -34,7 +34,7 @@ class VOLTA_API Adam : public Optimizer {
  protected:
   Adam(const char* name, std::vector<AdamGroup> groups, const AdamOptions& options, bool decoupled);
   void update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-              Place place) override;
+              SourceLocation place) override;
   bool skips_on_device() const override { return true; }
 
  private:

@@ -1,4 +1,4 @@
-// Lion: steps of one size, by the sign of an average of gradients (Chen and others, 2023).
+// Lion: steps of equal size by the sign of averaged gradients (Chen and others, 2023).
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@ namespace volta::optim {
 
 struct LionOptions {
   double lr = 1e-4;
-  std::pair<double, double> betas = {0.9, 0.99};  // of the sign, and of the average kept
+  std::pair<double, double> betas = {0.9, 0.99};  // for the sign, and for the stored average
   double weight_decay = 0;                        // shrinks the parameter itself
 };
-// Parameters, and what is different for them.
+// Parameters with their own options.
 struct LionGroup {
   std::vector<Tensor> parameters = {};
   std::optional<double> lr = {};
@@ -29,7 +29,7 @@ class VOLTA_API Lion : public Optimizer {
 
  protected:
   void update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-              Place place) override;
+              SourceLocation place) override;
   bool skips_on_device() const override { return true; }
 
  private:

@@ -1,4 +1,4 @@
-// Schedulers: learning rates of an optimizer's groups from step to step, with PyTorch's numbers.
+// Schedulers of the learning rates of an optimizer's groups, with PyTorch's numbers.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace volta::optim {
 
-// One number for all groups of parameters, or one for each.
+// One number for all parameter groups, or one for each.
 class PerGroup {
  public:
   PerGroup() = default;
@@ -26,47 +26,48 @@ class PerGroup {
   std::vector<double> values_;
 };
 
-// The optimizer must outlive its schedulers. Its groups' initial_lr is where they start: the
-// learning rate that the first scheduler found.
+// The optimizer must outlive its schedulers. They start from the groups' initial_lr, the learning
+// rate when the first scheduler was made.
 class VOLTA_API LRScheduler {
  public:
   LRScheduler(const LRScheduler&) = delete;
   LRScheduler& operator=(const LRScheduler&) = delete;
   virtual ~LRScheduler();
 
-  const std::vector<double>& last_lr() const { return last_lr_; }  // of each group
-  std::int64_t last_epoch() const { return last_epoch_; }          // steps so far
+  const std::vector<double>& last_lr() const { return last_lr_; }  // learning rate of each group
+  std::int64_t last_epoch() const { return last_epoch_; }          // number of steps so far
 
   StateDict state_dict() const;
-  // Gives the optimizer the saved learning rates. Throws one ArgumentError listing all that does
-  // not fit, and then changes nothing.
+  // Sets the saved learning rates in the optimizer. Throws one ArgumentError listing all
+  // mismatches, and then changes nothing.
   void load_state_dict(const StateDict& state);
 
  protected:
-  // What else is saved.
+  // A further number in the state dict.
   struct Number {
     const char* name;
     double value;
   };
 
-  // `name` and those of the numbers are string literals.
+  // `name` and the names of the numbers are string literals.
   LRScheduler(const char* name, Optimizer& optimizer, std::vector<Number> numbers = {});
   Optimizer& optimizer() const { return optimizer_; }
   double base_lr(std::size_t group) const { return base_lrs_[group]; }
-  void set_base_lr(std::size_t group, double lr);  // the group's initial_lr too
+  void set_base_lr(std::size_t group, double lr);  // also sets the group's initial_lr
   void set_lrs(const std::vector<double>& lrs);
   std::vector<double> current_lrs() const;
-  // Counts a step. Throws ArgumentError if the optimizer has got more groups, or after the last.
+  // Counts a step. Throws ArgumentError if groups were added to the optimizer, or after the last
+  // step.
   void advance();
   virtual std::int64_t most_steps() const { return std::numeric_limits<std::int64_t>::max(); }
-  // One value for all groups or one for each; throws ArgumentError for other counts.
+  // Expands one value for all groups or one for each; throws ArgumentError for other counts.
   std::vector<double> per_group(const char* what, const PerGroup& given) const;
   // Throws ArgumentError "<name>: <what> must be <wanted>, got <value>".
   void require(bool good, const char* what, const char* wanted, double value) const;
 
   double& number(std::size_t i) { return numbers_[i].value; }
   double number(std::size_t i) const { return numbers_[i].value; }
-  virtual void changed() {}  // last_epoch() is another
+  virtual void changed() {}  // called when last_epoch() has changed
 
  private:
   const char* name_;
@@ -76,14 +77,14 @@ class VOLTA_API LRScheduler {
   std::int64_t last_epoch_ = 0;
 };
 
-// Those whose learning rates depend on the number of steps alone. step() follows the optimizer's.
+// Schedulers that depend only on the number of steps. Call step() after the optimizer's step().
 class VOLTA_API SteppedLR : public LRScheduler {
  public:
   void step();
 
  protected:
   using LRScheduler::LRScheduler;
-  // For step last_epoch(), from the group's learning rate before it.
+  // The learning rate for step last_epoch(), given the group's current one.
   virtual double next_lr(std::size_t group, double lr) const = 0;
 };
 
@@ -91,7 +92,7 @@ struct StepLROptions {
   std::int64_t step_size = 0;
   double gamma = 0.1;
 };
-// Times gamma every step_size steps.
+// Multiplies by gamma every step_size steps.
 class VOLTA_API StepLR : public SteppedLR {
  public:
   StepLR(Optimizer& optimizer, StepLROptions options);
@@ -107,7 +108,7 @@ struct MultiStepLROptions {
   std::vector<std::int64_t> milestones = {};
   double gamma = 0.1;
 };
-// Times gamma at each milestone, as often as it is listed.
+// Multiplies by gamma at each milestone, once for every time it is listed.
 class VOLTA_API MultiStepLR : public SteppedLR {
  public:
   MultiStepLR(Optimizer& optimizer, MultiStepLROptions options);
@@ -122,7 +123,7 @@ class VOLTA_API MultiStepLR : public SteppedLR {
 struct ExponentialLROptions {
   double gamma = 1;
 };
-// Times gamma at every step.
+// Multiplies by gamma at every step.
 class VOLTA_API ExponentialLR : public SteppedLR {
  public:
   ExponentialLR(Optimizer& optimizer, ExponentialLROptions options);
@@ -139,7 +140,8 @@ struct LinearLROptions {
   double end_factor = 1;
   std::int64_t total_iters = 5;
 };
-// A factor that goes from the first to the second in total_iters steps.
+// Multiplies by a factor that changes linearly from start_factor to end_factor in total_iters
+// steps.
 class VOLTA_API LinearLR : public SteppedLR {
  public:
   explicit LinearLR(Optimizer& optimizer, LinearLROptions options = {});
@@ -155,7 +157,7 @@ struct CosineAnnealingLROptions {
   std::int64_t T_max = 0;
   double eta_min = 0;
 };
-// Down to eta_min in T_max steps along half a cosine, and up again.
+// Decreases to eta_min in T_max steps along half a cosine, then rises again.
 class VOLTA_API CosineAnnealingLR : public SteppedLR {
  public:
   CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROptions options);
@@ -169,12 +171,12 @@ class VOLTA_API CosineAnnealingLR : public SteppedLR {
 
 struct CosineLROptions {
   std::int64_t total_steps = 0;
-  std::int64_t warmup_steps = 0;  // of them
-  double start_factor = 1.0 / 3;  // of the first step, where there is a warm-up
+  std::int64_t warmup_steps = 0;  // part of total_steps
+  double start_factor = 1.0 / 3;  // factor of the first step if there is a warm-up
   double eta_min = 0;
 };
-// Up from start_factor in a line, then down along half a cosine, where it stays: PyTorch's
-// SequentialLR of LinearLR and CosineAnnealingLR.
+// Rises linearly from start_factor, then decreases along half a cosine and stays there. Equals
+// PyTorch's SequentialLR of LinearLR and CosineAnnealingLR.
 class VOLTA_API CosineLR : public SteppedLR {
  public:
   CosineLR(Optimizer& optimizer, CosineLROptions options);
@@ -190,15 +192,15 @@ enum class Anneal : std::uint8_t { cos, linear };
 struct OneCycleLROptions {
   PerGroup max_lr = {};
   std::int64_t total_steps = 0;
-  double pct_start = 0.3;  // the part of the steps in which the learning rate grows
+  double pct_start = 0.3;  // fraction of the steps in which the learning rate rises
   Anneal anneal_strategy = Anneal::cos;
-  bool cycle_momentum = true;  // the momentum, or the first beta, the other way round
+  bool cycle_momentum = true;  // changes the momentum, or the first beta, in the opposite direction
   PerGroup base_momentum = 0.85, max_momentum = 0.95;
   double div_factor = 25;         // the first learning rate is max_lr / div_factor
-  double final_div_factor = 1e4;  // and the last one that, divided by this
-  bool three_phase = false;       // down to the first one as fast as up, then to the last
+  double final_div_factor = 1e4;  // the last learning rate is the first one divided by this
+  bool three_phase = false;  // decreases to the first rate as fast as it rose, then to the last
 };
-// Up to max_lr and down again, once.
+// Rises to max_lr and decreases again, once.
 class VOLTA_API OneCycleLR : public SteppedLR {
  public:
   OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
@@ -209,15 +211,15 @@ class VOLTA_API OneCycleLR : public SteppedLR {
   std::int64_t most_steps() const override { return options_.total_steps; }
 
  private:
-  // Which of the numbers a phase goes between.
+  // The learning rate at the start or end of a phase.
   enum class Level : std::uint8_t { initial, max, min };
   struct Phase {
     double end_step;
     Level from, to;
-    bool from_base, to_base;  // of the momentum; otherwise max_momentum
+    bool from_base, to_base;  // base_momentum at that end of the phase, otherwise max_momentum
   };
   double level(std::size_t group, Level which) const;
-  // The phase that the step is in, and how far.
+  // The current phase, and the fraction of it that has passed.
   std::pair<Phase, double> position() const;
   double annealed(double start, double end, double part) const;
   void set_momenta() const;
@@ -230,16 +232,17 @@ class VOLTA_API OneCycleLR : public SteppedLR {
 enum class PlateauMode : std::uint8_t { min, max };
 enum class ThresholdMode : std::uint8_t { rel, abs };
 struct ReduceLROnPlateauOptions {
-  PlateauMode mode = PlateauMode::min;  // what is better: less or more
+  PlateauMode mode = PlateauMode::min;  // whether smaller or larger metrics are better
   double factor = 0.1;
-  std::int64_t patience = 10;  // steps in a row without improvement that change nothing
-  double threshold = 1e-4;     // what counts as improvement, relative to the best or as it is
+  std::int64_t patience = 10;  // steps in a row without improvement before a reduction
+  // Smallest improvement that counts, relative to the best metric or absolute.
+  double threshold = 1e-4;
   ThresholdMode threshold_mode = ThresholdMode::rel;
-  std::int64_t cooldown = 0;  // steps after a reduction that do not count
+  std::int64_t cooldown = 0;  // steps after a reduction that are not counted
   PerGroup min_lr = 0;
-  double eps = 1e-8;  // reductions by less are not made
+  double eps = 1e-8;  // smaller reductions are skipped
 };
-// Times factor when a metric has stopped to improve.
+// Multiplies by factor when a metric has stopped improving.
 class VOLTA_API ReduceLROnPlateau : public LRScheduler {
  public:
   explicit ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});

@@ -1,5 +1,5 @@
-// Muon: momentum made orthogonal by Newton–Schulz iterations, for matrices (Jordan and others,
-// 2024). Other parameters are better left to AdamW.
+// Muon: orthogonalises the momentum of matrices by Newton–Schulz iterations (Jordan and others,
+// 2024). Use AdamW for other parameters.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@
 
 namespace volta::optim {
 
-// What the learning rate of a matrix [a, b] is multiplied by.
+// The factor on the learning rate of a matrix [a, b].
 enum class MuonAdjustment : std::uint8_t {
   original,         // sqrt(max(1, a / b))
-  match_rms_adamw,  // 0.2 sqrt(max(a, b)): learning rates and weight decays of AdamW fit
+  match_rms_adamw,  // 0.2 sqrt(max(a, b)): suits learning rates and weight decays tuned for AdamW
 };
 
 struct MuonOptions {
@@ -27,7 +27,7 @@ struct MuonOptions {
   int ns_steps = 5;
   MuonAdjustment adjust_lr_fn = MuonAdjustment::original;
 };
-// Parameters, and what is different for them.
+// Parameters with their own options.
 struct MuonGroup {
   std::vector<Tensor> parameters = {};
   std::optional<double> lr = {}, weight_decay = {}, momentum = {};
@@ -46,7 +46,7 @@ class VOLTA_API Muon : public Optimizer {
 
  protected:
   void update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-              Place place) override;
+              SourceLocation place) override;
   bool skips_on_device() const override { return true; }
   const char* problem_of(const Tensor& parameter) const override;
 

@@ -1,4 +1,4 @@
-// ParamGroup: parameters that an optimizer updates with the same numbers, and those numbers.
+// ParamGroup: parameters that an optimizer updates with the same options, and these options.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace volta::optim {
 
-// A number of a group, and what is asked of it. Choices are numbers too: false is 0, true 1.
+// An option of a group with its allowed range. Options are numbers; flags are 0 or 1.
 struct OptionRule {
   std::string_view name;
   double low = 0, high = std::numeric_limits<double>::infinity();  // in [low, high)
@@ -21,11 +21,11 @@ struct OptionRule {
 };
 inline constexpr OptionRule flag(std::string_view name) { return {name, 0, 2, true}; }
 
-// What an optimizer's groups have. The first rule is the learning rate's.
+// The options of an optimizer's groups. The first rule is that of the learning rate.
 struct OptionTable {
   const char* optimizer = "";
   std::span<const OptionRule> rules = {};
-  // What is wrong with numbers that are right one by one; nullptr: nothing.
+  // Checks the numbers together after each was checked alone; returns the problem or nullptr.
   const char* (*problem)(std::span<const double> numbers) = nullptr;
 };
 
@@ -35,17 +35,16 @@ class VOLTA_API ParamGroup {
 
   double lr() const { return numbers_[0]; }
   void set_lr(double lr) { set("lr", lr); }
-  // Where schedulers start: the learning rate the first of them found.
+  // The start of schedulers: the learning rate when the first one was made.
   std::optional<double> initial_lr() const { return initial_lr_; }
   void set_initial_lr(double lr);
 
-  // Options by the names of the optimizer's options ("momentum", "betas.first"). What is set is
-  // used from the next step on; a number that is not allowed throws ArgumentError and changes
-  // nothing.
+  // Options by the names of the optimizer's options ("momentum", "betas.first"). A new value is
+  // used from the next step on; an invalid value throws ArgumentError and changes nothing.
   bool has(std::string_view option) const { return position_of(option).has_value(); }
   double get(std::string_view option) const;
   void set(std::string_view option, double value);
-  // By their position in the optimizer's table.
+  // The option at this position in the optimizer's table.
   double operator[](std::size_t option) const { return numbers_[option]; }
 
  private:
@@ -54,7 +53,7 @@ class VOLTA_API ParamGroup {
              std::vector<double> numbers);
   std::optional<std::size_t> position_of(std::string_view option) const;
   std::size_t require_option(std::string_view option) const;
-  // What is wrong with the numbers, each a line of its own; empty: nothing.
+  // Returns the problems of the numbers, one per line, or an empty list.
   static std::vector<std::string> problems_of(const OptionTable& table,
                                               std::span<const double> numbers);
   void require_good(std::span<const double> numbers) const;

@@ -1,4 +1,4 @@
-// RMSprop: gradients divided by a running average of their magnitude.
+// RMSprop: divides gradients by a running average of their magnitude.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@ namespace volta::optim {
 
 struct RMSpropOptions {
   double lr = 1e-2;
-  double alpha = 0.99;  // of the running averages
+  double alpha = 0.99;  // decay of the running averages
   double eps = 1e-8;
   double weight_decay = 0;
   double momentum = 0;
-  bool centered = false;  // divides by the deviation: the average of the gradients is subtracted
+  bool centered = false;  // divides by the standard deviation, subtracting the average gradient
   bool maximize = false;
 };
-// Parameters, and what is different for them.
+// Parameters with their own options.
 struct RMSpropGroup {
   std::vector<Tensor> parameters = {};
   std::optional<double> lr = {}, alpha = {}, eps = {}, weight_decay = {}, momentum = {};
@@ -31,7 +31,7 @@ class VOLTA_API RMSprop : public Optimizer {
 
  protected:
   void update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-              Place place) override;
+              SourceLocation place) override;
   bool skips_on_device() const override { return true; }
 
  private:

@@ -15,7 +15,7 @@ struct SGDOptions {
   bool nesterov = false;
   bool maximize = false;
 };
-// Parameters, and what is different for them.
+// Parameters with their own options.
 struct SGDGroup {
   std::vector<Tensor> parameters = {};
   std::optional<double> lr = {}, momentum = {}, dampening = {}, weight_decay = {};
@@ -30,10 +30,11 @@ class VOLTA_API SGD : public Optimizer {
 
  protected:
   void update(const ParamGroup& group, std::span<const Tensor> parameters, States& states,
-              Place place) override;
+              SourceLocation place) override;
   Tensor initial_state(const ParamGroup& group, std::size_t kind,
                        const Tensor& parameter) const override;
-  // The first gradient enters the buffer undampened: if its step is skipped, there is no buffer.
+  // False with dampening: the initial buffer depends on the first gradient, so a skipped first step
+  // must not create it.
   bool skips_on_device() const override;
 
  private:

@@ -1,4 +1,4 @@
-// Text from language models: sampling, and generate().
+// Text generation with language models: sampling, and generate().
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,26 @@
 
 namespace volta {
 
-// A token as soon as it is drawn.
+// A generated token.
 struct GeneratedToken {
   std::int64_t id = 0;
-  // Of generate() with text: the bytes that this token completes, never part of a character. What a
-  // token begins comes with a later one, and at the end of all only in the result.
+  // For generate() with text: the bytes that this token completes, always whole characters. The
+  // start of a character is delivered with a later token; at the end it appears only in the result.
   std::string_view text = {};
 };
 
 struct GenerateOptions {
-  std::string prompt = {};  // of generate() with text
+  std::string prompt = {};  // for generate() with text
   std::int64_t tokens = 100;
-  double temperature = 1;                  // of the logits; 0: always the likeliest token
-  std::int64_t top_k = 0;                  // only that many of the likeliest; 0: all
-  double top_p = 1;                        // only the likeliest that have this share together
-  std::optional<std::uint64_t> seed = {};  // otherwise the thread's generator draws
-  std::optional<std::int64_t> stop = {};   // the token after which nothing follows
-  // The model sees so many of the last tokens. Of models that have a cache: their own limit.
+  double temperature = 1;  // divides the logits; 0 always takes the likeliest token
+  std::int64_t top_k = 0;  // samples only among this many of the likeliest tokens; 0 for all
+  double top_p = 1;        // samples only among the likeliest tokens with this total probability
+  std::optional<std::uint64_t> seed = {};  // by default the thread's generator draws
+  std::optional<std::int64_t> stop = {};   // generation ends after this token
+  // Number of last tokens that the model sees. Models with a cache use their own limit.
   std::int64_t context = 256;
-  // Told every new token in order; false: nothing follows this one. Waits for each of them.
+  // Called with every new token, in order, which waits for each of them; returning false ends
+  // generation.
   std::function<bool(const GeneratedToken&)> on_token = {};
 };
 
@@ -45,40 +46,41 @@ struct SampleOptions {
   Generator generator = {};
 };
 
-// A token for each row of logits [..., vocab], drawn on their device: [...], i64. The same numbers
-// give the same tokens on every device, as far as the logits agree.
+// Draws a token for each row of logits [..., vocab] on their device, as i64 [...]. The same random
+// numbers give the same tokens on every device as far as the logits agree.
 VOLTA_API Tensor sample_tokens(const Tensor& logits, const SampleOptions& options = {});
 
-// The prompt and what a model makes of it. `logits_of` maps ids [1, length] to logits [1, length,
-// vocab], those of a position from the ids up to there only. It is called with one length all the
-// while, the ids behind the last one being 0: every token is the same plan.
+// Returns the prompt and its continuation. `logits_of` maps ids [1, length] to logits [1, length,
+// vocab]; the logits of a position must depend only on the ids up to it. It is always called with
+// the same length, padded with 0, so every token uses the same plan.
 VOLTA_API std::vector<std::int64_t> continue_tokens(
     const std::function<Tensor(const Tensor&)>& logits_of, const std::vector<std::int64_t>& prompt,
     Device device, const GenerateOptions& options = {});
 
-// The loop of generate(), for a model with a memory of its own: `logits` gives those of the next
-// token, [1, vocab], and `accept` is told the token drawn of them, [1]. The new tokens.
+// The loop of generate() for a model that keeps its own state: `logits` returns the logits [1,
+// vocab] of the next token, and `accept` gets the token [1] drawn from them. Returns the new
+// tokens.
 VOLTA_API std::vector<std::int64_t> draw_tokens(const std::function<Tensor()>& logits,
                                                 const std::function<void(const Tensor&)>& accept,
                                                 const GenerateOptions& options = {});
 
-// Throws ArgumentError for options that mean nothing.
+// Throws ArgumentError for invalid options.
 VOLTA_API void check_options(const GenerateOptions& options);
-// How generate() draws: from the seed, if there is one.
+// The sampling options of generate(), with a generator for the seed if there is one.
 VOLTA_API SampleOptions sample_options(const GenerateOptions& options);
 
 namespace detail {
 VOLTA_API Tensor one_row(const std::vector<std::int64_t>& prompt, Device device);
-// Takes from `bytes` what ends with a whole character: all but the beginning of one.
+// Removes and returns all whole characters of `bytes`, and leaves an incomplete last one.
 VOLTA_API std::string take_characters(std::string& bytes);
 }  // namespace detail
 
 }  // namespace text
 
-// The prompt and what the model says after it. The model maps ids to logits, as for
-// text::continue_tokens, unless it has a generate() of its own, as models with a cache have. The
-// codec is a tokenizer or corpus: encode() gives ids of a string, decode() a string of ids. Call
-// eval() on the model before, or dropout is active.
+// Returns the prompt and the model's continuation. The model maps ids to logits as for
+// text::continue_tokens, unless it has its own generate(), as models with a cache do. The codec is
+// a tokenizer or corpus: encode() maps a string to ids, decode() ids to a string. Call eval() on
+// the model before, or dropout is active.
 template <class Model, class Codec>
 std::string generate(Model& model, const Codec& codec, const GenerateOptions& given) {
   GenerateOptions options = given;

@@ -1,6 +1,6 @@
-// Chooses tiles. Large ones reuse what they stage most; small ones, slices and chunks of k keep the
-// device busy where large ones would be few.
-#include "backend/gemm_launches.h"
+// Chooses tiles. Large tiles reuse most of the data they stage in local memory; small tiles, slices
+// and chunks of k keep the device busy when there would be too few large tiles.
+#include "backend/common/gemm_launches.h"
 
 #include <fmt/format.h>
 
@@ -16,12 +16,12 @@ using kernel::GemmOptions;
 using kernel::GemmTile;
 using plan::MatmulStep;
 
-// Results along one axis that a narrow tile holds.
+// The rows or columns of a narrow tile.
 constexpr std::int64_t kThin = 16;
-// Blocks of a size that fill a large GPU: two of the largest at a time on each of 132 processors,
-// of the others nearly one.
+// The number of blocks of each size that fill a large GPU of 132 multiprocessors: two of the
+// largest on each, nearly one of the others.
 constexpr std::int64_t kManyLarge = 256, kManyMiddle = 100, kManySmall = 128;
-// The least of k that is worth blocks, or threads, of its own.
+// The least part of k that is worth its own block (chunk) or its own threads (slice).
 constexpr std::int64_t kChunk = 1024, kThinChunk = 256;
 constexpr std::int64_t kFourSlices = 512, kTwoSlices = 128;
 
@@ -35,7 +35,8 @@ std::int64_t tiles_of(const MatmulStep& s, std::int64_t rows, std::int64_t colum
 
 int slices_of(std::int64_t k) { return k >= kFourSlices ? 4 : k >= kTwoSlices ? 2 : 1; }
 
-// As many chunks as make `wanted` blocks of `tiles`, each at least `shortest` long.
+// The number of chunks that makes at least `wanted` blocks of `tiles` tiles, each chunk at least
+// `shortest` long.
 std::int64_t chunks_of(std::int64_t k, std::int64_t tiles, std::int64_t wanted,
                        std::int64_t shortest) {
   return std::max<std::int64_t>(1, std::min(ceil_div(wanted, tiles), k / shortest));
@@ -46,7 +47,7 @@ GemmCut sliced(const MatmulStep& s, GemmTile tile, std::int64_t chunks) {
   return {tile, chunks};
 }
 
-// Whether every row and matrix starts at a multiple of a vector and has whole ones.
+// Whether every row and matrix is aligned to vectors and consists of whole vectors.
 bool whole_vectors(DType dtype, std::int64_t extent, std::int64_t leading, std::int64_t stride,
                    std::int64_t offset) {
   const int vector = kernel::gemm_vector(dtype);
@@ -54,7 +55,7 @@ bool whole_vectors(DType dtype, std::int64_t extent, std::int64_t leading, std::
          offset % vector == 0;
 }
 
-// Elements from a matrix's first to its last.
+// The number of elements from a matrix's first to its last.
 std::int64_t span_of(std::int64_t rows, std::int64_t leading, std::int64_t columns) {
   return std::max<std::int64_t>(0, rows - 1) * leading + columns;
 }
@@ -99,7 +100,7 @@ bool is_empty(const MatmulStep& s) { return s.batch == 0 || s.m == 0 || s.n == 0
 }  // namespace
 
 bool gemm_takes(const MatmulStep& s) {
-  // No cut makes more blocks than this: tiles are 16 rows and columns or larger.
+  // The number of blocks for the smallest tiles, which have 16 rows and columns.
   const std::int64_t most = tiles_of(s, kThin, kThin);
   return is_floating(s.dtype) && most <= kMaxBlocks && s.k <= kMaxBlocks / 2;
 }
@@ -140,7 +141,8 @@ std::vector<GemmCut> gemm_cuts(const MatmulStep& s) {
   for (const int slices : {1, 2, 4}) {
     GemmTile tile = usual.tile;
     tile.slices = slices;
-    // The largest tile leaves no registers for more, nor that of f64 local memory.
+    // The largest tile leaves no registers for more slices, and the largest f64 tile no local
+    // memory.
     const bool whole = tile.rows == 128 || (wide && tile.rows == 64 && tile.columns == 64);
     if (!whole && s.k >= kTwoSlices / 2 * slices) add(tile, usual.chunks);
   }

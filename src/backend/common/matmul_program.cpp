@@ -1,6 +1,6 @@
-// Builds the reduce program of a matrix product. Sizes and strides are parameters; unit strides are
-// literals, so that a compiler sees which operand is contiguous along which axis.
-#include "backend/matmul_program.h"
+// Builds the reduce program of a matrix product. Sizes and strides are parameters, but unit strides
+// are literals, so that the compiler sees along which axis an operand is contiguous.
+#include "backend/common/matmul_program.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ using kernel::Program;
 using kernel::ScalarOp;
 using plan::MatmulStep;
 
-// Rows of at least this length with few results are summed by several threads each.
+// Rows of at least kLongRow elements are each summed by several threads if there are few results.
 constexpr std::int64_t kLongRow = 256;
 constexpr std::int64_t kFewResults = 4096;
 constexpr int kLongRowLanes = 128;
@@ -72,7 +72,7 @@ class Builder {
     }
     if (step_.keeps_input) {
       store(add_slot(step_.other, true, buffers), result, row, column);
-      // As a reader of what was kept would see it.
+      // The activation sees the rounded value, as a reader of the stored input would.
       result = convert(convert(result, dtype, step_.result_dtype()), step_.result_dtype(), dtype);
     }
     switch (step_.activation) {
@@ -139,7 +139,7 @@ class Builder {
     add(std::move(instr));
   }
 
-  // ---- Of the accumulator's dtype.
+  // ---- Instructions in the accumulator's dtype.
 
   int op(ScalarOp op, int a, int b = -1) {
     return add(
@@ -150,7 +150,8 @@ class Builder {
     constant.constant = value;
     return add(std::move(constant));
   }
-  // GELU by tanh is x times this: sigmoid(sqrt(8 / pi) (x + 0.044715 x^3)).
+  // gelu(x) = x * gate(x) with gate(x) = sigmoid(sqrt(8 / pi) (x + 0.044715 x^3)), the tanh
+  // approximation.
   int gelu_gate(int x) {
     const int cubed = op(ScalarOp::mul, op(ScalarOp::mul, x, x), x);
     const int inner = op(ScalarOp::add, x, op(ScalarOp::mul, number(0.044715), cubed));
@@ -158,8 +159,8 @@ class Builder {
         op(ScalarOp::exp, op(ScalarOp::mul, number(-std::sqrt(8 / std::numbers::pi)), inner));
     return op(ScalarOp::div, number(1), op(ScalarOp::add, number(1), exponential));
   }
-  // s + x s (1 - s) sqrt(8 / pi) (1 + 0.134145 x^2), the square of an x so large that s is 0 or 1
-  // left out.
+  // gelu'(x) = s + x s (1 - s) sqrt(8 / pi) (1 + 0.134145 x^2) with s = gate(x). |x| is clamped in
+  // the square so that it cannot overflow; s is 0 or 1 there.
   int gelu_slope(int x) {
     const int gate = gelu_gate(x);
     const int near = op(ScalarOp::minimum, op(ScalarOp::abs, x), number(1000));
@@ -182,7 +183,7 @@ class Builder {
     return convert(add(std::move(instr)), step_.dtype, accumulator(step_.dtype));
   }
 
-  // Element (row, column) of a matrix of the batch; transposed means stored as [column, row].
+  // Element (row, column) of a matrix in the batch; a transposed matrix is stored as [column, row].
   Affine index(std::int64_t stride, int row, int column, std::int64_t ld, bool transposed,
                std::int64_t offset) {
     Affine result;

@@ -1,10 +1,11 @@
-// Compiled programs by their text. Plans own the programs they use; the table keeps the latest ones
-// besides, so that a plan that was dropped and is built again compiles nothing. What neither keeps
-// is freed. Not locked.
+// Compiled programs by their text. Plans own the programs they use; the table also keeps the most
+// recent ones, up to a number and to a number of bytes, so that rebuilding a dropped plan compiles
+// nothing. All other programs are freed. Not thread-safe.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <string>
@@ -16,12 +17,14 @@ namespace volta {
 template <class T>
 class ProgramTable {
  public:
-  // Programs kept that no plan may have any more.
+  // The number of recent programs that are kept even if no plan uses them.
   static constexpr std::size_t kRecent = 512;
+  static constexpr std::uint64_t kRecentBytes = std::uint64_t{32} << 20;
 
-  explicit ProgramTable(std::size_t recent = kRecent) : most_recent_(recent) {}
+  explicit ProgramTable(std::size_t recent = kRecent, std::uint64_t bytes = kRecentBytes)
+      : most_recent_(recent), most_bytes_(bytes) {}
 
-  // Null if there is none, or no more.
+  // Null if the program is not in the table or has been freed.
   std::shared_ptr<T> find(const std::string& text) {
     const auto found = entries_.find(text);
     if (found == entries_.end()) return nullptr;
@@ -30,29 +33,48 @@ class ProgramTable {
     return program;
   }
 
-  // The one that is there already wins.
-  std::shared_ptr<T> insert(const std::string& text, std::shared_ptr<T> program) {
+  // If the table already has the program, returns that one. `bytes` is what the program takes.
+  std::shared_ptr<T> insert(const std::string& text, std::shared_ptr<T> program,
+                            std::uint64_t bytes = 0) {
     if (std::shared_ptr<T> known = find(text)) return known;
     if (entries_.size() >= sweep_at_) sweep();
     Entry& entry = entries_[text];
     entry.program = program;
+    entry.bytes = bytes + text.size() + sizeof(Entry);
     touch(entry, program);
     return program;
   }
 
-  // Programs that somebody has.
+  // Forgets the programs that no plan uses.
+  void drop_unused() {
+    for (const auto& [program, entry] : recent_) entry->is_recent = false;
+    recent_.clear();
+    recent_bytes_ = 0;
+    sweep();
+  }
+
+  // The bytes of the programs that still exist, with their texts.
+  std::uint64_t bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& [text, entry] : entries_)
+      bytes += entry.program.expired() ? text.size() + sizeof(Entry) : entry.bytes;
+    return bytes;
+  }
+  // The number of programs that still exist.
   std::size_t live() const {
     return static_cast<std::size_t>(
         std::count_if(entries_.begin(), entries_.end(),
                       [](const auto& entry) { return !entry.second.program.expired(); }));
   }
-  // Texts kept, of programs that are gone among them.
+  // The number of entries, including those of freed programs.
   std::size_t size() const { return entries_.size(); }
 
  private:
-  using Recent = std::list<std::pair<std::shared_ptr<T>, bool*>>;  // latest first
+  struct Entry;
+  using Recent = std::list<std::pair<std::shared_ptr<T>, Entry*>>;  // latest first
   struct Entry {
     std::weak_ptr<T> program;
+    std::uint64_t bytes = 0;
     bool is_recent = false;
     typename Recent::iterator recent;
   };
@@ -62,23 +84,29 @@ class ProgramTable {
       recent_.splice(recent_.begin(), recent_, entry.recent);
       return;
     }
-    recent_.emplace_front(program, &entry.is_recent);
+    recent_.emplace_front(program, &entry);
     entry.recent = recent_.begin();
     entry.is_recent = true;
-    if (recent_.size() <= most_recent_) return;
-    *recent_.back().second = false;
-    recent_.pop_back();
+    recent_bytes_ += entry.bytes;
+    while (recent_.size() > most_recent_ || (recent_bytes_ > most_bytes_ && recent_.size() > 1)) {
+      Entry& oldest = *recent_.back().second;
+      oldest.is_recent = false;
+      recent_bytes_ -= oldest.bytes;
+      recent_.pop_back();
+    }
   }
 
-  // Forgets programs that are gone; the next time is after as many more again.
+  // Removes the entries of freed programs; the next sweep follows when the table has doubled.
   void sweep() {
     std::erase_if(entries_, [](const auto& entry) { return entry.second.program.expired(); });
     sweep_at_ = std::max<std::size_t>(2 * entries_.size(), 2 * most_recent_);
   }
 
   const std::size_t most_recent_;
+  const std::uint64_t most_bytes_;
+  std::uint64_t recent_bytes_ = 0;
   std::size_t sweep_at_ = 2 * most_recent_;
-  std::unordered_map<std::string, Entry> entries_;  // entries stay where they are
+  std::unordered_map<std::string, Entry> entries_;  // entries never move
   Recent recent_;
 };
 

@@ -1,6 +1,6 @@
-// Which sort kernels run for which sizes. A row of one tile is sorted by one launch; longer rows
-// are sorted tile by tile and merged in pairs. Runs never grow beyond what is asked for.
-#include "backend/sort_launches.h"
+// Chooses the sort kernels for given sizes. A row that fits a tile is sorted by one launch; longer
+// rows are sorted tile by tile and merged in pairs. Runs are cut to the number of keys wanted.
+#include "backend/common/sort_launches.h"
 
 #include <algorithm>
 #include <bit>
@@ -19,13 +19,13 @@ int tile_of(std::int64_t length) {
 
 constexpr std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 255) & ~std::uint64_t{255}; }
 
-// Runs of sorted pairs, as a pass leaves them.
+// Sorted runs of (key, index) pairs after a pass.
 struct Runs {
   std::int64_t runs, width;
   std::int64_t elements(std::int64_t rows) const { return rows * runs * width; }
 };
 
-// What the tiles leave, and what each merge makes of it; the last entry has one run per row.
+// The runs after sorting the tiles and after each merge; the last entry has one run per row.
 std::vector<Runs> passes(const plan::SortStep& step) {
   const std::int64_t tile = tile_of(step.length);
   std::vector<Runs> result{{(step.length + tile - 1) / tile, std::min(tile, step.count)}};
@@ -38,7 +38,7 @@ std::vector<Runs> passes(const plan::SortStep& step) {
 
 bool is_empty(const plan::SortStep& step) { return step.rows == 0 || step.count == 0; }
 
-// Elements of each of the two places runs go back and forth between.
+// The number of elements in each of the two buffers between which the merges alternate.
 std::int64_t place_elements(const plan::SortStep& step) {
   std::int64_t most = 0;
   const std::vector<Runs> all = passes(step);

@@ -1,11 +1,11 @@
-// A sort as launches of the kernels in kernel/sort_templates.h, for backends that compile C.
+// A sort as launches of the kernels in kernel/emit/sort_templates.h, for backends that compile C.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "kernel/sort_templates.h"
-#include "plan/plan_steps.h"
+#include "backend/steps.h"
+#include "kernel/emit/sort_templates.h"
 
 namespace volta {
 
@@ -17,11 +17,11 @@ struct SortLaunch {
   std::vector<std::int64_t> ints;  // 64-bit
 };
 
-// In order; none when there is nothing to sort.
+// The launches in order; none if there is nothing to sort.
 VOLTA_BACKEND_API std::vector<SortLaunch> sort_launches(const plan::SortStep& step,
                                                         kernel::Dialect dialect);
 
-// Memory the launches want at SortStep::scratch.
+// The scratch memory that the launches need at SortStep::scratch.
 VOLTA_BACKEND_API std::uint64_t sort_scratch_bytes(const plan::SortStep& step);
 
 }  // namespace volta

@@ -1,5 +1,5 @@
-// Memory of the host, and plans as flat lists of prepared launches.
-#include "backend/cpu/cpu_backend.h"
+// The CPU backend: host memory, and plans as flat lists of prepared launches.
+#include "backend/cpu_backend.h"
 
 #include <sys/mman.h>
 
@@ -7,12 +7,14 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <utility>
 
-#include "backend/cpu/conv.h"
-#include "backend/cpu/cpu_executable.h"
-#include "backend/cpu/libraries.h"
-#include "backend/cpu/matmul.h"
-#include "backend/program_table.h"
+#include "backend/common/program_table.h"
+#include "backend/cpu/executor/cpu_executable.h"
+#include "backend/cpu/library/conv.h"
+#include "backend/cpu/library/libraries.h"
+#include "backend/cpu/library/matmul.h"
+#include "backend/cpu/library/onednn_memory.h"
 #include "core/counting.h"
 #include "platform/fork.h"
 #include "platform/memory.h"
@@ -40,12 +42,15 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   bool device_is_gpu(int) const override { return false; }
   std::uint64_t device_memory(int) const override { return platform::physical_memory(); }
   bool supports(int, DType) const override { return true; }
-  // A call costs a microsecond or two, a kernel's sums a nanosecond a multiplication.
+  // A library call costs one or two microseconds, a sum in a kernel about a nanosecond per
+  // multiplication.
   std::int64_t small_product(int) const override { return 256; }
   bool multiplies_halves(int, DType dtype) const override { return cpu::onednn_multiplies(dtype); }
-  bool fuses(int, const plan::MatmulStep& step) const override { return cpu::fuses_epilogue(step); }
-  ConvSupport convolution(int, const plan::ConvStep& step) override {
-    return {cpu::takes_conv(step) ? ConvWeights::ChannelsSecond : ConvWeights::None};
+  CallSupport takes(int, const plan::Step& step) override {
+    if (const auto* product = std::get_if<plan::MatmulStep>(&step))
+      return {.taken = cpu::fuses_epilogue(*product)};
+    const auto* conv = std::get_if<plan::ConvStep>(&step);
+    return {.taken = conv != nullptr && cpu::takes_conv(*conv)};
   }
 
   std::optional<std::uint64_t> free_memory(int) override { return platform::available_memory(); }
@@ -54,13 +59,14 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
   }
 
   Address allocate(int, std::size_t bytes) override {
-    // The system would promise more than there is, and end the process later.
+    // The system would grant more memory than there is and kill the process later.
     if (bytes > device_memory(0)) return {};
     const bool large = bytes >= kLargePage;
     void* memory = nullptr;
     if (posix_memalign(&memory, large ? kLargePage : kAlignment, bytes) != 0) return {};
 #ifdef MADV_HUGEPAGE
-    // Walking large buffers in small pages is bound by address translation. Only advice: may fail.
+    // In small pages, large buffers are bound by address translation. This is only advice and may
+    // fail.
     if (large) madvise(memory, bytes, MADV_HUGEPAGE);
 #endif
     return {memory, 0};
@@ -85,18 +91,29 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
     const std::lock_guard lock(mutex_);
     return programs_.live();
   }
+  SharedBytes shared_bytes(int) const override {
+    const std::lock_guard lock(mutex_);
+    return {.kernels = programs_.bytes(), .libraries = cpu::onednn_bytes()};
+  }
+  void drop_unused(int) override {
+    const std::lock_guard lock(mutex_);
+    programs_.drop_unused();
+    cpu::drop_unused_primitives();
+  }
 
   void synchronize(int) override {}
 
  private:
-  // Programs by canonical text: each distinct one is prepared once.
+  // Returns the prepared program; programs with the same canonical text are prepared once.
   std::shared_ptr<const cpu::BlockProgram> compiled(const kernel::Program& program) override {
     const std::lock_guard lock(mutex_);
     const std::string text = kernel::to_text(program);
     if (auto known = programs_.find(text)) return known;
     kernel::validate(program);
     count(live_counters().compilations);
-    return programs_.insert(text, std::make_shared<const cpu::BlockProgram>(cpu::compile(program)));
+    auto prepared = std::make_shared<const cpu::BlockProgram>(cpu::compile(program));
+    const std::uint64_t bytes = cpu::host_bytes(*prepared);
+    return programs_.insert(text, std::move(prepared), bytes);
   }
 
   mutable platform::ForkMutex mutex_;

@@ -1,4 +1,4 @@
-// The CUDA backend: devices by number, and the library's entry point.
+// The CUDA backend: its devices by number, and the library's entry point.
 #include "backend/backend.h"
 
 #include <fmt/format.h>
@@ -27,8 +27,8 @@ CUdeviceptr pointer(const Address& address) {
   return reinterpret_cast<std::uintptr_t>(address.base) + address.offset;
 }
 
-// Of tensor cores, a clock and multiprocessor, dense: by the data sheets of data-centre devices. 0:
-// not known.
+// Dense tensor-core operations per clock and multiprocessor, from the data sheets of data-centre
+// devices; 0 if unknown.
 double half_operations(int compute_capability) {
   switch (compute_capability) {
     case 70:
@@ -82,8 +82,8 @@ class CudaBackend final : public Backend {
       return static_cast<double>(value);
     };
     constexpr double kHertz = 1e3;           // clocks are in kHz
-    constexpr double kTransfers = 2;         // a clock: double data rate
-    constexpr double kOperations = 2 * 128;  // a clock and multiprocessor: multiply and add
+    constexpr double kTransfers = 2;         // per clock: double data rate
+    constexpr double kOperations = 2 * 128;  // per clock and multiprocessor: multiply and add
     const double clocks = kHertz * attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE) *
                           attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     const double halves = half_operations(
@@ -130,21 +130,22 @@ class CudaBackend final : public Backend {
     this->device(device)->copy(pointer(destination), pointer(source), bytes);
   }
 
-  bool has_lanes(int) const override { return true; }
-  std::shared_ptr<const Point> mark(int device, Lane lane) override {
+  bool has_streams(int) const override { return true; }
+  std::shared_ptr<const StreamEvent> record_event(int device, Stream stream) override {
     const std::shared_ptr<Device> on = this->device(device);
     on->context().ensure_alive();
-    return std::make_shared<StreamPoint>(on, lane);
+    return std::make_shared<CudaStreamEvent>(on, stream);
   }
-  void hold(int /*device*/, Lane lane, const Point& point) override {
-    static_cast<const StreamPoint&>(point).hold(lane);
+  void wait_for_event(int /*device*/, Stream stream, const StreamEvent& event) override {
+    static_cast<const CudaStreamEvent&>(event).wait_in(stream);
   }
-  void upload_aside(int device, Address destination, const void* source,
-                    std::size_t bytes) override {
-    this->device(device)->upload_aside(pointer(destination), source, bytes);
+  void upload_in_copy_stream(int device, Address destination, const void* source,
+                             std::size_t bytes) override {
+    this->device(device)->upload_in_copy_stream(pointer(destination), source, bytes);
   }
-  void download_aside(int device, void* destination, Address source, std::size_t bytes) override {
-    this->device(device)->download_aside(destination, pointer(source), bytes);
+  void download_in_copy_stream(int device, void* destination, Address source,
+                               std::size_t bytes) override {
+    this->device(device)->download_in_copy_stream(destination, pointer(source), bytes);
   }
   bool take_sent(int device, void* destination, Address source, std::size_t bytes) override {
     return this->device(device)->take_sent(destination, pointer(source), bytes);
@@ -168,26 +169,17 @@ class CudaBackend final : public Backend {
     driver().cuMemFreeHost(memory);
   }
 
-  bool fuses(int, const plan::MatmulStep& step) const override {
-    return libraries_->has_cublas && step.k > 0 && takes_epilogue(step);
-  }
-
-  ConvSupport convolution(int device, const plan::ConvStep& step) override {
+  CallSupport takes(int device, const plan::Step& step) override {
+    if (const auto* product = std::get_if<plan::MatmulStep>(&step))
+      return {.taken = libraries_->has_cublas && product->k > 0 && takes_epilogue(*product)};
     const std::shared_ptr<Device> on = this->device(device);
     on->context().ensure_alive();
     const ContextScope scope(on->context());
-    const auto found = on->cudnn().convolution(step);
+    const auto found = on->cudnn().call(step);
     if (found == nullptr) return {};
-    return {ConvWeights::ChannelsLast, CudnnLibrary::workspace_bytes(*found)};
-  }
-
-  std::optional<std::uint64_t> attention(int device, const plan::AttentionStep& step) override {
-    const std::shared_ptr<Device> on = this->device(device);
-    on->context().ensure_alive();
-    const ContextScope scope(on->context());
-    const auto found = on->cudnn().attention(step);
-    if (found == nullptr) return std::nullopt;
-    return CudnnLibrary::workspace_bytes(*found);
+    return {.taken = true,
+            .workspace_bytes = CudnnLibrary::workspace_bytes(*found),
+            .weights_channels_last = true};
   }
 
   std::unique_ptr<Executable> prepare(int device, const plan::PlanSteps& steps) override {
@@ -202,6 +194,24 @@ class CudaBackend final : public Backend {
     const std::shared_ptr<Device>& opened = devices_.at(static_cast<std::size_t>(device));
     return opened == nullptr ? 0 : opened->modules().count();
   }
+  SharedBytes shared_bytes(int device) const override {
+    const std::lock_guard lock(mutex_);
+    const std::shared_ptr<Device>& opened = devices_.at(static_cast<std::size_t>(device));
+    if (opened == nullptr) return {};
+    return {.kernels = opened->modules().bytes(),
+            .libraries = opened->matmuls().bytes() + opened->cudnn().bytes()};
+  }
+  void drop_unused(int device) override {
+    const std::shared_ptr<Device> opened = [&] {
+      const std::lock_guard lock(mutex_);
+      return devices_.at(static_cast<std::size_t>(device));
+    }();
+    if (opened == nullptr) return;
+    const ContextScope scope(opened->context(), std::nothrow);
+    opened->modules().drop_unused();
+    opened->matmuls().drop_unused();
+    opened->cudnn().drop_unused();
+  }
 
   void flush_profile(int device) override {
     const std::shared_ptr<Device> opened = [&] {
@@ -213,7 +223,7 @@ class CudaBackend final : public Backend {
     const ContextScope scope(opened->context());
     opened->timeline().flush();
   }
-  // How NVIDIA's tools are told to NVTX.
+  // NVIDIA's tools set this variable to inject themselves into NVTX.
   bool shows_ranges() const override {
     static const bool watched = platform::environment("NVTX_INJECTION64_PATH").has_value();
     return watched;

@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "kernel/cache.h"
 #include "kernel/observer.h"
 #include "volta/error.h"
 
@@ -64,7 +65,7 @@ Compiler::Compiler(const Libraries& libraries, int compute_capability)
     architecture_ = fmt::format("sm_{}", compute_capability);
     return;
   }
-  // A device newer than this NVRTC: the driver compiles PTX of the newest architecture known.
+  // For a device newer than this NVRTC, the driver compiles PTX for the newest architecture known.
   int newest = 0;
   for (const int known : supported) {
     if (known <= compute_capability) newest = std::max(newest, known);

@@ -1,4 +1,5 @@
-// NVRTC: CUDA C++ source to a binary the driver loads, by way of the disk cache.
+// NVRTC: compiles CUDA C++ source to a binary that the driver loads; binaries are kept in the disk
+// cache.
 #pragma once
 
 #include <string>
@@ -10,18 +11,18 @@ namespace volta::cuda {
 
 class Compiler {
  public:
-  // For devices of a compute capability, such as 90. Throws BackendError when NVRTC cannot compile
-  // for it.
+  // Compiles for devices of one compute capability, such as 90. Throws BackendError if NVRTC
+  // cannot.
   Compiler(const Libraries& libraries, int compute_capability);
 
   struct Binary {
     std::string bytes;
     bool cached = false;  // taken from the disk cache
   };
-  // The binary from the disk cache, or compiled and stored there. Safe to call from several
-  // threads. Throws BackendError with the compiler's log.
+  // The binary from the disk cache, or compiled and stored there. Thread-safe. Throws BackendError
+  // with the compiler's log.
   Binary binary(const kernel::KernelSource& source) const;
-  // Compiled, and stored in place of a cached one that the driver does not take.
+  // Compiles again and replaces a cached binary that the driver rejected.
   Binary compiled(const kernel::KernelSource& source) const;
 
  private:
@@ -29,7 +30,7 @@ class Compiler {
   std::string compile(const kernel::KernelSource& source) const;
 
   const Nvrtc& nvrtc_;
-  std::string architecture_;  // "sm_90", or "compute_90" when only PTX can be made
+  std::string architecture_;  // "sm_90", or "compute_90" if NVRTC can only produce PTX
   bool ptx_ = false;
   std::string compiler_;  // "nvrtc 13.0"
 };

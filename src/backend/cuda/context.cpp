@@ -15,7 +15,7 @@
 namespace volta::cuda {
 namespace {
 
-// CUDA_ERROR_CONTAINED, which the headers of CUDA 12 do not have yet.
+// CUDA_ERROR_CONTAINED, which the headers of CUDA 12 do not define yet.
 constexpr CUresult kContained = static_cast<CUresult>(226);
 
 // Statuses after which nothing in the context works any more.
@@ -220,13 +220,13 @@ void PinnedMemory::reset() noexcept {
   context_->driver().cuMemFreeHost(std::exchange(host_, nullptr));
 }
 
-Stream::Stream(const Context& context) : context_(context) {
+StreamHandle::StreamHandle(const Context& context) : context_(context) {
   const ContextScope scope(context);
   context.check(context.driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING),
                 "creating a stream");
 }
 
-Stream::~Stream() {
+StreamHandle::~StreamHandle() {
   const ContextScope scope(context_, std::nothrow);
   context_.driver().cuStreamDestroy(stream_);
 }
@@ -258,7 +258,7 @@ bool Event::has_passed() const noexcept {
   return context_->driver().cuEventQuery(event_) != CUDA_ERROR_NOT_READY;
 }
 
-void Event::hold(CUstream stream) const {
+void Event::wait_in(CUstream stream) const {
   context_->check(context_->driver().cuStreamWaitEvent(stream, event_, CU_EVENT_WAIT_DEFAULT),
                   "waiting for another stream");
 }

@@ -1,5 +1,5 @@
-// One device's primary context and its first compute stream, the checking of every status, and what
-// becomes of a device after a fault: it is lost, and every later call says so.
+// The primary context and first compute stream of a device, and the check of every status. After a
+// fault the device is lost, and every later call reports that.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ class Context {
   std::string device_name() const;
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
 
-  // Throws BackendError for a status that is not success, naming what was being done. A fault of
-  // the device makes it lost.
+  // Throws BackendError that names the failed action if the status is not success. A fault of the
+  // device events it as lost.
   void check(CUresult status, const char* doing) const {
     if (status != CUDA_SUCCESS) [[unlikely]]
       fail(status, doing);
@@ -40,10 +40,10 @@ class Context {
   void ensure_alive() const;
   bool lost() const { return lost_.load(std::memory_order_acquire); }
 
-  // Waits for the first compute stream, or another.
+  // Waits for the first compute stream, or for a given one.
   void synchronize() const { synchronize(stream_); }
   void synchronize(CUstream stream) const;
-  // Further streams that compute, and waiting for all that do.
+  // Registers a further compute stream; synchronize_all waits for all of them.
   void add_stream(CUstream stream) const;
   void synchronize_all() const;
 
@@ -64,13 +64,12 @@ class Context {
   mutable std::vector<CUstream> more_streams_;
 };
 
-// Makes a device's context current for a scope; the thread's own, if it has one, is current again
-// afterwards. A thread without one keeps the device's, so that the next scope costs next to
-// nothing.
+// Makes a device's context current for a scope. A thread that had a context of its own gets it back
+// afterwards; other threads keep the device's, so that the next scope costs next to nothing.
 class ContextScope {
  public:
   explicit ContextScope(const Context& context);
-  // For destructors: a failure leaves the calls inside to fail, unheard.
+  // For destructors: if this fails, the calls inside the scope fail silently.
   ContextScope(const Context& context, std::nothrow_t) noexcept;
   ~ContextScope();
   ContextScope(const ContextScope&) = delete;
@@ -83,15 +82,15 @@ class ContextScope {
   bool pushed_ = false;
 };
 
-// The owners below enter the context by themselves where they make and destroy.
+// The owning classes below enter the context themselves when they create and destroy resources.
 
-// Memory of the device. Empty when default-constructed or moved from.
+// Device memory; empty if default-constructed or moved from.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  // Throws OutOfMemory when the device has no more.
+  // Throws OutOfMemory if the device has no more memory.
   DeviceMemory(const Context& context, std::size_t bytes);
-  // Empty when the device has no more.
+  // Returns an empty object if the device has no more memory.
   static DeviceMemory try_allocate(const Context& context, std::size_t bytes);
   ~DeviceMemory() { reset(); }
   DeviceMemory(DeviceMemory&& other) noexcept;
@@ -99,7 +98,7 @@ class DeviceMemory {
 
   CUdeviceptr address() const { return address_; }
   explicit operator bool() const { return address_ != 0; }
-  // The caller takes the memory over.
+  // Releases ownership to the caller.
   CUdeviceptr detach();
 
  private:
@@ -109,7 +108,7 @@ class DeviceMemory {
   CUdeviceptr address_ = 0;
 };
 
-// Page-locked host memory, zeroed, which the device sees too.
+// Page-locked host memory, zeroed, that the device can access too.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
@@ -129,12 +128,13 @@ class PinnedMemory {
   CUdeviceptr device_ = 0;
 };
 
-class Stream {
+// Owns a CUstream.
+class StreamHandle {
  public:
-  explicit Stream(const Context& context);
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  explicit StreamHandle(const Context& context);
+  ~StreamHandle();
+  StreamHandle(const StreamHandle&) = delete;
+  StreamHandle& operator=(const StreamHandle&) = delete;
   CUstream get() const { return stream_; }
 
  private:
@@ -142,7 +142,7 @@ class Stream {
   CUstream stream_ = nullptr;
 };
 
-// A point in a stream's work.
+// A CUDA event: a point in a stream's work.
 class Event {
  public:
   explicit Event(const Context& context);
@@ -151,18 +151,18 @@ class Event {
   Event& operator=(Event&&) = delete;
 
   void record(CUstream stream) const;
-  // Waits until the last recorded point has passed; returns at once when none was recorded.
+  // Waits for the last recorded point; returns at once if none was recorded.
   void wait() const;
-  bool has_passed() const noexcept;  // or the device is lost
-  // The stream's work from now on waits for the last recorded point.
-  void hold(CUstream stream) const;
+  bool has_passed() const noexcept;  // true also if the device is lost
+  // Makes later work of the stream wait for the last recorded point.
+  void wait_in(CUstream stream) const;
 
  private:
   const Context* context_;
   CUevent event_ = nullptr;
 };
 
-// A point in the compute stream's work whose time is measured.
+// An event in the compute stream that measures time.
 class TimedEvent {
  public:
   explicit TimedEvent(const Context& context);
@@ -171,7 +171,7 @@ class TimedEvent {
   TimedEvent& operator=(const TimedEvent&) = delete;
 
   void record() const;
-  // Waits for this one.
+  // Waits for this event.
   double seconds_since(const TimedEvent& earlier) const;
 
  private:
@@ -179,15 +179,16 @@ class TimedEvent {
   CUevent event_ = nullptr;
 };
 
-// Seconds that one run takes on the device, from several after a first one; nothing where `run`,
-// which enqueues one, says that it cannot. Short runs are repeated until their time says something.
+// The seconds that one run takes on the device, as a mean over several runs after a warm-up;
+// nothing if `run`, which enqueues one run, reports failure. Short runs are repeated until the
+// measurement is meaningful.
 template <class Run>
 std::optional<double> seconds_of_a_run(const Context& context, const Run& run) {
   constexpr int kFewest = 3, kMost = 40;
   constexpr double kEnough = 4e-4;
   const TimedEvent begin(context), end(context);
   const auto timed = [&](int runs) -> std::optional<double> {
-    // Keeps the device busy while the host enqueues what is timed.
+    // Keeps the device busy while the host enqueues the timed runs.
     if (!run()) return std::nullopt;
     begin.record();
     for (int i = 0; i < runs; ++i) {
@@ -203,8 +204,8 @@ std::optional<double> seconds_of_a_run(const Context& context, const Run& run) {
 }
 
 // Fills memory with numbers near ±1 in whatever floating-point format it is read. Timing products
-// of zeros would tell little: their bits do not change, so that the device draws less power and
-// runs faster than it will.
+// of zeros would mislead: their bits do not toggle, so the device draws less power and runs faster
+// than on real data.
 void fill_with_numbers(const Context& context, CUdeviceptr memory, std::size_t bytes);
 
 }  // namespace volta::cuda

@@ -1,5 +1,5 @@
-// Convolutions and attention by cuDNN. A convolution's candidates come from its heuristics,
-// deterministic ones only; the fastest of the first few is found by timing and remembered.
+// Convolutions and attention by cuDNN. A convolution's candidates come from cuDNN's heuristics,
+// only deterministic ones; the fastest of the first few is found by timing and remembered.
 #include "backend/cuda/cudnn.h"
 
 #ifdef VOLTA_HAS_CUDNN
@@ -9,7 +9,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "backend/timed_choice.h"
@@ -25,28 +30,23 @@ void* cudnn_dlhandle = nullptr;
 namespace volta::cuda {
 
 namespace fe = cudnn_frontend;
+using plan::AttentionStep;
 using plan::ConvStep;
 
-class Convolution {
+class CudnnCall {
  public:
   fe::graph::Graph graph;
-  std::int64_t plan = 0;
-  std::uint64_t workspace = 0;
-};
-
-class AttentionCall {
- public:
-  fe::graph::Graph graph;
+  std::optional<std::int64_t> plan;  // of the graph; nothing: the one that was built
   std::uint64_t workspace = 0;
 };
 
 namespace {
 
-// What a plan may ask for besides its operands.
+// The largest workspace that a plan may use.
 constexpr std::int64_t kMostWorkspace = std::int64_t{256} << 20;
-// What it may ask for where memory was too short to try one.
+// The largest workspace if there was no memory for timing.
 constexpr std::int64_t kLittleWorkspace = std::int64_t{4} << 20;
-// Candidates that are built and timed, and the time they may take together.
+// The number of candidates that are built and timed, and the seconds they may take together.
 constexpr std::size_t kCandidates = 6;
 constexpr double kBudget = 0.1;
 
@@ -61,7 +61,7 @@ fe::DataType_t type_of(DType dtype) {
 using TensorHandle = std::shared_ptr<fe::graph::Tensor_attributes>;
 using Dims = std::vector<std::int64_t>;
 
-// Dimensions in the order channels second, strides of memory with channels last.
+// The dimensions are in the order channels second; the strides describe channels-last memory.
 Dims channels_last_strides(const Dims& d) { return {d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]}; }
 fe::graph::Tensor_attributes operand(Uid uid, const Dims& dims) {
   return fe::graph::Tensor_attributes().set_uid(uid).set_dim(dims).set_stride(
@@ -113,7 +113,8 @@ void describe(const ConvStep& s, fe::graph::Graph& graph) {
   }
 }
 
-// Engines that would not give the same bits every time, or fewer of them than the step asks for.
+// Properties of engines that are excluded: results that vary from run to run, or less precision
+// than the step asks for.
 std::vector<fe::NumericalNote_t> unwanted(const ConvStep& s) {
   std::vector<fe::NumericalNote_t> notes{fe::NumericalNote_t::NONDETERMINISTIC,
                                          fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
@@ -131,18 +132,53 @@ std::vector<fe::NumericalNote_t> unwanted(const ConvStep& s) {
 
 void* pointer(CUdeviceptr address) { return std::bit_cast<void*>(address); }
 
-// By Uid, from kA on.
+// The sizes of the operands in the order of Uid.
 std::array<std::int64_t, 4> element_counts(const ConvStep& s) {
-  switch (s.kind) {
-    case ConvStep::Kind::Forward:
-      return {s.input_size(), s.weight_size(), s.result_size(), s.has_bias ? s.c_out : 1};
-    case ConvStep::Kind::InputGrad:
-      return {s.result_size(), s.weight_size(), s.input_size(), 1};
-    case ConvStep::Kind::WeightGrad:
-      break;
-  }
-  return {s.input_size(), s.result_size(), s.weight_size(), 1};
+  const auto [a, b, c] = s.operand_sizes();
+  return {a, b, c, s.has_bias ? s.c_out : 1};
 }
+
+// ---- What a step asks for, by the kind of step.
+
+bool may_take(const ConvStep& s) {
+  return (s.dtype == DType::f32 || size_of(s.dtype) == 2) &&
+         (s.activation == plan::Activation::None || s.activation == plan::Activation::Relu);
+}
+bool may_take(const AttentionStep& s) { return size_of(s.dtype) == 2; }
+
+using Key = std::vector<std::int64_t>;
+Key key_of(const ConvStep& s) {
+  const ConvStep::Numbers numbers = s.numbers();
+  return {numbers.begin(), numbers.end()};
+}
+Key key_of(const AttentionStep& s) {
+  const AttentionStep::Numbers numbers = s.numbers();
+  Key key(numbers.begin(), numbers.end());
+  for (const auto& operand : s.reads)
+    key.insert(key.end(), operand.strides.begin(), operand.strides.end());
+  return key;
+}
+
+// The addresses of the graph's tensors, by their uids from 1 on.
+std::vector<CUdeviceptr> addresses_of(const ConvStep& s, const Bound& bound) {
+  std::vector<CUdeviceptr> addresses{bound[s.a], bound[s.b], bound[s.c]};
+  if (s.has_bias) addresses.push_back(bound[s.bias]);
+  return addresses;
+}
+std::vector<CUdeviceptr> addresses_of(const AttentionStep& s, const Bound& bound) {
+  std::vector<CUdeviceptr> addresses;
+  for (std::size_t i = 0; i < s.reads.size(); ++i) {
+    const auto& [buffer, strides, offset] = s.reads[i];
+    const bool logarithms = i == 5;
+    addresses.push_back(element(bound[buffer], offset, logarithms ? DType::f32 : s.dtype));
+  }
+  for (const plan::BufferRef& buffer : s.writes) addresses.push_back(bound[buffer]);
+  return addresses;
+}
+
+// Steps that cuDNN has graphs for.
+template <class S>
+constexpr bool kHasGraph = requires(const S& s) { may_take(s); };
 
 // Runs candidates on memory of their own.
 class Trial {
@@ -160,10 +196,10 @@ class Trial {
       fill_with_numbers(context, operands_[i].address(), bytes);
     }
   }
-  // A candidate was not tried for want of memory.
+  // Whether some candidate was not tried for lack of memory.
   bool was_short() const { return was_short_; }
 
-  // Seconds of one run; nothing where there is no memory for it or it fails.
+  // The seconds of one run; nothing if there is no memory or the run fails.
   std::optional<double> seconds(const fe::graph::Graph& graph, std::int64_t plan) {
     std::int64_t bytes = 0;
     if (!operands_.back() || graph.get_workspace_size_plan_at_index(plan, bytes).is_bad())
@@ -200,102 +236,20 @@ std::string text_of(const ConvStep& s) {
       s.out, s.kernel, s.stride, s.padding, s.dilation, s.has_bias, static_cast<int>(s.activation));
 }
 
-bool cudnn_is_on() { return platform::environment("VOLTA_CUDNN") != "off"; }
-
-}  // namespace
-
-LibraryInfo cudnn_library() {
-  LibraryInfo info{.name = "cuDNN", .version = {}};
-  void* library = open_cudnn();
-  const auto version = library == nullptr ? nullptr
-                                          : platform::library_function<std::size_t (*)()>(
-                                                library, "cudnnGetVersion");
-  if (version == nullptr) {
-    info.note = "libcudnn.so.9 was not found";
-    return info;
-  }
-  const std::size_t number = version();  // 91002 is 9.10.2
-  info.version = fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
-  if (!cudnn_is_on()) info.note = "not used: VOLTA_CUDNN=off";
-  return info;
-}
-
-bool CudnnLibrary::start() {
-  if (handle_ != nullptr) return true;
-  if (missing_) return false;
-  missing_ = true;
-  if (!cudnn_is_on()) return false;
-  fe::cudnn_dlhandle = open_cudnn();
-  if (fe::cudnn_dlhandle == nullptr) {
-    log_once("cuda.no_cudnn", LogLevel::warning,
-             "cuDNN (libcudnn.so.9) was not found; convolutions on CUDA run as generated kernels "
-             "and products, slowly");
-    return false;
-  }
-  if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) {
-    handle_ = nullptr;
-    missing_ = false;  // for want of memory, say: tried again
-    log_once("cuda.no_cudnn", LogLevel::warning,
-             "cuDNN does not start; convolutions on CUDA run as generated kernels and products");
-    return false;
-  }
-  missing_ = false;
-  return true;
-}
-
-CudnnLibrary::~CudnnLibrary() {
-  convolutions_ = {};
-  attentions_ = {};
-  if (handle_ == nullptr) return;
-  const ContextScope scope(context_, std::nothrow);
-  fe::detail::destroy_handle(handle_);
-}
-
-std::shared_ptr<const Convolution> CudnnLibrary::convolution(const ConvStep& s) {
-  if (s.dtype != DType::f32 && size_of(s.dtype) != 2) return nullptr;
-  if (s.activation != plan::Activation::None && s.activation != plan::Activation::Relu)
-    return nullptr;
-  const Key key{static_cast<std::int64_t>(s.kind),
-                static_cast<std::int64_t>(s.dtype),
-                s.tf32,
-                s.n,
-                s.c_in,
-                s.c_out,
-                s.groups,
-                s.in[0],
-                s.in[1],
-                s.out[0],
-                s.out[1],
-                s.kernel[0],
-                s.kernel[1],
-                s.stride[0],
-                s.stride[1],
-                s.padding[0],
-                s.padding[1],
-                s.dilation[0],
-                s.dilation[1],
-                s.has_bias,
-                static_cast<std::int64_t>(s.activation)};
-  const std::lock_guard lock(mutex_);
-  if (const auto* known = convolutions_.find(key)) return *known;
-  if (!start()) return nullptr;
-  bool short_of_memory = false;
-  auto planned = plan(s, short_of_memory);
-  if (planned != nullptr || !short_of_memory) convolutions_.put(key, planned);
-  return planned;
-}
-
-std::shared_ptr<const Convolution> CudnnLibrary::plan(const ConvStep& step, bool& short_of_memory) {
-  const auto convolution = std::make_shared<Convolution>();
+// A graph for the step; null where the library does not take it, `short_of_memory` where it might
+// another time.
+std::shared_ptr<const CudnnCall> make_call(const Context& context, cudnnHandle_t handle,
+                                           const ConvStep& step, bool& short_of_memory) {
+  const auto convolution = std::make_shared<CudnnCall>();
   fe::graph::Graph& graph = convolution->graph;
   describe(step, graph);
-  if (graph.validate().is_bad() || graph.build_operation_graph(handle_).is_bad() ||
+  if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad() ||
       graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad()) {
     return nullptr;
   }
   graph.deselect_numeric_notes(unwanted(step));
   graph.deselect_workspace_greater_than(kMostWorkspace);
-  if (graph.check_support(handle_).is_bad()) return nullptr;
+  if (graph.check_support(handle).is_bad()) return nullptr;
 
   std::vector<std::string> names;
   for (std::int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
@@ -303,99 +257,50 @@ std::shared_ptr<const Convolution> CudnnLibrary::plan(const ConvStep& step, bool
     if (graph.get_plan_name_at_index(i, name).is_bad()) name = fmt::format("plan {}", i);
     names.push_back(std::move(name));
   }
-  const TimedThing thing{
-      fmt::format("{} sm{} cuDNN {}", context_.device_name(), context_.compute_capability(),
+  const ChoiceKey choice_key{
+      fmt::format("{} sm{} cuDNN {}", context.device_name(), context.compute_capability(),
                   fe::detail::get_backend_version()),
-      text_of(step), context_.device_name(), fmt::format("cuDNN: {}", step.label)};
-  const auto build = [&](std::size_t way) {
-    return graph.build_plan_at_index(handle_, static_cast<std::int64_t>(way)).is_good();
+      text_of(step), context.device_name(), fmt::format("cuDNN: {}", step.label)};
+  const auto build = [&](std::size_t candidate) {
+    return graph.build_plan_at_index(handle, static_cast<std::int64_t>(candidate)).is_good();
   };
-  std::optional<std::size_t> way = remembered_way(thing, names);
-  if (way && !build(*way)) way.reset();
-  if (!way) {
-    fe::detail::set_stream(handle_, reinterpret_cast<cudaStream_t>(context_.stream()));
-    Trial trial(context_, handle_, step);
+  std::optional<std::size_t> chosen = remembered_candidate(choice_key, names);
+  if (chosen && !build(*chosen)) chosen.reset();
+  if (!chosen) {
+    fe::detail::set_stream(handle, reinterpret_cast<cudaStream_t>(context.stream()));
+    Trial trial(context, handle, step);
     std::size_t built = 0;
     const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
       if (built >= kCandidates || !build(candidate)) return std::nullopt;
       ++built;
       return trial.seconds(graph, static_cast<std::int64_t>(candidate));
     };
-    way = fastest_way(names.size(), seconds, kBudget);
+    chosen = fastest_candidate(names.size(), seconds, kBudget);
     short_of_memory = trial.was_short();
-    if (way && !short_of_memory) remember_way(thing, names[*way]);
-    // Without memory to try them in: the first that needs none but its operands'.
-    for (std::size_t candidate = 0; !way && short_of_memory && candidate < names.size();
+    if (chosen && !short_of_memory) remember_candidate(choice_key, names[*chosen]);
+    // Without memory for timing, takes the first candidate with a small workspace.
+    for (std::size_t candidate = 0; !chosen && short_of_memory && candidate < names.size();
          ++candidate) {
       std::int64_t bytes = 0;
       if (build(candidate) &&
           graph.get_workspace_size_plan_at_index(static_cast<std::int64_t>(candidate), bytes)
               .is_good() &&
           bytes <= kLittleWorkspace) {
-        way = candidate;
+        chosen = candidate;
       }
     }
   }
-  if (!way) return nullptr;
-  convolution->plan = static_cast<std::int64_t>(*way);
+  if (!chosen) return nullptr;
+  convolution->plan = static_cast<std::int64_t>(*chosen);
   std::int64_t bytes = 0;
-  if (graph.get_workspace_size_plan_at_index(convolution->plan, bytes).is_bad()) return nullptr;
+  if (graph.get_workspace_size_plan_at_index(*convolution->plan, bytes).is_bad()) return nullptr;
   convolution->workspace = static_cast<std::uint64_t>(bytes);
   return convolution;
 }
 
-std::uint64_t CudnnLibrary::workspace_bytes(const Convolution& convolution) {
-  return convolution.workspace;
-}
-
-void CudnnLibrary::run(const Convolution& convolution, const ConvAddresses& at, CUstream stream) {
-  const std::lock_guard lock(mutex_);
-  fe::detail::set_stream(handle_, reinterpret_cast<cudaStream_t>(stream));
-  std::unordered_map<std::int64_t, void*> pack{
-      {kA, pointer(at.a)}, {kB, pointer(at.b)}, {kC, pointer(at.c)}};
-  if (at.bias != 0) pack.emplace(kBias, pointer(at.bias));
-  auto status = convolution.graph.execute_plan_at_index(handle_, pack, pointer(at.workspace),
-                                                        convolution.plan);
-  check_run(status.is_good(), status.get_message(), "a convolution");
-}
-
-void CudnnLibrary::check_run(bool good, const std::string& message, const char* what) const {
-  if (good) return;
-  // A fault of the device may be what the library stumbled over.
-  if (const CUresult state = context_.driver().cuStreamQuery(context_.stream());
-      state != CUDA_ERROR_NOT_READY) {
-    context_.check(state, "running cuDNN");
-  }
-  throw BackendError(
-      fmt::format("{}: cuDNN: running {} failed: {}", context_.name(), what, message));
-}
-
-std::shared_ptr<const AttentionCall> CudnnLibrary::attention(const plan::AttentionStep& s) {
-  if (size_of(s.dtype) != 2) return nullptr;
-  std::vector<std::int64_t> key{static_cast<std::int64_t>(s.dtype),
-                                s.gradient,
-                                s.causal,
-                                s.heads_first,
-                                s.deterministic,
-                                std::bit_cast<std::int64_t>(s.scale),
-                                s.batch,
-                                s.heads,
-                                s.kv_heads,
-                                s.queries,
-                                s.keys,
-                                s.size};
-  for (const auto& operand : s.reads)
-    key.insert(key.end(), operand.strides.begin(), operand.strides.end());
-  const std::lock_guard lock(mutex_);
-  if (const auto* known = attentions_.find(key)) return *known;
-  if (!start()) return nullptr;
-  auto planned = plan(s);
-  attentions_.put(key, planned);
-  return planned;
-}
-
-std::shared_ptr<const AttentionCall> CudnnLibrary::plan(const plan::AttentionStep& s) {
-  const auto call = std::make_shared<AttentionCall>();
+std::shared_ptr<const CudnnCall> make_call(const Context&, cudnnHandle_t handle,
+                                           const AttentionStep& s, bool&) {
+  const auto call = std::make_shared<CudnnCall>();
   fe::graph::Graph& graph = call->graph;
   graph.set_io_data_type(type_of(s.dtype))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -456,18 +361,18 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::plan(const plan::AttentionSte
         .set_stride(row_strides)
         .set_data_type(fe::DataType_t::FLOAT);
   }
-  // The gradient's sums are f32, several of them for the same bits every time.
+  // The gradient accumulates in f32; the deterministic version needs several such buffers.
   const std::int64_t most = kMostWorkspace + 4 * static_cast<std::int64_t>(sizeof(float)) *
                                                  s.batch * s.heads * std::max(s.queries, s.keys) *
                                                  s.size;
   std::int64_t bytes = 0;
-  if (graph.validate().is_bad() || graph.build_operation_graph(handle_).is_bad() ||
+  if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad() ||
       graph.create_execution_plans({fe::HeurMode_t::A}).is_bad()) {
     return nullptr;
   }
   graph.deselect_workspace_greater_than(most);
-  if (graph.check_support(handle_).is_bad() ||
-      graph.build_plans(handle_, fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_bad() ||
+  if (graph.check_support(handle).is_bad() ||
+      graph.build_plans(handle, fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_bad() ||
       graph.get_workspace_size(bytes).is_bad()) {
     return nullptr;
   }
@@ -475,17 +380,138 @@ std::shared_ptr<const AttentionCall> CudnnLibrary::plan(const plan::AttentionSte
   return call;
 }
 
-std::uint64_t CudnnLibrary::workspace_bytes(const AttentionCall& call) { return call.workspace; }
+bool cudnn_is_on() { return platform::environment("VOLTA_CUDNN") != "off"; }
 
-void CudnnLibrary::run(const AttentionCall& call, std::span<const CUdeviceptr> addresses,
-                       CUdeviceptr workspace, CUstream stream) {
+}  // namespace
+
+LibraryInfo cudnn_library() {
+  LibraryInfo info{.name = "cuDNN", .version = {}};
+  void* library = open_cudnn();
+  const auto version = library == nullptr ? nullptr
+                                          : platform::library_function<std::size_t (*)()>(
+                                                library, "cudnnGetVersion");
+  if (version == nullptr) {
+    info.note = "libcudnn.so.9 was not found";
+    return info;
+  }
+  const std::size_t number = version();  // 91002 is 9.10.2
+  info.version = fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+  if (!cudnn_is_on()) info.note = "not used: VOLTA_CUDNN=off";
+  return info;
+}
+
+bool CudnnLibrary::start() {
+  if (handle_ != nullptr) return true;
+  if (missing_) return false;
+  missing_ = true;
+  if (!cudnn_is_on()) return false;
+  fe::cudnn_dlhandle = open_cudnn();
+  if (fe::cudnn_dlhandle == nullptr) {
+    log_once("cuda.no_cudnn", LogLevel::warning,
+             "cuDNN (libcudnn.so.9) was not found; convolutions on CUDA run as generated kernels "
+             "and products, slowly");
+    return false;
+  }
+  if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) {
+    handle_ = nullptr;
+    missing_ = false;  // for want of memory, say: tried again
+    log_once("cuda.no_cudnn", LogLevel::warning,
+             "cuDNN does not start; convolutions on CUDA run as generated kernels and products");
+    return false;
+  }
+  missing_ = false;
+  return true;
+}
+
+CudnnLibrary::~CudnnLibrary() {
+  calls_ = {};
+  if (handle_ == nullptr) return;
+  const ContextScope scope(context_, std::nothrow);
+  fe::detail::destroy_handle(handle_);
+}
+
+template <class S>
+std::shared_ptr<const CudnnCall> CudnnLibrary::kept_or_planned(const S& step) {
+  if (!may_take(step)) return nullptr;
+  Key key = key_of(step);
+  key.push_back(static_cast<std::int64_t>(plan::Step(S{}).index()));
+  const std::lock_guard lock(mutex_);
+  if (const auto* known = calls_.find(key)) return *known;
+  if (!start()) return nullptr;
+  bool short_of_memory = false;
+  auto planned = make_call(context_, handle_, step, short_of_memory);
+  if (planned != nullptr || !short_of_memory) calls_.put(key, planned);
+  return planned;
+}
+
+std::shared_ptr<const CudnnCall> CudnnLibrary::call(const plan::Step& step) {
+  return std::visit(
+      [this]<class S>(const S& one) -> std::shared_ptr<const CudnnCall> {
+        if constexpr (kHasGraph<S>) return kept_or_planned(one);
+        return nullptr;
+      },
+      step);
+}
+
+std::shared_ptr<const CudnnCall> CudnnLibrary::checked_call(const plan::Step& step) {
+  auto found = call(step);
+  std::visit(
+      [&]<class S>(const S& one) {
+        if constexpr (kHasGraph<S>) {
+          if (found != nullptr && found->workspace <= one.workspace_bytes) return;
+        }
+        throw BackendError(
+            fmt::format("{}: cuDNN does not take the call as its operands lie", one.label));
+      },
+      step);
+  return found;
+}
+
+std::uint64_t CudnnLibrary::workspace_bytes(const CudnnCall& call) { return call.workspace; }
+
+std::uint64_t CudnnLibrary::bytes() {
+  // The graph of a call, its execution plans and their descriptors.
+  constexpr std::uint64_t kCallBytes = std::uint64_t{128} << 10;
+  const std::lock_guard lock(mutex_);
+  return calls_.size() * kCallBytes;
+}
+
+void CudnnLibrary::drop_unused() {
+  const std::lock_guard lock(mutex_);
+  calls_.clear();
+}
+
+void CudnnLibrary::run(const CudnnCall& call, const plan::Step& step, const Bound& bound,
+                       CUstream stream) {
+  std::unordered_map<std::int64_t, void*> pack;
+  void* workspace = nullptr;
+  std::string label;
+  std::visit(
+      [&]<class S>(const S& one) {
+        if constexpr (kHasGraph<S>) {
+          for (const CUdeviceptr address : addresses_of(one, bound))
+            pack.emplace(static_cast<std::int64_t>(pack.size()) + 1, pointer(address));
+          workspace = pointer(bound[one.scratch]);
+          label = one.label;
+        }
+      },
+      step);
   const std::lock_guard lock(mutex_);
   fe::detail::set_stream(handle_, reinterpret_cast<cudaStream_t>(stream));
-  std::unordered_map<std::int64_t, void*> pack;
-  for (std::size_t i = 0; i < addresses.size(); ++i)
-    pack.emplace(static_cast<std::int64_t>(i) + 1, pointer(addresses[i]));
-  auto status = call.graph.execute(handle_, pack, pointer(workspace));
-  check_run(status.is_good(), status.get_message(), "attention");
+  auto status = call.plan ? call.graph.execute_plan_at_index(handle_, pack, workspace, *call.plan)
+                          : call.graph.execute(handle_, pack, workspace);
+  check_run(status.is_good(), status.get_message(), label);
+}
+
+void CudnnLibrary::check_run(bool good, const std::string& message, const std::string& what) const {
+  if (good) return;
+  // A fault of the device may be what the library stumbled over.
+  if (const CUresult state = context_.driver().cuStreamQuery(context_.stream());
+      state != CUDA_ERROR_NOT_READY) {
+    context_.check(state, "running cuDNN");
+  }
+  throw BackendError(
+      fmt::format("{}: cuDNN: running {} failed: {}", context_.name(), what, message));
 }
 
 }  // namespace volta::cuda
@@ -493,29 +519,32 @@ void CudnnLibrary::run(const AttentionCall& call, std::span<const CUdeviceptr> a
 #else
 
 #include "core/log_once.h"
+#include "volta/error.h"
 
 namespace volta::cuda {
 
-class Convolution {};
-class AttentionCall {};
+class CudnnCall {};
 
 LibraryInfo cudnn_library() { return {.name = "cuDNN", .version = {}, .note = "built without it"}; }
 
 bool CudnnLibrary::start() { return false; }
 CudnnLibrary::~CudnnLibrary() = default;
-std::shared_ptr<const Convolution> CudnnLibrary::convolution(const plan::ConvStep&) {
-  log_once(
-      "cuda.no_cudnn", LogLevel::warning,
-      "built without cuDNN; convolutions on CUDA run as generated kernels and products, slowly");
+std::shared_ptr<const CudnnCall> CudnnLibrary::call(const plan::Step& step) {
+  if (std::holds_alternative<plan::ConvStep>(step)) {
+    log_once(
+        "cuda.no_cudnn", LogLevel::warning,
+        "built without cuDNN; convolutions on CUDA run as generated kernels and products, slowly");
+  }
   return nullptr;
 }
-std::uint64_t CudnnLibrary::workspace_bytes(const Convolution&) { return 0; }
-std::shared_ptr<const AttentionCall> CudnnLibrary::attention(const plan::AttentionStep&) {
-  return nullptr;
+std::shared_ptr<const CudnnCall> CudnnLibrary::checked_call(const plan::Step& step) {
+  throw BackendError(std::visit([](const auto& one) { return one.label; }, step) +
+                     ": built without cuDNN");
 }
-std::uint64_t CudnnLibrary::workspace_bytes(const AttentionCall&) { return 0; }
-void CudnnLibrary::run(const AttentionCall&, std::span<const CUdeviceptr>, CUdeviceptr, CUstream) {}
-void CudnnLibrary::run(const Convolution&, const ConvAddresses&, CUstream) {}
+std::uint64_t CudnnLibrary::workspace_bytes(const CudnnCall&) { return 0; }
+std::uint64_t CudnnLibrary::bytes() { return 0; }
+void CudnnLibrary::drop_unused() {}
+void CudnnLibrary::run(const CudnnCall&, const plan::Step&, const Bound&, CUstream) {}
 
 }  // namespace volta::cuda
 

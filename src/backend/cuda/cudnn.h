@@ -1,28 +1,28 @@
-// Convolutions and attention through cuDNN's graphs: plans chosen once per shape and kept. Opened
-// when the first of them is planned; without it plans lower them to products.
+// Convolutions and attention through cuDNN graphs; execution plans are chosen once per shape and
+// kept. cuDNN is opened when the first of them is planned; without it, plans lower them to
+// products.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "backend/cuda/bound.h"
 #include "backend/cuda/context.h"
+#include "backend/steps.h"
 #include "core/recent.h"
-#include "plan/plan_steps.h"
 #include "volta/system_info.h"
 
-struct cudnnContext;  // of cuDNN
+struct cudnnContext;  // cuDNN's handle type
 
 namespace volta::cuda {
 
-class Convolution;
-class AttentionCall;
+// How a step is run.
+class CudnnCall;
 
-// Opens cuDNN, to tell its version or why it is not used.
+// Opens cuDNN to report its version, or why it is not used.
 LibraryInfo cudnn_library();
 
 class CudnnLibrary {
@@ -32,36 +32,33 @@ class CudnnLibrary {
   CudnnLibrary(const CudnnLibrary&) = delete;
   CudnnLibrary& operator=(const CudnnLibrary&) = delete;
 
-  // How to run the step, weights with their channels last; null where the library does not take it
-  // or there is none (said once, as a warning). The context is current.
-  std::shared_ptr<const Convolution> convolution(const plan::ConvStep& step);
-  static std::uint64_t workspace_bytes(const Convolution& convolution);
-  // The same for attention. Without reads: as if they were contiguous.
-  std::shared_ptr<const AttentionCall> attention(const plan::AttentionStep& step);
-  static std::uint64_t workspace_bytes(const AttentionCall& call);
-  // Enqueues them; addresses of reads and writes, the operands' offsets included.
-  void run(const AttentionCall& call, std::span<const CUdeviceptr> addresses, CUdeviceptr workspace,
-           CUstream stream);
-  struct ConvAddresses {
-    CUdeviceptr a = 0, b = 0, c = 0, bias = 0, workspace = 0;
-  };
-  void run(const Convolution& convolution, const ConvAddresses& at, CUstream stream);
+  // How to run the step: a convolution, its weights with their channels last, or attention, its
+  // operands contiguous if it does not name them. Null where the library does not take the step or
+  // there is none (said once, as a warning). The context is current.
+  std::shared_ptr<const CudnnCall> call(const plan::Step& step);
+  // The same for a step of a plan, which the library took when the plan was made: throws
+  // BackendError where it does not, or wants more memory than the step has.
+  std::shared_ptr<const CudnnCall> checked_call(const plan::Step& step);
+  static std::uint64_t workspace_bytes(const CudnnCall& call);
+  // An estimate of the host memory of the planned calls.
+  std::uint64_t bytes();
+  // Forgets the planned calls; plans keep those that they use.
+  void drop_unused();
+  // Enqueues the step.
+  void run(const CudnnCall& call, const plan::Step& step, const Bound& bound, CUstream stream);
 
  private:
-  using Key = std::array<std::int64_t, 21>;
-
   bool start();
-  // Null where the library does not take it; `short_of_memory` where it might another time.
-  std::shared_ptr<const Convolution> plan(const plan::ConvStep& step, bool& short_of_memory);
-  std::shared_ptr<const AttentionCall> plan(const plan::AttentionStep& step);
-  void check_run(bool good, const std::string& message, const char* what) const;
+  template <class S>
+  std::shared_ptr<const CudnnCall> kept_or_planned(const S& step);
+  void check_run(bool good, const std::string& message, const std::string& what) const;
 
   const Context& context_;
   cudnnContext* handle_ = nullptr;
   bool missing_ = false;
   std::mutex mutex_;
-  Recent<Key, std::shared_ptr<const Convolution>> convolutions_;
-  Recent<std::vector<std::int64_t>, std::shared_ptr<const AttentionCall>> attentions_;
+  // A network has a few hundred distinct convolutions at most.
+  Recent<std::vector<std::int64_t>, std::shared_ptr<const CudnnCall>, 512> calls_;
 };
 
 }  // namespace volta::cuda

@@ -26,51 +26,52 @@ CUdeviceptr Device::allocate(std::size_t bytes) {
 }
 
 void Device::release(CUdeviceptr memory) {
-  synchronize();  // copies may still use memory that its owners let go of
+  synchronize();  // copies may still use memory whose owners have released it
   const ContextScope scope(context_);
   context_.check(context_.driver().cuMemFree(memory), "freeing memory");
 }
 
-void Device::open_lane(std::size_t number) {
-  const std::lock_guard lock(lanes_mutex_);
-  if (number == 0 || lanes_[number] != nullptr) return;
-  lanes_[number] = std::make_unique<ComputeLane>(context_);
-  context_.add_stream(lanes_[number]->stream.get());
+void Device::open_stream(std::size_t number) {
+  const std::lock_guard lock(compute_streams_mutex_);
+  if (number == 0 || compute_streams_[number] != nullptr) return;
+  compute_streams_[number] = std::make_unique<ComputeStream>(context_);
+  context_.add_stream(compute_streams_[number]->stream.get());
 }
 
-CUstream Device::stream_of(Lane lane) const {
-  if (lane == Lane::Compute) return context_.stream();
-  if (lane == Lane::Upload) return upload_stream_.get();
-  if (lane == Lane::Download) return download_stream_.get();
-  if (lane == Lane::Read) return read_stream_.get();
-  return lanes_[number_of(lane)]->stream.get();
+CUstream Device::stream_of(Stream stream) const {
+  if (stream == Stream::Compute) return context_.stream();
+  if (stream == Stream::Upload) return upload_stream_.get();
+  if (stream == Stream::Download) return download_stream_.get();
+  if (stream == Stream::Read) return read_stream_.get();
+  return compute_streams_[number_of(stream)]->stream.get();
 }
 
 template <class Enqueue>
 void Device::timed_copy(CUstream stream, profiling::Span::Kind kind, std::size_t bytes,
                         const Enqueue& enqueue) {
   if (timeline_.session() == 0) return enqueue();
-  Mark begin = timeline_.begin(stream);
+  TimelineEvent begin = timeline_.begin(stream);
   enqueue();
   timeline_.end(std::move(begin), {.kind = kind, .bytes = bytes}, stream);
 }
 
 void Device::upload(CUdeviceptr destination, const void* source, std::size_t bytes) {
-  upload(staging_, Lane::Compute, destination, source, bytes);
+  upload(staging_, Stream::Compute, destination, source, bytes);
 }
 
-void Device::upload_aside(CUdeviceptr destination, const void* source, std::size_t bytes) {
-  upload(upload_staging_, Lane::Upload, destination, source, bytes);
+void Device::upload_in_copy_stream(CUdeviceptr destination, const void* source, std::size_t bytes) {
+  upload(upload_staging_, Stream::Upload, destination, source, bytes);
 }
 
-void Device::upload(Staging& staging, Lane lane, CUdeviceptr destination, const void* source,
+void Device::upload(Staging& staging, Stream stream, CUdeviceptr destination, const void* source,
                     std::size_t bytes) {
   context_.ensure_alive();
   if (bytes == 0) return;
   const ContextScope scope(context_);
-  // Before, should the upload fail halfway; after, should another thread's run come between.
+  // Called before in case the upload fails halfway, and after in case another thread's run comes in
+  // between.
   forget_scalars(destination, bytes);
-  timed_copy(stream_of(lane), profiling::Span::Kind::Upload, bytes,
+  timed_copy(stream_of(stream), profiling::Span::Kind::Upload, bytes,
              [&] { staging.upload(destination, source, bytes); });
   forget_scalars(destination, bytes);
 }
@@ -84,12 +85,12 @@ void Device::download(void* destination, CUdeviceptr source, std::size_t bytes) 
   context_.ensure_alive();
   if (bytes == 0) return;
   const ContextScope scope(context_);
-  if (bytes <= kMaxScalarBytes && read_mirror(destination, source, bytes)) return;
+  if (bytes <= kMaxScalarBytes && take_readback(destination, source, bytes)) return;
   timed_copy(context_.stream(), profiling::Span::Kind::Download, bytes,
              [&] { staging_.download(destination, source, bytes); });
 }
 
-void Device::download_aside(void* destination, CUdeviceptr source, std::size_t bytes) {
+void Device::download_in_copy_stream(void* destination, CUdeviceptr source, std::size_t bytes) {
   context_.ensure_alive();
   if (bytes == 0) return;
   const ContextScope scope(context_);
@@ -112,26 +113,26 @@ bool Device::take_sent(void* destination, CUdeviceptr source, std::size_t bytes)
   if (bytes == 0 || bytes > kMaxScalarBytes) return false;
   context_.ensure_alive();
   const ContextScope scope(context_);
-  return read_mirror(destination, source, bytes);
+  return take_readback(destination, source, bytes);
 }
 
-// Takes a scalar from its mirror, if it has one. Either way the output counts as observed from now
-// on.
-bool Device::read_mirror(void* destination, CUdeviceptr source, std::size_t bytes) {
+// Reads a scalar from its copy in host memory, if it has one. In any case the output counts as
+// observed from now on.
+bool Device::take_readback(void* destination, CUdeviceptr source, std::size_t bytes) {
   std::optional<ScalarTable::Found> found;
   {
     const std::lock_guard lock(submission_);
     found = scalars_.find(source, bytes);
     if (!found) return false;
     found->output->observed = true;
-    if (found->sequence == 0 || !found->output->mirror->holds(found->sequence)) return false;
+    if (found->sequence == 0 || !found->output->readback->holds(found->sequence)) return false;
   }
-  const Mirror& mirror = *found->output->mirror;
-  if (!mirror.wait(found->sequence)) return false;
-  const std::uint64_t value = mirror.value(found->sequence);
-  // Another thread may have sent runs meanwhile whose mirrors take the same place.
+  const ScalarReadback& readback = *found->output->readback;
+  if (!readback.wait(found->sequence)) return false;
+  const std::uint64_t value = readback.value(found->sequence);
+  // Runs that other threads issued meanwhile may have overwritten the entry.
   const std::lock_guard lock(submission_);
-  if (!mirror.holds(found->sequence)) return false;
+  if (!readback.holds(found->sequence)) return false;
   std::memcpy(destination, &value, bytes);
   return true;
 }
@@ -153,8 +154,8 @@ void Device::synchronize() {
   context_.ensure_alive();
   const ContextScope scope(context_);
   context_.synchronize_all();
-  for (const Lane lane : {Lane::Upload, Lane::Download, Lane::Read})
-    context_.synchronize(stream_of(lane));
+  for (const Stream stream : {Stream::Upload, Stream::Download, Stream::Read})
+    context_.synchronize(stream_of(stream));
 }
 
 std::unique_ptr<Event> Device::take_event() {
@@ -173,34 +174,34 @@ void Device::give_back(std::unique_ptr<Event> event) noexcept {
   try {
     const std::lock_guard lock(events_mutex_);
     spare_events_.push_back(std::move(event));
-  } catch (...) {  // it goes instead
+  } catch (...) {  // the event is destroyed instead of kept
   }
 }
 
-StreamPoint::StreamPoint(std::shared_ptr<Device> device, Lane lane)
+CudaStreamEvent::CudaStreamEvent(std::shared_ptr<Device> device, Stream stream)
     : device_(std::move(device)), event_(device_->take_event()) {
   const ContextScope scope(device_->context());
-  event_->record(device_->stream_of(lane));
+  event_->record(device_->stream_of(stream));
 }
 
-// Streams that wait for the event keep waiting for what it marked, whatever it marks next.
-StreamPoint::~StreamPoint() { device_->give_back(std::move(event_)); }
+// Reusing the event is safe: streams that wait for it keep waiting for the work recorded now.
+CudaStreamEvent::~CudaStreamEvent() { device_->give_back(std::move(event_)); }
 
-bool StreamPoint::has_passed() const noexcept {
+bool CudaStreamEvent::has_passed() const noexcept {
   if (device_->context().lost()) return true;
   const ContextScope scope(device_->context(), std::nothrow);
   return event_->has_passed();
 }
 
-void StreamPoint::wait() const {
+void CudaStreamEvent::wait() const {
   device_->context().ensure_alive();
   const ContextScope scope(device_->context());
   event_->wait();
 }
 
-void StreamPoint::hold(Lane lane) const {
+void CudaStreamEvent::wait_in(Stream stream) const {
   const ContextScope scope(device_->context());
-  event_->hold(device_->stream_of(lane));
+  event_->wait_in(device_->stream_of(stream));
 }
 
 }  // namespace volta::cuda

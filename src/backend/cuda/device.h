@@ -1,5 +1,5 @@
-// Everything of one CUDA device: context, streams, staging, kernels, products, and the scalars
-// written lately. Made on first use.
+// Everything that belongs to one CUDA device: context, streams, staging, kernels, products, and
+// recently written scalars. Made on first use.
 #pragma once
 
 #include <array>
@@ -23,22 +23,22 @@ class Device {
  public:
   Device(const Libraries& libraries, int index);
 
-  // These throw BackendError once the device is lost.
-  CUdeviceptr allocate(std::size_t bytes);  // 0 when there is no more
+  // All of these throw BackendError once the device is lost.
+  CUdeviceptr allocate(std::size_t bytes);  // 0 if there is no more memory
   void release(CUdeviceptr memory);
   void upload(CUdeviceptr destination, const void* source, std::size_t bytes);
   void download(void* destination, CUdeviceptr source, std::size_t bytes);
   void copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes);
   void synchronize();  // all streams
-  // In streams of their own; see Backend.
-  void upload_aside(CUdeviceptr destination, const void* source, std::size_t bytes);
-  void download_aside(void* destination, CUdeviceptr source, std::size_t bytes);
+  // Copies in streams of their own; see Backend.
+  void upload_in_copy_stream(CUdeviceptr destination, const void* source, std::size_t bytes);
+  void download_in_copy_stream(void* destination, CUdeviceptr source, std::size_t bytes);
   void begin_download(void* destination, CUdeviceptr source, std::size_t bytes);
   bool take_sent(void* destination, CUdeviceptr source, std::size_t bytes);
-  // Makes what the lane needs that computes, once before its first work.
-  void open_lane(std::size_t number);
-  CUstream stream_of(Lane lane) const;
-  // Events of points that nobody asks any more are used again.
+  // Creates the stream and staging of a compute stream; called before its first work.
+  void open_stream(std::size_t number);
+  CUstream stream_of(Stream stream) const;
+  // Events that nobody uses any more are reused.
   std::unique_ptr<Event> take_event();
   void give_back(std::unique_ptr<Event> event) noexcept;
 
@@ -46,40 +46,43 @@ class Device {
   Modules& modules() { return modules_; }
   MatmulLibrary& matmuls() { return matmuls_; }
   CudnnLibrary& cudnn() { return cudnn_; }
-  // In the order of a lane's work.
-  Staging& staging(std::size_t lane) { return lane == 0 ? staging_ : lanes_[lane]->staging; }
+  // The staging buffers of a compute stream; their copies run in that stream.
+  Staging& staging(std::size_t stream_number) {
+    return stream_number == 0 ? staging_ : compute_streams_[stream_number]->staging;
+  }
   Timeline& timeline() { return timeline_; }
   ScalarTable& scalars() { return scalars_; }  // under submission()
   CUstream capture_stream() const { return capture_stream_.get(); }
-  // Held while a run is enqueued, so that runs follow each other whole.
+  // Held while a run is enqueued, so that runs do not interleave.
   std::mutex& submission() { return submission_; }
 
  private:
   void forget_scalars(CUdeviceptr address, std::size_t bytes);
-  // Enqueues a copy in the stream, timed where a profiler records.
+  // Enqueues a copy in the stream, and times it if a profiler records.
   template <class Enqueue>
   void timed_copy(CUstream stream, profiling::Span::Kind kind, std::size_t bytes,
                   const Enqueue& enqueue);
-  void upload(Staging& staging, Lane lane, CUdeviceptr destination, const void* source,
+  void upload(Staging& staging, Stream stream, CUdeviceptr destination, const void* source,
               std::size_t bytes);
-  bool read_mirror(void* destination, CUdeviceptr source, std::size_t bytes);
+  bool take_readback(void* destination, CUdeviceptr source, std::size_t bytes);
 
-  struct ComputeLane {
-    explicit ComputeLane(const Context& context)
+  struct ComputeStream {
+    explicit ComputeStream(const Context& context)
         : stream(context), staging(context, stream.get()) {}
-    Stream stream;
+    StreamHandle stream;
     Staging staging;
   };
 
-  const Context context_;  // first: the others use it to their end
-  Stream capture_stream_;
-  Stream upload_stream_, download_stream_, read_stream_;
+  const Context context_;  // first member: the others use it until their end
+  StreamHandle capture_stream_;
+  StreamHandle upload_stream_, download_stream_, read_stream_;
   Modules modules_;
   MatmulLibrary matmuls_;
   CudnnLibrary cudnn_;
   Staging staging_, upload_staging_, read_staging_;
-  std::mutex lanes_mutex_;                                         // while one is opened
-  std::array<std::unique_ptr<ComputeLane>, kComputeLanes> lanes_;  // of all but the first, if open
+  std::mutex compute_streams_mutex_;  // held while a compute stream is opened
+  // Null for the first stream, whose members are above, and for streams not opened yet.
+  std::array<std::unique_ptr<ComputeStream>, kComputeStreams> compute_streams_;
   Timeline timeline_;
   std::mutex submission_;
   ScalarTable scalars_;
@@ -87,18 +90,18 @@ class Device {
   std::vector<std::unique_ptr<Event>> spare_events_;
 };
 
-// A point in the work of one of the device's streams.
-class StreamPoint final : public Point {
+// An event in one of the device's streams.
+class CudaStreamEvent final : public StreamEvent {
  public:
-  // Marks it.
-  StreamPoint(std::shared_ptr<Device> device, Lane lane);
-  ~StreamPoint() override;
-  StreamPoint(const StreamPoint&) = delete;
-  StreamPoint& operator=(const StreamPoint&) = delete;
+  // Records the event.
+  CudaStreamEvent(std::shared_ptr<Device> device, Stream stream);
+  ~CudaStreamEvent() override;
+  CudaStreamEvent(const CudaStreamEvent&) = delete;
+  CudaStreamEvent& operator=(const CudaStreamEvent&) = delete;
 
   bool has_passed() const noexcept override;
   void wait() const override;
-  void hold(Lane lane) const;
+  void wait_in(Stream stream) const;
 
  private:
   const std::shared_ptr<Device> device_;

@@ -9,15 +9,15 @@
 #include "platform/env.h"
 #include "platform/library.h"
 
-// Two levels, so that the versioned name is what becomes a string.
+// Two levels of macros, so that the versioned name becomes the string.
 #define VOLTA_CUDA_QUOTE(name) #name
 #define VOLTA_CUDA_SYMBOL(name) VOLTA_CUDA_QUOTE(name)
 
 namespace volta::cuda {
 namespace {
 
-// Where libraries are looked for besides the system's own search: the folders the user names (the
-// nvidia wheels' parent folder will do), then the toolkit's usual places.
+// The folders that are searched for libraries: those named by the user (the parent folder of the
+// nvidia wheels will do), the system's search path, then the toolkit's usual places.
 std::vector<std::string> library_folders() {
   std::vector<std::string> folders;
   const std::string named = platform::environment("VOLTA_CUDA_LIBS").value_or("");
@@ -32,13 +32,13 @@ std::vector<std::string> library_folders() {
     }
     begin = end + 1;
   }
-  folders.emplace_back();  // the system's search
+  folders.emplace_back();  // the system's search path
   if (const auto home = platform::environment("CUDA_HOME")) folders.push_back(*home + "/lib64");
   folders.emplace_back("/usr/local/cuda/lib64");
   return folders;
 }
 
-// The first of `names` that opens. Newest names first, folder by folder.
+// Opens the first library found: folder by folder, newest name first.
 void* open_first(const std::vector<std::string>& folders,
                  std::initializer_list<const char*> names) {
   for (const std::string& folder : folders) {
@@ -56,7 +56,7 @@ void resolve(void* library, const char* name, Function& function, std::string& m
   if (function == nullptr && missing.empty()) missing = name;
 }
 
-// Fill a table and return the name of the first function the library lacks.
+// Each fills a table and returns the name of the first function that the library lacks.
 #define VOLTA_CUDA_RESOLVE(name) resolve(library, VOLTA_CUDA_SYMBOL(name), table.name, missing);
 std::string fill(void* library, Driver& table) {
   std::string missing;

@@ -1,6 +1,6 @@
 // The CUDA libraries as tables of function pointers. Nothing is linked: the driver, NVRTC and
-// cuBLASLt are opened one by one at run time. Members carry the versioned names, since cuda.h maps
-// the plain ones to them.
+// cuBLASLt are opened one by one at run time. The members have versioned names, because cuda.h maps
+// the plain names to those.
 #pragma once
 
 #include <cublasLt.h>
@@ -106,25 +106,25 @@ struct CublasLt {
 };
 #undef VOLTA_CUDA_MEMBER
 
-// What was found on this machine. Lives until the process ends, as open libraries do.
+// The libraries found on this machine. They stay open until the process ends.
 struct Libraries {
   Driver driver;
   Nvrtc nvrtc;
   CublasLt cublas;
   bool has_cublas = false;
-  std::string cublas_missing;  // why not
+  std::string cublas_missing;  // the reason if has_cublas is false
   int nvrtc_major = 0, nvrtc_minor = 0;
   int device_count = 0;
 };
 
-// Opens the libraries and initialises the driver. False, with the reason in *why, when the driver,
-// a device or NVRTC is missing; without cuBLASLt products take the generic lowering.
+// Opens the libraries and initialises the driver. Returns false, with the reason in *why, if the
+// driver, a device or NVRTC is missing. Without cuBLASLt, products use the generic lowering.
 bool open_libraries(Libraries& libraries, std::string* why);
 
-// cuDNN, opened; null where there is none.
+// Opens cuDNN; null if it is not installed.
 void* open_cudnn();
 
-// "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)"
+// An error as text: "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)".
 std::string describe(const Driver& driver, CUresult status);
 
 }  // namespace volta::cuda

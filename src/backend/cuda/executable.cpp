@@ -17,14 +17,14 @@
 namespace volta::cuda {
 namespace {
 
-// Runs before the first capture: a plan that runs once or twice is not worth one.
+// The number of runs before the first capture: a plan that runs once or twice is not worth one.
 constexpr std::uint64_t kEagerRuns = 2;
-// Plans that touch no more than this take hardly longer than waiting for an event does.
+// Plans that touch at most this many bytes take hardly longer than waiting for an event.
 constexpr std::uint64_t kSmallBytes = std::uint64_t{64} << 20;
 // A launch costs about as much time as copying this many bytes into or out of a slot.
 constexpr std::uint64_t kBytesPerLaunch = std::uint64_t{4} << 20;
 constexpr std::uint64_t kSmallGroup = 4;
-// While a profiler records, one replay in so many has marks between its steps.
+// While a profiler records, one replay in this many is timed step by step.
 constexpr std::uint64_t kReplaysPerSample = 32;
 
 std::uint64_t bytes_of(const plan::PlanSteps& steps) {
@@ -39,8 +39,9 @@ std::uint64_t bytes_of(const plan::PlanSteps& steps) {
 CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanSteps& steps)
     : device_(std::move(device)),
       context_(device_->context()),
-      lane_(steps.lane),
-      stream_((device_->open_lane(lane_), device_->stream_of(compute_lane(lane_)))),
+      stream_number_(steps.stream),
+      stream_((device_->open_stream(stream_number_),
+               device_->stream_of(compute_stream(stream_number_)))),
       leaf_bytes_(steps.leaf_bytes),
       output_bytes_(steps.output_bytes),
       arena_bytes_(steps.arena_bytes),
@@ -67,20 +68,40 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
   for (std::size_t i = 0; i < output_bytes_.size(); ++i) {
     if (output_bytes_[i] == 0 || output_bytes_[i] > kMaxScalarBytes) continue;
     scalars_[i] = std::make_shared<ScalarOutput>();
-    device_->modules().own_function(mirror_kernel());  // ready for a capture
+    device_->modules().own_function(readback_kernel());  // loaded before any capture
   }
   under_way = static_cast<std::uint32_t>(2 * group_runs_);
+  measure();
   device_->timeline().add(this);
+}
+
+void CudaExecutable::measure() {
+  // What the driver keeps for a node of a graph that can be launched, on the host and on the
+  // device.
+  constexpr std::uint64_t kHostNode = 4096, kDeviceNode = 1024;
+  constexpr std::uint64_t kPage = 4096;  // pinned memory is given in pages
+  constexpr std::uint64_t kStep = 512;   // a prepared step
+  const std::uint64_t words = sizeof(std::uint64_t);
+  const std::uint64_t table = steps_.table_words() * words;
+  held = {.host = sizeof(*this) + steps_.size() * kStep, .device = arg_words_ * words + table};
+  if (arg_words_ > 0) held.host += (arg_block_count_ * arg_words_ * words / kPage + 1) * kPage;
+  if (error_.host() != nullptr) held.host += kPage;
+  if (slots_) held.device += table_.slot_bytes();
+  for (const Variant& variant : variants_) {
+    const std::uint64_t nodes = variant.launches + variant.library_calls;
+    held.host += nodes * kHostNode;
+    held.device += nodes * kDeviceNode + table;
+  }
 }
 
 CudaExecutable::~CudaExecutable() {
   device_->timeline().remove(this);
   const ContextScope scope(context_, std::nothrow);
-  // The group under way has no event yet.
+  // The current group has no event yet.
   context_.driver().cuStreamSynchronize(stream_);
   try {
     tell_replays();
-  } catch (...) {  // a profile without them
+  } catch (...) {  // the profile lacks these replays
   }
 }
 
@@ -89,7 +110,7 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
   context_.ensure_alive();
   const std::lock_guard lock(mutex_);
   const ContextScope scope(context_);
-  // At most two groups in flight: this run's and the one before.
+  // At most two groups are in flight: this run's and the previous one.
   const Event& finished = finished_[runs_ / group_runs_ % finished_.size()];
   if (runs_ % group_runs_ == 0) finished.wait();
 
@@ -115,8 +136,8 @@ std::optional<kernel::ErrorRecord> CudaExecutable::take_error() {
   context_.ensure_alive();
   auto& record = *static_cast<kernel::ErrorRecord*>(error_.host());
   if (std::atomic_ref(record.claimed).load(std::memory_order_acquire) == 0) return std::nullopt;
-  // The kernel that claimed the record may still be filling it: a mirrored scalar does not wait for
-  // all.
+  // The kernel that claimed the record may still be writing it: reading a scalar from its host copy
+  // does not wait for all work.
   device_->synchronize();
   return std::exchange(record, {});
 }
@@ -127,19 +148,20 @@ bool CudaExecutable::is_costly_to_slot() {
     if (table_.is_volatile(i))
       copied += i < leaf_bytes_.size() ? leaf_bytes_[i] : output_bytes_[i - leaf_bytes_.size()];
   }
-  // A copy is a launch itself.
+  // If the plan is a single launch, the copy itself costs as much.
   const std::uint64_t launches = is_single() ? 0 : steps_.launches() + steps_.library_calls();
   if (copied <= kBytesPerLaunch * launches) return false;
   context_.synchronize(stream_);  // earlier variants may still be running
   variants_.clear();
   slots_ = {};
+  measure();
   return replay_off_ = true;
 }
 
 bool CudaExecutable::gains_nothing() const { return bytes_ > kBytesPerLaunch && is_single(); }
 
 bool CudaExecutable::is_single() const {
-  // A scalar somebody looks at has a mirror, which is another.
+  // A scalar that is read back adds another launch, which copies it to the host.
   return steps_.launches() + steps_.library_calls() == 1 &&
          std::none_of(scalars_.begin(), scalars_.end(),
                       [](const auto& scalar) { return scalar != nullptr && scalar->observed; });
@@ -190,8 +212,8 @@ LaunchPlace CudaExecutable::place(const DeviceMemory& tables, CUstream stream) c
 
 void CudaExecutable::upload_tables(const DeviceMemory& tables,
                                    const std::vector<std::uint64_t>& rows) const {
-  device_->staging(lane_).upload(tables.address(), rows.data(),
-                                 rows.size() * sizeof(std::uint64_t));
+  device_->staging(stream_number_)
+      .upload(tables.address(), rows.data(), rows.size() * sizeof(std::uint64_t));
 }
 
 void CudaExecutable::run_eagerly() {
@@ -216,10 +238,11 @@ void CudaExecutable::run_eagerly() {
     }
   } else {
     for (std::size_t step = 0; step < steps_.size(); ++step) {
-      Mark begin = timeline.begin(here.stream);
+      TimelineEvent begin = timeline.begin(here.stream);
       steps_.issue(step, buffers, here);
       issued = steps_.numbers()[step] + 1;
-      timeline.end(std::move(begin), {.plan = plan_, .step = steps_.numbers()[step], .lane = lane_},
+      timeline.end(std::move(begin),
+                   {.plan = plan_, .step = steps_.numbers()[step], .stream = stream_number_},
                    here.stream);
     }
   }
@@ -237,12 +260,14 @@ bool CudaExecutable::capture(std::size_t index) {
       slots_ = DeviceMemory(context_, table_.slot_bytes());
     }
     variants_.push_back(record());
+    measure();
     return true;
   } catch (const std::exception& error) {
     if (context_.lost()) throw;
     context_.synchronize(stream_);
     variants_.clear();
     slots_ = {};
+    measure();
     replay_off_ = true;
     log(LogLevel::warning, fmt::format("{}: a plan is run step by step, its capture failed: {}",
                                        context_.name(), error.what()));
@@ -265,39 +290,39 @@ CudaExecutable::Variant CudaExecutable::record() {
   }
   for (std::size_t i = 0; i < scalars_.size(); ++i) {
     if (scalars_[i] == nullptr || !scalars_[i]->observed || !steps_.last_writer(i)) continue;
-    if (scalars_[i]->mirror == nullptr) {
-      scalars_[i]->mirror = std::make_unique<Mirror>(
-          context_, device_->modules().own_function(mirror_kernel()), stream_);
+    if (scalars_[i]->readback == nullptr) {
+      scalars_[i]->readback = std::make_unique<ScalarReadback>(
+          context_, device_->modules().own_function(readback_kernel()), stream_);
     }
-    variant.mirrored.push_back(i);
+    variant.read_back.push_back(i);
   }
   variant.graph = capture_steps(variant, {});
   return variant;
 }
 
-Graph CudaExecutable::capture_steps(const Variant& variant, std::span<const Mark> marks) {
+Graph CudaExecutable::capture_steps(const Variant& variant, std::span<const TimelineEvent> events) {
   const std::vector<std::uint64_t> addresses = slotted();
   const Bound buffers = bound(addresses);
-  std::vector<std::vector<std::size_t>> mirrors_after(steps_.size());
-  for (const std::size_t i : variant.mirrored) mirrors_after[mirror_point(i)].push_back(i);
+  std::vector<std::vector<std::size_t>> readbacks_after(steps_.size());
+  for (const std::size_t i : variant.read_back) readbacks_after[readback_step(i)].push_back(i);
   const CUstream stream = device_->capture_stream();
   const LaunchPlace here = place(variant.tables, stream);
   return Graph(context_, stream, [&] {
-    if (!marks.empty()) marks.front().record_in_replays(stream);
+    if (!events.empty()) events.front().record_in_replays(stream);
     for (std::size_t step = 0; step < steps_.size(); ++step) {
       steps_.issue(step, buffers, here);
-      for (const std::size_t i : mirrors_after[step]) {
-        scalars_[i]->mirror->enqueue(buffers.outputs[i], output_bytes_[i], stream);
+      for (const std::size_t i : readbacks_after[step]) {
+        scalars_[i]->readback->enqueue(buffers.outputs[i], output_bytes_[i], stream);
       }
-      if (!marks.empty()) marks[step + 1].record_in_replays(stream);
+      if (!events.empty()) events[step + 1].record_in_replays(stream);
     }
   });
 }
 
-std::size_t CudaExecutable::mirror_point(std::size_t output) const {
+std::size_t CudaExecutable::readback_step(std::size_t output) const {
   const std::uint64_t address = addresses_[output_index(output)];
   const auto leaves_end = addresses_.begin() + static_cast<std::ptrdiff_t>(leaf_bytes_.size());
-  // Donated memory may be written under the leaf's name as well.
+  // Donated memory may also be written through the leaf.
   const bool donated = std::find(addresses_.begin(), leaves_end, address) != leaves_end;
   return donated ? steps_.size() - 1 : *steps_.last_writer(output);
 }
@@ -311,10 +336,11 @@ void CudaExecutable::launch_timed(Variant& variant, std::uint64_t session) {
   }
   if (timed.replays++ % kReplaysPerSample != 0 || !prepare_sample(variant)) {
     Timeline& timeline = device_->timeline();
-    Mark begin = timeline.begin(stream_);
+    TimelineEvent begin = timeline.begin(stream_);
     variant.graph.launch(stream_);
     timeline.end(std::move(begin),
-                 {.kind = profiling::Span::Kind::Run, .plan = plan_, .lane = lane_}, stream_);
+                 {.kind = profiling::Span::Kind::Run, .plan = plan_, .stream = stream_number_},
+                 stream_);
     return;
   }
   tell(timed);
@@ -323,12 +349,12 @@ void CudaExecutable::launch_timed(Variant& variant, std::uint64_t session) {
 }
 
 bool CudaExecutable::prepare_sample(Variant& variant) {
-  if (!variant.timed.marks.empty()) return true;
+  if (!variant.timed.events.empty()) return true;
   try {
-    std::vector<Mark> marks;
-    while (marks.size() <= steps_.size()) marks.emplace_back(context_);
-    variant.timed.graph = capture_steps(variant, marks);
-    variant.timed.marks = std::move(marks);
+    std::vector<TimelineEvent> events;
+    while (events.size() <= steps_.size()) events.emplace_back(context_);
+    variant.timed.graph = capture_steps(variant, events);
+    variant.timed.events = std::move(events);
     return true;
   } catch (const std::exception& error) {
     if (context_.lost()) throw;
@@ -340,8 +366,9 @@ bool CudaExecutable::prepare_sample(Variant& variant) {
 
 void CudaExecutable::tell(TimedGraph& timed) {
   if (!std::exchange(timed.untold, false)) return;
-  timed.marks.back().wait();
-  device_->timeline().tell_sample(timed.session, plan_, lane_, timed.marks, steps_.numbers());
+  timed.events.back().wait();
+  device_->timeline().tell_sample(timed.session, plan_, stream_number_, timed.events,
+                                  steps_.numbers());
 }
 
 void CudaExecutable::tell_replays() {
@@ -396,10 +423,11 @@ void CudaExecutable::copy_slots(bool in) {
     copy_all();
     return;
   }
-  Mark begin = timeline.begin(stream_);
+  TimelineEvent begin = timeline.begin(stream_);
   if (const std::uint64_t bytes = copy_all(); bytes > 0) {
     timeline.end(std::move(begin),
-                 {.kind = profiling::Span::Kind::Copy, .lane = lane_, .bytes = bytes}, stream_);
+                 {.kind = profiling::Span::Kind::Copy, .stream = stream_number_, .bytes = bytes},
+                 stream_);
   }
 }
 
@@ -411,11 +439,11 @@ void CudaExecutable::note_writes(const Variant* variant) {
   }
   for (std::size_t i = 0; i < scalars_.size(); ++i) {
     if (scalars_[i] == nullptr) continue;
-    const bool mirrored =
-        variant != nullptr &&
-        std::find(variant->mirrored.begin(), variant->mirrored.end(), i) != variant->mirrored.end();
+    const bool read_back =
+        variant != nullptr && std::find(variant->read_back.begin(), variant->read_back.end(), i) !=
+                                  variant->read_back.end();
     scalars.produced(addresses_[output_index(i)], output_bytes_[i], scalars_[i],
-                     mirrored ? scalars_[i]->mirror->issue() : 0);
+                     read_back ? scalars_[i]->readback->issue() : 0);
   }
 }
 

@@ -8,7 +8,7 @@ namespace volta::cuda {
 Graph::Graph(const Context& context, CUstream stream, const std::function<void()>& body)
     : context_(&context) {
   const Driver& cu = context.driver();
-  // Thread-local: what other threads do meanwhile (allocating, loading) does not end the capture.
+  // Thread-local mode: calls of other threads (allocating, loading) do not invalidate the capture.
   context.check(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                 "beginning a capture");
   CUgraph captured = nullptr;

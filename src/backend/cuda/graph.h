@@ -10,8 +10,8 @@ namespace volta::cuda {
 class Graph {
  public:
   Graph() = default;
-  // Captures what `body` enqueues on `stream`. The context is current. What `body` throws leaves
-  // the stream usable.
+  // Captures the work that `body` enqueues on `stream`. The context must be current. The stream
+  // stays usable if `body` throws.
   Graph(const Context& context, CUstream stream, const std::function<void()>& body);
   ~Graph() { reset(); }
   Graph(Graph&& other) noexcept;

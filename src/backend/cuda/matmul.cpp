@@ -1,5 +1,5 @@
-// Products by cuBLASLt. It works on column-major matrices; a row-major C = A B is the column-major
-// C' = B' A', so the operands are handed over swapped and nothing is transposed in memory.
+// Products by cuBLASLt, which works on column-major matrices. A row-major C = A B is the
+// column-major C' = B' A', so the operands are passed swapped and nothing is transposed in memory.
 #include "backend/cuda/matmul.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 
 namespace volta::cuda {
 
-// Descriptors of one product, in the library's (swapped) order, and the algorithm to run.
+// The descriptors of one product, in the library's (swapped) order, and the algorithm to run.
 class Product {
  public:
   explicit Product(const CublasLt& library) : library_(library) {}
@@ -45,14 +45,14 @@ class Product {
 
 namespace {
 
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
-// Algorithms that are timed, for products of at least so many multiply-adds, and the seconds that
-// may take.
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // as NVIDIA advises for Hopper
+// The number of algorithms that are timed, the least number of multiply-adds for which they are,
+// and the seconds this may take.
 constexpr int kCandidates = 8;
 constexpr double kLeastTimedWork = 1e8;
 constexpr double kBudget = 0.1;
-constexpr std::uint32_t kAlignment = 16;  // what there is to align to
-// Elements of which sizes must be multiples for activations.
+constexpr std::uint32_t kAlignment = 16;  // the largest that matters
+// Activations need sizes that are multiples of this many elements.
 constexpr std::int64_t kAlignedUnit = 8;
 
 struct Types {
@@ -77,8 +77,8 @@ std::optional<Types> types_of(const plan::MatmulStep& step) {
   }
 }
 
-// A column-major matrix as the library wants it described; nothing when its leading dimension says
-// that columns overlap.
+// The library's description of a column-major matrix; nothing if the leading dimension would make
+// columns overlap.
 struct Layout {
   std::int64_t rows, columns, ld, stride;
 };
@@ -115,7 +115,7 @@ Alignment alignment_of(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c) {
 }
 
 bool takes_epilogue(const plan::MatmulStep& step) {
-  // Its kernels for rows that are not aligned make 0 of NaN in a ReLU.
+  // With unaligned rows, its kernels turn NaN into 0 in a ReLU.
   return step.activation == plan::Activation::None ||
          (step.n % kAlignedUnit == 0 && step.k % kAlignedUnit == 0 && step.m % kAlignedUnit == 0);
 }
@@ -130,7 +130,7 @@ bool MatmulLibrary::start() {
     return false;
   }
   const cublasStatus_t status = libraries.cublas.cublasLtCreate(&handle_);
-  if (status == CUBLAS_STATUS_ALLOC_FAILED) {  // not for good
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) {  // may succeed later
     handle_ = nullptr;
     return false;
   }
@@ -138,9 +138,9 @@ bool MatmulLibrary::start() {
   return true;
 }
 
-bool MatmulLibrary::claim_workspace(std::size_t lane) {
-  // Algorithms are timed in the first lane's.
-  for (const std::size_t each : {std::size_t{0}, lane}) {
+bool MatmulLibrary::claim_workspace(std::size_t stream_number) {
+  // Algorithms are timed in the first stream's workspace.
+  for (const std::size_t each : {std::size_t{0}, stream_number}) {
     DeviceMemory& workspace = workspaces_[each];
     if (!workspace) workspace = DeviceMemory::try_allocate(context_, kWorkspaceBytes);
     if (!workspace) return false;
@@ -148,14 +148,14 @@ bool MatmulLibrary::claim_workspace(std::size_t lane) {
   return true;
 }
 
-void MatmulLibrary::open_lane(std::size_t lane, bool frugal) {
+void MatmulLibrary::open_stream(std::size_t stream_number, bool low_memory) {
   const std::lock_guard lock(mutex_);
-  if (!start() || claim_workspace(lane)) return;
+  if (!start() || claim_workspace(stream_number)) return;
   const std::string text =
       fmt::format("{}: no memory for the {} MiB in which matrix products of stream {} work",
-                  context_.name(), kWorkspaceBytes >> 20, lane);
-  if (!frugal) throw OutOfMemory(text);
-  log_once(fmt::format("{} no workspace {}", context_.name(), lane), LogLevel::warning,
+                  context_.name(), kWorkspaceBytes >> 20, stream_number);
+  if (!low_memory) throw OutOfMemory(text);
+  log_once(fmt::format("{} no workspace {}", context_.name(), stream_number), LogLevel::warning,
            text + ": they run without, perhaps slower and rounded otherwise");
 }
 
@@ -168,7 +168,7 @@ MatmulLibrary::~MatmulLibrary() {
 
 void MatmulLibrary::check(cublasStatus_t status, const char* doing) const {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  // A fault of the device may be what the library stumbled over.
+  // The library may have failed because of a fault of the device, which is reported first.
   if (const CUresult state = context_.driver().cuStreamQuery(context_.stream());
       state != CUDA_ERROR_NOT_READY) {
     context_.check(state, "running a matrix product");
@@ -177,8 +177,20 @@ void MatmulLibrary::check(cublasStatus_t status, const char* doing) const {
                                  context_.libraries().cublas.cublasLtGetStatusString(status)));
 }
 
+std::uint64_t MatmulLibrary::bytes() {
+  constexpr std::uint64_t kDescriptors = 1024;  // of the library, behind the pointers of a Product
+  const std::lock_guard lock(mutex_);
+  return products_.size() * (sizeof(Key) + sizeof(Product) + kDescriptors);
+}
+
+void MatmulLibrary::drop_unused() {
+  const std::lock_guard lock(mutex_);
+  products_.clear();
+}
+
 std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& step,
-                                                      Alignment aligned, std::size_t lane) {
+                                                      Alignment aligned,
+                                                      std::size_t stream_number) {
   const Key key{static_cast<std::int64_t>(step.dtype),
                 step.f32_result,
                 step.transpose_a,
@@ -202,8 +214,8 @@ std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& st
                 step.keeps_input};
   const std::lock_guard lock(mutex_);
   if (!start()) return nullptr;
-  // Memory may have been short before, and may be there the next time.
-  if (!claim_workspace(lane)) return plan(step, aligned, 0);
+  // Without a workspace nothing is cached: there may be memory the next time.
+  if (!claim_workspace(stream_number)) return plan(step, aligned, 0);
   if (const auto* known = products_.find(key)) return *known;
   auto planned = plan(step, aligned, kWorkspaceBytes);
   products_.put(key, planned);
@@ -212,7 +224,7 @@ std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& st
 
 std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step, Alignment aligned,
                                                    std::size_t workspace_bytes) const {
-  const DeviceMemory& some = workspaces_[0];  // stands for operands whose place is not known yet
+  const DeviceMemory& some = workspaces_[0];  // stands for operands of unknown address
   const auto types = types_of(step);
   const auto first = layout(step.transpose_b ? step.k : step.n, step.transpose_b ? step.n : step.k,
                             step.ldb, step.stride_b);
@@ -241,7 +253,7 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   if (const cublasLtEpilogue_t epilogue = epilogue_of(step);
       epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
     set(*product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    // Aligned as any buffer is.
+    // Any buffer has the alignment of this placeholder.
     if (step.has_bias) set_address(*product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, some.address());
     if (step.uses_other()) {
       set(*product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &step.n, sizeof step.n);
@@ -280,8 +292,9 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned.a);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned.c);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned.c);
-  // Partial sums are added up in order, through the workspace, never in the output's own memory:
-  // the same bits every time, and f32 where the output is a half.
+  // Partial sums are added up in order through the workspace, never in the output's own memory.
+  // Results thus have the same bits in every run and are accumulated in f32 if the output is f16 or
+  // bf16.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
 
@@ -303,8 +316,8 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   return product;
 }
 
-// What the heuristics put first is not always the fastest. Products that take longer than a launch
-// are tried on memory of their own.
+// The heuristics' first choice is not always the fastest. Candidates for products that take longer
+// than a launch are timed on memory of their own.
 std::size_t MatmulLibrary::fastest(const plan::MatmulStep& step, Alignment aligned,
                                    const Product& product,
                                    std::span<const cublasLtMatmulHeuristicResult_t> candidates,
@@ -315,7 +328,7 @@ std::size_t MatmulLibrary::fastest(const plan::MatmulStep& step, Alignment align
   std::vector<std::string> names;
   for (const auto& candidate : candidates)
     names.push_back(fmt::format("{:016x}", fmt::join(candidate.algo.data, "")));
-  const TimedThing thing{
+  const ChoiceKey choice_key{
       fmt::format("{} sm{} cuBLASLt {}", context_.device_name(), context_.compute_capability(),
                   context_.libraries().cublas.cublasLtGetVersion()),
       fmt::format("product {} {} tf32 {} {}{} [{}, {}, {}] x {}, ld {} {} {}, strides {} {} {}, "
@@ -326,8 +339,8 @@ std::size_t MatmulLibrary::fastest(const plan::MatmulStep& step, Alignment align
                   step.stride_c, aligned.a, aligned.b, aligned.c, step.has_bias,
                   static_cast<int>(step.activation), step.keeps_input),
       context_.device_name(), fmt::format("cuBLASLt: {}", step.label)};
-  if (const auto known = remembered_way(thing, names)) return *known;
-  if (!may_time) return 0;  // what is remembered is for all who have memory
+  if (const auto known = remembered_candidate(choice_key, names)) return *known;
+  if (!may_time) return 0;  // remembered choices are for plans that have a workspace
 
   const auto bytes = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld,
                          std::int64_t stride, DType dtype) {
@@ -347,21 +360,21 @@ std::size_t MatmulLibrary::fastest(const plan::MatmulStep& step, Alignment align
   for (std::size_t i = 0; i < memory.size(); ++i) {
     if (sizes[i] == 0) continue;
     memory[i] = DeviceMemory::try_allocate(context_, sizes[i]);
-    if (!memory[i]) return 0;  // no memory to try it in
+    if (!memory[i]) return 0;  // no memory for timing
     fill_with_numbers(context_, memory[i].address(), sizes[i]);
     address[i] = memory[i].address() + alignments[i] % kAlignment;
   }
   bind_epilogue(product, workspaces_[0].address(), address[3]);
-  const auto seconds = [&](std::size_t way) -> std::optional<double> {
+  const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
     return seconds_of_a_run(context_, [&] {
-      return multiply(product, candidates[way].algo, address[0], address[1], address[2],
+      return multiply(product, candidates[candidate].algo, address[0], address[1], address[2],
                       context_.stream(), workspaces_[0]) == CUBLAS_STATUS_SUCCESS;
     });
   };
-  const std::optional<std::size_t> way = fastest_way(names.size(), seconds, kBudget);
-  if (!way) return 0;
-  remember_way(thing, names[*way]);
-  return *way;
+  const std::optional<std::size_t> chosen = fastest_candidate(names.size(), seconds, kBudget);
+  if (!chosen) return 0;
+  remember_candidate(choice_key, names[*chosen]);
+  return *chosen;
 }
 
 cublasStatus_t MatmulLibrary::multiply(const Product& product,
@@ -399,9 +412,9 @@ void MatmulLibrary::bind_epilogue(const Product& product, CUdeviceptr bias,
 }
 
 void MatmulLibrary::run(const Product& product, const ProductAddresses& at, CUstream stream,
-                        std::size_t lane) const {
+                        std::size_t stream_number) const {
   bind_epilogue(product, at.bias, at.other);
-  check(multiply(product, product.algorithm, at.a, at.b, at.c, stream, workspaces_[lane]),
+  check(multiply(product, product.algorithm, at.a, at.b, at.c, stream, workspaces_[stream_number]),
         "running a product");
 }
 

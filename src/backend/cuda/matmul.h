@@ -1,4 +1,4 @@
-// Matrix products through cuBLASLt: descriptors and algorithms, chosen once per shape and kept.
+// Matrix products through cuBLASLt: descriptors and algorithms are chosen once per shape and kept.
 #pragma once
 
 #include <array>
@@ -10,22 +10,24 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/context.h"
+#include "backend/steps.h"
 #include "core/recent.h"
-#include "plan/plan_steps.h"
 
 namespace volta::cuda {
 
-// Bytes the operands are known to be aligned to: 16, 8, 4, 2 or 1. More brings no other algorithms.
+// The known alignment of the operands in bytes: 16, 8, 4, 2 or 1. A larger alignment enables no
+// further algorithms.
 struct Alignment {
   std::uint32_t a = 16, b = 16, c = 16;
   friend bool operator==(const Alignment&, const Alignment&) = default;
 };
 Alignment alignment_of(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c);
 
-// Whether cuBLASLt has the step's epilogue for matrices of these sizes.
+// Whether cuBLASLt supports the step's epilogue for matrices of these sizes.
 bool takes_epilogue(const plan::MatmulStep& step);
 
-// Where the operands of a run are, their offsets included; what the product does not have is 0.
+// The addresses of a run's operands, including offsets; 0 for operands that the product does not
+// have.
 struct ProductAddresses {
   CUdeviceptr a = 0, b = 0, c = 0, bias = 0, other = 0;
 };
@@ -39,23 +41,28 @@ class MatmulLibrary {
   MatmulLibrary(const MatmulLibrary&) = delete;
   MatmulLibrary& operator=(const MatmulLibrary&) = delete;
 
-  // How to run the product; null when the library does not take it, or when there is none (said
-  // once, as a warning). The library is started by the first product. The context is current.
+  // Plans the product; null if the library does not support it or is missing (logged once as a
+  // warning). The first product starts the library. The context must be current.
   std::shared_ptr<const Product> product(const plan::MatmulStep& step, Alignment alignment,
-                                         std::size_t lane);
-  // Claims the memory in which the lane's products work, once before the first of them. Where there
-  // is none: throws OutOfMemory or, `frugal`, products run by algorithms that do without.
-  void open_lane(std::size_t lane, bool frugal);
-  // Enqueues it, for the work of a lane. One at a time.
+                                         std::size_t stream_number);
+  // Allocates the workspace for the products of a compute stream, once before the first of them. If
+  // there is no memory, throws OutOfMemory, or with `low_memory` set lets products use algorithms
+  // that need no workspace.
+  void open_stream(std::size_t stream_number, bool low_memory);
+  // An estimate of the host memory of the planned products.
+  std::uint64_t bytes();
+  // Forgets the planned products; plans keep those that they use.
+  void drop_unused();
+  // Enqueues the product in a compute stream. Not thread-safe.
   void run(const Product& product, const ProductAddresses& at, CUstream stream,
-           std::size_t lane) const;
+           std::size_t stream_number) const;
 
  private:
   using Key = std::array<std::int64_t, 21>;
 
   bool start();
-  // Whether products of the lane have memory to work in, claimed now if they had none.
-  bool claim_workspace(std::size_t lane);
+  // Whether the stream's products have a workspace; allocates it if they have none.
+  bool claim_workspace(std::size_t stream_number);
   void set(const Product& product, cublasLtMatmulDescAttributes_t attribute, const void* value,
            std::size_t bytes) const;
   void set_address(const Product& product, cublasLtMatmulDescAttributes_t attribute,
@@ -73,7 +80,7 @@ class MatmulLibrary {
 
   const Context& context_;
   cublasLtHandle_t handle_ = nullptr;
-  std::array<DeviceMemory, kComputeLanes> workspaces_;  // by lane; empty: there was no memory
+  std::array<DeviceMemory, kComputeStreams> workspaces_;  // by stream; empty if there was no memory
   std::mutex mutex_;
   Recent<Key, std::shared_ptr<const Product>> products_;
 };

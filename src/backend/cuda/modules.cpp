@@ -1,4 +1,4 @@
-// Compiling what is missing in parallel, and loading it.
+// Compiles missing kernels in parallel and loads them.
 #include "backend/cuda/modules.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,8 @@ std::vector<Modules::Loaded> Modules::load(const std::vector<kernel::KernelSourc
     Loaded module = load(*missing[i], binaries[i]);
     volta::count(binaries[i].cached ? live_counters().kernels_loaded
                                     : live_counters().compilations);
-    found[missing[i]->text] = loaded_.insert(missing[i]->text, std::move(module));
+    const std::uint64_t bytes = missing[i]->text.size() + binaries[i].bytes.size();
+    found[missing[i]->text] = loaded_.insert(missing[i]->text, std::move(module), bytes);
   }
   std::vector<Loaded> modules;
   modules.reserve(sources.size());
@@ -58,6 +59,16 @@ CUfunction Modules::own_function(const kernel::KernelSource& source) {
 std::size_t Modules::count() const {
   const std::lock_guard lock(mutex_);
   return loaded_.live() + own_.size();
+}
+
+std::uint64_t Modules::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return loaded_.bytes();
+}
+
+void Modules::drop_unused() {
+  const std::lock_guard lock(mutex_);
+  loaded_.drop_unused();
 }
 
 Modules::Loaded Modules::load(const kernel::KernelSource& source, Compiler::Binary& binary) const {

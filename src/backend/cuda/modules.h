@@ -1,24 +1,25 @@
-// The compiled kernels of one device, loaded once each. Plans own the modules they use; see
-// backend/program_table.h for what is kept besides.
+// The compiled kernels of one device, each loaded once. Plans own the modules they use;
+// backend/common/program_table.h says which others are kept.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "backend/common/program_table.h"
 #include "backend/cuda/compiler.h"
 #include "backend/cuda/context.h"
-#include "backend/program_table.h"
 #include "kernel/emit.h"
 
 namespace volta::cuda {
 
-// A loaded module of one kernel. Whoever has it waits for its launches before letting it go.
+// A loaded module with one kernel. Its owner must wait for its launches before destroying it.
 class Module {
  public:
-  // The context is current. Takes the module over.
+  // Takes ownership of the module. The context must be current.
   Module(const Context& context, CUmodule module, CUfunction function)
       : context_(context), module_(module), function_(function) {}
   ~Module();
@@ -40,18 +41,22 @@ class Modules {
 
   using Loaded = std::shared_ptr<const Module>;
 
-  // The modules of a plan's kernels, in order. The missing ones are compiled, several at a time,
-  // and counted. The context is current. Throws BackendError with the compiler's words.
+  // The modules of a plan's kernels, in order. Missing ones are compiled, several at a time, and
+  // counted. The context must be current. Throws BackendError with the compiler's message.
   std::vector<Loaded> load(const std::vector<kernel::KernelSource>& sources);
-  // The function of a kernel that is the backend's own: not counted, and kept.
+  // The function of one of the backend's own kernels, which are not counted and always kept.
   CUfunction own_function(const kernel::KernelSource& source);
 
   std::size_t count() const;
+  // An estimate of the host memory that the modules take. Their code is also in device memory.
+  std::uint64_t bytes() const;
+  // Unloads the modules that no plan uses.
+  void drop_unused();
 
  private:
-  // A cached binary that does not load is compiled again.
+  // Loads a binary; compiles again if a cached binary does not load.
   Loaded load(const kernel::KernelSource& source, Compiler::Binary& binary) const;
-  // Null if the driver refuses the binary, or finds another kernel in it; `status` says why.
+  // Null if the driver rejects the binary or does not find the kernel in it; `status` says why.
   Loaded try_load(const kernel::KernelSource& source, const std::string& binary,
                   CUresult& status) const;
 

@@ -1,4 +1,4 @@
-// The kernels that are the backend's own, in CUDA C++: all others are emitted from plans.
+// The backend's own kernels, in CUDA C++; all others are emitted from plans.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,10 +11,10 @@
 
 namespace volta::cuda {
 
-// Writes a scalar and its number to host memory (Mirror). The fence orders the value before the
-// number that announces it, as the host sees them.
-inline kernel::KernelSource mirror_kernel() {
-  return {"volta_mirror_scalar", R"(extern "C" __global__ void volta_mirror_scalar(
+// Writes a scalar and its sequence number to host memory (ScalarReadback). The fence makes the
+// value visible to the host before the number that announces it.
+inline kernel::KernelSource readback_kernel() {
+  return {"volta_read_back_scalar", R"(extern "C" __global__ void volta_read_back_scalar(
     const unsigned char* source, int bytes, unsigned long long* counter,
     volatile unsigned long long* entries, int entry_count) {
   const unsigned long long sequence = *counter + 1;
@@ -29,14 +29,14 @@ inline kernel::KernelSource mirror_kernel() {
 )"};
 }
 
-// What the kernel below is given.
+// The parameters of the kernel below.
 struct SlotCopyList {
   struct Copy {
     std::uint64_t to, from, bytes, first_block;
   };
   static constexpr unsigned kThreads = 256;
   static constexpr std::uint64_t kBlockBytes = kThreads * std::uint64_t{16} * 4;
-  static constexpr std::size_t kMost = 96;  // a kernel's parameters are at most 4 KiB
+  static constexpr std::size_t kMost = 96;  // kernel parameters are limited to 4 KiB
 
   void add(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
     each[count++] = {to, from, bytes, blocks};
@@ -47,7 +47,7 @@ struct SlotCopyList {
   std::uint64_t count, blocks;
 };
 
-// Copies into or out of slots (SlotCopies), each by blocks of its own.
+// Copies into or out of slots (SlotCopies); each copy has its own thread blocks.
 inline kernel::KernelSource slot_copy_kernel() {
   return {"volta_copy_slots",
           fmt::format(R"(struct Copy {{ unsigned long long to, from, bytes, first_block; }};

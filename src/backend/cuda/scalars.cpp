@@ -1,4 +1,4 @@
-// Mirrors of scalar outputs in host memory.
+// Copies of scalar outputs in host memory.
 #include "backend/cuda/scalars.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ std::uint64_t load(const std::uint64_t* word) {
 
 }  // namespace
 
-Mirror::Mirror(const Context& context, CUfunction function, CUstream stream)
+ScalarReadback::ScalarReadback(const Context& context, CUfunction function, CUstream stream)
     : context_(context),
       function_(function),
       stream_(stream),
@@ -24,25 +24,25 @@ Mirror::Mirror(const Context& context, CUfunction function, CUstream stream)
   const Driver& cu = context.driver();
   context.check(cu.cuMemsetD8Async(counter_.address(), 0, sizeof(std::uint64_t), stream),
                 "clearing a counter");
-  // Once outside any capture, since a kernel's first launch may load it.
+  // Launched once outside any capture, since a kernel's first launch may load it.
   enqueue(counter_.address(), sizeof(std::uint64_t), stream);
   issue();
 }
 
-void Mirror::enqueue(CUdeviceptr source, std::uint64_t bytes, CUstream stream) const {
+void ScalarReadback::enqueue(CUdeviceptr source, std::uint64_t bytes, CUstream stream) const {
   CUdeviceptr counter = counter_.address(), entries = entries_.device();
   int byte_count = static_cast<int>(bytes), entry_count = static_cast<int>(kEntries);
   std::array<void*, 5> parameters{&source, &byte_count, &counter, &entries, &entry_count};
   context_.check(context_.driver().cuLaunchKernel(function_, 1, 1, 1, 1, 1, 1, 0, stream,
                                                   parameters.data(), nullptr),
-                 "launching the mirror of a scalar");
+                 "launching the readback of a scalar");
 }
 
-const std::uint64_t* Mirror::entry(std::uint64_t sequence) const {
+const std::uint64_t* ScalarReadback::entry(std::uint64_t sequence) const {
   return static_cast<const std::uint64_t*>(entries_.host()) + 2 * (sequence % kEntries);
 }
 
-bool Mirror::wait(std::uint64_t sequence) const {
+bool ScalarReadback::wait(std::uint64_t sequence) const {
   constexpr int kSpins = 256;
   const std::uint64_t* number = entry(sequence) + 1;
   while (true) {
@@ -56,7 +56,7 @@ bool Mirror::wait(std::uint64_t sequence) const {
   }
 }
 
-std::uint64_t Mirror::value(std::uint64_t sequence) const { return load(entry(sequence)); }
+std::uint64_t ScalarReadback::value(std::uint64_t sequence) const { return load(entry(sequence)); }
 
 void ScalarTable::set_range() {
   low_ = ~CUdeviceptr{0};

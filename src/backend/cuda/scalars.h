@@ -1,7 +1,7 @@
-// Reading a scalar back without waiting for everything behind it. An output of at most 8 bytes that
-// was downloaded after a run is mirrored by later captures: a tiny kernel right after its last
-// write puts value and sequence number into host memory, and the next download waits for that
-// number alone.
+// Reads a scalar back without waiting for later work. If an output of at most 8 bytes was
+// downloaded after a run, later captures copy it to the host: a tiny kernel right after its last
+// write stores value and sequence number in host memory, and the next download waits only for that
+// number.
 #pragma once
 
 #include <array>
@@ -18,22 +18,23 @@ namespace volta::cuda {
 
 inline constexpr std::uint64_t kMaxScalarBytes = 8;
 
-// Values of one output as its runs wrote them, the latest few.
-class Mirror {
+// The latest few values of one output, copied to host memory as its runs wrote them.
+class ScalarReadback {
  public:
-  // The context is current; `function` is mirror_kernel's. Launches are in this stream, or in
-  // graphs that are.
-  Mirror(const Context& context, CUfunction function, CUstream stream);
+  // The context must be current; `function` is readback_kernel's. All launches are in this stream,
+  // directly or within graphs.
+  ScalarReadback(const Context& context, CUfunction function, CUstream stream);
 
-  // Enqueues the mirroring of `bytes` at `source`. Counts as issued only once `issued` is called,
-  // since a captured mirror is issued by each launch of its graph.
+  // Enqueues the copy of `bytes` at `source` to the host. issue() counts it separately, since each
+  // launch of a graph issues a captured copy again.
   void enqueue(CUdeviceptr source, std::uint64_t bytes, CUstream stream) const;
   std::uint64_t issue() { return ++issued_; }
 
-  // Waits until mirror number `sequence` has arrived. False when the device finished without it.
+  // Waits until copy number `sequence` has arrived. Returns false if the device finished without
+  // it.
   bool wait(std::uint64_t sequence) const;
   std::uint64_t value(std::uint64_t sequence) const;
-  // Whether no mirror was issued yet that overwrites number `sequence`.
+  // Whether no later copy has been issued that overwrites number `sequence`.
   bool holds(std::uint64_t sequence) const { return issued_ < sequence + kEntries; }
 
  private:
@@ -51,22 +52,22 @@ class Mirror {
 
 // A scalar output of an executable.
 struct ScalarOutput {
-  bool observed = false;  // downloaded after some run
-  std::unique_ptr<Mirror> mirror;
+  bool observed = false;  // it was downloaded after some run
+  std::unique_ptr<ScalarReadback> readback;
 };
 
-// Where the device's scalars lie that executables wrote last and nobody overwrote since. Guarded by
-// the device's submission lock.
+// The scalars in device memory that executables wrote last and nothing has overwritten since.
+// Guarded by the device's submission lock.
 class ScalarTable {
  public:
   struct Found {
     std::shared_ptr<ScalarOutput> output;
-    std::uint64_t sequence = 0;  // of the mirrored value; 0: not mirrored
+    std::uint64_t sequence = 0;  // number of the host copy; 0 if there is none
   };
 
-  // Something wrote these bytes: what lay there is forgotten.
+  // Forgets the scalars in these bytes, because they were overwritten.
   void written(CUdeviceptr address, std::uint64_t bytes);
-  // A run wrote a scalar; `sequence` is 0 when it was not mirrored.
+  // Notes that a run wrote a scalar; `sequence` is 0 if it was not copied to the host.
   void produced(CUdeviceptr address, std::uint64_t bytes, std::shared_ptr<ScalarOutput> output,
                 std::uint64_t sequence);
   std::optional<Found> find(CUdeviceptr address, std::uint64_t bytes) const;
@@ -82,7 +83,7 @@ class ScalarTable {
   void set_range();
 
   std::vector<Entry> entries_;
-  CUdeviceptr low_ = 0, high_ = 0;  // all entries lie within
+  CUdeviceptr low_ = 0, high_ = 0;  // bounds of all entries
 };
 
 }  // namespace volta::cuda

@@ -1,5 +1,5 @@
-// Copies between tensors and the slots that a captured graph has in their place: all that go one
-// way in one launch, since a call of the driver for each takes longer than the copies do.
+// Copies between tensors and the slots that stand for them in a captured graph. All copies of one
+// direction go into one launch, because a driver call for each would take longer than the copies.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace volta::cuda {
 
 class SlotCopies {
  public:
-  // The context is current; `function` is slot_copy_kernel's.
+  // The context must be current; `function` is slot_copy_kernel's.
   SlotCopies(const Context& context, CUfunction function, CUstream stream)
       : context_(context), function_(function), stream_(stream) {}
-  // Where the targets of two overlap, both write the same values.
+  // If the targets of two copies overlap, both must write the same values.
   void add(CUdeviceptr to, CUdeviceptr from, std::uint64_t bytes);
-  void enqueue();  // those added since
+  void enqueue();  // launches the copies added since the last call
 
  private:
   const Context& context_;

@@ -1,21 +1,22 @@
-// Pinned staging of uploads and downloads.
+// Staging of uploads and downloads through pinned memory.
 #include "backend/cuda/staging.h"
 
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 namespace volta::cuda {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
-// Uploads up to kLargeBytes are cut finer, so that even one of a few MiB overlaps copying and
-// transfer.
+// Uploads up to kLargeBytes are split more finely, so that copying and transfer overlap even for a
+// few MiB.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kLargeBytes = 2 * kBlockBytes;
-// One thread copies at about 10 GB/s; a PCIe 5 link takes five times that, and a batch should be on
-// its way before the step that hides it has ended.
+// One thread copies at about 10 GB/s. A PCIe 5 link takes five times that, and a batch should be in
+// flight before the step that hides it has ended.
 constexpr std::size_t kMaxWorkers = 6;
 constexpr std::size_t kBlocksPerWorker = 2;
 constexpr std::size_t kBlocks = kMaxWorkers * kBlocksPerWorker;
@@ -26,7 +27,8 @@ std::size_t worker_count(std::size_t bytes) {
   return std::min({kMaxWorkers, cores, bytes / kBlockBytes});
 }
 
-// Calls body(0) ... body(workers - 1), the first on this thread; rethrows the first exception.
+// Calls body(0) ... body(workers - 1). The first call, and those for which no thread can be
+// started, run on this thread. Rethrows the first exception.
 template <class Body>
 void in_parallel(const Context& context, std::size_t workers, const Body& body) {
   std::vector<std::exception_ptr> failures(workers);
@@ -40,8 +42,13 @@ void in_parallel(const Context& context, std::size_t workers, const Body& body) 
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t worker = 1; worker < workers; ++worker) threads.emplace_back(guarded, worker);
+    std::size_t started = 1;
+    try {
+      for (; started < workers; ++started) threads.emplace_back(guarded, started);
+    } catch (const std::system_error&) {
+    }
     guarded(0);
+    for (; started < workers; ++started) guarded(started);
   }
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
@@ -57,8 +64,8 @@ void Staging::grow(Blocks& blocks, std::size_t count) const {
 }
 
 bool Staging::is_pinned(const void* memory) const {
-  // Of memory that the driver does not know it says 0; asked for one attribute, it would call that
-  // an error, which tools report.
+  // For memory that it does not know, this call reports type 0. The query for a single attribute
+  // would return an error instead, which tools report.
   unsigned type = 0;
   CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
   void* answer = &type;
@@ -85,7 +92,7 @@ void Staging::upload(CUdeviceptr destination, const void* source, std::size_t by
     return;
   }
   grow(upload_blocks_, workers * kBlocksPerWorker);
-  // The block small uploads were filling is used whole from here on.
+  // The block that small uploads were filling counts as full from here on.
   upload_blocks_[current_]->event.record(stream_);
   used_ = kBlockBytes;
   in_parallel(context_, workers, [&](std::size_t worker) {

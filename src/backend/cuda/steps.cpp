@@ -8,19 +8,15 @@
 #include <limits>
 #include <utility>
 
-#include "backend/matmul_program.h"
-#include "backend/sort_launches.h"
+#include "backend/common/matmul_program.h"
+#include "backend/common/sort_launches.h"
 #include "volta/error.h"
 
 namespace volta::cuda {
 namespace {
 
-// Far above what the planner puts into one kernel.
+// Far more than the planner uses in one kernel.
 constexpr std::size_t kMaxBuffers = 128;
-
-CUdeviceptr operand(CUdeviceptr base, std::int64_t offset, DType dtype) {
-  return base + static_cast<CUdeviceptr>(offset) * size_of(dtype);
-}
 
 unsigned grid_size(std::int64_t blocks, const std::string& label) {
   if (blocks > std::numeric_limits<std::int32_t>::max()) {
@@ -29,7 +25,7 @@ unsigned grid_size(std::int64_t blocks, const std::string& label) {
   return static_cast<unsigned>(blocks);
 }
 
-// The integers as the kernel's parameter struct: all int, or all long long.
+// Packs the integers as the kernel's parameter struct: all int, or all long long.
 std::vector<std::byte> pack(const std::vector<std::int64_t>& ints, bool wide,
                             const std::string& label) {
   const std::size_t width = wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
@@ -58,55 +54,34 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
       modules_(modules),
       matmuls_(matmuls),
       cudnn_(cudnn),
-      lane_(steps.lane),
+      stream_number_(steps.stream),
       last_writers_(steps.output_bytes.size()) {
   std::vector<kernel::KernelSource> sources;
-  const auto writes = [&](const plan::BufferRef& buffer) {
-    if (buffer.kind == plan::BufferRef::Kind::Output) last_writers_[buffer.index] = steps_.size();
-  };
   const bool multiplies = std::ranges::any_of(steps.steps, [](const plan::Step& step) {
     return std::holds_alternative<plan::MatmulStep>(step);
   });
-  if (multiplies) matmuls_.open_lane(lane_, steps.frugal);
+  if (multiplies) matmuls_.open_stream(stream_number_, steps.low_memory);
   std::uint32_t number = 0;
   for (const plan::Step& step : steps.steps) {
+    const std::size_t first = steps_.size();
     if (const auto* kernel_step = std::get_if<plan::KernelStep>(&step)) {
-      const kernel::Program& program = *kernel_step->program;
-      for (const plan::Binding& segment : kernel_step->segments) {
-        for (std::size_t slot = 0; slot < program.slots.size(); ++slot) {
-          if (program.slots[slot].written) writes(segment.buffers[slot]);
-        }
-      }
-      sources.push_back(kernel::emit(program, kernel::Dialect::Cuda));
+      sources.push_back(kernel::emit(*kernel_step->program, kernel::Dialect::Cuda));
       steps_.emplace_back(lay_out(*kernel_step));
     } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
-      writes(matmul->c);
-      if (matmul->keeps_input) writes(matmul->other);
       steps_.emplace_back(ProductStep{*matmul, nullptr, {}, {}});
-    } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
-      writes(conv->c);
-      ConvCall call{*conv, cudnn_.convolution(*conv)};
-      if (call.convolution == nullptr ||
-          CudnnLibrary::workspace_bytes(*call.convolution) > conv->workspace_bytes) {
-        throw BackendError(fmt::format("{}: cuDNN takes the convolution no longer", conv->label));
-      }
-      steps_.emplace_back(std::move(call));
-    } else if (const auto* attention = std::get_if<plan::AttentionStep>(&step)) {
-      for (const plan::BufferRef& buffer : attention->writes) writes(buffer);
-      AttentionCallStep call{*attention, cudnn_.attention(*attention)};
-      if (call.call == nullptr ||
-          CudnnLibrary::workspace_bytes(*call.call) > attention->workspace_bytes) {
-        throw BackendError(
-            fmt::format("{}: cuDNN does not take its operands as they lie", attention->label));
-      }
-      steps_.emplace_back(std::move(call));
-    } else {
-      const auto& sort = std::get<plan::SortStep>(step);
-      for (SortLaunch& part : sort_launches(sort, kernel::Dialect::Cuda)) {
-        writes(sort.indices);
-        if (sort.has_values) writes(sort.values);
-        steps_.emplace_back(lay_out(part, sort.label));
+    } else if (const auto* sort = std::get_if<plan::SortStep>(&step)) {
+      for (SortLaunch& part : sort_launches(*sort, kernel::Dialect::Cuda)) {
+        steps_.emplace_back(lay_out(part, sort->label));
         sources.push_back(std::move(part.source));
+      }
+    } else {
+      steps_.emplace_back(CudnnStep{step, cudnn_.checked_call(step)});
+    }
+    // A sort of nothing is no step at all.
+    if (steps_.size() > first) {
+      for (const plan::WrittenBuffer& written : plan::written_by(step)) {
+        if (written.buffer.kind == plan::BufferRef::Kind::Output)
+          last_writers_[written.buffer.index] = steps_.size() - 1;
       }
     }
     numbers_.resize(steps_.size(), number++);
@@ -119,7 +94,7 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
   for (auto& step : steps_) {
     auto* product = std::get_if<ProductStep>(&step);
     if (product == nullptr || is_empty(product->step)) continue;
-    product->product = matmuls_.product(product->step, product->alignment, lane_);
+    product->product = matmuls_.product(product->step, product->alignment, stream_number_);
     if (product->product == nullptr) lower(*product);
   }
   count_work();
@@ -200,11 +175,11 @@ void PreparedSteps::bind(const Bound& bound) {
     if (product == nullptr || is_empty(product->step)) continue;
     const plan::MatmulStep& matmul = product->step;
     const Alignment alignment =
-        alignment_of(operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
-                     operand(bound[matmul.b], matmul.offset_b, matmul.dtype),
+        alignment_of(element(bound[matmul.a], matmul.offset_a, matmul.dtype),
+                     element(bound[matmul.b], matmul.offset_b, matmul.dtype),
                      bound[matmul.c] | (matmul.uses_other() ? bound[matmul.other] : 0));
     if (alignment == product->alignment) continue;
-    product->product = matmuls_.product(matmul, alignment, lane_);
+    product->product = matmuls_.product(matmul, alignment, stream_number_);
     product->alignment = alignment;
     if (product->product == nullptr) lower(*product);
     changed = true;
@@ -234,27 +209,8 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
     issue_launch(*launch, bound, place);
     return;
   }
-  if (const auto* call = std::get_if<ConvCall>(&steps_[step])) {
-    const plan::ConvStep& conv = call->step;
-    cudnn_.run(*call->convolution,
-               {.a = bound[conv.a],
-                .b = bound[conv.b],
-                .c = bound[conv.c],
-                .bias = conv.has_bias ? bound[conv.bias] : 0,
-                .workspace = bound[conv.scratch]},
-               place.stream);
-    return;
-  }
-  if (const auto* call = std::get_if<AttentionCallStep>(&steps_[step])) {
-    std::vector<CUdeviceptr> addresses;
-    for (std::size_t i = 0; i < call->step.reads.size(); ++i) {
-      const auto& [buffer, strides, offset] = call->step.reads[i];
-      const bool logarithms = i == 5;
-      addresses.push_back(
-          operand(bound[buffer], offset, logarithms ? DType::f32 : call->step.dtype));
-    }
-    for (const plan::BufferRef& buffer : call->step.writes) addresses.push_back(bound[buffer]);
-    cudnn_.run(*call->call, addresses, bound[call->step.scratch], place.stream);
+  if (const auto* call = std::get_if<CudnnStep>(&steps_[step])) {
+    cudnn_.run(*call->call, call->step, bound, place.stream);
     return;
   }
   const auto& product = std::get<ProductStep>(steps_[step]);
@@ -264,12 +220,12 @@ void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlac
   }
   const plan::MatmulStep& matmul = product.step;
   matmuls_.run(*product.product,
-               {.a = operand(bound[matmul.a], matmul.offset_a, matmul.dtype),
-                .b = operand(bound[matmul.b], matmul.offset_b, matmul.dtype),
+               {.a = element(bound[matmul.a], matmul.offset_a, matmul.dtype),
+                .b = element(bound[matmul.b], matmul.offset_b, matmul.dtype),
                 .c = bound[matmul.c],
                 .bias = matmul.has_bias ? bound[matmul.bias] : 0,
                 .other = matmul.uses_other() ? bound[matmul.other] : 0},
-               place.stream, lane_);
+               place.stream, stream_number_);
 }
 
 void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,
@@ -290,7 +246,7 @@ void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,
   for (const plan::BufferRef& buffer : launch.buffers) add(bound[buffer]);
   if (launch.has_args) add(place.args + launch.first_arg * sizeof(std::uint64_t));
   if (launch.has_error) add(place.error);
-  // The driver only reads parameters.
+  // The driver only reads the parameters, so the cast is safe.
   if (!launch.ints.empty()) parameters[count] = const_cast<std::byte*>(launch.ints.data());
   context_.check(context_.driver().cuLaunchKernel(launch.module->function(), launch.blocks, 1, 1,
                                                   launch.threads, 1, 1, 0, place.stream,

@@ -1,5 +1,5 @@
-// A plan's steps made ready: kernels compiled, products planned, parameters laid out. `issue`
-// enqueues one step for given addresses, on a compute stream or into a capture.
+// A plan's steps, ready to run: kernels compiled, products planned, parameters laid out. `issue`
+// enqueues one step for given addresses, in a compute stream or in a capture.
 #pragma once
 
 #include <cstddef>
@@ -10,33 +10,16 @@
 #include <variant>
 #include <vector>
 
+#include "backend/common/sort_launches.h"
+#include "backend/cuda/bound.h"
 #include "backend/cuda/context.h"
 #include "backend/cuda/cudnn.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/modules.h"
-#include "backend/sort_launches.h"
+#include "backend/steps.h"
 #include "kernel/emit.h"
-#include "plan/plan_steps.h"
 
 namespace volta::cuda {
-
-// The buffers of one run.
-struct Bound {
-  std::span<const std::uint64_t> leaves, outputs;
-  std::uint64_t arena = 0;
-
-  CUdeviceptr operator[](const plan::BufferRef& buffer) const {
-    switch (buffer.kind) {
-      case plan::BufferRef::Kind::Leaf:
-        return leaves[buffer.index];
-      case plan::BufferRef::Kind::Output:
-        return outputs[buffer.index];
-      case plan::BufferRef::Kind::Temp:
-        break;
-    }
-    return arena + buffer.offset;
-  }
-};
 
 // Where kernels find what is not a buffer of the plan.
 struct LaunchPlace {
@@ -46,37 +29,38 @@ struct LaunchPlace {
 
 class PreparedSteps {
  public:
-  // The context is current. Throws BackendError with the compiler's words.
+  // The context must be current. Throws BackendError with the compiler's message.
   PreparedSteps(const Context& context, Modules& modules, MatmulLibrary& matmuls,
                 CudnnLibrary& cudnn, const plan::PlanSteps& steps);
 
-  // Finds the products for operands aligned as these are. Before issue, outside any capture.
+  // Finds the products for operands of this alignment. To be called before issue, outside any
+  // capture.
   void bind(const Bound& bound);
-  // The tables of all horizontal kernels; their place is LaunchPlace::tables.
+  // The size of the tables of all horizontal kernels, which are stored at LaunchPlace::tables.
   std::size_t table_words() const { return table_words_; }
   void fill_tables(const Bound& bound, std::vector<std::uint64_t>& words) const;
 
   std::size_t size() const { return steps_.size(); }
-  // The step of the plan that each is for: a sort is several.
+  // The plan's step number of each prepared step; a sort has several.
   std::span<const std::uint32_t> numbers() const { return numbers_; }
   void issue(std::size_t step, const Bound& bound, const LaunchPlace& place) const;
 
-  // What issuing every step amounts to.
+  // The totals for issuing every step once.
   std::uint64_t launches() const { return launches_; }
   std::uint64_t library_calls() const { return library_calls_; }
   bool checks_indices() const { return checks_indices_; }
-  // The last step that writes an output; nothing when none does.
+  // The last step that writes an output; nothing if none does.
   std::optional<std::size_t> last_writer(std::size_t output) const { return last_writers_[output]; }
 
  private:
   struct Launch {
     Modules::Loaded module;
-    unsigned blocks = 0, threads = 0;  // no blocks: nothing to do
+    unsigned blocks = 0, threads = 0;  // 0 blocks: nothing to do
     bool horizontal = false, has_args = false, has_error = false;
     std::vector<plan::BufferRef> buffers;
     std::uint32_t first_arg = 0;
     std::vector<std::byte> ints;  // the parameter struct
-    // Horizontal: the segments that have blocks, and where the table starts.
+    // Horizontal: the segments that have blocks, and the offset of the table.
     struct Segment {
       std::int64_t first_block;
       plan::Binding binding;
@@ -88,22 +72,18 @@ class PreparedSteps {
     plan::MatmulStep step;
     std::shared_ptr<const Product> product;
     Alignment alignment;
-    Launch generic;  // where the library does not take the product
+    Launch generic;  // used if the library does not support the product
   };
 
-  struct ConvCall {
-    plan::ConvStep step;
-    std::shared_ptr<const Convolution> convolution;
-  };
-  struct AttentionCallStep {
-    plan::AttentionStep step;
-    std::shared_ptr<const AttentionCall> call;
+  struct CudnnStep {
+    plan::Step step;
+    std::shared_ptr<const CudnnCall> call;
   };
 
-  // A launch without its module.
+  // Prepares a launch without its module.
   Launch lay_out(const plan::KernelStep& step);
   static Launch lay_out(const SortLaunch& part, const std::string& label);
-  // Compiles the generic lowering of a product, unless it is there already.
+  // Compiles the generic lowering of a product unless that is done already.
   void lower(ProductStep& product);
   void count_work();
   void issue_launch(const Launch& launch, const Bound& bound, const LaunchPlace& place) const;
@@ -113,8 +93,8 @@ class PreparedSteps {
   Modules& modules_;
   MatmulLibrary& matmuls_;
   CudnnLibrary& cudnn_;
-  const std::size_t lane_;  // whose work it is
-  std::vector<std::variant<Launch, ProductStep, ConvCall, AttentionCallStep>> steps_;
+  const std::size_t stream_number_;  // of the compute stream that it runs in
+  std::vector<std::variant<Launch, ProductStep, CudnnStep>> steps_;
   std::vector<std::uint32_t> numbers_;
   std::vector<std::optional<std::size_t>> last_writers_;
   std::size_t table_words_ = 0;

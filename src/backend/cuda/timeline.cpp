@@ -5,59 +5,60 @@
 #include <utility>
 
 #include "backend/cuda/executable.h"
-#include "core/registry.h"
+#include "backend/registry.h"
 
 namespace volta::cuda {
 namespace {
 
-// What is told later than this many others is told in between.
+// When more than this many are pending, those that have passed are reported.
 constexpr std::size_t kMostPending = 2048;
-// Times between events are in milliseconds, as floats: from a base that is near they are exact.
+// CUDA reports times between events as floats in milliseconds, which are precise enough only for a
+// recent base.
 constexpr profiling::Time kBaseNanoseconds = 2'000'000'000;
 
 }  // namespace
 
-Mark::Mark(const Context& context) : context_(&context) {
+TimelineEvent::TimelineEvent(const Context& context) : context_(&context) {
   context.check(context.driver().cuEventCreate(&event_, CU_EVENT_DEFAULT), "making an event");
 }
 
-Mark::~Mark() {
+TimelineEvent::~TimelineEvent() {
   if (event_ == nullptr) return;
   const ContextScope scope(*context_, std::nothrow);
   context_->driver().cuEventDestroy(event_);
 }
 
-Mark::Mark(Mark&& other) noexcept
+TimelineEvent::TimelineEvent(TimelineEvent&& other) noexcept
     : context_(other.context_), event_(std::exchange(other.event_, nullptr)) {}
 
-Mark& Mark::operator=(Mark&& other) noexcept {
+TimelineEvent& TimelineEvent::operator=(TimelineEvent&& other) noexcept {
   std::swap(context_, other.context_);
   std::swap(event_, other.event_);
   return *this;
 }
 
-void Mark::record(CUstream stream) const {
+void TimelineEvent::record(CUstream stream) const {
   context_->check(context_->driver().cuEventRecord(event_, stream), "recording an event");
 }
 
-void Mark::record_in_replays(CUstream stream) const {
+void TimelineEvent::record_in_replays(CUstream stream) const {
   context_->check(
       context_->driver().cuEventRecordWithFlags(event_, stream, CU_EVENT_RECORD_EXTERNAL),
       "capturing an event");
 }
 
-bool Mark::has_passed() const {
+bool TimelineEvent::has_passed() const {
   const CUresult status = context_->driver().cuEventQuery(event_);
   if (status == CUDA_ERROR_NOT_READY) return false;
   context_->check(status, "asking for an event");
   return true;
 }
 
-void Mark::wait() const {
+void TimelineEvent::wait() const {
   context_->check(context_->driver().cuEventSynchronize(event_), "waiting for an event");
 }
 
-double Mark::nanoseconds_since(const Mark& earlier) const {
+double TimelineEvent::nanoseconds_since(const TimelineEvent& earlier) const {
   float milliseconds = 0;
   context_->check(context_->driver().cuEventElapsedTime(&milliseconds, earlier.event_, event_),
                   "reading the time between events");
@@ -71,8 +72,8 @@ std::uint64_t Timeline::session() {
   if (current == 0) return 0;
   const std::lock_guard lock(mutex_);
   if (session_ == current) return current;
-  pending_.clear();  // of a recording that ended without asking
-  base_ = Mark(context_);
+  pending_.clear();  // left from a recording that ended without flush()
+  base_ = TimelineEvent(context_);
   context_.synchronize();
   base_.record(context_.stream());
   base_.wait();
@@ -81,36 +82,36 @@ std::uint64_t Timeline::session() {
   return current;
 }
 
-Mark Timeline::take_mark() {
-  if (spare_.empty()) return Mark(context_);
-  Mark mark = std::move(spare_.back());
+TimelineEvent Timeline::take_event() {
+  if (spare_.empty()) return TimelineEvent(context_);
+  TimelineEvent event = std::move(spare_.back());
   spare_.pop_back();
-  return mark;
+  return event;
 }
 
-Mark Timeline::begin(CUstream stream) {
+TimelineEvent Timeline::begin(CUstream stream) {
   const std::lock_guard lock(mutex_);
-  Mark mark = take_mark();
-  mark.record(stream);
-  return mark;
+  TimelineEvent event = take_event();
+  event.record(stream);
+  return event;
 }
 
-void Timeline::end(Mark begin, profiling::Span span, CUstream stream) {
+void Timeline::end(TimelineEvent begin, profiling::Span span, CUstream stream) {
   const std::lock_guard lock(mutex_);
-  Mark mark = take_mark();
-  mark.record(stream);
-  pending_.push_back({std::move(begin), std::move(mark), span});
+  TimelineEvent event = take_event();
+  event.record(stream);
+  pending_.push_back({std::move(begin), std::move(event), span});
   if (profiling::now() - based_at_ > kBaseNanoseconds) {
-    Mark base = take_mark();
+    TimelineEvent base = take_event();
     base.record(context_.stream());
-    pending_.push_back({Mark(), std::move(base), {}, true});
+    pending_.push_back({TimelineEvent(), std::move(base), {}, true});
     based_at_ = profiling::now();
   }
   if (pending_.size() > kMostPending) drain(false);
 }
 
-profiling::Time Timeline::time_of(const Mark& mark) const {
-  return base_time_ + static_cast<profiling::Time>(mark.nanoseconds_since(base_));
+profiling::Time Timeline::time_of(const TimelineEvent& event) const {
+  return base_time_ + static_cast<profiling::Time>(event.nanoseconds_since(base_));
 }
 
 void Timeline::drain(bool wait) {
@@ -130,7 +131,7 @@ void Timeline::drain(bool wait) {
     }
     profiling::Span span = oldest.span;
     span.begin = time_of(oldest.begin);
-    // The difference of two times since the base would be less exact.
+    // The difference of two times since the base would be less precise.
     span.end =
         span.begin + static_cast<profiling::Time>(oldest.end.nanoseconds_since(oldest.begin));
     spans.push_back(span);
@@ -142,19 +143,20 @@ void Timeline::drain(bool wait) {
     profiling::add(DeviceAccess::make(DeviceType::cuda, device_), spans);
 }
 
-void Timeline::tell_sample(std::uint64_t session, std::uint32_t plan, std::uint32_t lane,
-                           std::span<const Mark> marks, std::span<const std::uint32_t> numbers) {
+void Timeline::tell_sample(std::uint64_t session, std::uint32_t plan, std::uint32_t stream_number,
+                           std::span<const TimelineEvent> events,
+                           std::span<const std::uint32_t> numbers) {
   const std::lock_guard lock(mutex_);
   if (session != session_ || session != profiling::session()) return;
   std::vector<profiling::Span> spans;
-  profiling::Time begin = time_of(marks.front());
-  for (std::size_t step = 0; step + 1 < marks.size(); ++step) {
+  profiling::Time begin = time_of(events.front());
+  for (std::size_t step = 0; step + 1 < events.size(); ++step) {
     const auto length =
-        static_cast<profiling::Time>(marks[step + 1].nanoseconds_since(marks[step]));
+        static_cast<profiling::Time>(events[step + 1].nanoseconds_since(events[step]));
     spans.push_back({.kind = profiling::Span::Kind::Sample,
                      .plan = plan,
                      .step = numbers[step],
-                     .lane = lane,
+                     .stream = stream_number,
                      .begin = begin,
                      .end = begin + length});
     begin += length;

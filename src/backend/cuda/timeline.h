@@ -1,4 +1,4 @@
-// When steps and copies ran on the device, by events: for the profiler, while one records.
+// Measures with events when steps and copies ran on the device, while a profiler records.
 #pragma once
 
 #include <cstdint>
@@ -13,72 +13,72 @@ namespace volta::cuda {
 
 class CudaExecutable;
 
-// A point in a stream's work whose time is taken.
-class Mark {
+// An event in a stream that measures time.
+class TimelineEvent {
  public:
-  Mark() = default;
-  explicit Mark(const Context& context);
-  ~Mark();
-  Mark(Mark&& other) noexcept;
-  Mark& operator=(Mark&& other) noexcept;
+  TimelineEvent() = default;
+  explicit TimelineEvent(const Context& context);
+  ~TimelineEvent();
+  TimelineEvent(TimelineEvent&& other) noexcept;
+  TimelineEvent& operator=(TimelineEvent&& other) noexcept;
 
   void record(CUstream stream) const;
-  // In a capture: every replay takes the time anew.
+  // For captures: every replay records the time again.
   void record_in_replays(CUstream stream) const;
   bool has_passed() const;
   void wait() const;
-  // Of two that have passed.
-  double nanoseconds_since(const Mark& earlier) const;
+  // Both events must have passed.
+  double nanoseconds_since(const TimelineEvent& earlier) const;
 
  private:
   const Context* context_ = nullptr;
   CUevent event_ = nullptr;
 };
 
-// The calls below may come from any thread; the context is current.
+// All functions are thread-safe; the context must be current.
 class Timeline {
  public:
   Timeline(const Context& context, int device);
 
-  // The number of the recording under way; 0: nobody wants times. In a new one the device's clock
-  // is set against the host's.
+  // The number of the profiler's current recording; 0 if there is none. At the start of a
+  // recording, the device's clock is synchronized with the host's.
   std::uint64_t session();
 
-  // Work that is enqueued between the two is timed.
-  Mark begin(CUstream stream);
-  void end(Mark begin, profiling::Span span, CUstream stream);
+  // Times the work that is enqueued between the two calls.
+  TimelineEvent begin(CUstream stream);
+  void end(TimelineEvent begin, profiling::Span span, CUstream stream);
 
-  // The steps of a replay, whose marks have passed: one more than steps.
-  void tell_sample(std::uint64_t session, std::uint32_t plan, std::uint32_t lane,
-                   std::span<const Mark> marks, std::span<const std::uint32_t> numbers);
+  // Reports the steps of a replay whose events have passed; there is one event more than steps.
+  void tell_sample(std::uint64_t session, std::uint32_t plan, std::uint32_t stream_number,
+                   std::span<const TimelineEvent> events, std::span<const std::uint32_t> numbers);
 
-  // Waits for everything timed, and tells it.
+  // Waits for everything timed and reports it.
   void flush();
 
-  // Executables whose replays flush() asks for.
+  // Registers executables whose replays flush() has to report.
   void add(CudaExecutable* executable);
   void remove(CudaExecutable* executable);
 
  private:
   struct Pending {
-    Mark begin, end;
+    TimelineEvent begin, end;
     profiling::Span span;
-    bool is_base = false;  // `end` is what later times are taken from
+    bool is_base = false;  // `end` becomes the base of later times
   };
-  Mark take_mark();
-  profiling::Time time_of(const Mark& mark) const;
-  // Tells what has passed; with `wait` everything.
+  TimelineEvent take_event();
+  profiling::Time time_of(const TimelineEvent& event) const;
+  // Reports the work that has passed; with `wait`, waits for all of it.
   void drain(bool wait);
 
   const Context& context_;
   const int device_;
-  std::mutex mutex_;  // guards all below but the executables
+  std::mutex mutex_;  // guards everything below except the executables
   std::uint64_t session_ = 0;
-  Mark base_;
+  TimelineEvent base_;
   profiling::Time base_time_ = 0;
   profiling::Time based_at_ = 0;  // when the last base was recorded, by the host's clock
   std::deque<Pending> pending_;   // in the order of the device's work
-  std::vector<Mark> spare_;
+  std::vector<TimelineEvent> spare_;
   std::mutex executables_mutex_;
   std::vector<CudaExecutable*> executables_;
 };

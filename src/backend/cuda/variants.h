@@ -1,7 +1,7 @@
-// Which captured form of a plan serves a run. Addresses are baked into a captured graph, so a plan
-// keeps a few variants by address vector. When there are more vectors than variants, the addresses
-// that move most become volatile, until the others repeat: the graph uses a fixed slot in their
-// place, with copies around it.
+// Chooses the captured form of a plan for a run. Addresses are baked into a captured graph, so a
+// plan keeps a few variants by address vector. If there are more vectors than variants, the
+// addresses that change most become volatile until the others repeat: the graph uses a fixed slot
+// for each of them, with copies before and after the graph.
 // Captures are thus bounded whatever the caller does: at most kMaxVariants * (kMaxRounds + 1).
 #pragma once
 
@@ -24,11 +24,11 @@ class VariantTable {
   enum class Action { Replay, Capture, Eager };
   struct Choice {
     Action action;
-    std::size_t variant =
-        0;  // Capture: 0 means that all earlier variants are void and slots have changed
+    // Capture: 0 means that all earlier variants are invalid and the slots have changed.
+    std::size_t variant = 0;
   };
 
-  // An address vector is the leaves, then the outputs, then the arena.
+  // An address vector consists of the leaves, the outputs and the arena, in this order.
   VariantTable(const std::vector<std::uint64_t>& leaf_bytes,
                const std::vector<std::uint64_t>& output_bytes, std::uint64_t arena_bytes)
       : leaves_(leaf_bytes.size()), bytes_(leaf_bytes) {
@@ -62,8 +62,8 @@ class VariantTable {
 
   std::size_t arena() const { return bytes_.size() - 1; }
   bool is_volatile(std::size_t index) const { return slots_[index] != kNoSlot; }
-  // Bytes into the slot memory, for a volatile index. A leaf and an output at one address share a
-  // slot.
+  // The byte offset of a volatile index in the slot memory. A leaf and an output at the same
+  // address share a slot.
   std::size_t slot(std::size_t index) const { return slots_[index]; }
   std::size_t slot_bytes() const { return slot_bytes_; }
 
@@ -77,12 +77,12 @@ class VariantTable {
     }
   }
 
-  // Calls body(members, aliased, same) for each chain of overlapping buffers, the arena left out,
-  // until it returns false. aliased: there are several and one is written; same: all are at one
-  // address.
+  // Calls body(members, aliased, same) for each chain of overlapping buffers, without the arena,
+  // until it returns false. `aliased` means that there are several buffers and one is written;
+  // `same` means that all have the same address.
   template <class Body>
   void for_overlaps(std::span<const std::uint64_t> addresses, Body body) {
-    // Mostly sorted already, from the run before.
+    // Insertion sort: the order is nearly the same as in the previous run.
     for (std::size_t n = 1; n < order_.size(); ++n) {
       for (std::size_t k = n; k > 0 && addresses[order_[k]] < addresses[order_[k - 1]]; --k) {
         std::swap(order_[k], order_[k - 1]);
@@ -103,7 +103,7 @@ class VariantTable {
     }
   }
 
-  // Whether the buffers alias each other as they did when the slots were laid out.
+  // Whether the buffers alias each other as they did when the slots were assigned.
   bool slots_fit(std::span<const std::uint64_t> addresses) {
     bool fits = true;
     for_overlaps(addresses, [&](std::span<const std::size_t> members, bool aliased, bool same) {
@@ -117,8 +117,8 @@ class VariantTable {
     return fits;
   }
 
-  // Marks what moved and lays the slots out anew. False when buffers overlap in a way slots cannot
-  // keep.
+  // Makes the buffers that move volatile and assigns new slots. Returns false if buffers overlap in
+  // a way that slots cannot represent.
   bool widen(std::span<const std::uint64_t> addresses) {
     std::vector<char> moving(bytes_.size(), 0);
     for (std::size_t i = 0; i < bytes_.size(); ++i) moving[i] = is_volatile(i) ? 1 : 0;
@@ -165,9 +165,9 @@ class VariantTable {
     return true;
   }
 
-  // Marks what took the most places among the variants and this vector, small things first, until
-  // half of the variants serve for what is left: state that alternates between two buffers keeps
-  // its own.
+  // Marks the buffers with the most distinct addresses, small ones first, until half of the
+  // variants suffice for the rest. State that alternates between two buffers thus keeps its own
+  // variants.
   void mark_moving(std::span<const std::uint64_t> addresses, std::vector<char>& moving) const {
     std::vector<std::vector<std::uint64_t>> vectors = keys_;
     vectors.emplace_back(addresses.begin(), addresses.end());
@@ -196,11 +196,11 @@ class VariantTable {
 
   std::size_t leaves_;
   std::vector<std::uint64_t> bytes_;
-  std::vector<std::size_t> order_;  // leaves and outputs by address, empty ones left out
+  std::vector<std::size_t> order_;  // leaves and outputs by address, without empty ones
   std::vector<std::vector<std::uint64_t>> keys_;
   std::vector<std::uint64_t> key_;
   std::vector<std::size_t> slots_;
-  std::vector<std::size_t> group_sizes_;  // of the buffers that share a slot
+  std::vector<std::size_t> group_sizes_;  // the number of buffers that share the slot
   std::size_t slot_bytes_ = 0;
   int rounds_ = 0;
   bool given_up_ = false;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/counting.h"
+#include "kernel/cache.h"
 #include "kernel/observer.h"
 #include "kernel/parallel_compile.h"
 #include "platform/env.h"
@@ -39,7 +40,7 @@ std::string build_log(cl_program program, cl_device_id device) {
   return log.c_str();
 }
 
-// Empty if the driver gives none.
+// The program's binary; empty if the driver provides none.
 std::string binary_of(cl_program program) {
   std::size_t bytes = 0;
   if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), &bytes, nullptr) !=
@@ -67,7 +68,7 @@ Compiler::Programs Compiler::prepare(std::vector<Wanted> kernels) {
   struct Missing {
     kernel::KernelSource source;
     const std::string* label;
-    Program built;
+    Built built;
   };
   Programs programs;
   std::vector<Missing> missing;
@@ -88,7 +89,7 @@ Compiler::Programs Compiler::prepare(std::vector<Wanted> kernels) {
   });
   const std::lock_guard lock(mutex_);
   for (Missing& m : missing)
-    programs.push_back(programs_.insert(m.source.text, std::move(m.built)));
+    programs.push_back(programs_.insert(m.source.text, std::move(m.built.program), m.built.bytes));
   return programs;
 }
 
@@ -97,12 +98,21 @@ std::size_t Compiler::program_count() const {
   return programs_.live();
 }
 
+std::uint64_t Compiler::program_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return programs_.bytes();
+}
+
+void Compiler::drop_unused() {
+  const std::lock_guard lock(mutex_);
+  programs_.drop_unused();
+}
+
 Kernel Compiler::kernel(const kernel::Program& program, const std::string& label) {
   Kernel result = kernel(kernel::emit(program, kernel::Dialect::OpenCL), label);
   const auto threads = static_cast<std::size_t>(kernel::block_threads(program));
-  // The kernel says its size (reqd_work_group_size), so the device's limit is the one that counts:
-  // drivers report a smaller guess for the kernel (NVIDIA: 256) and take the required size all the
-  // same.
+  // The kernel declares its size (reqd_work_group_size), so only the device's limit counts: drivers
+  // report a smaller guess for the kernel (NVIDIA: 256) but accept the required size.
   const std::size_t limit = device_.max_work_group;
   if (threads > limit) {
     throw BackendError(
@@ -115,14 +125,17 @@ Kernel Compiler::kernel(const kernel::Program& program, const std::string& label
 Kernel Compiler::kernel(const kernel::KernelSource& source, const std::string& label) {
   const std::lock_guard lock(mutex_);
   Program program = programs_.find(source.text);
-  if (!program) program = programs_.insert(source.text, build(source, label));
+  if (!program) {
+    Built built = build(source, label);
+    program = programs_.insert(source.text, std::move(built.program), built.bytes);
+  }
   cl_int status = CL_SUCCESS;
   KernelHandle handle(clCreateKernel(program->get(), source.name.c_str(), &status));
   check(status, "clCreateKernel");
   return {std::move(program), std::move(handle)};
 }
 
-Compiler::Program Compiler::build(const kernel::KernelSource& source, const std::string& label) {
+Compiler::Built Compiler::build(const kernel::KernelSource& source, const std::string& label) {
   kernel::report_kernel("opencl", source);
   auto& cache = kernel::KernelCache::instance();
   const std::string key =
@@ -132,7 +145,7 @@ Compiler::Program Compiler::build(const kernel::KernelSource& source, const std:
   if (cache.load(key, binary)) {
     if (Program loaded = load(binary, source.name)) {
       count(live_counters().kernels_loaded);
-      return loaded;
+      return {std::move(loaded), source.text.size() + binary.size()};
     }
     log(LogLevel::info,
         fmt::format("opencl: the cached kernel '{}' does not load; compiling it again", label));
@@ -151,8 +164,9 @@ Compiler::Program Compiler::build(const kernel::KernelSource& source, const std:
   }
   count(live_counters().compilations);
   binary = binary_of(program.get());
-  if (!binary.empty()) cache.store(key, binary);  // in place of one that did not load
-  return std::make_shared<const ProgramHandle>(std::move(program));
+  if (!binary.empty()) cache.store(key, binary);  // replaces one that did not load
+  return {std::make_shared<const ProgramHandle>(std::move(program)),
+          source.text.size() + binary.size()};
 }
 
 Compiler::Program Compiler::load(const std::string& binary, const std::string& name) {

@@ -1,20 +1,21 @@
-// Turns kernel sources into OpenCL programs: each source once per device, from the disk cache if it
-// is there. $VOLTA_OPENCL_OPTIONS is appended to the options of the OpenCL compiler.
+// Builds OpenCL programs from kernel sources: each source once per device, or loaded from the disk
+// cache. $VOLTA_OPENCL_OPTIONS is appended to the options of the OpenCL compiler.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "backend/common/program_table.h"
 #include "backend/opencl/device_info.h"
 #include "backend/opencl/handles.h"
-#include "backend/program_table.h"
 #include "kernel/emit.h"
 
 namespace volta::opencl {
 
-// A kernel object and the program it is of.
+// A kernel object and its program.
 struct Kernel {
   std::shared_ptr<const ProgramHandle> program;
   KernelHandle handle;
@@ -30,20 +31,26 @@ class Compiler {
     const std::string* label;
   };
   using Programs = std::vector<std::shared_ptr<const ProgramHandle>>;
-  // Builds those that are missing, side by side; kernel() finds them as long as the result is kept.
+  // Builds the missing programs in parallel; kernel() finds them as long as the result is kept.
   Programs prepare(std::vector<Wanted> kernels);
 
-  // A new kernel object of the program. `label` names it in errors. Safe to call from several
-  // threads.
+  // Makes a new kernel object. `label` names it in errors. Thread-safe.
   Kernel kernel(const kernel::Program& program, const std::string& label);
   Kernel kernel(const kernel::KernelSource& source, const std::string& label);
 
   std::size_t program_count() const;
+  // An estimate of the host memory that the programs take.
+  std::uint64_t program_bytes() const;
+  void drop_unused();
 
  private:
   using Program = std::shared_ptr<const ProgramHandle>;
-  Program build(const kernel::KernelSource& source, const std::string& label);
-  // Null if the driver refuses the binary, or finds another kernel in it.
+  struct Built {
+    Program program;
+    std::uint64_t bytes = 0;  // of the source and the binary
+  };
+  Built build(const kernel::KernelSource& source, const std::string& label);
+  // Null if the driver rejects the binary or does not find the kernel in it.
   Program load(const std::string& binary, const std::string& name);
 
   cl_context context_;

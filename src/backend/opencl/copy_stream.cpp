@@ -1,5 +1,5 @@
-// Copies in queues of their own, and the points that queues wait for.
-#include "backend/opencl/copy_lane.h"
+// Copies in separate queues, and the events that queues wait for.
+#include "backend/opencl/copy_stream.h"
 
 #include <utility>
 
@@ -8,9 +8,9 @@
 namespace volta::opencl {
 namespace {
 
-class EventPoint final : public Point {
+class OpenClStreamEvent final : public StreamEvent {
  public:
-  EventPoint(DeviceContext& device, cl_event event) : device_(device), event_(event) {}
+  OpenClStreamEvent(DeviceContext& device, cl_event event) : device_(device), event_(event) {}
 
   bool has_passed() const noexcept override {
     cl_int status = CL_COMPLETE;
@@ -25,11 +25,11 @@ class EventPoint final : public Point {
   cl_event event() const { return event_.get(); }
 
  private:
-  DeviceContext& device_;  // open as long as the process lives
+  DeviceContext& device_;  // never closed while the process lives
   EventHandle event_;
 };
 
-// Times are taken always: copies are few, and long enough for it.
+// The queue always records times: copies are few and long enough for the cost not to matter.
 QueueHandle make_queue(cl_context context, cl_device_id id) {
   cl_int status = CL_SUCCESS;
   QueueHandle queue(clCreateCommandQueue(context, id, CL_QUEUE_PROFILING_ENABLE, &status));
@@ -39,28 +39,28 @@ QueueHandle make_queue(cl_context context, cl_device_id id) {
 
 }  // namespace
 
-std::shared_ptr<const Point> mark(DeviceContext& device, cl_command_queue queue) {
+std::shared_ptr<const StreamEvent> record_event(DeviceContext& device, cl_command_queue queue) {
   cl_event event = nullptr;
   check(clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
-  auto point = std::make_shared<EventPoint>(device, event);
-  // Another queue may wait for it, and nobody waits on this one.
+  auto recorded = std::make_shared<OpenClStreamEvent>(device, event);
+  // Flushed, because another queue may wait for the event while nobody waits on this queue.
   check(clFlush(queue), "clFlush");
-  return point;
+  return recorded;
 }
 
-void hold(cl_command_queue queue, const Point& point) {
-  cl_event event = static_cast<const EventPoint&>(point).event();
+void wait_for_event(cl_command_queue queue, const StreamEvent& recorded) {
+  cl_event event = static_cast<const OpenClStreamEvent&>(recorded).event();
   check(clEnqueueBarrierWithWaitList(queue, 1, &event, nullptr), "clEnqueueBarrierWithWaitList");
 }
 
-CopyLane::CopyLane(cl_context context, cl_device_id id, Device device)
+CopyStream::CopyStream(cl_context context, cl_device_id id, Device device)
     : queue_(make_queue(context, id)), timeline_(device) {}
 
-CopyLane::~CopyLane() {
+CopyStream::~CopyStream() {
   clFinish(queue_.get());  // copies may still read the host blocks
 }
 
-void CopyLane::note(cl_event event, profiling::Span::Kind kind, std::size_t bytes) {
+void CopyStream::note(cl_event event, profiling::Span::Kind kind, std::size_t bytes) {
   timeline_.set_session(profiling::session());
   timeline_.set_span({.kind = kind, .bytes = bytes});
   if (cl_event* timed = timeline_.next_event()) {
@@ -69,8 +69,8 @@ void CopyLane::note(cl_event event, profiling::Span::Kind kind, std::size_t byte
   }
 }
 
-void CopyLane::write(cl_mem destination, std::size_t offset, const void* source,
-                     std::size_t bytes) {
+void CopyStream::write(cl_mem destination, std::size_t offset, const void* source,
+                       std::size_t bytes) {
   cl_event event = nullptr;
   std::unique_lock guard(mutex_);
   if (bytes <= HostBlocks::kBlockLimit) {
@@ -92,8 +92,8 @@ void CopyLane::write(cl_mem destination, std::size_t offset, const void* source,
   check_wait(clWaitForEvents(1, &event), "clWaitForEvents");
 }
 
-void CopyLane::read(void* destination, cl_mem source, std::size_t offset, std::size_t bytes,
-                    bool wait) {
+void CopyStream::read(void* destination, cl_mem source, std::size_t offset, std::size_t bytes,
+                      bool wait) {
   cl_event event = nullptr;
   std::unique_lock guard(mutex_);
   check(clEnqueueReadBuffer(queue_.get(), source, CL_FALSE, offset, bytes, destination, 0, nullptr,
@@ -105,7 +105,7 @@ void CopyLane::read(void* destination, cl_mem source, std::size_t offset, std::s
   if (wait) check_wait(clWaitForEvents(1, &event), "clWaitForEvents");
 }
 
-void CopyLane::flush_profile() {
+void CopyStream::flush_profile() {
   const std::lock_guard guard(mutex_);
   timeline_.tell(true);
 }

@@ -1,4 +1,4 @@
-// A queue of its own for the copies of one direction, beside the one that computes.
+// A separate queue for the copies of one direction, beside the compute queues.
 #pragma once
 
 #include <cstddef>
@@ -16,32 +16,32 @@ namespace volta::opencl {
 
 class DeviceContext;
 
-// The point after everything enqueued so far in a queue of the device.
-std::shared_ptr<const Point> mark(DeviceContext& device, cl_command_queue queue);
-// What is enqueued from now on waits for the point.
-void hold(cl_command_queue queue, const Point& point);
+// Returns an event after everything enqueued so far in a queue of the device.
+std::shared_ptr<const StreamEvent> record_event(DeviceContext& device, cl_command_queue queue);
+// Commands enqueued from now on wait for the event.
+void wait_for_event(cl_command_queue queue, const StreamEvent& recorded);
 
-// May be used by several threads.
-class CopyLane {
+// Thread-safe.
+class CopyStream {
  public:
-  CopyLane(cl_context context, cl_device_id id, Device device);
-  ~CopyLane();
-  CopyLane(const CopyLane&) = delete;
-  CopyLane& operator=(const CopyLane&) = delete;
+  CopyStream(cl_context context, cl_device_id id, Device device);
+  ~CopyStream();
+  CopyStream(const CopyStream&) = delete;
+  CopyStream& operator=(const CopyStream&) = delete;
 
   cl_command_queue queue() const { return queue_.get(); }
   // Returns when the source has been read.
   void write(cl_mem destination, std::size_t offset, const void* source, std::size_t bytes);
   void read(void* destination, cl_mem source, std::size_t offset, std::size_t bytes, bool wait);
-  // Tells the profiler what it was not told yet; waits for that.
+  // Gives the profiler the records that it does not have yet, and waits for those commands.
   void flush_profile();
 
  private:
-  // For the profiler, if one records: when the command ran.
+  // Records when the command ran, if a profiler is active.
   void note(cl_event event, profiling::Span::Kind kind, std::size_t bytes);
 
   const QueueHandle queue_;
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards everything below
   HostBlocks blocks_;
   Timeline timeline_;
 };

@@ -1,4 +1,4 @@
-// Opens a device and keeps what its plans share.
+// Opens a device and owns the objects that its plans share.
 #include "backend/opencl/device_context.h"
 
 #include <fmt/format.h>
@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/opencl/gemm_parameters.h"
-#include "core/registry.h"
+#include "backend/registry.h"
 #include "volta/error.h"
 
 namespace volta::opencl {
@@ -18,8 +17,9 @@ bool out_of_memory(cl_int status) {
          status == CL_OUT_OF_HOST_MEMORY || status == CL_INVALID_BUFFER_SIZE;
 }
 
-// Whether the device, or what it was doing, is gone: it says so itself, or a call that waited for
-// it fails for another reason than its own arguments (CL_INVALID_...) or the host's memory.
+// Whether the error means that the device or its work is lost: the device says so itself, or a call
+// that waited for it failed for a reason other than its own arguments (CL_INVALID_...) or the
+// host's memory.
 bool loses_device(const StatusError& error) {
   switch (error.status) {
     case CL_DEVICE_NOT_AVAILABLE:
@@ -47,20 +47,19 @@ DeviceContext::DeviceContext(const DeviceInfo& info, int index)
   cl_int status = CL_SUCCESS;
   context_ = ContextHandle(clCreateContext(properties, 1, &info_.id, nullptr, nullptr, &status));
   check(status, "clCreateContext");
-  lanes_[0].queue = make_queue(0);
+  compute_streams_[0].queue = make_queue(0);
   first_use_queue_ = make_queue(0);
   uploads_.emplace(context_.get(), info_.id, device);
   downloads_.emplace(context_.get(), info_.id, device);
   reads_.emplace(context_.get(), info_.id, device);
   compiler_.emplace(context_.get(), info_);
-  set_gemm_parameters(info_);
 }
 
 DeviceContext::~DeviceContext() {
   // Copies may still read the host blocks.
-  for (const ComputeLane& lane : lanes_) {
-    if (lane.queue) clFinish(lane.queue.get());
-    if (lane.timed_queue) clFinish(lane.timed_queue.get());
+  for (const ComputeStream& stream : compute_streams_) {
+    if (stream.queue) clFinish(stream.queue.get());
+    if (stream.timed_queue) clFinish(stream.timed_queue.get());
   }
 }
 
@@ -74,7 +73,7 @@ void DeviceContext::ensure_alive() const {
 void DeviceContext::fail(const StatusError& error) {
   if (loses_device(error)) {
     const std::lock_guard lock(lost_mutex_);
-    if (!lost_) lost_reason_ = error.what();  // the first is the cause of the others
+    if (!lost_) lost_reason_ = error.what();  // the first error is the cause of the others
     lost_.store(true, std::memory_order_release);
   }
   ensure_alive();
@@ -84,10 +83,11 @@ void DeviceContext::fail(const StatusError& error) {
 void DeviceContext::change_queue() {
   const std::uint64_t session = profiling::session();
   const std::lock_guard lock(queue_mutex_);
-  for (ComputeLane& lane : lanes_) {
-    if (!lane.queue) continue;
-    check_wait(clFinish(queue_of(lane)), "clFinish");
-    if (session != 0 && !lane.timed_queue) lane.timed_queue = make_queue(CL_QUEUE_PROFILING_ENABLE);
+  for (ComputeStream& stream : compute_streams_) {
+    if (!stream.queue) continue;
+    check_wait(clFinish(queue_of(stream)), "clFinish");
+    if (session != 0 && !stream.timed_queue)
+      stream.timed_queue = make_queue(CL_QUEUE_PROFILING_ENABLE);
   }
   timeline_.set_session(session);
 }
@@ -99,20 +99,20 @@ QueueHandle DeviceContext::make_queue(cl_command_queue_properties properties) co
   return queue;
 }
 
-void DeviceContext::open_lane(std::size_t number) {
-  ComputeLane& lane = lanes_[number];
-  if (lane.queue) return;
+void DeviceContext::open_stream(std::size_t number) {
+  ComputeStream& stream = compute_streams_[number];
+  if (stream.queue) return;
   const std::lock_guard lock(queue_mutex_);
-  if (timeline_.is_recording()) lane.timed_queue = make_queue(CL_QUEUE_PROFILING_ENABLE);
-  lane.queue = make_queue(0);
+  if (timeline_.is_recording()) stream.timed_queue = make_queue(CL_QUEUE_PROFILING_ENABLE);
+  stream.queue = make_queue(0);
 }
 
 BufferHandle DeviceContext::try_allocate(std::size_t bytes) {
   cl_int status = CL_SUCCESS;
   BufferHandle buffer(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, bytes, nullptr, &status));
   if (status == CL_SUCCESS) {
-    // Some drivers allocate when a buffer is first used: use it, so that exhaustion shows here. Any
-    // lane may be the next to use it.
+    // Some drivers allocate only when a buffer is first used, so it is used here, where running out
+    // of memory can be handled. Waits, because any stream may use the buffer next.
     const cl_uchar zero = 0;
     const std::lock_guard lock(queue_mutex_);
     cl_command_queue queue = first_use_queue_.get();
@@ -132,30 +132,30 @@ BufferHandle DeviceContext::allocate(std::size_t bytes, const char* purpose) {
   return buffer;
 }
 
-cl_command_queue DeviceContext::queue_of(Lane lane) {
-  if (lane == Lane::Upload) return uploads_->queue();
-  if (lane == Lane::Download) return downloads_->queue();
-  if (lane == Lane::Read) return reads_->queue();
-  return queue_of(lanes_[number_of(lane)]);
+cl_command_queue DeviceContext::queue_of(Stream stream) {
+  if (stream == Stream::Upload) return uploads_->queue();
+  if (stream == Stream::Download) return downloads_->queue();
+  if (stream == Stream::Read) return reads_->queue();
+  return queue_of(compute_streams_[number_of(stream)]);
 }
 
-std::shared_ptr<const Point> DeviceContext::mark(Lane lane) {
+std::shared_ptr<const StreamEvent> DeviceContext::record_event(Stream stream) {
   const std::lock_guard lock(queue_mutex_);
-  return opencl::mark(*this, queue_of(lane));
+  return opencl::record_event(*this, queue_of(stream));
 }
 
-void DeviceContext::hold(Lane lane, const Point& point) {
+void DeviceContext::wait_for_event(Stream stream, const StreamEvent& event) {
   const std::lock_guard lock(queue_mutex_);
-  opencl::hold(queue_of(lane), point);
+  opencl::wait_for_event(queue_of(stream), event);
 }
 
 void DeviceContext::synchronize() {
   std::vector<cl_command_queue> queues;
   {
     const std::lock_guard lock(queue_mutex_);
-    for (std::size_t number = 0; number < kLanes; ++number) {
-      if (number >= kComputeLanes || lanes_[number].queue)
-        queues.push_back(queue_of(static_cast<Lane>(number)));
+    for (std::size_t number = 0; number < kStreams; ++number) {
+      if (number >= kComputeStreams || compute_streams_[number].queue)
+        queues.push_back(queue_of(static_cast<Stream>(number)));
     }
   }
   for (cl_command_queue queue : queues) check_wait(clFinish(queue), "clFinish");
@@ -184,7 +184,7 @@ void DeviceContext::write(cl_mem destination, std::size_t offset, const void* so
                              nullptr, &event),
         "clEnqueueWriteBuffer");
   block.event = EventHandle(event);
-  blocks_.keep(std::move(block));  // the copy reads it: before anything can fail
+  blocks_.keep(std::move(block));  // the copy reads it, so it is kept before anything can fail
   if (cl_event* timed = timeline_.next_event()) {
     check(clRetainEvent(event), "clRetainEvent");
     *timed = event;
@@ -192,12 +192,12 @@ void DeviceContext::write(cl_mem destination, std::size_t offset, const void* so
 }
 
 void DeviceContext::reserve_scratch(std::size_t bytes) {
-  ComputeLane& lane = lanes_[lane_];
-  if (bytes <= lane.scratch_bytes) return;
-  lane.scratch = BufferHandle();
-  lane.scratch_bytes = 0;
-  lane.scratch = allocate(bytes, "the workspace of a matrix product");
-  lane.scratch_bytes = bytes;
+  ComputeStream& stream = compute_streams_[stream_number_];
+  if (bytes <= stream.scratch_bytes) return;
+  stream.scratch = BufferHandle();
+  stream.scratch_bytes = 0;
+  stream.scratch = allocate(bytes, "the workspace of a matrix product");
+  stream.scratch_bytes = bytes;
 }
 
 }  // namespace volta::opencl

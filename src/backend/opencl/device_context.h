@@ -1,4 +1,4 @@
-// An opened device: its context, its in-order queues, and what all plans of the device share.
+// An opened device: its context, its in-order queues, and everything that its plans share.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "backend/opencl/compiler.h"
-#include "backend/opencl/copy_lane.h"
+#include "backend/opencl/copy_stream.h"
 #include "backend/opencl/device_info.h"
 #include "backend/opencl/handles.h"
 #include "backend/opencl/host_blocks.h"
@@ -28,9 +28,9 @@ class DeviceContext {
 
   const DeviceInfo& info() const { return info_; }
 
-  // Everything that calls the driver is run by this: an error says which device it is. After one
-  // that leaves open what of the earlier work was done, the device is lost: every later call says
-  // so, with the first reason.
+  // Runs `act`, which calls the driver; its errors name the device. After an error that leaves it
+  // unknown which earlier work was done, the device is lost: every later call reports that, with
+  // the first reason.
   template <class Act>
   auto guarded(const Act& act) {
     ensure_alive();
@@ -40,58 +40,60 @@ class DeviceContext {
       fail(error);
     }
   }
-  // Of the lane whose work is being enqueued.
-  cl_command_queue queue() const { return queue_of(lanes_[lane_]); }
-  // Until it goes, what is enqueued under the device's lock is work of this lane that computes.
-  class LaneScope {
+  // The queue of the compute stream whose work is being enqueued.
+  cl_command_queue queue() const { return queue_of(compute_streams_[stream_number_]); }
+  // While this object lives, work enqueued under the device's lock goes to the given compute
+  // stream.
+  class ActiveStream {
    public:
-    LaneScope(DeviceContext& device, std::size_t lane) : device_(device) {
-      device.open_lane(lane);
-      device.lane_ = lane;
+    ActiveStream(DeviceContext& device, std::size_t stream) : device_(device) {
+      device.open_stream(stream);
+      device.stream_number_ = stream;
     }
-    ~LaneScope() { device_.lane_ = 0; }
-    LaneScope(const LaneScope&) = delete;
-    LaneScope& operator=(const LaneScope&) = delete;
+    ~ActiveStream() { device_.stream_number_ = 0; }
+    ActiveStream(const ActiveStream&) = delete;
+    ActiveStream& operator=(const ActiveStream&) = delete;
 
    private:
     DeviceContext& device_;
   };
-  // Before work is enqueued: goes over to the queue that takes times where a profiler records, and
-  // back where none does.
+  // To be called before work is enqueued: switches to the queues that record times if a profiler is
+  // active, and back if not.
   void follow_profiler() {
     if (profiling::session() != timeline_.session()) change_queue();
   }
   Timeline& timeline() { return timeline_; }
-  CopyLane& uploads() { return *uploads_; }
-  CopyLane& downloads() { return *downloads_; }
-  CopyLane& reads() { return *reads_; }  // those that somebody waits for
-  // Points of the lanes and waits for them; see Backend.
-  std::shared_ptr<const Point> mark(Lane lane);
-  void hold(Lane lane, const Point& point);
+  CopyStream& uploads() { return *uploads_; }
+  CopyStream& downloads() { return *downloads_; }
+  CopyStream& reads() { return *reads_; }  // downloads that a caller waits for
+  // Events of the streams, and waits for them; see Backend.
+  std::shared_ptr<const StreamEvent> record_event(Stream stream);
+  void wait_for_event(Stream stream, const StreamEvent& event);
   void synchronize();
   void flush_profile();
   Compiler& compiler() { return *compiler_; }
 
-  // A buffer the device really has; empty when it has no more memory.
+  // Allocates a buffer and makes sure that the device really has it; empty if it has no more
+  // memory.
   BufferHandle try_allocate(std::size_t bytes);
-  // The same for memory a plan cannot do without; throws OutOfMemory naming `purpose`.
+  // Allocates memory that a plan cannot do without; throws OutOfMemory naming `purpose`.
   BufferHandle allocate(std::size_t bytes, const char* purpose);
 
-  // Enqueues a copy of host bytes. The bytes are taken before it returns, and small copies do not
-  // wait for the device: they go through host blocks that are reused when their event has passed.
+  // Enqueues a copy of host bytes. The bytes are read before it returns. Small copies do not wait
+  // for the device: they go through host blocks that are reused when their event has passed.
   void write(cl_mem destination, std::size_t offset, const void* source, std::size_t bytes);
 
-  // Memory that one command uses and the next of its lane may overwrite; at least what was ever
-  // reserved.
+  // Scratch memory for one command, which the stream's next command may overwrite. It is as large
+  // as the largest size ever reserved.
   void reserve_scratch(std::size_t bytes);
-  cl_mem scratch() const { return lanes_[lane_].scratch.get(); }
+  cl_mem scratch() const { return compute_streams_[stream_number_].scratch.get(); }
 
-  // A memory object was given back: its handle may come again as another object, so bound arguments
-  // that compare equal may be stale.
+  // To be called when a memory object is released: the driver may reuse its handle for another
+  // object, so a bound argument with an equal handle may be stale.
   void note_release() { releases_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t releases() const { return releases_.load(std::memory_order_relaxed); }
 
-  // Kernels enqueued so far, under the device's lock.
+  // The number of kernels enqueued so far, under the device's lock.
   void note_enqueued() { ++enqueued_; }
   std::uint64_t enqueued() const { return enqueued_; }
 
@@ -99,19 +101,19 @@ class DeviceContext {
   void ensure_alive() const;
   [[noreturn]] void fail(const StatusError& error);
 
-  // A lane that computes: its queue, and the one that takes times.
-  struct ComputeLane {
+  // A compute stream: its queue, and the queue that records times.
+  struct ComputeStream {
     QueueHandle queue, timed_queue;
     BufferHandle scratch;
     std::size_t scratch_bytes = 0;
   };
   QueueHandle make_queue(cl_command_queue_properties properties) const;
-  void open_lane(std::size_t number);
+  void open_stream(std::size_t number);
   void change_queue();
-  cl_command_queue queue_of(const ComputeLane& lane) const {
-    return (timeline_.is_recording() ? lane.timed_queue : lane.queue).get();
+  cl_command_queue queue_of(const ComputeStream& stream) const {
+    return (timeline_.is_recording() ? stream.timed_queue : stream.queue).get();
   }
-  cl_command_queue queue_of(Lane lane);
+  cl_command_queue queue_of(Stream stream);
 
   const DeviceInfo info_;
   const std::string name_;  // "opencl:0"
@@ -119,12 +121,12 @@ class DeviceContext {
   mutable std::mutex lost_mutex_;
   std::string lost_reason_;
   ContextHandle context_;
-  std::array<ComputeLane, kComputeLanes> lanes_;  // the first, and those in use
-  std::size_t lane_ = 0;
-  QueueHandle first_use_queue_;  // makes drivers allocate
-  std::mutex queue_mutex_;       // while a queue is used outside the device's lock, or changes
+  std::array<ComputeStream, kComputeStreams> compute_streams_;  // the first, and those in use
+  std::size_t stream_number_ = 0;
+  QueueHandle first_use_queue_;  // for the first use of a buffer, which makes drivers allocate it
+  std::mutex queue_mutex_;  // held while a queue is used outside the device's lock, or replaced
   Timeline timeline_;
-  std::optional<CopyLane> uploads_, downloads_, reads_;
+  std::optional<CopyStream> uploads_, downloads_, reads_;
   std::optional<Compiler> compiler_;
   std::atomic<std::uint64_t> releases_{0};
   std::uint64_t enqueued_ = 0;

@@ -46,7 +46,7 @@ bool contains_ignoring_case(const std::string& text, const std::string& part) {
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
-// "OpenCL 3.0 ..." is at least 1.2.
+// Whether a version such as "OpenCL 3.0 ..." is at least 1.2.
 bool at_least_1_2(const std::string& version) {
   int major = 0, minor = 0;
   return std::sscanf(version.c_str(), "OpenCL %d.%d", &major, &minor) == 2 &&
@@ -89,7 +89,7 @@ std::size_t rank(const DeviceInfo& info) {
 
 std::vector<DeviceInfo> find_devices(std::string& why) {
   cl_uint platform_count = 0;
-  // The ICD loader reports an absence of drivers as an error status, not as a count of zero.
+  // The ICD loader reports a lack of drivers as an error status, not as a count of zero.
   if (clGetPlatformIDs(0, nullptr, &platform_count) != CL_SUCCESS || platform_count == 0) {
     why = "no OpenCL platform is installed (no driver is registered with the OpenCL loader)";
     return {};

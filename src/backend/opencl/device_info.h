@@ -1,5 +1,4 @@
-// Which OpenCL devices there are: GPUs first, then accelerators, then CPUs. Looking opens no
-// context.
+// Lists the OpenCL devices: GPUs first, then accelerators, then CPUs. Listing opens no context.
 #pragma once
 
 #include <CL/cl.h>
@@ -18,18 +17,18 @@ struct DeviceInfo {
   std::string name;
   std::string platform_name;
   std::string platform_version;
-  std::string versions;  // device, driver and platform: what a compiled kernel depends on
+  std::string versions;  // of device, driver and platform, on which compiled kernels depend
   std::uint64_t memory = 0;
   std::size_t max_work_group = 0;
   bool has_f64 = false;
-  bool rounds_division = false;  // can divide and take roots in f32 with correct rounding
+  bool rounds_division = false;  // supports correctly rounded division and square root in f32
 
   bool is_gpu() const { return (type & CL_DEVICE_TYPE_GPU) != 0; }
 };
 
 // The usable devices: available, with a compiler, OpenCL 1.2 or later. $VOLTA_OPENCL_DEVICE keeps
-// those whose platform or device name contains it (case ignored). If there are none, `why` says
-// why.
+// only those whose platform or device name contains it (ignoring case). If there are none, `why`
+// receives the reason.
 std::vector<DeviceInfo> find_devices(std::string& why);
 
 }  // namespace volta::opencl

@@ -9,11 +9,11 @@
 #include <variant>
 #include <vector>
 
-#include "backend/matmul_program.h"
+#include "backend/common/matmul_program.h"
+#include "backend/common/sort_launches.h"
 #include "backend/opencl/gemm_launch.h"
 #include "backend/opencl/horizontal_launch.h"
-#include "backend/opencl/matmul_launch.h"
-#include "backend/sort_launches.h"
+#include "core/heap_bytes.h"
 #include "kernel/emit.h"
 #include "volta/error.h"
 
@@ -21,13 +21,13 @@ namespace volta::opencl {
 
 OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
                                    const plan::PlanSteps& steps)
-    : device_(std::move(device)), plan_(steps.id), lane_(steps.lane) {
-  const DeviceContext::LaneScope lane(*device_, lane_);
+    : device_(std::move(device)), plan_(steps.id), stream_number_(steps.stream) {
+  const DeviceContext::ActiveStream active(*device_, stream_number_);
   if (steps.arg_words > 0) {
-    args_ =
-        device_->allocate(steps.arg_words * sizeof(std::uint64_t), "the argument block of a plan");
+    arg_bytes_ = steps.arg_words * sizeof(std::uint64_t);
+    args_ = device_->allocate(arg_bytes_, "the argument block of a plan");
   }
-  // Products are kernels too, unless a library takes them; all kernels are built side by side.
+  // Products become kernels too, and all kernels are built in parallel.
   struct Prepared {
     plan::Step step;
     std::optional<GemmLaunches> product;
@@ -38,8 +38,7 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
   bool checks = false;
   for (const plan::Step& step : steps.steps) {
     Prepared& next = prepared.emplace_back(Prepared{step, std::nullopt});
-    if (const auto* product = std::get_if<plan::MatmulStep>(&step);
-        product != nullptr && !takes_library(*product)) {
+    if (const auto* product = std::get_if<plan::MatmulStep>(&step)) {
       if (takes_tiles(device_->info(), *product)) {
         next.product = product_launches(device_->info(), *product);
         for (const GemmLaunch& launch : next.product->launches)
@@ -63,10 +62,20 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
       launches_.push_back(std::make_unique<GemmKernelsLaunch>(
           *device_, std::get<plan::MatmulStep>(next.step), *next.product));
     } else {
-      std::visit([this](const auto& kind) { add(kind); }, next.step);
+      std::visit(
+          [this](const auto& kind) {
+            if constexpr (requires { this->add(kind); }) {
+              add(kind);
+            } else {
+              throw BackendError(
+                  fmt::format("{}: OpenCL has no library for this call", kind.label));
+            }
+          },
+          next.step);
     }
     numbers_.resize(launches_.size(), static_cast<std::uint32_t>(&next - prepared.data()));
   }
+  measure();
 }
 
 void OpenClExecutable::add(const plan::KernelStep& step) {
@@ -81,27 +90,15 @@ void OpenClExecutable::add(const plan::KernelStep& step) {
   }
 }
 
-void OpenClExecutable::add(const plan::MatmulStep& step) {
-  launches_.push_back(std::make_unique<MatmulLaunch>(*device_, step));
-}
-
 void OpenClExecutable::add(const plan::SortStep& step) {
   for (const SortLaunch& launch : sort_launches(step, kernel::Dialect::OpenCL))
     launches_.push_back(std::make_unique<KernelLaunch>(*device_, launch, step.label));
 }
 
-void OpenClExecutable::add(const plan::ConvStep& step) {
-  throw BackendError(fmt::format("{}: OpenCL has no library for convolutions", step.label));
-}
-
-void OpenClExecutable::add(const plan::AttentionStep& step) {
-  throw BackendError(fmt::format("{}: OpenCL has no library for attention", step.label));
-}
-
 void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
                            Address arena, std::span<const std::uint64_t> args) {
   device_->guarded([&] {
-    const DeviceContext::LaneScope lane(*device_, lane_);
+    const DeviceContext::ActiveStream active(*device_, stream_number_);
     enqueue(leaves, outputs, arena, args);
   });
 }
@@ -110,11 +107,12 @@ void OpenClExecutable::enqueue(std::span<const Address> leaves, std::span<const 
                                Address arena, std::span<const std::uint64_t> args) {
   device_->follow_profiler();
   device_->timeline().set_span(
-      {.kind = profiling::Span::Kind::Upload, .lane = lane_});  // tables, arguments
+      {.kind = profiling::Span::Kind::Upload, .stream = stream_number_});  // tables and arguments
   const std::uint64_t releases = device_->releases();
   const RunBuffers buffers{leaves, outputs, arena, releases != releases_};
   for (const auto& launch : launches_) launch->bind(buffers);
   releases_ = releases;
+  if (!std::exchange(measured_, true)) measure();
   if (args_ && !std::ranges::equal(args, written_args_)) {
     written_args_.clear();
     device_->write(args_.get(), 0, args.data(), args.size_bytes());
@@ -122,12 +120,13 @@ void OpenClExecutable::enqueue(std::span<const Address> leaves, std::span<const 
   }
   error_used_ = static_cast<bool>(error_);
   for (std::size_t i = 0; i < launches_.size(); ++i) {
-    device_->timeline().set_span({.plan = plan_, .step = numbers_[i], .lane = lane_});
+    device_->timeline().set_span({.plan = plan_, .step = numbers_[i], .stream = stream_number_});
     const std::uint64_t enqueued = device_->enqueued();
     try {
       launches_[i]->enqueue();
     } catch (...) {
-      if (device_->enqueued() != enqueued) issued = numbers_[i] + 1;  // the first of several
+      if (device_->enqueued() != enqueued)
+        issued = numbers_[i] + 1;  // some kernels of this launch were enqueued
       throw;
     }
     issued = numbers_[i] + 1;
@@ -135,20 +134,31 @@ void OpenClExecutable::enqueue(std::span<const Address> leaves, std::span<const 
   check(clFlush(device_->queue()), "clFlush");
 }
 
+void OpenClExecutable::measure() {
+  held = {.host = sizeof(*this) + heap_bytes(launches_) + heap_bytes(numbers_) +
+                  2 * heap_bytes(written_args_),
+          .device = arg_bytes_};
+  for (const auto& launch : launches_) {
+    const HeldBytes more = launch->held();
+    held.host += more.host;
+    held.device += more.device;
+  }
+}
+
 std::optional<kernel::ErrorRecord> OpenClExecutable::take_error() {
   if (!error_used_) return std::nullopt;
   const auto record = device_->guarded([&] {
     kernel::ErrorRecord read;
-    // Kernels that have ended have written to it. Later runs may go on: only where there is
-    // something to clear they are waited for.
+    // Kernels that have ended have written their errors. Later runs may continue; they are waited
+    // for only if there is an error to clear.
     try {
       device_->reads().read(&read, error_.get(), 0, sizeof(read), true);
     } catch (...) {
-      clFinish(device_->reads().queue());  // it may be under way to `read`
+      clFinish(device_->reads().queue());  // the read may still be writing to `read`
       throw;
     }
     if (read.claimed == 0) return read;
-    const DeviceContext::LaneScope lane(*device_, lane_);
+    const DeviceContext::ActiveStream active(*device_, stream_number_);
     check_wait(clEnqueueReadBuffer(device_->queue(), error_.get(), CL_TRUE, 0, sizeof(read), &read,
                                    0, nullptr, nullptr),
                "clEnqueueReadBuffer");
@@ -156,7 +166,8 @@ std::optional<kernel::ErrorRecord> OpenClExecutable::take_error() {
     return read;
   });
   if (record.claimed == 0) return std::nullopt;
-  error_used_ = false;  // not before all went well: what was not told is told next time
+  // Cleared only after success: an error that was not reported now is reported next time.
+  error_used_ = false;
   return record;
 }
 

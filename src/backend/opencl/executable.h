@@ -26,21 +26,21 @@ class OpenClExecutable final : public Executable {
                std::span<const std::uint64_t> args);
   PlanBlocks blocks() const { return {args_.get(), error_.get()}; }
   void add(const plan::KernelStep& step);
-  void add(const plan::MatmulStep& step);
   void add(const plan::SortStep& step);
-  static void add(const plan::ConvStep& step);
-  static void add(const plan::AttentionStep& step);
   void write_error(const kernel::ErrorRecord& record);
+  void measure();
 
   std::shared_ptr<DeviceContext> device_;
-  const std::uint32_t plan_;  // its number
-  const std::uint32_t lane_;  // it runs in
+  const std::uint32_t plan_;           // the plan's number
+  const std::uint32_t stream_number_;  // the compute stream it runs in
+  std::uint64_t arg_bytes_ = 0;
   BufferHandle args_, error_;
-  bool error_used_ = false;  // since it was read last
+  bool error_used_ = false;  // since it was last read
   std::vector<std::uint64_t> written_args_;
   std::vector<std::unique_ptr<Launch>> launches_;
-  std::vector<std::uint32_t> numbers_;  // the step of each
+  std::vector<std::uint32_t> numbers_;  // the step number of each launch
   std::uint64_t releases_ = 0;
+  bool measured_ = false;  // `held` is that of bound launches
 };
 
 }  // namespace volta::opencl

@@ -1,5 +1,5 @@
-// Binds and enqueues the kernels of a product. Partial sums lie in the device's scratch memory,
-// which the next command may overwrite: the second kernel has read them by then.
+// Binds and enqueues the kernels of a product. Partial sums are in the device's scratch memory,
+// which the next command may overwrite; the second kernel has read them by then.
 #include "backend/opencl/gemm_launch.h"
 
 #include "core/counting.h"
@@ -7,7 +7,7 @@
 namespace volta::opencl {
 namespace {
 
-// Below this many multiplications a GPU runs the kernel program as fast, and some in fewer
+// Below this many multiplications the kernel program is as fast on a GPU and sometimes needs fewer
 // launches.
 constexpr std::int64_t kTilesWork = std::int64_t{1} << 21;
 
@@ -41,38 +41,38 @@ GemmKernelsLaunch::GemmKernelsLaunch(DeviceContext& device, const plan::MatmulSt
                                      const GemmLaunches& launches)
     : device_(device), partial_bytes_(launches.partial_bytes) {
   for (const GemmLaunch& launch : launches.launches) {
-    Stage stage{.kernel = device.compiler().kernel(launch.source, step.label),
+    Phase phase{.kernel = device.compiler().kernel(launch.source, step.label),
                 .blocks = static_cast<std::size_t>(launch.blocks),
                 .threads = static_cast<std::size_t>(launch.threads),
                 .buffers = {},
                 .bound = {}};
     for (const GemmLaunch::Buffer buffer : launch.buffers)
-      stage.buffers.push_back(ref_of(step, buffer));
-    stage.bound.resize(stage.buffers.size());
-    set_ints(stage.kernel.get(), static_cast<cl_uint>(2 * stage.buffers.size()), launch.ints, true);
-    stages_.push_back(std::move(stage));
+      phase.buffers.push_back(ref_of(step, buffer));
+    phase.bound.resize(phase.buffers.size());
+    set_ints(phase.kernel.get(), static_cast<cl_uint>(2 * phase.buffers.size()), launch.ints, true);
+    phases_.push_back(std::move(phase));
   }
 }
 
 void GemmKernelsLaunch::bind(const RunBuffers& buffers) {
   if (partial_bytes_ > 0) device_.reserve_scratch(partial_bytes_);
-  for (Stage& stage : stages_) {
-    for (std::size_t slot = 0; slot < stage.buffers.size(); ++slot) {
-      if (!stage.buffers[slot]) continue;
-      bind_buffer(stage.kernel.get(), slot, buffers.at(*stage.buffers[slot]), buffers.rebind,
-                  stage.bound[slot]);
+  for (Phase& phase : phases_) {
+    for (std::size_t slot = 0; slot < phase.buffers.size(); ++slot) {
+      if (!phase.buffers[slot]) continue;
+      bind_buffer(phase.kernel.get(), slot, buffers.at(*phase.buffers[slot]), buffers.rebind,
+                  phase.bound[slot]);
     }
   }
 }
 
 void GemmKernelsLaunch::enqueue() {
-  for (Stage& stage : stages_) {
-    for (std::size_t slot = 0; slot < stage.buffers.size(); ++slot) {
-      // A later plan may have made the scratch memory larger: it is never the same for certain.
-      if (!stage.buffers[slot])
-        bind_buffer(stage.kernel.get(), slot, {device_.scratch(), 0}, true, stage.bound[slot]);
+  for (Phase& phase : phases_) {
+    for (std::size_t slot = 0; slot < phase.buffers.size(); ++slot) {
+      // Always rebound, because a later plan may have enlarged the scratch memory.
+      if (!phase.buffers[slot])
+        bind_buffer(phase.kernel.get(), slot, {device_.scratch(), 0}, true, phase.bound[slot]);
     }
-    enqueue_blocks(device_, stage.kernel.get(), stage.blocks, stage.threads);
+    enqueue_blocks(device_, phase.kernel.get(), phase.blocks, phase.threads);
   }
 }
 

@@ -1,20 +1,20 @@
-// Matrix products by the kernels of kernel/gemm_template.h.
+// Matrix products by the kernels of kernel/emit/gemm_template.h.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "backend/gemm_launches.h"
+#include "backend/common/gemm_launches.h"
 #include "backend/opencl/launch.h"
 
 namespace volta::opencl {
 
-// True if the product is large enough to be worth tiles on the device; others are lowered to a
-// kernel program.
+// Whether the product is large enough to be worth tiled kernels on the device; smaller ones are
+// lowered to a kernel program.
 bool takes_tiles(const DeviceInfo& device, const plan::MatmulStep& step);
 
-// What runs for the product on a device.
+// The tiled kernels that compute the product on the device.
 GemmLaunches product_launches(const DeviceInfo& device, const plan::MatmulStep& step);
 
 class GemmKernelsLaunch final : public Launch {
@@ -26,16 +26,16 @@ class GemmKernelsLaunch final : public Launch {
   void enqueue() override;
 
  private:
-  struct Stage {
+  struct Phase {
     Kernel kernel;
     std::size_t blocks, threads;
-    std::vector<std::optional<plan::BufferRef>> buffers;  // none: partial sums
+    std::vector<std::optional<plan::BufferRef>> buffers;  // empty for partial sums
     std::vector<std::optional<Address>> bound;
   };
 
   DeviceContext& device_;
   std::size_t partial_bytes_;
-  std::vector<Stage> stages_;
+  std::vector<Phase> phases_;
 };
 
 }  // namespace volta::opencl

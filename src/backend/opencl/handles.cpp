@@ -1,4 +1,4 @@
-// Names of OpenCL's status codes.
+// The names of OpenCL's status codes.
 #include "backend/opencl/handles.h"
 
 #include <fmt/format.h>

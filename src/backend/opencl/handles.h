@@ -1,4 +1,4 @@
-// Owning handles of OpenCL objects, and the one place where a status code becomes an error.
+// Owning handles of OpenCL objects, and the functions that turn a status code into an error.
 #pragma once
 
 #include <CL/cl.h>
@@ -39,19 +39,20 @@ using ProgramHandle = Handle<cl_program, clReleaseProgram>;
 using KernelHandle = Handle<cl_kernel, clReleaseKernel>;
 using EventHandle = Handle<cl_event, clReleaseEvent>;
 
-// "CL_OUT_OF_RESOURCES (-5)"
+// A status as text, such as "CL_OUT_OF_RESOURCES (-5)".
 std::string status_name(cl_int status);
 
-// A call of the driver failed. DeviceContext::guarded adds which device it was.
+// A call of the driver failed. DeviceContext::guarded adds the name of the device.
 class StatusError : public BackendError {
  public:
   StatusError(cl_int status, const char* what, bool waited);
   cl_int status;
-  // The call waits for the device: what failed may be any command before it.
+  // The call waits for the device, so any earlier command may be the one that failed.
   bool waited;
 };
 
-// Throw StatusError "<what> failed: <status>" unless the status is CL_SUCCESS.
+// Both throw StatusError "<what> failed: <status>" unless the status is CL_SUCCESS; check_wait is
+// for calls that wait for the device.
 void check(cl_int status, const char* what);
 void check_wait(cl_int status, const char* what);
 

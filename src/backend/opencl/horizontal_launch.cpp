@@ -1,4 +1,5 @@
-// Lays the segments of a horizontal program over launches and keeps their tables on the device.
+// Distributes the segments of a horizontal program over launches and keeps their tables on the
+// device.
 #include "backend/opencl/horizontal_launch.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ std::set<cl_mem> bases_of(const std::vector<Address>& addresses) {
   return bases;
 }
 
-// Adds the bases if they fit.
+// Adds the memory objects if the total still fits; returns whether it does.
 bool merge(std::vector<cl_mem>& bases, const std::set<cl_mem>& more) {
   std::vector<cl_mem> merged = bases;
   for (cl_mem base : more) {
@@ -123,8 +124,8 @@ void HorizontalLaunch::add(std::vector<Content>& contents, const Segment& segmen
 }
 
 void HorizontalLaunch::update(Part& part, Content content, bool rebind) {
-  Content old =
-      std::exchange(part.content, {});  // a failure below leaves the part to be written anew
+  // If something below fails, the empty content makes the next run write the table again.
+  Content old = std::exchange(part.content, {});
   cl_kernel kernel = part.kernel.get();
   if (content.words.size() > part.capacity) {
     part.capacity = 0;
@@ -140,13 +141,27 @@ void HorizontalLaunch::update(Part& part, Content content, bool rebind) {
   set_arg(kernel, 1, static_cast<cl_int>(content.segments));
   if (rebind || content.bases != old.bases) {
     for (std::size_t i = 0; i < kBases; ++i) {
-      // Arguments no row refers to still need a valid object.
+      // Arguments that no row refers to still need a valid object.
       const cl_mem base =
           content.bases.empty() ? nullptr : content.bases[i < content.bases.size() ? i : 0];
       set_arg(kernel, first_base_ + static_cast<cl_uint>(i), base);
     }
   }
   part.content = std::move(content);
+}
+
+HeldBytes HorizontalLaunch::held() const {
+  HeldBytes held{.host = sizeof(*this) + heap_bytes(segments_) + heap_bytes(parts_)};
+  for (const Segment& segment : segments_) {
+    held.host += heap_bytes(segment.binding.ints) + heap_bytes(segment.binding.buffers) +
+                 heap_bytes(segment.addresses);
+    if (segment.alone) held.host += segment.alone->held().host;
+  }
+  for (const Part& part : parts_) {
+    held.host += kKernelObjectBytes + heap_bytes(part.content.words);
+    held.device += part.capacity * sizeof(cl_ulong);
+  }
+  return held;
 }
 
 void HorizontalLaunch::enqueue() {

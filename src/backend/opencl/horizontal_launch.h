@@ -13,14 +13,15 @@
 
 namespace volta::opencl {
 
-// Segments that together touch more memory objects than a kernel has base arguments are spread over
-// several launches; one that does so alone runs as an ordinary kernel.
+// If the segments together use more memory objects than a kernel has base arguments, they are
+// spread over several launches; a segment that does so alone runs as an ordinary kernel.
 class HorizontalLaunch final : public Launch {
  public:
   HorizontalLaunch(DeviceContext& device, const plan::KernelStep& step, const PlanBlocks& blocks);
 
   void bind(const RunBuffers& buffers) override;
   void enqueue() override;
+  HeldBytes held() const override;
 
  private:
   struct Segment {
@@ -29,7 +30,8 @@ class HorizontalLaunch final : public Launch {
     std::vector<Address> addresses;
     std::unique_ptr<KernelLaunch> alone;
   };
-  // What one launch needs: the rows of its table and the memory objects the rows refer to.
+  // The contents of one launch: the rows of its table and the memory objects that the rows refer
+  // to.
   struct Content {
     std::vector<std::uint64_t> words;
     std::vector<cl_mem> bases;
@@ -39,7 +41,7 @@ class HorizontalLaunch final : public Launch {
   struct Part {
     Kernel kernel;
     BufferHandle table;
-    std::size_t capacity = 0;  // words of the table
+    std::size_t capacity = 0;  // the table's size in words
     Content content;
   };
 

@@ -1,4 +1,4 @@
-// Host blocks, used again when their event has passed.
+// Host blocks, which are reused when their event has passed.
 #include "backend/opencl/host_blocks.h"
 
 #include <cstring>
@@ -7,7 +7,7 @@
 namespace volta::opencl {
 namespace {
 
-// Blocks waiting for the device at one time.
+// The most bytes in flight at a time.
 constexpr std::size_t kInFlightLimit = std::size_t{32} << 20;
 
 bool finished(cl_event event) {

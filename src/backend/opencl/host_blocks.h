@@ -1,4 +1,4 @@
-// Copies of host bytes that commands still read.
+// Copies of host bytes that enqueued commands still read.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ class HostBlocks {
   // Copies up to this size go through a block; larger ones wait for the device.
   static constexpr std::size_t kBlockLimit = std::size_t{4} << 20;
 
-  // Bytes of the caller's, kept until the event that is set has passed. Waits for earlier ones
-  // where too many are kept.
+  // A copy of the caller's bytes, kept until its event has passed. take() waits for earlier blocks
+  // if too many bytes are in flight.
   struct Block {
     std::vector<std::byte> bytes;
     EventHandle event;

@@ -1,5 +1,4 @@
-// Launches of kernel programs with one binding; the order of the arguments is told in
-// kernel/emit.h.
+// Launches of kernel programs with one binding; kernel/emit.h documents the order of the arguments.
 #include "backend/opencl/launch.h"
 
 #include "core/counting.h"

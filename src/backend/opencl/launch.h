@@ -1,4 +1,4 @@
-// The launches of a prepared plan: each binds the buffers of a run, then enqueues itself.
+// The launches of a prepared plan: each binds the buffers of a run and then enqueues itself.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/common/sort_launches.h"
 #include "backend/opencl/device_context.h"
 #include "backend/opencl/handles.h"
-#include "backend/sort_launches.h"
-#include "plan/plan_steps.h"
+#include "backend/steps.h"
+#include "core/heap_bytes.h"
 
 namespace volta::opencl {
 
@@ -20,13 +21,13 @@ struct RunBuffers {
   std::span<const Address> leaves;
   std::span<const Address> outputs;
   Address arena;
-  // Handles seen before may name other objects now: bind everything again.
+  // Set if known handles may now name other objects, so that everything has to be bound again.
   bool rebind = false;
 
   Address at(const plan::BufferRef& ref) const;
 };
 
-// What all launches of a plan share; null where it has none.
+// Buffers that all launches of a plan share; null if the plan has none.
 struct PlanBlocks {
   cl_mem args = nullptr;
   cl_mem error = nullptr;  // a kernel::ErrorRecord
@@ -38,17 +39,24 @@ class Launch {
  public:
   virtual ~Launch() = default;
 
-  // Everything that can fail for lack of memory or a compiler. Runs for all launches before any
-  // enqueue.
+  // Does everything that can fail for lack of memory or a compiler. Runs for all launches before
+  // any of them is enqueued.
   virtual void bind(const RunBuffers& buffers) = 0;
-  // Counts what it enqueues.
+  // Enqueues the launch and counts its kernels.
   virtual void enqueue() = 0;
+  // Estimates of the memory that the launch holds after it was bound.
+  virtual HeldBytes held() const { return {.host = kKernelObjectBytes}; }
+
+ protected:
+  // A driver's kernel object with its arguments.
+  static constexpr std::uint64_t kKernelObjectBytes = 2048;
 };
 
-// Sets the integers of a kernel, as 64-bit ones if `index64`.
+// Sets the integer arguments of a kernel, as 64-bit integers if `index64`.
 void set_ints(cl_kernel kernel, cl_uint index, const std::vector<std::int64_t>& ints, bool index64);
 
-// Sets the two arguments of a slot; nothing if `bound` says that it is done and `rebind` is false.
+// Sets the two arguments of a slot, unless `bound` already holds this address and `rebind` is
+// false.
 void bind_buffer(cl_kernel kernel, std::size_t slot, Address address, bool rebind,
                  std::optional<Address>& bound);
 
@@ -56,7 +64,7 @@ void bind_buffer(cl_kernel kernel, std::size_t slot, Address address, bool rebin
 void enqueue_blocks(DeviceContext& device, cl_kernel kernel, std::size_t blocks,
                     std::size_t threads);
 
-// A kernel program with one binding, or a kernel of the sort.
+// A kernel program with one binding, or one kernel of a sort.
 class KernelLaunch final : public Launch {
  public:
   KernelLaunch(DeviceContext& device, const kernel::Program& program, const plan::Binding& binding,
@@ -65,6 +73,9 @@ class KernelLaunch final : public Launch {
 
   void bind(const RunBuffers& buffers) override;
   void enqueue() override;
+  HeldBytes held() const override {
+    return {.host = kKernelObjectBytes + sizeof(*this) + heap_bytes(refs_) + heap_bytes(bound_)};
+  }
 
  private:
   DeviceContext& device_;

@@ -13,7 +13,6 @@
 #include "backend/opencl/device_info.h"
 #include "backend/opencl/executable.h"
 #include "backend/opencl/gemm_launch.h"
-#include "backend/opencl/matmul_launch.h"
 #include "core/build_stamp.h"
 #include "volta/error.h"
 
@@ -38,11 +37,12 @@ class OpenClBackend final : public Backend {
   std::string fingerprint(int device) const override {
     return info(device).name + "; " + info(device).platform_name + "; " + info(device).versions;
   }
-  std::vector<std::string> product_cuts(int device, const plan::MatmulStep& step) const override {
+  std::vector<std::string> call_forms(int device, const plan::Step& step) const override {
     std::vector<std::string> names;
-    if (!info(device).is_gpu() || takes_library(step) || !takes_tiles(info(device), step))
+    const auto* product = std::get_if<plan::MatmulStep>(&step);
+    if (product == nullptr || !info(device).is_gpu() || !takes_tiles(info(device), *product))
       return names;
-    for (const GemmCut& cut : gemm_cuts(step)) names.push_back(name_of(cut));
+    for (const GemmCut& cut : gemm_cuts(*product)) names.push_back(name_of(cut));
     return names;
   }
 
@@ -95,23 +95,24 @@ class OpenClBackend final : public Backend {
     opened->guarded([&] { enqueue_copy(*opened, destination, source, bytes); });
   }
 
-  bool has_lanes(int) const override { return true; }
-  std::shared_ptr<const Point> mark(int device, Lane lane) override {
+  bool has_streams(int) const override { return true; }
+  std::shared_ptr<const StreamEvent> record_event(int device, Stream stream) override {
     const auto opened = open(device);
-    return opened->guarded([&] { return opened->mark(lane); });
+    return opened->guarded([&] { return opened->record_event(stream); });
   }
-  void hold(int device, Lane lane, const Point& point) override {
+  void wait_for_event(int device, Stream stream, const StreamEvent& event) override {
     const auto opened = open(device);
-    opened->guarded([&] { opened->hold(lane, point); });
+    opened->guarded([&] { opened->wait_for_event(stream, event); });
   }
-  void upload_aside(int device, Address destination, const void* source,
-                    std::size_t bytes) override {
+  void upload_in_copy_stream(int device, Address destination, const void* source,
+                             std::size_t bytes) override {
     const auto opened = open(device);
     opened->guarded([&] {
       opened->uploads().write(memory_of(destination), destination.offset, source, bytes);
     });
   }
-  void download_aside(int device, void* destination, Address source, std::size_t bytes) override {
+  void download_in_copy_stream(int device, void* destination, Address source,
+                               std::size_t bytes) override {
     const auto opened = open(device);
     opened->guarded(
         [&] { opened->reads().read(destination, memory_of(source), source.offset, bytes, true); });
@@ -132,6 +133,16 @@ class OpenClBackend final : public Backend {
     const std::lock_guard lock(mutex_);
     const auto& opened = opened_.at(static_cast<std::size_t>(device));
     return opened ? opened->compiler().program_count() : 0;
+  }
+  SharedBytes shared_bytes(int device) const override {
+    const std::lock_guard lock(mutex_);
+    const auto& opened = opened_.at(static_cast<std::size_t>(device));
+    return {.kernels = opened ? opened->compiler().program_bytes() : 0};
+  }
+  void drop_unused(int device) override {
+    const std::lock_guard lock(mutex_);
+    const auto& opened = opened_.at(static_cast<std::size_t>(device));
+    if (opened) opened->compiler().drop_unused();
   }
 
   void synchronize(int device) override {
@@ -160,7 +171,7 @@ class OpenClBackend final : public Backend {
       throw BackendError("opencl:" + std::to_string(device) + ": " + error.what());
     }
   }
-  // What the next command is.
+  // Tells the profiler the kind and size of the next command.
   static void set_span(DeviceContext& device, profiling::Span::Kind kind, std::size_t bytes) {
     device.follow_profiler();
     device.timeline().set_span({.kind = kind, .bytes = bytes});
@@ -188,7 +199,8 @@ void OpenClBackend::enqueue_copy(DeviceContext& device, Address destination, Add
     enqueue(memory_of(source), source.offset, memory_of(destination), destination.offset);
     return;
   }
-  // clEnqueueCopyBuffer refuses overlapping regions.
+  // clEnqueueCopyBuffer rejects overlapping regions, so these are copied through a temporary
+  // buffer.
   const BufferHandle between = device.allocate(bytes, "a copy between overlapping regions");
   enqueue(memory_of(source), source.offset, between.get(), 0);
   enqueue(between.get(), 0, memory_of(destination), destination.offset);

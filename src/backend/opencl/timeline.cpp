@@ -1,4 +1,4 @@
-// Times of commands, from their events.
+// The times of commands, from their events.
 #include "backend/opencl/timeline.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace volta::opencl {
 namespace {
 
-// What is told later than this many others is told in between.
+// When more than this many are pending, those that have ended are reported.
 constexpr std::size_t kMostPending = 2048;
 
 profiling::Time moment(cl_event event, cl_profiling_info which) {

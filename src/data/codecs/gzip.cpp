@@ -22,14 +22,14 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  // Fills `to` as far as there is content; returns how far.
+  // Fills `to` as far as there is content and returns the number of bytes.
   std::size_t read(std::span<std::byte> to) {
     std::size_t done = 0;
     while (done < to.size() && !ended_) {
       constexpr std::size_t kMostAtOnce = std::numeric_limits<uInt>::max();
       if (stream_.avail_in == 0) {
         const std::size_t piece = std::min(left_.size(), kMostAtOnce);
-        // zlib does not write there.
+        // zlib does not write to its input.
         stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(left_.data()));
         stream_.avail_in = static_cast<uInt>(piece);
         left_ = left_.subspan(piece);

@@ -1,4 +1,4 @@
-// Built where zlib is not.
+// Replaces gzip.cpp in builds without zlib.
 #include "data/codecs/codecs.h"
 #include "volta/error.h"
 

@@ -1,5 +1,5 @@
-// JPEG through libjpeg. Its errors jump; nothing with a destructor lives in the functions that they
-// jump out of.
+// JPEG through libjpeg, whose errors longjmp. Functions that libjpeg jumps out of hold no objects
+// with destructors.
 #include <cstdio>  // jpeglib.h needs it first
 
 #include <jpeglib.h>
@@ -30,8 +30,8 @@ struct Decoder {
   std::jmp_buf failed;
   char message[JMSG_LENGTH_MAX];
   bool warned;     // `message` is the first warning
-  bool rows_read;  // all of them
-  bool truncated;  // the file ended before that
+  bool rows_read;  // all rows have been read
+  bool truncated;  // the file ended before the last row
 };
 
 Decoder& decoder_of(j_common_ptr info) { return *static_cast<Decoder*>(info->client_data); }
@@ -43,7 +43,7 @@ void note(j_common_ptr info) { (*info->err->format_message)(info, decoder_of(inf
   std::longjmp(decoder_of(info).failed, 1);
 }
 
-// Level -1 is damaged data, which libjpeg goes on with.
+// Level -1 reports damaged data; libjpeg continues after it.
 void emit(j_common_ptr info, int level) {
   Decoder& decoder = decoder_of(info);
   if (level >= 0) return;
@@ -71,8 +71,8 @@ bool read_header(Decoder& decoder, std::span<const std::byte> file) {
   return true;
 }
 
-// Four inks as Adobe's programs store them, inverted: 255 is no ink. Each of the first three takes
-// away its part of the light that the fourth, black, lets through.
+// Converts CMYK to RGB. Adobe's programs store the inks inverted, so 255 means no ink: each colour
+// is the product of its ink and black.
 void inks_to_rgb(const std::uint8_t* inks, std::size_t width, std::uint8_t* rgb) {
   for (std::size_t i = 0; i < width; ++i) {
     const unsigned light = inks[4 * i + 3];
@@ -82,7 +82,7 @@ void inks_to_rgb(const std::uint8_t* inks, std::size_t width, std::uint8_t* rgb)
   }
 }
 
-// `inks` is a row of four bytes a pixel where the image has four components, else null.
+// `inks` has room for one row of 4-byte pixels if the image is CMYK; otherwise it is null.
 bool read_pixels(Decoder& decoder, std::uint8_t* pixels, std::uint8_t* inks) {
   if (setjmp(decoder.failed) != 0) return false;
   decoder.info.out_color_space = inks != nullptr ? JCS_CMYK : JCS_RGB;
@@ -99,7 +99,7 @@ bool read_pixels(Decoder& decoder, std::uint8_t* pixels, std::uint8_t* inks) {
   return true;
 }
 
-// Once for each file: it is read again in every epoch.
+// Warns once per file, because a file is read again in every epoch.
 void tell_damage(const std::string& name, const char* message) {
   static std::mutex lock;
   static std::set<std::string> told;
@@ -111,7 +111,7 @@ void tell_damage(const std::string& name, const char* message) {
       fmt::format("{}: JPEG: {}; it was read as far as possible", name, message));
 }
 
-// Frees what libjpeg has, on every way out.
+// Frees libjpeg's memory at the end of the scope.
 class Guard {
  public:
   explicit Guard(Decoder& decoder) : decoder_(decoder) {}

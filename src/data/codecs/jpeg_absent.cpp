@@ -1,4 +1,4 @@
-// Built where libjpeg is not.
+// Replaces jpeg.cpp in builds without libjpeg.
 #include "data/codecs/codecs.h"
 #include "volta/error.h"
 

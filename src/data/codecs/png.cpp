@@ -1,4 +1,4 @@
-// PNG through libpng's simplified interface, whose errors do not jump.
+// PNG through libpng's simplified interface, whose errors do not longjmp.
 #include <png.h>
 
 #include <algorithm>
@@ -12,16 +12,17 @@
 namespace volta::data {
 namespace {
 
-// Chunks that pixels depend on. All others, texts above all, are compressed too, and libpng would
-// unpack each of them: they are taken out before it sees the file.
+// Returns whether pixels depend on a chunk of this type. Other chunks, mostly texts, are compressed
+// as well and libpng would unpack all of them, so they are removed before libpng sees the file.
 bool matters(std::string_view type) {
   constexpr std::string_view kPixels[] = {"PLTE", "IDAT", "IEND", "tRNS", "gAMA", "cHRM", "sRGB"};
-  const bool critical = type[0] >= 'A' && type[0] <= 'Z';  // libpng refuses those it does not know
+  // libpng refuses critical chunks that it does not know.
+  const bool critical = type[0] >= 'A' && type[0] <= 'Z';
   return critical || std::ranges::find(kPixels, type) != std::end(kPixels);
 }
 
-// The file without the others. From where it is damaged on it stays as it is: libpng says so. Of
-// colour profiles the first is kept, where it is short.
+// Returns the file without chunks that do not matter. The rest of a damaged file is kept, so that
+// libpng reports the damage. The first colour profile is kept if it is short.
 std::vector<std::byte> without_notes(std::span<const std::byte> file) {
   constexpr std::size_t kSignature = 8, kFrame = 12, kMaxProfile = 1 << 20;
   std::vector<std::byte> kept;
@@ -84,7 +85,7 @@ RgbImage decode_png(std::span<const std::byte> file, const std::string& name,
   const std::vector<std::byte> kept = without_notes(file);
   Reader reader(kept, name);
   const std::int64_t height = reader.height(), width = reader.width();
-  // A pixel takes at least a bit before it is compressed.
+  // A pixel takes at least one bit before compression.
   const auto possible = static_cast<double>(8 * kMaxInflation) * static_cast<double>(file.size());
   const double pixels = static_cast<double>(height) * static_cast<double>(width);
   if (pixels > static_cast<double>(max_pixels) || pixels > possible) {
@@ -93,7 +94,7 @@ RgbImage decode_png(std::span<const std::byte> file, const std::string& name,
   const auto count = static_cast<std::size_t>(height * width);
   RgbImage image{height, width, std::vector<std::uint8_t>(count * 4)};
   reader.read(image.pixels);
-  // The fourth byte of each is left out in place.
+  // Removes the fourth byte of each pixel in place.
   for (std::size_t i = 0; i < count; ++i)
     for (std::size_t c = 0; c < 3; ++c) image.pixels[3 * i + c] = image.pixels[4 * i + c];
   image.pixels.resize(count * 3);

@@ -1,4 +1,4 @@
-// Built where libpng is not.
+// Replaces png.cpp in builds without libpng.
 #include "data/codecs/codecs.h"
 #include "volta/error.h"
 

@@ -1,4 +1,4 @@
-// What attention's nodes are told besides their operands, and how many scores there are at once.
+// The attributes of attention's nodes, and the limit on the scores that are in memory at once.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@ namespace volta::graph {
 
 struct AttentionSpec {
   bool causal = false, masked = false, dropped = false, tf32 = false, deterministic = true;
-  std::int64_t rows = 0;  // queries whose scores are in memory at once
-  double scale = 1;       // which is an input as well
+  std::int64_t rows = 0;  // number of queries whose scores are in memory at once
+  double scale = 1;       // also an input of the node
 
   std::array<std::int64_t, 7> attrs() const {
     return {causal, masked, dropped, tf32, rows, std::bit_cast<std::int64_t>(scale), deterministic};
@@ -28,27 +28,33 @@ struct AttentionSpec {
             .rows = attrs[4],
             .scale = std::bit_cast<double>(attrs[5])};
   }
-  // The nodes' inputs: q, k, v [batch, heads, length, size], scale; the mask, of four axes too;
-  // then seed, offset and p.
+  // Positions of the inputs: q, k, v [batch, heads, length, size], scale, then the mask, which has
+  // four axes too, then seed, offset and p.
   static constexpr int kScale = 3, kMask = 4;
   int seed() const { return masked ? 5 : 4; }
   int inputs() const { return seed() + (dropped ? 3 : 0); }
 };
 
-// q [batch, heads, T, d] with k [batch, kv_heads, S, d] and v [batch, kv_heads, S, dv].
-struct AttentionSizes {
-  AttentionSizes(const Shape& q, const Shape& k, const Shape& v)
+// Sizes of q [batch, heads, T, d], k [batch, kv_heads, S, d] and v [batch, kv_heads, S, dv].
+// The planner has shapes of its own.
+template <class AnyShape>
+struct AttentionSizesOf {
+  using Size = decltype(AnyShape()[0]);
+  AttentionSizesOf(const AnyShape& q, const AnyShape& k, const AnyShape& v)
       : batch(q[0]), heads(q[1]), kv_heads(k[1]), t(q[2]), s(k[2]), d(q[3]), dv(v[3]) {}
-  std::int64_t batch, heads, kv_heads, t, s, d, dv;
+  Size batch, heads, kv_heads, t, s, d, dv;
 
-  // Heads that share keys are rows of one matrix: their number, and that of the matrices.
-  std::int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }
-  std::int64_t matrices() const { return batch * kv_heads; }
-  Shape scores() const { return {batch, heads, t, s}; }
+  // Query heads that share keys become rows of one matrix. `group` is the number of such heads,
+  // `matrices` the number of matrices.
+  Size group() const { return kv_heads == 0 ? Size(1) : heads / kv_heads; }
+  Size matrices() const { return batch * kv_heads; }
+  AnyShape scores() const { return {batch, heads, t, s}; }
 };
+using AttentionSizes = AttentionSizesOf<Shape>;
 
-// Scores beyond `bytes` are computed for a part of the queries at a time, but not for fewer than
-// `least_rows` of each head, as products of a few rows are slow. For tests; of the calling thread.
+// If the scores take more than `bytes`, they are computed for a part of the queries at a time, but
+// for at least `least_rows` queries of each head, since products of a few rows are slow. Tests
+// change these limits, which belong to the calling thread.
 struct AttentionLimits {
   std::int64_t bytes = std::int64_t{1} << 26;
   std::int64_t least_rows = 64;

@@ -1,27 +1,28 @@
-// How cross_entropy and nll_loss are recorded: attributes, inputs, and where the classes lie.
+// The attributes and inputs of cross_entropy and nll_loss, and the position of their class axis.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/record/op.h"
 #include "volta/losses.h"
 #include "volta/shape.h"
 
 namespace volta::graph {
 
-// Inputs: logits or log-probabilities, target, then those there are of weight and smoothing, and
-// for labels the one that is ignored. Results: the loss; of cross_entropy the largest logits and
-// the logs of sums; of labels, each row's as it was checked, -1 where it is ignored, and the total.
-// The gradient knows labels by that result alone: a wrong one is found even if nobody has the loss.
+// Inputs: logits or log-probabilities, the target, the weight and smoothing if given, and, for
+// labels, the ignored label. Results: the loss; for cross_entropy the largest logits and the logs
+// of the sums; for labels, the checked label of each row (-1 if ignored) and the total weight. The
+// gradient uses only the checked labels, so that a wrong label is found even if the loss itself is
+// not used.
 struct ClassLoss {
   static constexpr std::int64_t kWeighted = 1, kSmoothed = 2, kProbabilities = 4;
 
   Reduction reduction;
   bool weighted, smoothed, probabilities;
-  int weight, smoothing, ignored;  // inputs
-  int label, total;                // results
+  int weight, smoothing, ignored;  // positions of the inputs
+  int label, total;                // positions of the results
 
   ClassLoss(OpId op, std::span<const std::int64_t> attrs)
       : reduction(static_cast<Reduction>(attrs[0])),
@@ -34,31 +35,35 @@ struct ClassLoss {
         label(op == OpId::cross_entropy ? 3 : 1),
         total(label + 1) {}
 
-  // Whether the mean is over the labels that are not ignored, or their weights, which are added up,
-  // rather than over rows.
+  // Whether the mean divides by the total weight of the labels that are not ignored (their number
+  // if there are no weights) rather than by the number of rows.
   bool has_total() const { return reduction == Reduction::mean && !probabilities; }
 };
 
-// [n, classes, ...] or [classes].
-struct ClassAxis {
+// The class axis of a shape [n, classes, ...] or [classes]. The planner has shapes of its own.
+template <class AnyShape>
+struct ClassAxisOf {
+  using Size = decltype(AnyShape()[0]);
   int axis;
-  std::int64_t classes;
-  Shape rows;      // without the classes
-  Shape kept;      // with 1 in their place
-  Shape by_class;  // 1 but for the classes
+  Size classes;
+  AnyShape rows;      // the shape without the class axis
+  AnyShape kept;      // the shape with 1 for the class axis
+  AnyShape by_class;  // the shape with 1 for all other axes
 
-  explicit ClassAxis(const Shape& shape) : axis(shape.rank() == 1 ? 0 : 1), classes(shape[axis]) {
-    std::vector<std::int64_t> without, one(shape.begin(), shape.end()),
+  explicit ClassAxisOf(const AnyShape& shape)
+      : axis(shape.rank() == 1 ? 0 : 1), classes(shape[axis]) {
+    std::vector<Size> without, one(shape.begin(), shape.end()),
         only(static_cast<std::size_t>(shape.rank()), 1);
     for (int i = 0; i < shape.rank(); ++i) {
       if (i != axis) without.push_back(shape[i]);
     }
     one[static_cast<std::size_t>(axis)] = 1;
     only[static_cast<std::size_t>(axis)] = classes;
-    rows = Shape(without);
-    kept = Shape(one);
-    by_class = Shape(only);
+    rows = AnyShape(without);
+    kept = AnyShape(one);
+    by_class = AnyShape(only);
   }
 };
+using ClassAxis = ClassAxisOf<Shape>;
 
 }  // namespace volta::graph

@@ -1,4 +1,4 @@
-// The sizes and steps of a convolution of two axes, as attributes of its nodes.
+// The attributes of a two-dimensional convolution's nodes.
 #pragma once
 
 #include <array>
@@ -26,14 +26,14 @@ struct ConvSpec {
             .groups = attrs[6],
             .tf32 = attrs[7] != 0};
   }
-  // How far a kernel of that many elements reaches.
+  // The extent of the weight's kernel, including dilation.
   Extent2 reach(const Shape& weight) const {
     return {dilation.height * (weight[2] - 1) + 1, dilation.width * (weight[3] - 1) + 1};
   }
 };
 
-// Throws ArgumentError "<op>: <what> must be positive, got ..." below `least`, 0 or 1. Of one axis
-// only the width is the caller's.
+// Throws ArgumentError "<op>: <what> must be positive, got ..." if a value is below `least`, which
+// is 0 or 1. With one axis, the message shows only the width.
 void require_extent(const char* op, const char* what, Extent2 value, std::int64_t least, int axes);
 
 }  // namespace volta::graph

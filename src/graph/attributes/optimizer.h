@@ -1,15 +1,15 @@
-// What optimizer updates and their expansions agree on.
+// The scaling attribute that optimizer updates share with their expansions.
 #pragma once
 
 #include <cstdint>
 
 namespace volta::graph {
 
-// The last attribute of an update: what it has from GradScaler, as its last inputs.
+// The last attribute of an update: which of GradScaler's tensors follow as its last inputs.
 enum UpdateScaling : std::int64_t {
   kUnscaled,
-  kChecks,             // whether a gradient is not finite: then nothing changes
-  kChecksAndUnscales,  // and the inverse of the scale
+  kChecks,             // whether a gradient is not finite; nothing is updated then
+  kChecksAndUnscales,  // the same, and the inverse of the scale
 };
 
 }  // namespace volta::graph

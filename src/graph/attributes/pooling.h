@@ -1,5 +1,4 @@
-// The windows of pooling and the ways of resizing, as attributes of their nodes. Images are the
-// last two axes of a tensor.
+// The attributes of pooling and resizing nodes. Images are the last two axes of a tensor.
 #pragma once
 
 #include <array>
@@ -13,7 +12,7 @@ namespace volta::graph {
 
 struct PoolSpec {
   Extent2 kernel = 1, stride = 1, padding = 0, dilation = 1;
-  bool count_padding = true;  // of means
+  bool count_padding = true;  // used by averages
 
   std::array<std::int64_t, 9> attrs() const {
     return {kernel.height, kernel.width,    stride.height,  stride.width, padding.height,
@@ -28,12 +27,12 @@ struct PoolSpec {
   }
 };
 
-// What an element of a resized image is made of, by axis. Except for means, the ratio of the sizes
-// comes with the node: a number for each axis.
+// How an element of a resized image is computed, along each axis. Except for `mean`, the node has
+// the ratio of the sizes as an input for each axis.
 enum class Resampling : std::int64_t {
   nearest,
   bilinear,
-  aligned,  // bilinear, where the first and last pixels of both images lie on each other
+  aligned,  // bilinear; the corner pixels of both images coincide
   mean,
 };
 

@@ -1,4 +1,4 @@
-// What the nodes of a recurrent layer have as attributes, inputs and results.
+// The attributes, inputs and results of the nodes of a recurrent layer.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,9 @@
 
 namespace volta::graph {
 
-// Attributes of `recurrent`. Inputs: x, weight, bias, projection, h, c, those that there are.
-// Results: the output, the last h and, of an LSTM, c; then what is kept for the gradient, all of it
-// [length, batch, size]: of an LSTM i, f, g, o and every c, of a GRU r, z, n and the state's part
-// of n.
+// Attributes of `recurrent`. Inputs: x, weight, and, if given, bias, projection, h, c. Results: the
+// output, the last h, and for an LSTM the last c; then values for the gradient, each [length,
+// batch, size]: i, f, g, o and every c for an LSTM; r, z, n and the state's part of n for a GRU.
 struct Recurrence {
   Cell cell = Cell::lstm;
   bool reverse = false, biased = false, has_states = false, tf32 = false, projected = false;
@@ -30,21 +29,21 @@ struct Recurrence {
   bool is_gru() const { return cell == Cell::gru; }
   int states() const { return is_lstm() ? 2 : 1; }
   int kept() const { return is_lstm() ? 5 : is_gru() ? 4 : 0; }
-  // Inputs.
+  // Positions of the inputs.
   int bias() const { return 2; }
   int projection() const { return bias() + (biased ? 1 : 0); }
   int h() const { return projection() + (projected ? 1 : 0); }
   int c() const { return h() + 1; }
 };
 
-// Attributes of `recurrent_grad`: the same, with which gradients there are (of the output, h, c: a
-// bit each) in place of the bias. Inputs: weight; projection; of a GRU h, of an LSTM c, if given;
-// the output unless it is an LSTM; what was kept; the gradients. Results: the gradients of x, of
-// the first h; of an LSTM of the first c, of a GRU of what each step adds to x; with a projection,
-// of every h.
+// Attributes of `recurrent_grad`: those of `recurrent`, but with one bit for each gradient that is
+// given (of the output, h and c) in place of the bias. Inputs: weight; projection; the first h of a
+// GRU or c of an LSTM, if given; the output, except for an LSTM; the values kept; the gradients.
+// Results: the gradients of x and of the first h; for an LSTM that of the first c; for a GRU that
+// of each step's product of state and weight; with a projection that of every h.
 struct RecurrenceGrad {
   Recurrence of;
-  bool output = false, h = false, c = false;  // gradients that there are
+  bool output = false, h = false, c = false;  // gradients that are given
 
   explicit RecurrenceGrad(std::span<const std::int64_t> attrs)
       : of(attrs), output((attrs[2] & 1) != 0), h((attrs[2] & 2) != 0), c((attrs[2] & 4) != 0) {}

@@ -1,4 +1,5 @@
-// Selections: an index checked against a shape, what reading it records, where writing it goes.
+// Selections: an index checked against a shape, the operations that read it, and the target that a
+// write goes to.
 #pragma once
 
 #include <cstdint>
@@ -7,86 +8,93 @@
 #include <span>
 #include <vector>
 
-#include "graph/node.h"
+#include "graph/record/node.h"
 #include "volta/indexing.h"
 
 namespace volta::graph {
 
 class TapeCollector;
 
-// What is picked of an axis of the source (of several: a mask), or a new axis.
+// The part of one source axis that is selected, or a new axis. A mask covers several axes.
 struct Pick {
   enum class Kind : std::uint8_t { at, range, fresh, integers, mask };
   Kind kind;
-  std::int64_t start = 0, step = 1, size = 1;  // at: start; range: all
-  Tensor indices = {};                         // integers, mask
+  std::int64_t start = 0, step = 1, size = 1;  // kind `at` uses start; `range` uses all three
+  Tensor indices = {};                         // of kinds `integers` and `mask`
 };
 using Picks = std::vector<Pick>;
 
-// Every axis of the shape is picked once. Throws where the entries do not fit it.
+// Returns picks that cover every axis of the shape once. Throws if the entries do not fit the
+// shape.
 Picks parse_picks(const char* op, const Shape& shape, std::span<const Index> entries);
 bool has_tensors(const Picks& picks);
-// The shape of what numbers, ranges and new axes pick; axes that tensors pick from stay whole.
+// The shape after applying numbers, ranges and new axes. Axes that tensors select from keep their
+// size.
 Shape view_shape(const Shape& source, const Picks& picks);
-Tensor view_of(const Tensor& source, const Picks& picks, Place place);
-// A selection from a selection as one from the source; nothing where that is no selection.
+Tensor view_of(const Tensor& source, const Picks& picks, SourceLocation place);
+// Combines a selection from a selection into one selection from the source. Empty if that is not
+// possible.
 std::optional<Picks> compose(const Shape& source, const Picks& outer, const Picks& inner);
 
-// Integer tensors that pick from some axes (`bits`) of a shape, as PyTorch places their axes.
+// How integer tensors index the axes in `bits`. The axes of the result are placed as in PyTorch.
 struct IndexLayout {
   IndexLayout(const Shape& source, std::int64_t bits, std::span<const Shape> indices);
 
-  std::vector<std::int64_t> indexed, kept;  // axes
-  Shape at;                                 // of the indices, broadcast
-  std::int64_t rows = 1, columns = 1;       // of the source: over indexed axes, over kept ones
-  std::int64_t count;                       // of indices
+  std::vector<std::int64_t> indexed, kept;  // axes of the source
+  Shape at;                                 // common shape of the indices, after broadcasting
+  std::int64_t rows = 1, columns = 1;       // elements of the indexed and of the kept axes
+  std::int64_t count;                       // number of indices, after broadcasting
   Shape result;
-  // Permutations: of the source to [indexed..., kept...], and of [at..., kept...] to the result.
+  // Permutations from the source to [indexed..., kept...], and from [at..., kept...] to the result.
   std::vector<std::int64_t> rows_first, to_result;
-  // [at..., kept...], and [indexed..., kept...] of the source.
+  // The shapes [at..., kept...] and [indexed..., kept...].
   Shape by_index, by_row;
 };
 
-// A view with the integer tensors that are left to pick from it; masks have become positions.
+// A view, and the integer tensors that select from its axes in `bits`. Masks have been converted to
+// positions.
 struct IndexedView {
   Tensor view;
   std::vector<Tensor> indices;
   std::int64_t bits = 0;
 };
-IndexedView indexed_view(const char* op, const Tensor& source, const Picks& picks, Place place);
-Tensor index_with(const IndexedView& from, Place place);
+IndexedView indexed_view(const char* op, const Tensor& source, const Picks& picks,
+                         SourceLocation place);
+Tensor index_with(const IndexedView& from, SourceLocation place);
 
-// The only tensor that picks, if it is a mask: its first axis in the view, else -1.
+// If the only tensor is a mask, its first axis in the view; otherwise -1.
 int lone_mask_axis(const Picks& picks, const Pick*& mask);
 
-Tensor read_picks(const Tensor& source, const Picks& picks, Place place);
+Tensor read_picks(const Tensor& source, const Picks& picks, SourceLocation place);
 
-// ---- Masks (ops_gather.cpp).
-std::int64_t count_true(const Tensor& mask, Place place);  // evaluates
-// Of the first `size` true elements of mask [n]: where they stand; n for those there are not.
-Tensor true_positions(const Tensor& mask, std::int64_t size, Place place);
-// Rows of x [n, d] where mask [n] is true, then rows of `fill`: [size, d].
+// ---- Masks (graph/ops/gather.cpp).
+std::int64_t count_true(const Tensor& mask, SourceLocation place);  // evaluates the mask
+// The positions of the first `size` true elements of mask [n], filled up with n.
+Tensor true_positions(const Tensor& mask, std::int64_t size, SourceLocation place);
+// The rows of x [n, d] at which mask [n] is true, filled up with `fill` to [size, d].
 Tensor rows_at_true(const Tensor& x, const Tensor& mask, std::int64_t size, Scalar fill,
-                    Place place);
-// The inverse: rows [k, d] where mask [n] is true, in order, zeros elsewhere.
-Tensor rows_to_true(const Tensor& rows, const Tensor& mask, Place place);
+                    SourceLocation place);
+// The inverse of rows_at_true: rows [k, d] are placed in order where mask [n] is true; other rows
+// are zero.
+Tensor rows_to_true(const Tensor& rows, const Tensor& mask, SourceLocation place);
 
-// Where a selection writes to.
+// The destination of writes to a selection.
 struct Target {
   const char* op;
   Tensor source;
-  std::shared_ptr<const Target> outer;  // what `source` was itself selected from, to be written to
+  std::shared_ptr<const Target> outer;  // of a source that is itself a selection
   Picks picks;
-  Place place;
+  SourceLocation place;
 };
 
-// A selection that has not been read: the source as it was when it was selected.
+// A selection that was not read yet. It keeps the source's value and history at the time of the
+// selection.
 struct PendingRead {
   std::mutex lock;
   std::shared_ptr<const Target> target;
   Held node;
   TapeRef tape;
-  bool history = false;        // gradients flow
+  bool history = false;        // history was being recorded
   bool requires_grad = false;  // the source was a leaf that wants a gradient
   TapeCollector* collector = nullptr;
   std::uint32_t epoch = 0;

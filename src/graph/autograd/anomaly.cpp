@@ -1,8 +1,8 @@
-// Finding the first NaN: every operation is evaluated at its call and looked at.
+// Anomaly mode: evaluates every operation when it is called and reports the first NaN.
 #include <fmt/format.h>
 
-#include "graph/observer.h"
-#include "graph/tape_extras.h"
+#include "graph/record/observer.h"
+#include "graph/record/tape_extras.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -11,13 +11,13 @@ namespace volta {
 namespace graph {
 namespace {
 
-// The observer's own operations are not looked at.
-class Aside {
+// While alive, this thread has no observer, so that the observer's own operations are not checked.
+class WithoutObserver {
  public:
-  Aside() : before_(std::exchange(recording_observer(), nullptr)) {}
-  ~Aside() { recording_observer() = before_; }
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
+  WithoutObserver() : before_(std::exchange(recording_observer(), nullptr)) {}
+  ~WithoutObserver() { recording_observer() = before_; }
+  WithoutObserver(const WithoutObserver&) = delete;
+  WithoutObserver& operator=(const WithoutObserver&) = delete;
 
  private:
   RecordingObserver* before_;
@@ -29,7 +29,7 @@ std::int64_t nan_count(const Tensor& value) {
   return value.ne(value).sum().item<std::int64_t>();
 }
 
-// A user's function has a name of its own.
+// A user's function has its own name.
 const char* name_of(const Tape& tape) {
   const bool custom = tape.extras && tape.extras->custom;
   return custom ? tape.extras->custom->function->name.c_str() : op_info(tape.op).name;
@@ -37,8 +37,9 @@ const char* name_of(const Tape& tape) {
 
 class NanFinder final : public RecordingObserver {
  public:
-  void recorded(OpId op, std::span<const Borrowed> inputs, Tensor& result, Place place) override {
-    const Aside aside;
+  void recorded(OpId op, std::span<const Borrowed> inputs, Tensor& result,
+                SourceLocation place) override {
+    const WithoutObserver unobserved;
     const std::int64_t count = nan_count(result);
     if (count == 0) return;
     for (const Borrowed& input : inputs) {
@@ -50,7 +51,7 @@ class NanFinder final : public RecordingObserver {
   }
 
   void differentiated(const Tape& tape, std::size_t input, Tensor& gradient) override {
-    const Aside aside;
+    const WithoutObserver unobserved;
     const std::int64_t count = nan_count(gradient);
     if (count == 0) return;
     throw NanError(fmt::format(

@@ -1,6 +1,6 @@
-// The backward pass: records in reverse order of recording, no recursion, gradients added per
-// input.
-#include "graph/autograd.h"
+// The backward pass: visits tape records in reverse recording order, without recursion, and adds up
+// the gradients of each input.
+#include "graph/autograd/autograd.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,16 +11,16 @@
 
 #include <fmt/format.h>
 
+#include "backend/registry.h"
 #include "core/counting.h"
-#include "core/registry.h"
-#include "graph/apply.h"
-#include "graph/gradient_guard.h"
-#include "graph/host.h"
-#include "graph/observer.h"
-#include "graph/placement.h"
-#include "graph/segment.h"
-#include "graph/tape_extras.h"
-#include "graph/vjp.h"
+#include "graph/autograd/gradient_guard.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/evaluation.h"
+#include "graph/record/observer.h"
+#include "graph/record/placing.h"
+#include "graph/record/recorder.h"
+#include "graph/record/tape_extras.h"
 #include "volta/autocast.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -40,7 +40,7 @@ bool expands(const Shape& from, const Shape& to) {
   return true;
 }
 
-// What is recorded meanwhile is the gradient rule of an operation.
+// While alive, recorded operations belong to the gradient rule of `op`.
 class RunningRule {
  public:
   explicit RunningRule(const OpId& op) : outer_(std::exchange(recording_state.rule, &op)) {}
@@ -52,8 +52,8 @@ class RunningRule {
   const OpId* const outer_;
 };
 
-// Brings a gradient to the shape and dtype of what it is the gradient of.
-void fit(Tensor& g, const Edge& edge, Place place) {
+// Brings a gradient to the shape and dtype of the value at the edge.
+void fit(Tensor& g, const Edge& edge, SourceLocation place) {
   const Borrowed source = g;
   const Node& node = *source.node();
   if (node.shape != edge.shape) {
@@ -64,11 +64,11 @@ void fit(Tensor& g, const Edge& edge, Place place) {
   if (node_of(g)->dtype != edge.dtype) g = g.to(edge.dtype, place);
 }
 
-Tensor added(const Tensor& a, const Tensor& b, Place place) {
+Tensor added(const Tensor& a, const Tensor& b, SourceLocation place) {
   return binary(OpId::add, {a, place}, {b, place});
 }
-// Of a value that was used on two devices, where operations are placed: to the GPU.
-void bring_together(Tensor& a, Tensor& b, Place place) {
+// With placement, a value may be used on two devices. Its gradients are then added on the GPU.
+void bring_together(Tensor& a, Tensor& b, SourceLocation place) {
   const TransferReason reason("gradients", place);
   if (a.device().is_cpu()) {
     a = a.to(b.device(), place);
@@ -76,7 +76,7 @@ void bring_together(Tensor& a, Tensor& b, Place place) {
     b = b.to(a.device(), place);
   }
 }
-void add_to(Tensor& sum, Tensor part, Place place) {
+void add_to(Tensor& sum, Tensor part, SourceLocation place) {
   if (!sum.defined()) {
     sum = std::move(part);
     return;
@@ -93,8 +93,8 @@ void forget(Tape& tape) {
   tape.auxiliary.clear();
 }
 
-// One walk over the records that roots depend on. With `inputs` their gradients are collected and
-// nothing else changes; without, leaves get theirs.
+// One walk over the records that the roots depend on. With `inputs`, only the gradients of the
+// inputs are collected; without, leaves receive their gradients.
 class BackwardPass {
  public:
   BackwardPass(BackwardOptions options, const std::vector<Tensor>* inputs)
@@ -118,7 +118,7 @@ class BackwardPass {
   std::vector<Tensor> take_results() { return std::move(collected_->results); }
 
   void run(std::span<const Tensor> roots, std::span<const Tensor> gradients, const char* what,
-           Place place) {
+           SourceLocation place) {
     place_ = place;
     for (const Tensor& root : roots) records_.add_root(TensorAccess::variable(root)->tape.get());
     records_.reach();
@@ -131,16 +131,17 @@ class BackwardPass {
           what, op_info(tape->op).name, tape->place.file(), tape->place.line()));
     }
     if (collected_) find_leading();
-    // In their forward's precision whatever the scopes say now; with a history if that is wanted.
+    // Rules compute in the precision of the forward pass, whatever Autocast scopes are open now,
+    // and record history only if that is wanted.
     const Autocast as_recorded(DType::f32);
     const Restore restore{std::exchange(grad_mode(), history_),
                           std::exchange(recording_state.observer, nullptr)};
-    observer_ = restore.observer;  // it does not see a rule's operations one by one
+    observer_ = restore.observer;  // sees the results of rules, not their operations
     const ExecutionContext plain({.placement = Placement::as_written});
     for (std::size_t i = 0; i < roots.size(); ++i) {
       Variable* variable = TensorAccess::variable(roots[i]);
-      begin_step(*variable->node->entry);  // a forward pass may have been evaluated before
-      // A gradient that was computed has a history of its own.
+      begin_step(*variable->node->entry);  // the forward pass may have been submitted already
+      // Without create_graph, the history of a given gradient is cut off.
       Tensor start =
           history_ || !gradients[i].requires_grad() ? gradients[i] : gradients[i].detach();
       if (variable->tape) {
@@ -152,7 +153,7 @@ class BackwardPass {
     for (PassRecords::Record& record : records_.all()) step(record);
     run_leaf_hooks();
     if (!retain_) records_.cut_off();
-    // Micro-batches repeat a plan instead of unrolling into one.
+    // Submitting here lets each micro-batch repeat one plan instead of growing a larger one.
     std::sort(accumulated_.begin(), accumulated_.end());
     accumulated_.erase(std::unique(accumulated_.begin(), accumulated_.end()), accumulated_.end());
     for (DeviceEntry* entry : accumulated_) submit(*entry);
@@ -168,7 +169,7 @@ class BackwardPass {
     }
   };
 
-  // Records on the way to an input: the others need no gradient.
+  // Finds the records that lead to an input; other records need no gradient.
   void find_leading() {
     for (auto record = records_.all().rbegin(); record != records_.all().rend(); ++record) {
       const auto& edges = record->tape->edges;
@@ -203,7 +204,7 @@ class BackwardPass {
       }
     }
     if (tape.extras && tape.extras->recompute) recompute(tape);
-    if (!retain_) tape.consumed = true;  // from here on, also if the rule throws
+    if (!retain_) tape.consumed = true;  // from here on, even if the rule throws
     Vjp vjp(tape, std::move(g), records_,
             {.consumes = !retain_,
              .history = history_,
@@ -230,14 +231,16 @@ class BackwardPass {
     if (!retain_) forget(tape);
   }
 
-  // A gradient that came through views on another device, to a rule that runs where its values are.
-  static void bring_home(Tensor& part, const Edge& edge, Place place) {
+  // A gradient may arrive through views on another device. It moves to the device of its record
+  // unless the record's rule runs on any device.
+  static void bring_home(Tensor& part, const Edge& edge, SourceLocation place) {
     if (takes_gradients_of_any_device(*edge.tape.get()) || edge.tape->op == OpId::function) return;
     const TransferReason reason("gradients", place);
     part = part.to(edge.device, place);
   }
 
-  // The gradient of a record's result is known: hooks see it, and who keeps it gets it.
+  // Called when the gradient of a record's result is complete: runs hooks and adds to the retained
+  // gradient.
   void complete(Tape& tape, Tensor& g) const {
     TapeExtras& extras = *tape.extras;
     if (!extras.hooks.hooks.empty()) g = extras.hooks.run(std::move(g), tape.shape, tape.dtype);
@@ -248,7 +251,7 @@ class BackwardPass {
     }
   }
 
-  void give_leaf(Variable& leaf, const Tensor& handle, Tensor& part, Place place) {
+  void give_leaf(Variable& leaf, const Tensor& handle, Tensor& part, SourceLocation place) {
     if (collected_) {
       if (const auto found = collected_->leaves.find(&leaf); found != collected_->leaves.end()) {
         if (leaf.hooks() != nullptr)
@@ -257,7 +260,7 @@ class BackwardPass {
       }
       return;
     }
-    // Hooks want the whole gradient of the pass.
+    // Hooks receive the sum of all gradients of this pass, so they run at its end.
     if (leaf.hooks() != nullptr)
       return add_to(hooked(leaf, handle).gradient, std::move(part), place);
     accumulate(leaf, part, place);
@@ -267,7 +270,7 @@ class BackwardPass {
     Tensor leaf;
     Tensor gradient;
   };
-  // Of a leaf with hooks; in the order in which the pass comes to them.
+  // The entry of a leaf with hooks. Entries are in the order in which the pass reaches the leaves.
   Hooked& hooked(const Variable& leaf, const Tensor& handle) {
     for (Hooked& known : hooked_) {
       if (TensorAccess::variable(known.leaf) == &leaf) return known;
@@ -275,24 +278,27 @@ class BackwardPass {
     return hooked_.emplace_back(handle, Tensor());
   }
 
-  void accumulate(Variable& leaf, Tensor& part, Place place) {
+  void accumulate(Variable& leaf, Tensor& part, SourceLocation place) {
     const GradientGuard guard(leaf);
-    // Of a leaf that was used on two devices or in a Function, or a hook made the gradient.
+    // The devices differ if the leaf was used on two devices or in a Function, or if a hook made
+    // the gradient.
     DeviceEntry& there = *node_of(part)->entry;
-    if (&there != leaf.node->entry && !(there.device.is_gpu() && adopt_mirror(leaf, there)))
+    if (&there != leaf.node->entry && !(there.device.is_gpu() && adopt_replica(leaf, there)))
         [[unlikely]] {
       const TransferReason reason("gradients", place);
       part = part.to(leaf.node->entry->device, place);
     }
+    if (leaf.grad.defined() && is_of_failed_step(*node_of(leaf.grad))) [[unlikely]]
+      leaf.grad = Tensor();
     if (leaf.grad.defined()) {
       const Tensor sum = added(leaf.grad, part, place);
-      // In place: a handle to the gradient sees it grow.
+      // The sum is assigned to the same variable, so that handles to the gradient see it.
       assign_node(leaf.grad, TensorAccess::variable(sum)->node);
       set_tape(*TensorAccess::variable(leaf.grad), TensorAccess::variable(sum)->tape);
       if (leaf.grad_pass != records_.pass()) accumulated_.push_back(leaf.node->entry);
       return;
     }
-    // A gradient that something else has as well becomes a variable of its own.
+    // If other handles share the gradient, the leaf gets a new variable.
     const Variable* own = TensorAccess::variable(part);
     const bool shared = own->refs.load(std::memory_order_acquire) > 1;
     leaf.grad = shared ? TensorAccess::make(own->node, own->tape) : std::move(part);
@@ -315,10 +321,10 @@ class BackwardPass {
   const bool retain_, history_;
   RecordingObserver* observer_ = nullptr;
   PassRecords records_;
-  Place place_;
-  std::vector<DeviceEntry*> accumulated_;  // devices where an earlier gradient was added to
+  SourceLocation place_;
+  std::vector<DeviceEntry*> accumulated_;  // devices with sums over several passes
   std::vector<Hooked> hooked_;             // leaves with hooks
-  // grad(): what is wanted, by number, and on the way there.
+  // State of grad(): the requested tensors by position, and the records that lead to them.
   struct Collected {
     std::vector<Tensor> results;
     std::unordered_map<const Tape*, std::vector<std::size_t>> tapes;
@@ -337,7 +343,7 @@ void GradientHooks::add(std::shared_ptr<GradientHook> hook) {
 }
 
 Tensor GradientHooks::run(Tensor gradient, const Shape& shape, DType dtype) const {
-  // A hook may remove hooks, itself too, and add some.
+  // The list is copied, since a hook may remove hooks, including itself, or add some.
   const std::vector<std::shared_ptr<GradientHook>> registered = hooks;
   for (const auto& hook : registered) {
     const auto call = hook->call;
@@ -361,7 +367,7 @@ Tensor Vjp::historic(const Held& saved, const Edge* edge) {
   return leaf_as_it_was(edge->leaf, saved, place());
 }
 
-Tensor leaf_as_it_was(const Tensor& leaf, const Held& value, Place place) {
+Tensor leaf_as_it_was(const Tensor& leaf, const Held& value, SourceLocation place) {
   const Variable& now = *TensorAccess::variable(leaf);
   if (now.requires_grad && now.node.get() == value.get()) return leaf;
   const Node& node = *value.get();
@@ -373,7 +379,7 @@ Tensor leaf_as_it_was(const Tensor& leaf, const Held& value, Place place) {
 }
 
 void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions options,
-                  Place place) {
+                  SourceLocation place) {
   const Variable* variable = TensorAccess::variable(root);
   if (!variable->tape && !variable->requires_grad) {
     throw ArgumentError(
@@ -386,13 +392,13 @@ void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions op
 std::vector<Tensor> collect_gradients(std::span<const Tensor> roots,
                                       std::span<const Tensor> gradients,
                                       const std::vector<Tensor>& inputs, BackwardOptions options,
-                                      Place place) {
+                                      SourceLocation place) {
   BackwardPass pass(options, &inputs);
   pass.run(roots, gradients, "grad", place);
   return pass.take_results();
 }
 
-Tensor copy_to_device(const Tensor& x, Device device, Place place) {
+Tensor copy_to_device(const Tensor& x, Device device, SourceLocation place) {
   Node* node = node_of(x);
   Tensor copy;
   if (node->state.load(std::memory_order_acquire) == NodeState::Constant) {

@@ -8,16 +8,17 @@
 
 namespace volta::graph {
 
-void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions options, Place place);
+void run_backward(const Tensor& root, const Tensor& gradient, BackwardOptions options,
+                  SourceLocation place);
 
-// The gradients of the roots, each begun with one of `gradients`, with respect to the inputs;
-// undefined where the roots do not depend on one.
+// The gradients of the roots with respect to the inputs, starting from one of `gradients` for each
+// root. The gradient of an input that no root depends on is undefined.
 std::vector<Tensor> collect_gradients(std::span<const Tensor> roots,
                                       std::span<const Tensor> gradients,
                                       const std::vector<Tensor>& inputs, BackwardOptions options,
-                                      Place place);
+                                      SourceLocation place);
 
-// A copy on another device; gradients flow back.
-Tensor copy_to_device(const Tensor& x, Device device, Place place);
+// A copy on another device, through which gradients flow back.
+Tensor copy_to_device(const Tensor& x, Device device, SourceLocation place);
 
 }  // namespace volta::graph

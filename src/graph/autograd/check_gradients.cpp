@@ -1,4 +1,4 @@
-// Gradients against central differences.
+// Compares gradients with central differences.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/apply.h"
+#include "graph/record/apply.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -14,7 +14,7 @@
 namespace volta {
 namespace {
 
-// Fixed weights in [0.5, 1.5) that make every output element count, each differently.
+// Fixed, distinct weights in [0.5, 1.5), so that every output element contributes differently.
 Tensor weights_like(const Tensor& y) {
   std::vector<double> weights(static_cast<std::size_t>(y.numel()));
   double w = 0.5;
@@ -27,7 +27,7 @@ Tensor weights_like(const Tensor& y) {
 
 double weighted(const Tensor& y) {
   const NoGrad no_grad;
-  // Summed on the host in double: the differences are small against the sum.
+  // The sum is computed on the host in double, since the differences are small compared with it.
   const Tensor values = y.to(Device::cpu());
   const std::vector<double> v = values.to_vector<double>(),
                             w = weights_like(values).to_vector<double>();
@@ -37,7 +37,8 @@ double weighted(const Tensor& y) {
 struct Defaults {
   double eps, tol;
 };
-// Of the least precise dtype: it sets the error of the differences.
+// The defaults for the least precise dtype of the inputs, which determines the error of the
+// differences.
 Defaults defaults_of(const std::vector<Tensor>& inputs) {
   const auto has = [&](auto is) {
     return std::any_of(inputs.begin(), inputs.end(),
@@ -48,7 +49,7 @@ Defaults defaults_of(const std::vector<Tensor>& inputs) {
   return {1e-6, 1e-7};
 }
 
-// Where an element is, as an index of each axis: "[1, 0]".
+// The index of an element on each axis: "[1, 0]".
 std::string position(std::size_t element, const Shape& shape) {
   std::vector<std::int64_t> index(static_cast<std::size_t>(shape.rank()));
   auto rest = static_cast<std::int64_t>(element);
@@ -69,7 +70,8 @@ CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>
   const double eps = options.eps > 0 ? options.eps : defaults.eps;
   const double tol = options.tol > 0 ? options.tol : defaults.tol;
 
-  // The function is called as in training each time: it may itself ask for gradients.
+  // The function is called with gradients enabled, as in training, since it may itself ask for
+  // gradients.
   const EnableGrad enable;
   const auto leaves_of = [](const std::vector<Tensor>& values) {
     std::vector<Tensor> leaves;
@@ -80,7 +82,7 @@ CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>
   const Tensor y = fn(leaves);
   graph::require_defined("check_gradients", y, "the result of the function");
   graph::require_floating("check_gradients", y);
-  // A function may leave its inputs out: their gradients are 0.
+  // The gradients of inputs that the function does not use are 0.
   std::vector<Tensor> gradients(inputs.size());
   if (y.requires_grad())
     gradients = grad({y}, leaves, {.grad_outputs = {weights_like(y)}, .allow_unused = true});
@@ -99,7 +101,7 @@ CheckReport check_gradients(const std::function<Tensor(const std::vector<Tensor>
         std::vector<Tensor> arguments = inputs;
         arguments[k] = from_vector(nudged, inputs[k].shape(),
                                    {.dtype = inputs[k].dtype(), .device = inputs[k].device()});
-        moved[s] = arguments[k].to_vector<double>()[i];  // what the dtype made of it
+        moved[s] = arguments[k].to_vector<double>()[i];  // the value after rounding to the dtype
         side[s] = weighted(fn(leaves_of(arguments)));
       }
       const double expected = (side[0] - side[1]) / (moved[0] - moved[1]);

@@ -1,14 +1,14 @@
-// Computing again instead of keeping: the records of a stretch lose what they saved; when a
-// backward pass reaches the first of them the stretch is recorded once more, and the new records'
-// values move into the old ones.
+// Checkpoints: the tape records of a section drop their saved values. When a backward pass reaches
+// one of the records, the section is recorded again, and the values saved by the new records move
+// into the old ones.
 #include <fmt/format.h>
 
 #include <atomic>
 #include <utility>
 
-#include "graph/generator.h"
-#include "graph/placement.h"
-#include "graph/tape_extras.h"
+#include "graph/record/generator.h"
+#include "graph/record/placing.h"
+#include "graph/record/tape_extras.h"
 #include "volta/autocast.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -27,11 +27,12 @@ class Recompute {
         options_(execution_options()),
         autocast_(Autocast::dtype()) {}
 
-  // The records lose what they saved.
+  // Drops the saved values of the records.
   static void take(const std::shared_ptr<Recompute>& self, std::span<const TapeRef> tapes) {
     for (const TapeRef& tape : tapes) {
       if (tape->extras && (tape->extras->recompute || tape->extras->custom)) {
-        self->tapes_.push_back(nullptr);  // of an inner stretch, or a user's function: kept
+        // Records of an inner checkpoint or a user's function keep their values.
+        self->tapes_.push_back(nullptr);
         continue;
       }
       TapeExtras& extras = extras_of(*tape.get());
@@ -44,10 +45,10 @@ class Recompute {
     }
   }
 
-  // Generators that the function drew from, and where they stood.
+  // Sets the generators that the function drew from, with their states before the first draw.
   void set_drawn(std::vector<StreamPosition> drawn) { drawn_ = std::move(drawn); }
 
-  // Where its operations run.
+  // The devices on which the section's operations run.
   PlacementTrace& placed() { return placed_; }
 
   void forget(std::size_t number) { tapes_[number] = nullptr; }
@@ -66,6 +67,7 @@ class Recompute {
       const PlacementTrace::Scope same_places(placed_);
       const Autocast precision(autocast_);
       TapeCollector collector;
+      collector.first = tapes_;
       fn(inputs_);
       again = std::move(collector.tapes);
     } catch (...) {
@@ -101,7 +103,7 @@ class Recompute {
   ExecutionOptions options_;
   PlacementTrace placed_;
   DType autocast_;
-  std::vector<Tape*> tapes_;  // null: gone, or keeps its values itself
+  std::vector<Tape*> tapes_;  // null if the record was destroyed or keeps its own values
 };
 
 TapeExtras::~TapeExtras() {
@@ -127,7 +129,7 @@ std::vector<Tensor> checkpoint(
     const std::vector<Tensor>& inputs) {
   using namespace graph;
   if (!grad_enabled()) return fn(inputs);
-  // The values as they are now: variables may change before the backward pass.
+  // The current values are kept, since variables may change before the backward pass.
   std::vector<Tensor> kept;
   for (const Tensor& input : inputs) {
     require_defined("checkpoint", input, "an input");

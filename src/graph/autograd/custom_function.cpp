@@ -1,14 +1,15 @@
-// Functions with a gradient of their own: one record for the call, and one for each output that
-// leads its gradient there.
+// Functions with a user-defined gradient: one tape record for the call, and one for each output
+// that passes its gradient to the call.
 #include <optional>
 
 #include <fmt/format.h>
 
-#include "core/registry.h"
-#include "graph/apply.h"
-#include "graph/placement.h"
-#include "graph/rules.h"
-#include "graph/tape_extras.h"
+#include "backend/registry.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
+#include "graph/record/placing.h"
+#include "graph/record/tape_extras.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -17,13 +18,14 @@ namespace volta {
 namespace graph {
 namespace {
 
-// A record that leads the gradient of one output to the call's.
+// Makes the record that passes the gradient of one output to the call's record.
 TapeRef lead_to(Tape& call, std::int64_t output, const Node& node) {
   TapeRef tape =
       TapeRef::adopt(Slab<Tape>::make(OpId::function_output, node.shape, node.dtype, call.place));
   tape->sequence = next_tape_sequence(call.sequence);
   tape->attrs.emplace_back(output);
-  // Outputs differ in shape, dtype and device: what they give the call is a number (see below).
+  // Outputs differ in shape, dtype and device, so the edge carries only a dummy scalar (see
+  // function_output).
   tape->edges.emplace_back(TapeRef(&call), Tensor(), Shape(), DType::f32, Device::cpu());
   tape->saved.emplace_back();
   return tape;
@@ -109,13 +111,15 @@ void vjp::function(Vjp& v) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     const int input = static_cast<int>(i);
     if (!results[i].defined() || !v.needs(input)) continue;
-    // A leaf's gradient comes to the leaf, or the leaf to it.
+    // For a leaf, the backward pass decides whether the gradient moves to the leaf or the leaf to
+    // the gradient.
     const bool of_leaf = v.tape().edges[i].leaf.defined() && v.gives_leaves();
     v.give(input, of_leaf ? results[i] : results[i].to(v.device(input), v.place()));
   }
 }
 
-// The call's own gradient only says that there is one.
+// Stores the gradient of an output with the call's record. The scalar 0 that the edge carries only
+// shows that the call has a gradient.
 void vjp::function_output(Vjp& v) {
   Tape& call = *v.tape().edges[0].tape.get();
   auto& outputs = v.records().of(&call).outputs;
@@ -133,7 +137,8 @@ Function::Function(FunctionOptions options) {
   options_ = std::make_shared<const FunctionOptions>(std::move(options));
 }
 
-std::vector<Tensor> Function::operator()(const std::vector<Tensor>& inputs, Place place) const {
+std::vector<Tensor> Function::operator()(const std::vector<Tensor>& inputs,
+                                         SourceLocation place) const {
   using namespace graph;
   for (const Tensor& input : inputs) require_defined(options_->name.c_str(), input, "an input");
   auto call = std::make_unique<CustomCall>(options_);
@@ -149,14 +154,15 @@ std::vector<Tensor> Function::operator()(const std::vector<Tensor>& inputs, Plac
   std::vector<Borrowed> borrowed(inputs.begin(), inputs.end());
   std::vector<Node*> nodes;
   for (const Tensor& output : outputs) nodes.push_back(node_of(output));
-  // Integers have no gradient: the record is made as of the first output that has.
+  // Integer outputs have no gradient, so the record takes its shape and dtype from the first
+  // floating-point output.
   Node* first = nullptr;
   for (Node* node : nodes) {
     if (first == nullptr && is_floating(node->dtype)) first = node;
   }
   if (first == nullptr) return outputs;
   TapeRef tape = make_tape(OpId::function, borrowed, {}, {&first, 1}, place);
-  if (!tape) return outputs;  // forward took the inputs' history away
+  if (!tape) return outputs;  // forward removed the history of the inputs
   Tape& record = *tape.get();
   extras_of(record).custom = std::move(call);
   std::vector<Tensor> results;
@@ -170,7 +176,7 @@ std::vector<Tensor> Function::operator()(const std::vector<Tensor>& inputs, Plac
   return results;
 }
 
-Tensor Function::operator()(const Tensor& input, Place place) const {
+Tensor Function::operator()(const Tensor& input, SourceLocation place) const {
   std::vector<Tensor> outputs = (*this)(std::vector<Tensor>{input}, place);
   if (outputs.size() != 1) {
     throw ArgumentError(fmt::format("{}: forward gave {} outputs, the call takes one",

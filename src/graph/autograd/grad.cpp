@@ -1,9 +1,9 @@
 // grad(), hooks, retained gradients.
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/autograd.h"
-#include "graph/tape_extras.h"
+#include "graph/autograd/autograd.h"
+#include "graph/record/apply.h"
+#include "graph/record/tape_extras.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 
@@ -12,7 +12,7 @@ namespace volta {
 using graph::TensorAccess;
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                         GradOptions options, Place place) {
+                         GradOptions options, SourceLocation place) {
   if (outputs.empty()) throw ArgumentError("grad: no outputs");
   if (inputs.empty()) throw ArgumentError("grad: no inputs");
   if (!options.grad_outputs.empty() && options.grad_outputs.size() != outputs.size()) {
@@ -64,7 +64,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   return results;
 }
 
-Tensor grad(const Tensor& output, const Tensor& input, GradOptions options, Place place) {
+Tensor grad(const Tensor& output, const Tensor& input, GradOptions options, SourceLocation place) {
   return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, std::move(options),
               place)[0];
 }

@@ -1,14 +1,15 @@
-// One thread at a time changes what a leaf has.
+// A lock for the gradient of a leaf.
 #pragma once
 
 #include <atomic>
 #include <thread>
 
-#include "graph/node.h"
+#include "graph/record/node.h"
 
 namespace volta::graph {
 
-// Threads may give one leaf its gradients at a time. Hardly ever do two meet, and not for long.
+// Several threads may add to the gradient of one leaf. They rarely meet, and only for a short time,
+// so waiting threads spin.
 class GradientGuard {
  public:
   explicit GradientGuard(Variable& leaf) : busy_(leaf.grad_busy) {

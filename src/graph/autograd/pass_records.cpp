@@ -1,5 +1,5 @@
-// Finding the records of a backward pass.
-#include "graph/pass_records.h"
+// Finds the records of a backward pass.
+#include "graph/autograd/pass_records.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace volta::graph {
 namespace {
 
-// Passes are numbered in one sequence, of which each thread takes a stretch at a time.
+// Pass numbers are unique in the process. Each thread reserves kStretch of them at a time.
 std::uint32_t next_pass() {
   constexpr std::uint32_t kStretch = 1024;
   static std::atomic<std::uint32_t> taken{0};
@@ -21,7 +21,7 @@ std::uint32_t next_pass() {
 
 std::atomic<bool> some_pass_marks{false};
 
-// Memory that a thread keeps from pass to pass.
+// Memory that a thread reuses from pass to pass.
 struct Kept {
   std::vector<Tape*> found;
   std::vector<PassRecords::Record> records;
@@ -83,7 +83,7 @@ void PassRecords::reach() {
 
 void PassRecords::cut_off() {
   for (auto tape = found_.rbegin(); tape != found_.rend(); ++tape) (*tape)->edges.clear();
-  records_.clear();  // gone, most of them
+  records_.clear();  // most of the records are destroyed by now
   found_.clear();
   roots_.clear();
 }

@@ -1,6 +1,6 @@
-// The records a backward pass reaches, and what it knows of each. Several passes may be under way,
-// in several threads or one inside the other (a hook that calls grad()): the first one marks the
-// records themselves, the others keep a table.
+// The tape records that a backward pass reaches, with their gradients. Several passes may run at
+// once, in several threads or nested (a hook that calls grad()). The first pass marks the records
+// themselves; the others use a table.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/inline_vector.h"
-#include "graph/node.h"
+#include "graph/record/node.h"
 
 namespace volta::graph {
 
@@ -18,8 +18,8 @@ class PassRecords {
  public:
   struct Record {
     Tape* tape;
-    Tensor gradient;  // of its result, as far as it is known
-    // A user's Function: the gradients of its outputs.
+    Tensor gradient;  // sum of the gradients of its result so far
+    // For a user's Function, the gradients of its outputs.
     std::unique_ptr<std::vector<Tensor>> outputs;
   };
 
@@ -29,15 +29,17 @@ class PassRecords {
   PassRecords& operator=(const PassRecords&) = delete;
 
   std::uint32_t pass() const { return pass_; }
-  // Records to start from. They are held, for a root may lose its own on the way (it is the
-  // gradient that a leaf is given); the others are held by who led to them.
+  // Adds a record to start from. Roots are kept alive here, since a tensor may lose its record
+  // during the pass (it may be the gradient that a leaf receives). Other records are kept alive by
+  // the edges that lead to them.
   void add_root(Tape* tape);
-  // All that the roots depend on, last recorded first.
+  // Finds all records that the roots depend on, latest first.
   void reach();
 
   std::vector<Record>& all() { return records_; }
   Record& of(const Tape* reached) { return records_[slot(reached)]; }
-  // The pass is over: they keep nothing alive below them. Oldest first: one that goes is done with.
+  // Clears the edges of all records after the pass, so that they keep nothing alive. The oldest
+  // records go first, since clearing the edges of a record may destroy older ones.
   void cut_off();
 
  private:

@@ -1,15 +1,16 @@
-// Gradients in tensor operations: a gradient runs wherever its tensor lives. `g` is the gradient of
-// the output; results may have the broadcast shape and are summed back by the engine. Reductions
-// are in vjp_reduce.cpp, movement in vjp_movement.cpp, losses in vjp_loss.cpp.
-#include "graph/vjp.h"
+// Gradient rules in tensor operations, which run on the device of their tensors. `g` is the
+// gradient of the output. A result may have the broadcast shape; the backward pass sums it to the
+// input's shape. The rules of reductions are in vjp_reduce.cpp, of movement in vjp_movement.cpp, of
+// losses in vjp_loss.cpp.
+#include "graph/autograd/vjp.h"
 
 #include <numbers>
 #include <numeric>
 
-#include "graph/apply.h"
-#include "graph/gradient_guard.h"
-#include "graph/placement.h"
-#include "graph/rules.h"
+#include "graph/autograd/gradient_guard.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
+#include "graph/record/placing.h"
 #include "volta/ops.h"
 #include "volta/transfers.h"
 
@@ -68,17 +69,17 @@ void div(Vjp& v) {
   v.widen();
   const Tensor& b = v.input(1);
   if (v.needs(0)) v.give(0, v.gradient() / b);
-  // Divided twice: the square of b may be too large or too small a number.
+  // Divides twice, since b squared may overflow or underflow.
   if (v.needs(1)) v.give(1, -(v.gradient() * (v.input(0) / b / b)));
 }
 void pow(Vjp& v) {
   v.widen();
   const Tensor &a = v.input(0), &b = v.input(1), &g = v.gradient();
   if (v.needs(0)) v.give(0, where(b.eq(0), 0, g * b * volta::pow(a, b - 1)));
-  // 0^b has gradient 0 with respect to b >= 0, not 0 * -inf.
+  // The gradient of 0^b with respect to b >= 0 is 0, not 0 * -inf.
   if (v.needs(1)) v.give(1, where(logical_and(a.eq(0), b.ge(0)), 0, g * v.output() * a.log()));
 }
-// Beside a NaN both sides get the gradient.
+// If either operand is NaN, both get the gradient.
 void maximum(Vjp& v) {
   const Tensor &a = v.input(0), &b = v.input(1), &g = v.gradient();
   const Tensor half = g * 0.5;
@@ -113,7 +114,8 @@ void cumsum(Vjp& v) {
   const Tensor& g = v.gradient();
   v.give(0, apply(OpId::cumsum, {&g, 1}, attrs, g.shape(), g.dtype(), v.place()));
 }
-// All elements are a permutation: back by the inverse one. Else what was not taken gets nothing.
+// If all elements were sorted, the gradient is permuted by the inverse permutation. Otherwise
+// elements that were not selected get zero.
 void sort(Vjp& v) {
   const Tensor &positions = v.auxiliary(0), &g = v.gradient();
   const int last = v.shape(0).rank() - 1;
@@ -125,12 +127,14 @@ void sort(Vjp& v) {
 }
 void matmul(Vjp& v) {
   const bool ta = v.attr(0) != 0, tb = v.attr(1) != 0, tf32 = v.attr(2) != 0;
-  const Tensor &g = v.gradient(), &a = v.input(0), &b = v.input(1);
+  const Tensor& g = v.gradient();
   if (v.needs(0)) {
+    const Tensor& b = v.input(1);
     v.give(0, ta ? product(b, g, tb, true, tf32, v.place())
                  : product(g, b, false, !tb, tf32, v.place()));
   }
   if (v.needs(1)) {
+    const Tensor& a = v.input(0);
     v.give(1, tb ? product(g, a, true, ta, tf32, v.place())
                  : product(a, g, !ta, false, tf32, v.place()));
   }
@@ -138,14 +142,14 @@ void matmul(Vjp& v) {
 void to_device(Vjp& v) {
   const Edge& edge = v.tape().edges[0];
   const bool placed = !v.attrs().empty() && v.attr(0) != 0;
-  // The pass brings it to rules that run elsewhere.
+  // The backward pass moves the gradient if the record's rule runs on another device.
   if (placed && v.gives_leaves() && edge.tape) return v.give(0, v.gradient());
   if (placed && v.gives_leaves() && edge.leaf.defined()) {
     Variable& leaf = *TensorAccess::variable(edge.leaf);
     const GradientGuard guard(leaf);
-    if (adopt_mirror(leaf, entry_of(v.gradient()))) return v.give(0, v.gradient());
+    if (adopt_replica(leaf, entry_of(v.gradient()))) return v.give(0, v.gradient());
   }
-  // Where the leaf is now: it may have moved since.
+  // The current device of the leaf, which may have moved since the forward pass.
   const Device home = edge.leaf.defined() ? edge.leaf.device() : v.device(0);
   const TransferReason reason("gradients", v.place());
   v.give(0, v.gradient().to(home, v.place()));
@@ -160,7 +164,7 @@ void linear(Vjp& v) {
   if (v.needs(1)) v.give(1, product(g, v.input(0), true, false, tf32, v.place()));
   if (v.inputs() > 2 && v.needs(2)) v.give(2, g);
 }
-// x, eps, weight, bias; auxiliary: mean, reciprocal deviation r; h = (x - mean) r
+// Inputs: x, eps, weight, bias. Auxiliary: mean, reciprocal standard deviation r. h = (x - mean) r
 void layer_norm(Vjp& v) {
   v.widen();
   const Tensor &g = v.gradient(), &x = v.input(0);
@@ -184,7 +188,7 @@ void layer_norm(Vjp& v) {
   if (v.inputs() > 2 && v.needs(2)) v.give(2, g * h);
   if (v.inputs() > 3 && v.needs(3)) v.give(3, g);
 }
-// The same mask, from the same counters.
+// Uses the same mask, generated from the same seed and offset.
 void dropout(Vjp& v) {
   const Tensor inputs[4] = {v.gradient(), v.input(1), v.input(2), v.input(3)};
   v.give(0, apply(OpId::dropout, inputs, {}, v.shape(0), v.dtype(0), v.place()));

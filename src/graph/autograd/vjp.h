@@ -1,5 +1,5 @@
-// What a gradient rule sees: the gradient of the output, what the record saved, and where to put
-// results.
+// The arguments of a gradient rule: the gradient of the output, the saved values of the record, and
+// a place for the results.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "graph/apply.h"
-#include "graph/node.h"
-#include "graph/pass_records.h"
+#include "graph/autograd/pass_records.h"
+#include "graph/record/apply.h"
+#include "graph/record/node.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
@@ -19,17 +19,17 @@ using WantsEdge = std::function<bool(const Edge&)>;
 class Vjp {
  public:
   struct Options {
-    bool consumes;  // the record will not be asked again, so what it saved is taken from it
-    bool history;   // gradients of gradients are wanted
-    const WantsEdge* wants;  // whether a gradient is wanted at an edge; null: wherever one flows
+    bool consumes;           // the record is used once, so its saved values are moved out
+    bool history;            // gradients of gradients are wanted
+    const WantsEdge* wants;  // whether an edge's gradient is wanted; null: all are
   };
   Vjp(Tape& tape, Tensor gradient, PassRecords& records, Options options)
       : tape_(tape), gradient_(std::move(gradient)), records_(records), options_(options) {
-    handles_.reserve(tape.edges.size() + 1 + tape.auxiliary.size());  // none of them moves
+    handles_.reserve(tape.edges.size() + 1 + tape.auxiliary.size());  // handles must not move
   }
 
-  // From here on halves are f32: a rule of several steps rounds once, at its end, as its operation
-  // does.
+  // From here on, f16 and bf16 values are converted to f32, so that a rule of several steps rounds
+  // once, at its end, as its operation does.
   void widen() {
     wide_ = true;
     widen(gradient_);
@@ -38,20 +38,21 @@ class Vjp {
   OpId op() const { return tape_.op; }
   const Tensor& gradient() const { return gradient_; }
   int inputs() const { return static_cast<int>(tape_.edges.size()); }
-  // Saved values; only what the operation's row saves.
-  // Where gradients of gradients are wanted, inputs and the output have their history.
+  // Saved values, as the operation's row lists them for the gradients that are wanted (needs). If
+  // gradients of gradients are wanted, inputs and the output have their history.
   const Tensor& input(int i) {
     return handle(tape_.saved[static_cast<std::size_t>(i)],
                   &tape_.edges[static_cast<std::size_t>(i)]);
   }
   const Tensor& output() { return handle(tape_.output, nullptr); }
-  // Without history: a rule that uses one computes it anew from the inputs where it needs one
-  // (with_history()).
+  // Auxiliary outputs have no history. A rule that needs one (with_history()) recomputes the value
+  // from the inputs.
   const Tensor& auxiliary(int i) {
     return handle(tape_.auxiliary[static_cast<std::size_t>(i)], nullptr);
   }
   bool with_history() const { return options_.history; }
-  // Whether leaves get their gradients, and not the caller.
+  // Whether the pass adds to the gradients of leaves, as backward() does, rather than returning
+  // gradients to the caller.
   bool gives_leaves() const { return options_.wants == nullptr; }
   Tape& tape() { return tape_; }
   PassRecords& records() { return records_; }
@@ -61,7 +62,7 @@ class Vjp {
   const Shape& output_shape() const { return tape_.shape; }
   std::span<const std::int64_t> attrs() const { return tape_.attrs.span(); }
   std::int64_t attr(int i) const { return tape_.attrs[static_cast<std::size_t>(i)]; }
-  Place place() const { return tape_.place; }
+  SourceLocation place() const { return tape_.place; }
 
   bool needs(int input) const {
     const Edge& edge = tape_.edges[static_cast<std::size_t>(input)];
@@ -72,7 +73,8 @@ class Vjp {
     std::size_t input;
     Tensor gradient;
   };
-  // Once per input. Gradients may have the broadcast shape: they are summed back to the input's.
+  // Call at most once per input. The gradient may have the broadcast shape; it is then summed to
+  // the input's shape.
   void give(int input, Tensor gradient) {
     results_.emplace_back(static_cast<std::size_t>(input), std::move(gradient));
   }
@@ -103,7 +105,7 @@ class Vjp {
     const DType dtype = node_of(value)->dtype;
     if (dtype == DType::f16 || dtype == DType::bf16) value = value.to(DType::f32, place());
   }
-  // A saved value as what it was: the result of the record, or what its edge leads to.
+  // A saved value with its history: the result of this record, or the value that the edge leads to.
   Tensor historic(const Held& saved, const Edge* edge);
 
   Tape& tape_;

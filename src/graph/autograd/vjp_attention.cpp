@@ -1,11 +1,12 @@
-// The gradient of attention: one node from what was saved, or, where gradients of gradients are
-// wanted, written in tensor operations over the whole matrix of scores.
+// The gradient of attention: one node that uses the saved values, or, if gradients of gradients are
+// wanted, tensor operations on the whole matrix of scores.
 #include <limits>
 #include <vector>
 
-#include "graph/apply.h"
-#include "graph/attention.h"
-#include "graph/rules.h"
+#include "graph/attributes/attention.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
 #include "volta/autograd.h"
 #include "volta/ops.h"
 
@@ -39,8 +40,8 @@ void from_saved(Vjp& v, const AttentionSpec& spec) {
   for (std::size_t n = 0; n < those.size(); ++n) v.give(those[n], std::move(results[n]));
 }
 
-// Rows in which nothing is seen are 0, and so are their gradients.
-Tensor weights_of(const Tensor& scores, Place place) {
+// Rows in which every key is masked are 0, and so are their gradients.
+Tensor weights_of(const Tensor& scores, SourceLocation place) {
   if (scores.numel() == 0) return scores;
   Tensor unseen;
   {
@@ -53,7 +54,7 @@ Tensor weights_of(const Tensor& scores, Place place) {
 
 void with_history(Vjp& v, const AttentionSpec& spec) {
   v.widen();
-  const Place place = v.place();
+  const SourceLocation place = v.place();
   const Tensor &q = v.input(0), &k = v.input(1), &values = v.input(2), &scale = v.input(3);
   const AttentionSizes s(q.shape(), k.shape(), values.shape());
   const Shape all = s.scores();

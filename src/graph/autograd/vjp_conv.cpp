@@ -1,7 +1,9 @@
-// Gradients of convolutions: the three nodes lead to one another, so any order works.
-#include "graph/apply.h"
-#include "graph/convolution.h"
-#include "graph/rules.h"
+// Gradients of convolutions. The three nodes are gradients of each other, so gradients of any order
+// work.
+#include "graph/attributes/convolution.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
 
 namespace volta::graph::vjp {
 namespace {
@@ -11,7 +13,7 @@ Tensor convolution(const Vjp& v, OpId op, const Tensor& a, const Tensor& b, cons
   return apply(op, inputs, v.attrs(), shape, node_of(a)->dtype, v.place());
 }
 
-// The bias is added to every pixel of its channel.
+// The bias is added to every pixel of its channel, so its gradient is a sum over pixels.
 void give_bias(Vjp& v) {
   if (v.inputs() < 3 || !v.needs(2)) return;
   const std::int64_t pixels[] = {0, 2, 3};
@@ -20,7 +22,7 @@ void give_bias(Vjp& v) {
 
 }  // namespace
 
-// x, weight, bias
+// Inputs: x, weight, bias.
 void conv(Vjp& v) {
   const Tensor& g = v.gradient();
   if (v.needs(0)) v.give(0, convolution(v, OpId::conv_input_grad, g, v.input(1), v.shape(0)));
@@ -28,7 +30,7 @@ void conv(Vjp& v) {
   give_bias(v);
 }
 
-// The gradient of a convolution's result, weight, bias
+// Inputs: gradient of a convolution's result, weight, bias.
 void conv_input_grad(Vjp& v) {
   const Tensor& g = v.gradient();
   if (v.needs(0)) v.give(0, convolution(v, OpId::conv, g, v.input(1), v.shape(0)));
@@ -36,7 +38,7 @@ void conv_input_grad(Vjp& v) {
   give_bias(v);
 }
 
-// A convolution's input, the gradient of its result
+// Inputs: input of a convolution, gradient of its result.
 void conv_weight_grad(Vjp& v) {
   const Tensor& g = v.gradient();
   if (v.needs(0)) v.give(0, convolution(v, OpId::conv_input_grad, v.input(1), g, v.shape(0)));

@@ -1,45 +1,34 @@
-// Operations that are formulas: their expansion into the planner's values, and their gradients.
-#include "graph/apply.h"
-#include "graph/formula.h"
-#include "graph/rules.h"
+// Gradients of operations that are formulas, and evaluation of formulas on tensors.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/inline_vector.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/formula.h"
+#include "graph/record/gradient_rules.h"
 #include "volta/ops.h"
 
 namespace volta::graph {
 namespace {
 
-// The formula over the planner's values, in the dtype of its tensors.
-struct PlanAlgebra {
-  plan::Lowering& lowering;
-  DType dtype;
-  const std::vector<plan::Expr>& names;
-
-  plan::Expr number(double value) const { return lowering.constant(value, dtype); }
-  plan::Expr name(int i) const { return names[static_cast<std::size_t>(i)]; }
-  plan::Expr op(kernel::ScalarOp op, const std::array<plan::Expr, 3>& in) const {
-    switch (kernel::info(op).arity) {
-      case 1:
-        return lowering.unary(op, in[0]);
-      case 2:
-        return lowering.binary(op, in[0], in[1]);
-      default:
-        return lowering.where(in[0], in[1], in[2]);
-    }
-  }
-};
-
-// A tensor, or a number that is still one.
+// A tensor, or a number that has not been turned into a tensor.
 struct Term {
   Tensor tensor;
   double number = 0;
-  Operand operand(Place place) const {
+  Operand operand(SourceLocation place) const {
     return tensor.defined() ? Operand(tensor, place) : Operand(number, place);
   }
 };
 
-// The formula over tensors: every step is recorded, with its history where gradients flow.
+// Evaluates a formula on tensors: every step is recorded, with history where gradients flow.
 struct TensorAlgebra {
   const std::vector<Term>& names;
-  Place place;
+  SourceLocation place;
 
   static Term number(double value) { return {{}, value}; }
   Term name(int i) const { return names[static_cast<std::size_t>(i)]; }
@@ -56,35 +45,9 @@ struct TensorAlgebra {
   }
 };
 
-// A formula that does not use all of its parameters may be smaller than its result.
-void out_as_recorded(plan::Lowering& l, plan::Expr value) {
-  l.out(value.shape() == l.shape() ? value : l.expand(value, l.shape()));
-}
-
 }  // namespace
 
-void expand::formula(plan::Lowering& l) {
-  const ParsedFormula& formula = parsed_formula(l.op());
-  std::vector<plan::Expr> names;
-  const DType dtype = l.in(0).dtype();
-  for (int i = 0; i < l.inputs(); ++i) names.push_back(l.in(i));
-  out_as_recorded(l, formula.value.evaluate<plan::Expr>(PlanAlgebra{l, dtype, names}));
-}
-
-// g, then what its formula uses. attrs: the operation, which of its parameters
-void expand::formula_grad(plan::Lowering& l) {
-  const ParsedFormula& formula = parsed_formula(static_cast<OpId>(l.attrs()[0]));
-  const auto which = static_cast<std::size_t>(l.attrs()[1]);
-  const Formula& gradient = formula.gradients[which];
-  std::vector<plan::Expr> names(formula.names.size());
-  const DType dtype = l.in(0).dtype();
-  int input = 0;
-  names.back() = l.in(input++);
-  for (const int name : formula.uses[which]) names[static_cast<std::size_t>(name)] = l.in(input++);
-  out_as_recorded(l, gradient.evaluate<plan::Expr>(PlanAlgebra{l, dtype, names}));
-}
-
-Tensor evaluate(const Formula& formula, std::span<const Operand> values, Place place) {
+Tensor evaluate(const Formula& formula, std::span<const Operand> values, SourceLocation place) {
   std::vector<Term> names;
   for (const Operand& value : values) {
     names.push_back(value.is_scalar() ? Term{{}, value.scalar().value()} : Term{value.tensor()});
@@ -105,7 +68,7 @@ void vjp::formula(Vjp& v) {
       continue;
     }
     const std::vector<int>& used = formula.uses[i];
-    if (v.with_history()) {  // the gradient has gradients: it is recorded in operations that do
+    if (v.with_history()) {  // records differentiable operations, for gradients of gradients
       std::vector<Term> names(formula.names.size());
       names.back().tensor = v.gradient();
       for (const int name : used) names[static_cast<std::size_t>(name)].tensor = value_of(name);

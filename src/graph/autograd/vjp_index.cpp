@@ -1,17 +1,17 @@
-// Gradients of indexing: what was read gets its gradient where it lay, what was written where it
-// is.
+// Gradients of indexing: elements that were read get the gradient at their position; values that
+// were written get it from the position written to.
 #include <numeric>
 
-#include "graph/apply.h"
-#include "graph/rules.h"
-#include "graph/selection.h"
-#include "graph/vjp.h"
+#include "graph/attributes/selection.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
 #include "volta/ops.h"
 
 namespace volta::graph::vjp {
 namespace {
 
-// The record's inputs from `first` on, behind others.
+// `others`, followed by the record's inputs from `first` on.
 std::vector<Tensor> with_inputs(Vjp& v, std::vector<Tensor> others, int first) {
   for (int i = first; i < v.inputs(); ++i) others.push_back(v.input(i));
   return others;
@@ -21,8 +21,8 @@ Tensor zeros_of(const Vjp& v, const Shape& shape, DType dtype) {
   return filled(shape, 0, dtype, v.device(0));
 }
 
-// 0, 1, ... in a shape.
-Tensor numbered(const Shape& shape, Device device, Place place) {
+// The numbers 0, 1, ... in the given shape.
+Tensor numbered(const Shape& shape, Device device, SourceLocation place) {
   return reshape_to(arange(shape.numel(), {.device = device}, place), shape, place);
 }
 
@@ -37,7 +37,8 @@ void index_sum(Vjp& v) {
   v.give(0, apply(OpId::index, inputs, v.attrs(), v.shape(0), v.dtype(0), v.place()));
 }
 
-// What another value was written over, and what was written over itself, gets nothing.
+// Overwritten elements get no gradient: those of x, and those of the value that a later write to
+// the same position replaced.
 void index_put(Vjp& v) {
   const Tensor &g = v.gradient(), &last = v.auxiliary(0);
   std::vector<Shape> shapes;
@@ -55,7 +56,7 @@ void index_put(Vjp& v) {
   if (!v.needs(1)) return;
   const auto indices = with_inputs(v, {g}, 2);
   const Tensor taken = apply(OpId::index, indices, v.attrs(), layout.result, g.dtype(), v.place());
-  // Of an element named more than once, the last value.
+  // If an element is indexed more than once, only the last value written gets the gradient.
   const auto of_last = with_inputs(v, {reshape_to(last, Shape(rows), v.place())}, 2);
   const std::int64_t all = (std::int64_t{1} << rows.size()) - 1;
   const Tensor written = apply(OpId::index, of_last, {&all, 1}, layout.at, DType::i64, v.place());
@@ -68,7 +69,7 @@ void index_put(Vjp& v) {
   v.give(1, volta::where(reshape_to(counts, Shape(sizes), v.place()), taken, 0));
 }
 
-// x, index; attrs: axis
+// Inputs: x, index. Attributes: axis, and 1 for take_along.
 void take_along(Vjp& v) {
   const Tensor inputs[2] = {v.gradient(), v.input(1)};
   v.give(0, apply(OpId::add_along, inputs, v.attrs(), v.shape(0), v.dtype(0), v.place()));
@@ -78,7 +79,7 @@ void add_along(Vjp& v) {
   const OpId op = v.attrs().size() > 1 ? OpId::take_along : OpId::gather_along;
   v.give(0, apply(op, inputs, v.attrs(), v.shape(0), v.dtype(0), v.place()));
 }
-// x, source, index; attrs: axis
+// Inputs: x, source, index. Attributes: axis.
 void put_along(Vjp& v) {
   const Tensor &g = v.gradient(), &index = v.input(2);
   const Tensor last = reshape_to(v.auxiliary(0), v.shape(0), v.place());
@@ -94,7 +95,7 @@ void put_along(Vjp& v) {
 void select_rows(Vjp& v) {
   const Shape& shape = v.shape(0);
   const int axis = static_cast<int>(v.attr(0));
-  // Rows are added up in front, and put back.
+  // The axis is moved to the front, where rows are added, and moved back afterwards.
   std::vector<std::int64_t> order(static_cast<std::size_t>(shape.rank()));
   std::iota(order.begin(), order.end(), 0);
   std::rotate(order.begin(), order.begin() + axis, order.begin() + axis + 1);
@@ -110,7 +111,7 @@ void select_rows(Vjp& v) {
   v.give(0, axis == 0 ? sum : sum.permute(back, v.place()));
 }
 
-// x, position; attrs: axis
+// Inputs: x, position. Attributes: axis.
 void select_at(Vjp& v) {
   std::vector<std::int64_t> attrs{0};
   for (int i = 0; i < v.shape(0).rank(); ++i) {
@@ -121,7 +122,7 @@ void select_at(Vjp& v) {
   v.give(0, apply(OpId::put_slice, inputs, attrs, v.shape(0), v.dtype(0), v.place()));
 }
 
-// x, value, positions...; attrs as in the expansion
+// Inputs: x, value, positions... The attributes are those of OpId::put_slice.
 void put_slice(Vjp& v) {
   const Tensor& g = v.gradient();
   const int rank = v.output_shape().rank();
@@ -159,11 +160,11 @@ void triu(Vjp& v) {
   v.give(0, apply(OpId::triu, {v.gradient(), v.input(1)}, {}, v.shape(0), v.dtype(0), v.place()));
 }
 
-// x, mask, fill
+// Inputs: x, mask, fill.
 void rows_at_true(Vjp& v) {
   if (v.needs(0)) v.give(0, graph::rows_to_true(v.gradient(), v.input(1), v.place()));
 }
-// rows, mask
+// Inputs: rows, mask.
 void rows_to_true(Vjp& v) {
   v.give(0, graph::rows_at_true(v.gradient(), v.input(1), v.shape(0)[0], 0, v.place()));
 }

@@ -1,8 +1,8 @@
-// Gradients of losses that are nodes of their own.
-#include "graph/apply.h"
-#include "graph/class_loss.h"
-#include "graph/rules.h"
-#include "graph/vjp.h"
+// Gradients of losses that have nodes of their own.
+#include "graph/attributes/class_loss.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
 #include "volta/ops.h"
 
 namespace volta::graph::vjp {
@@ -14,7 +14,7 @@ Tensor scaled(const Vjp& v, std::int64_t n, double factor = 1) {
   return factor == 1 ? v.gradient() : v.gradient() * factor;
 }
 
-// What the rules of losses by class have in common.
+// Values that the rules of class losses share.
 struct Rows {
   Vjp& v;
   const ClassLoss spec;
@@ -24,20 +24,21 @@ struct Rows {
 
   Tensor kept(const Tensor& rows) const { return reshape_to(rows, at.kept, v.place()); }
   Tensor result(int number) const { return v.auxiliary(number - 1); }
-  // Each row's label, beside the classes; -1 where it is ignored.
+  // The label of each row, broadcast against the classes; -1 if it is ignored.
   Tensor label() const { return kept(result(spec.label)); }
-  // The gradient of each row's loss, beside the classes: of one that is not ignored.
+  // The gradient of each row's loss, broadcast against the classes. It is only valid for rows that
+  // are not ignored.
   Tensor gradient() const {
     const Tensor g =
         spec.has_total() ? v.gradient() / result(spec.total) : scaled(v, at.rows.numel());
     return spec.reduction == Reduction::none ? kept(g) : g;
   }
-  // The same of any row.
+  // The gradient of each row's loss; 0 for ignored rows.
   Tensor gradient_or_none() const {
     const Tensor g = gradient();
     return spec.probabilities ? g : volta::where(label().lt(0), 0, g);
   }
-  // Whether a class is the row's label; none is where it is ignored.
+  // Whether a class is the row's label. False for all classes of an ignored row.
   Tensor hot() const {
     const Tensor column = arange(at.classes, {.device = v.device(0)}, v.place());
     return reshape_to(column, at.by_class, v.place()).eq(label());
@@ -49,7 +50,8 @@ struct Rows {
   }
 };
 
-// p times the sum of the shares, less the shares: shares are what a row's target gives to classes.
+// p times the sum of the shares, minus the shares. The shares are the weights that a row's target
+// assigns to the classes.
 Tensor labelled(const Rows& rows, const Tensor& p) {
   const ClassLoss& spec = rows.spec;
   const Tensor hot = rows.hot();
@@ -75,7 +77,8 @@ void mse_loss(Vjp& v) {
   if (v.needs(1)) v.give(1, -d);
 }
 
-// (softmax - one hot) times the gradient of each row's loss, or what stands for one hot
+// (softmax - target) times the gradient of each row's loss. The target is one-hot, smoothed,
+// weighted, or given as probabilities.
 void cross_entropy(Vjp& v) {
   v.widen();
   const Rows rows(v);

@@ -1,18 +1,20 @@
-// Gradients of movement, in tensor operations.
+// Gradients of movement operations.
 #include <algorithm>
 #include <cstdlib>
 
-#include "graph/apply.h"
-#include "graph/rules.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
 #include "volta/ops.h"
 
 namespace volta::graph::vjp {
 namespace {
 
-// The elements along an axis laid `step` apart from `start` on, zeros between them, `whole` in all.
-// Blocks of `step` elements, so that no index needs dividing where `whole` is a multiple of it.
+// Spaces the elements along an axis `step` apart, from `start` on, in `whole` elements that are
+// otherwise zero. The result is built from blocks of `step` elements, so that no index needs a
+// division if `whole` is a multiple of `step`.
 Tensor spaced(const Tensor& x, int axis, std::int64_t start, std::int64_t step, std::int64_t whole,
-              Place place) {
+              SourceLocation place) {
   const Shape& shape = x.shape();
   std::int64_t outer = 1, inner = 1;
   for (int i = 0; i < shape.rank(); ++i) {

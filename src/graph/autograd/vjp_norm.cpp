@@ -1,20 +1,21 @@
-// The gradient of batch norm: one node from what was saved, or, where gradients of gradients are
-// wanted, written in tensor operations.
+// The gradient of batch norm: one node that uses the saved values, or, if gradients of gradients
+// are wanted, tensor operations.
 #include <vector>
 
-#include "graph/apply.h"
-#include "graph/rules.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
 #include "volta/ops.h"
 
 namespace volta::graph::vjp {
 namespace {
 
-// Inputs of batch_norm; the bias, if any, is the last.
+// Inputs of batch_norm; a bias is the last one.
 constexpr int kX = 0, kMean = 1, kSpread = 2, kEps = 3, kWeight = 4;
 
 struct Sides {
   bool by_batch, weighted;
-  bool x, weight, bias;  // to which of them gradients flow
+  bool x, weight, bias;  // whether a gradient flows to each of them
   int bias_input;
 
   explicit Sides(const Vjp& v)
@@ -51,7 +52,7 @@ void from_saved(Vjp& v, const Sides& sides) {
 void with_history(Vjp& v, const Sides& sides) {
   v.widen();
   const Tensor &g = v.gradient(), &x = v.input(kX);
-  const Place place = v.place();
+  const SourceLocation place = v.place();
   std::vector<std::int64_t> others, sizes(static_cast<std::size_t>(x.rank()), 1);
   sizes[1] = x.shape()[1];
   double count = 1;

@@ -1,12 +1,13 @@
-// Gradients of pooling and resizing. All but the choice of the largest are linear, and recorded as
-// nodes of which each is another's gradient, so any order works.
-#include "graph/apply.h"
-#include "graph/rules.h"
+// Gradients of pooling and resizing. All nodes except max_pool are linear, and each is the gradient
+// of another, so gradients of any order work.
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
 
 namespace volta::graph::vjp {
 namespace {
 
-// The linear operation `op` on the gradient, with what came with this one besides its first input.
+// Gives the linear operation `op`, applied to the gradient and to the inputs after the first.
 void give_linear(Vjp& v, OpId op) {
   Tensor inputs[3] = {v.gradient()};
   for (int i = 1; i < v.inputs(); ++i) inputs[i] = v.input(i);

@@ -1,29 +1,30 @@
-// Gradients of reductions, in tensor operations.
+// Gradients of reductions.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-#include "graph/apply.h"
-#include "graph/rules.h"
+#include "graph/autograd/vjp.h"
+#include "graph/record/apply.h"
+#include "graph/record/gradient_rules.h"
 #include "volta/ops.h"
 
 namespace volta::graph::vjp {
 namespace {
 
-// The shape with the reduced axes kept as 1.
+// The shape with size 1 on the reduced axes.
 Shape with_ones(const Shape& shape, std::span<const std::int64_t> axes) {
   Shape result = shape;
   for (const std::int64_t axis : axes) result = result.with(static_cast<int>(axis), 1);
   return result;
 }
 
-// A reduced value with the reduced axes as 1 again, to be used beside the input.
+// Reshapes a reduced value to size 1 on the reduced axes, so that it broadcasts against the input.
 Tensor beside(const Vjp& v, const Tensor& reduced, std::span<const std::int64_t> axes) {
   return reshape_to(reduced, with_ones(v.shape(0), axes), v.place());
 }
 
-// A reduced value spread over the input's shape again.
+// Broadcasts a reduced value to the input's shape.
 Tensor spread(const Vjp& v, const Tensor& reduced) {
   return expand_to(beside(v, reduced, v.attrs()), v.shape(0), v.place());
 }
@@ -33,27 +34,28 @@ double reduced_count(const Vjp& v) {
          static_cast<double>(std::max<std::int64_t>(v.output_shape().numel(), 1));
 }
 
-// What follows a number that is kept as the first attribute.
+// The attributes of a reduction whose first attribute is a number: the number, and the axes.
 double first_number(const Vjp& v) { return std::bit_cast<double>(v.attr(0)); }
 std::span<const std::int64_t> other_axes(const Vjp& v) { return v.attrs().subspan(1); }
 
-// a / b, and 0 where b is 0; gradients of it are finite there too.
+// a / b, or 0 where b is 0. Its own gradients are finite there too.
 Tensor divided(const Tensor& a, const Tensor& b) {
   const Tensor nothing = b.eq(0);
   return where(nothing, 0, a / where(nothing, 1, b));
 }
 
-// What a reduction chose, each element's share of 1: NaN chooses all NaNs.
+// The share of the gradient that each element gets: equal shares among the chosen elements. A NaN
+// result chooses all NaNs.
 Tensor shares(const Vjp& v, const Tensor& x, const Tensor& result,
               std::span<const std::int64_t> axes) {
   const Tensor chosen = x.eq(beside(v, result, axes)).logical_or(x.isnan()).to(x.dtype());
   return chosen / sum_axes(chosen, axes, true, v.place());
 }
 
-// Rows [rows, n]: for each element the product of the others in its row. By blocks, so that the
-// work grows as the row does, and without a quotient, so that gradients of any order are right
-// where elements are 0.
-Tensor products_of_others(const Tensor& x, Place place) {
+// For rows [rows, n], the product of all other elements of the row, for each element. Blocks keep
+// the work linear in n. There is no division, so gradients of any order are correct where elements
+// are 0.
+Tensor products_of_others(const Tensor& x, SourceLocation place) {
   constexpr std::int64_t kBlock = 16;
   const std::int64_t rows = x.shape()[0], n = x.shape()[1];
   if (n <= kBlock) {
@@ -71,7 +73,7 @@ Tensor products_of_others(const Tensor& x, Place place) {
   return reshape_to(all, {rows, blocks * kBlock}, place).narrow(1, 0, n, place);
 }
 
-// The reduced axes as one, the last; and back.
+// The permutation that merges the reduced axes into a last one, and its inverse.
 struct Rows {
   std::vector<std::int64_t> order, inverse, sizes;
   std::int64_t rows = 1, length = 1;
@@ -93,7 +95,7 @@ struct Rows {
   }
 };
 
-// With a zero in the row: it gets the product of the others, which get nothing.
+// If a row has exactly one zero, that element gets the product of the others, and the others get 0.
 Tensor product_slopes(const Vjp& v, const Tensor& x) {
   const auto axes = v.attrs();
   const Tensor zero = x.eq(0), others = where(zero, 1, x).prod(axes, true, v.place());
@@ -101,7 +103,7 @@ Tensor product_slopes(const Vjp& v, const Tensor& x) {
   return where(zero, where(zeros.eq(1), others, 0), where(zeros.eq(0), others / x, 0));
 }
 
-// d / (n - correction) times 2 g, d: the distance from the mean
+// 2 g d / (n - correction), where d is the distance from the mean.
 void give_spread(Vjp& v, const Tensor& g) {
   const Tensor x = v.input(0);
   const double count = reduced_count(v), divisor = std::max(count - first_number(v), 0.0);
@@ -128,13 +130,13 @@ void prod(Vjp& v) {
   v.give(0, others.permute(rows.inverse, v.place()) * g);
 }
 
-// Of several axes: equal elements share the gradient.
+// Over several axes, equal elements share the gradient.
 void extremum(Vjp& v) {
   v.widen();
   const Tensor g = beside(v, v.gradient(), v.attrs());
   v.give(0, shares(v, v.input(0), v.output(), v.attrs()) * g);
 }
-// Of one axis: the first of them has it.
+// Along one axis, the first of equal elements gets the gradient.
 void extremum_along(Vjp& v) {
   const int axis = static_cast<int>(v.attr(0)), rank = v.shape(0).rank();
   const std::int64_t count = v.shape(0)[axis];
@@ -172,7 +174,7 @@ void norm(Vjp& v) {
   v.give(0, slope * beside(v, scale, axes));
 }
 
-// A row of nothing but -inf has no slope.
+// The gradient is 0 for rows that are -inf throughout.
 void logsumexp(Vjp& v) {
   v.widen();
   const double lowest = -std::numeric_limits<double>::infinity();

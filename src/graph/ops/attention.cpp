@@ -1,14 +1,14 @@
-// Attention: arguments checked, four axes made of any number, one node.
+// Attention: checks the arguments, brings operands of any rank to four axes, and records one node.
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "core/thread_owned.h"
-#include "graph/apply.h"
-#include "graph/attention.h"
-#include "graph/autocast.h"
-#include "graph/generator.h"
+#include "graph/attributes/attention.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
+#include "graph/record/generator.h"
 #include "volta/attention.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -61,8 +61,9 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
   }
 }
 
-// [batch..., heads, length, size] as [batch, heads, length, size], the batch broadcast.
-Tensor of_four_axes(const Tensor& x, const Shape& batch, Place place) {
+// Reshapes [batch..., heads, length, size] to [batch, heads, length, size], with the batch
+// broadcast.
+Tensor of_four_axes(const Tensor& x, const Shape& batch, SourceLocation place) {
   const Shape& shape = x.shape();
   const int rank = shape.rank();
   const std::int64_t inner[] = {heads_of(shape), shape[rank - 2], shape[rank - 1]};
@@ -73,7 +74,8 @@ Tensor of_four_axes(const Tensor& x, const Shape& batch, Place place) {
 }
 
 // The mask as [batch or 1, heads or 1, T or 1, S or 1].
-Tensor mask_of_four_axes(const Tensor& mask, const Shape& batch, const Shape& wanted, Place place) {
+Tensor mask_of_four_axes(const Tensor& mask, const Shape& batch, const Shape& wanted,
+                         SourceLocation place) {
   const Shape& shape = mask.shape();
   const int missing = wanted.rank() - shape.rank();
   bool fits = missing >= 0;
@@ -107,7 +109,8 @@ void check_mask(const Tensor& mask, DType dtype) {
   }
 }
 
-// As many as their scores have room for, in parts of equal size.
+// The number of queries whose scores fit the memory limit; all parts of the queries have about this
+// size.
 std::int64_t rows_at_once(const AttentionSizes& s, DType inner) {
   const graph::AttentionLimits& limits = graph::attention_limits();
   const std::int64_t each = std::max<std::int64_t>(
@@ -122,7 +125,7 @@ std::int64_t rows_at_once(const AttentionSizes& s, DType inner) {
 graph::AttentionLimits& graph::attention_limits() { return ThreadOwned<AttentionLimits>::get(); }
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    AttentionOptions options, Place place) {
+                                    AttentionOptions options, SourceLocation place) {
   graph::require_defined(kName, q, "q");
   graph::require_defined(kName, k, "k");
   graph::require_defined(kName, v, "v");

@@ -1,11 +1,11 @@
-// Tensors put together, taken apart, repeated.
+// Joins, splits and repeats tensors.
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/apply.h"
-#include "graph/segment.h"
+#include "graph/record/apply.h"
+#include "graph/record/recorder.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -18,11 +18,11 @@ std::span<const std::int64_t> span_of(std::initializer_list<std::int64_t> number
   return {numbers.begin(), numbers.size()};
 }
 
-// Operands of one kernel: it has 24 buffers at most, one of them for the result.
+// Operands per kernel: a kernel has at most 24 buffers, and one is for the result.
 constexpr std::size_t kOperands = 23;
 
-// Of one dtype and device, and of fitting shapes.
-Tensor joined(const char* op, std::span<const Tensor> tensors, int axis, Place place) {
+// Joins tensors of one dtype and device whose shapes fit.
+Tensor joined(const char* op, std::span<const Tensor> tensors, int axis, SourceLocation place) {
   if (tensors.size() == 1) return tensors[0];
   if (tensors.size() > kOperands) {
     std::vector<Tensor> parts;
@@ -41,7 +41,7 @@ Tensor joined(const char* op, std::span<const Tensor> tensors, int axis, Place p
                       tensors[0].dtype(), place);
 }
 
-std::vector<Tensor> agreed(const char* op, std::span<const Tensor> tensors, Place place) {
+std::vector<Tensor> agreed(const char* op, std::span<const Tensor> tensors, SourceLocation place) {
   if (tensors.empty()) throw ArgumentError(fmt::format("{}: no tensors", op));
   std::vector<Tensor> result(tensors.begin(), tensors.end());
   for (const Tensor& x : result) graph::require_defined(op, x, "an input");
@@ -54,8 +54,8 @@ std::vector<Tensor> agreed(const char* op, std::span<const Tensor> tensors, Plac
   return result;
 }
 
-// [outer, axis and what follows it] with the second repeated.
-Tensor repeated(const Tensor& x, int axis, std::int64_t count, Place place) {
+// Views x as [outer, rest], where `rest` begins with the axis, and repeats the second axis.
+Tensor repeated(const Tensor& x, int axis, std::int64_t count, SourceLocation place) {
   std::int64_t outer = 1, rest = 1;
   for (int i = 0; i < x.rank(); ++i) (i < axis ? outer : rest) *= x.shape()[i];
   const Tensor one = graph::reshape_to(x, {outer, 1, rest}, place);
@@ -63,7 +63,7 @@ Tensor repeated(const Tensor& x, int axis, std::int64_t count, Place place) {
   return graph::reshape_to(all, x.shape().with(axis, x.shape()[axis] * count), place);
 }
 
-// What the sizes grow to; throws where that is too much.
+// The shape with each size multiplied by its count. Throws if a size overflows.
 Shape grown(const char* op, const Tensor& x, std::span<const std::int64_t> sizes,
             std::span<const std::int64_t> counts) {
   Numbers result(sizes.begin(), sizes.end());
@@ -84,7 +84,7 @@ void require_counts(const char* op, std::span<const std::int64_t> counts) {
   }
 }
 
-Tensor repeated_along(const char* op, const Tensor& x, Numbers counts, Place place) {
+Tensor repeated_along(const char* op, const Tensor& x, Numbers counts, SourceLocation place) {
   require_counts(op, counts);
   Numbers sizes(counts.size() - static_cast<std::size_t>(x.rank()), 1);
   sizes.insert(sizes.end(), x.shape().begin(), x.shape().end());
@@ -100,9 +100,9 @@ Tensor repeated_along(const char* op, const Tensor& x, Numbers counts, Place pla
 
 namespace {
 Tensor concatenated(const char* op, std::span<const Tensor> tensors, std::int64_t axis,
-                    Place place) {
+                    SourceLocation place) {
   std::vector<Tensor> parts = agreed(op, tensors, place);
-  // A tensor [0] adds nothing to others of any shape, as in PyTorch.
+  // A tensor of shape [0] is ignored, whatever the shape of the others, as in PyTorch.
   const auto is_nothing = [](const Tensor& x) { return x.shape() == Shape{0}; };
   const auto found = std::find_if_not(parts.begin(), parts.end(), is_nothing);
   const Shape first = found == parts.end() ? Shape{0} : found->shape();
@@ -121,20 +121,20 @@ Tensor concatenated(const char* op, std::span<const Tensor> tensors, std::int64_
 }
 }  // namespace
 
-Tensor concat(std::span<const Tensor> tensors, std::int64_t axis, Place place) {
+Tensor concat(std::span<const Tensor> tensors, std::int64_t axis, SourceLocation place) {
   return concatenated("concat", tensors, axis, place);
 }
-Tensor concat(std::initializer_list<Tensor> tensors, std::int64_t axis, Place place) {
+Tensor concat(std::initializer_list<Tensor> tensors, std::int64_t axis, SourceLocation place) {
   return concat(std::span(tensors.begin(), tensors.size()), axis, place);
 }
-Tensor cat(std::span<const Tensor> tensors, std::int64_t axis, Place place) {
+Tensor cat(std::span<const Tensor> tensors, std::int64_t axis, SourceLocation place) {
   return concatenated("cat", tensors, axis, place);
 }
-Tensor cat(std::initializer_list<Tensor> tensors, std::int64_t axis, Place place) {
+Tensor cat(std::initializer_list<Tensor> tensors, std::int64_t axis, SourceLocation place) {
   return cat(std::span(tensors.begin(), tensors.size()), axis, place);
 }
 
-Tensor stack(std::span<const Tensor> tensors, std::int64_t axis, Place place) {
+Tensor stack(std::span<const Tensor> tensors, std::int64_t axis, SourceLocation place) {
   std::vector<Tensor> parts = agreed("stack", tensors, place);
   const Shape first = parts[0].shape();
   const std::int64_t at = axis < 0 ? axis + first.rank() + 1 : axis;
@@ -150,12 +150,12 @@ Tensor stack(std::span<const Tensor> tensors, std::int64_t axis, Place place) {
   }
   return joined("stack", parts, static_cast<int>(at), place);
 }
-Tensor stack(std::initializer_list<Tensor> tensors, std::int64_t axis, Place place) {
+Tensor stack(std::initializer_list<Tensor> tensors, std::int64_t axis, SourceLocation place) {
   return stack(std::span(tensors.begin(), tensors.size()), axis, place);
 }
 
 std::vector<Tensor> Tensor::split(std::span<const std::int64_t> sizes, std::int64_t axis,
-                                  Place place) const {
+                                  SourceLocation place) const {
   graph::require_defined("split", *this);
   const int at = normalize_axis("split", axis, shape());
   std::int64_t left = shape()[at];
@@ -177,10 +177,11 @@ std::vector<Tensor> Tensor::split(std::span<const std::int64_t> sizes, std::int6
   return parts;
 }
 std::vector<Tensor> Tensor::split(std::initializer_list<std::int64_t> sizes, std::int64_t axis,
-                                  Place place) const {
+                                  SourceLocation place) const {
   return split(span_of(sizes), axis, place);
 }
-std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t axis, Place place) const {
+std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t axis,
+                                  SourceLocation place) const {
   graph::require_defined("split", *this);
   const int at = normalize_axis("split", axis, shape());
   const std::int64_t whole = shape()[at];
@@ -195,28 +196,29 @@ std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t axis, Place pl
   return split(sizes, at, place);
 }
 
-std::vector<Tensor> Tensor::chunk(std::int64_t count, std::int64_t axis, Place place) const {
+std::vector<Tensor> Tensor::chunk(std::int64_t count, std::int64_t axis,
+                                  SourceLocation place) const {
   graph::require_defined("chunk", *this);
   const int at = normalize_axis("chunk", axis, shape());
   if (count < 1) throw ArgumentError(fmt::format("chunk: {} parts", count));
   const std::int64_t whole = shape()[at];
-  // As torch: of an empty axis all parts are empty.
+  // All parts of an empty axis are empty, as in PyTorch.
   if (whole == 0) return split(Numbers(static_cast<std::size_t>(count), 0), at, place);
   return split((whole - 1) / count + 1, at, place);
 }
 
-Tensor Tensor::repeat(std::span<const std::int64_t> counts, Place place) const {
+Tensor Tensor::repeat(std::span<const std::int64_t> counts, SourceLocation place) const {
   graph::require_defined("repeat", *this);
   if (counts.size() < static_cast<std::size_t>(rank())) {
     throw ShapeError(fmt::format("repeat: {} counts for {}", counts.size(), to_string(shape())));
   }
   return repeated_along("repeat", *this, Numbers(counts.begin(), counts.end()), place);
 }
-Tensor Tensor::repeat(std::initializer_list<std::int64_t> counts, Place place) const {
+Tensor Tensor::repeat(std::initializer_list<std::int64_t> counts, SourceLocation place) const {
   return repeat(span_of(counts), place);
 }
 
-Tensor Tensor::tile(std::span<const std::int64_t> counts, Place place) const {
+Tensor Tensor::tile(std::span<const std::int64_t> counts, SourceLocation place) const {
   graph::require_defined("tile", *this);
   const std::size_t missing =
       static_cast<std::size_t>(rank()) - std::min(counts.size(), static_cast<std::size_t>(rank()));
@@ -224,12 +226,12 @@ Tensor Tensor::tile(std::span<const std::int64_t> counts, Place place) const {
   all.insert(all.end(), counts.begin(), counts.end());
   return repeated_along("tile", *this, std::move(all), place);
 }
-Tensor Tensor::tile(std::initializer_list<std::int64_t> counts, Place place) const {
+Tensor Tensor::tile(std::initializer_list<std::int64_t> counts, SourceLocation place) const {
   return tile(span_of(counts), place);
 }
 
 Tensor Tensor::repeat_interleave(std::int64_t count, std::optional<std::int64_t> axis,
-                                 Place place) const {
+                                 SourceLocation place) const {
   graph::require_defined("repeat_interleave", *this);
   require_counts("repeat_interleave", {&count, 1});
   if (!axis) return flatten(0, -1, place).repeat_interleave(count, 0, place);
@@ -245,7 +247,7 @@ Tensor Tensor::repeat_interleave(std::int64_t count, std::optional<std::int64_t>
 }
 
 Tensor Tensor::roll(std::span<const std::int64_t> shifts, std::span<const std::int64_t> axes,
-                    Place place) const {
+                    SourceLocation place) const {
   graph::require_defined("roll", *this);
   if (shifts.size() != axes.size()) {
     throw ArgumentError(fmt::format("roll: {} shifts for {} axes", shifts.size(), axes.size()));
@@ -264,27 +266,29 @@ Tensor Tensor::roll(std::span<const std::int64_t> shifts, std::span<const std::i
   return graph::node_of(result) == graph::node_of(*this) ? clone(place) : result;
 }
 Tensor Tensor::roll(std::initializer_list<std::int64_t> shifts,
-                    std::initializer_list<std::int64_t> axes, Place place) const {
+                    std::initializer_list<std::int64_t> axes, SourceLocation place) const {
   return roll(span_of(shifts), span_of(axes), place);
 }
-Tensor Tensor::roll(std::int64_t shift, std::int64_t axis, Place place) const {
+Tensor Tensor::roll(std::int64_t shift, std::int64_t axis, SourceLocation place) const {
   return roll({&shift, 1}, {&axis, 1}, place);
 }
-Tensor Tensor::roll(std::int64_t shift, Place place) const {
+Tensor Tensor::roll(std::int64_t shift, SourceLocation place) const {
   graph::require_defined("roll", *this);
   return flatten(0, -1, place).roll(shift, 0, place).reshape(shape(), place);
 }
 
-Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis, Place place) {
+Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis, SourceLocation place) {
   return x.roll(shift, axis, place);
 }
-Tensor tile(const Tensor& x, std::span<const std::int64_t> counts, Place place) {
+Tensor tile(const Tensor& x, std::span<const std::int64_t> counts, SourceLocation place) {
   return x.tile(counts, place);
 }
-std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t axis, Place place) {
+std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t axis,
+                          SourceLocation place) {
   return x.split(size, axis, place);
 }
-std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t axis, Place place) {
+std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t axis,
+                          SourceLocation place) {
   return x.chunk(count, axis, place);
 }
 

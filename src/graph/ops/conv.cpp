@@ -1,15 +1,15 @@
-// Convolutions: arguments checked, one axis made two, one node. The three nodes — a convolution,
-// its gradient with respect to the input and with respect to the weight — are each other's
-// gradients.
+// Convolutions: check the arguments, extend one spatial axis to two, and record one node. The three
+// nodes (a convolution and its gradients with respect to the input and the weight) are gradients of
+// each other.
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/convolution.h"
-#include "graph/segment.h"
+#include "graph/attributes/convolution.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
+#include "graph/record/recorder.h"
 #include "volta/error.h"
 
 namespace volta {
@@ -31,20 +31,20 @@ namespace {
 using graph::ConvSpec;
 using graph::OpId;
 
-// Steps, borders and kernels from here on fit no image; below, products of two do not overflow.
+// Strides, paddings, dilations and kernel sizes from here on fit no image. Below it, a product of
+// two cannot overflow.
 constexpr std::int64_t kTooFar = std::int64_t{1} << 31;
 
 struct Arguments {
   const char* op;
   Tensor x, weight, bias;
-  Place place;
-  int axes;             // spatial ones
-  Shape given = {};     // the shape of x as the caller gave it
-  bool single = false;  // one image: x had no batch axis
+  SourceLocation place;
+  int axes;             // number of spatial axes
+  Shape given = {};     // the shape of x that the caller passed
+  bool single = false;  // x is one image without a batch axis
 };
 
-// What all convolutions ask of their arguments; `input` and `output` are the axes of the weight
-// that lead in and out.
+// Checks that are common to all convolutions.
 void check(Arguments& in, const ConvSpec& spec, bool transposed) {
   graph::require_floating(in.op, in.x);
   graph::require_defined(in.op, in.weight, "the weight");
@@ -113,7 +113,7 @@ void check(Arguments& in, const ConvSpec& spec, bool transposed) {
   in.bias = inputs[2];
 }
 
-// One axis as the width of images one element high.
+// Turns a one-dimensional convolution into one of images that are one element high.
 void spread(Arguments& in) {
   in.x = in.x.unsqueeze(2, in.place);
   in.weight = in.weight.unsqueeze(2, in.place);
@@ -126,7 +126,7 @@ Tensor record(OpId op, const Arguments& in, const ConvSpec& spec, const Shape& s
                       in.x.dtype(), in.place);
 }
 
-// A result as the caller's input was: without the axes that were added to it.
+// Removes from the result the axes that were added to the caller's input.
 Tensor as_given(Tensor y, const Arguments& in) {
   if (in.axes == 1) y = y.squeeze(2, in.place);
   return in.single ? y.squeeze(0, in.place) : y;
@@ -188,7 +188,7 @@ Tensor transposed(Arguments in, const ConvSpec& spec, Extent2 output_padding) {
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions options,
-              Place place) {
+              SourceLocation place) {
   return convolved({"conv2d", x, weight, bias, place, 2}, {.stride = options.stride,
                                                            .padding = options.padding,
                                                            .dilation = options.dilation,
@@ -197,7 +197,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dO
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dOptions options,
-              Place place) {
+              SourceLocation place) {
   return convolved({"conv1d", x, weight, bias, place, 1}, {.stride = {1, options.stride},
                                                            .padding = {0, options.padding},
                                                            .dilation = {1, options.dilation},
@@ -206,7 +206,7 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dO
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        ConvTranspose2dOptions options, Place place) {
+                        ConvTranspose2dOptions options, SourceLocation place) {
   return transposed({"conv_transpose2d", x, weight, bias, place, 2},
                     {.stride = options.stride,
                      .padding = options.padding,
@@ -217,7 +217,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 }
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        ConvTranspose1dOptions options, Place place) {
+                        ConvTranspose1dOptions options, SourceLocation place) {
   return transposed({"conv_transpose1d", x, weight, bias, place, 1},
                     {.stride = {1, options.stride},
                      .padding = {0, options.padding},

@@ -1,5 +1,5 @@
-// New tensors: from host values, constants (which take no memory until they must), sequences.
-#include "graph/creation.h"
+// Creates tensors from host values, constants (which take no memory until needed) and sequences.
+#include "graph/record/creation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,18 +9,19 @@
 
 #include <fmt/format.h>
 
+#include "core/convert.h"
 #include "core/profiling.h"
 #include "core/slab.h"
-#include "graph/apply.h"
-#include "graph/holders.h"
-#include "graph/host.h"
-#include "graph/placement.h"
-#include "graph/segment.h"
-#include "graph/transfers.h"
+#include "graph/record/apply.h"
+#include "graph/record/evaluation.h"
+#include "graph/record/holders.h"
+#include "graph/record/placing.h"
+#include "graph/record/recorder.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/ops.h"
+#include "volta/transfers.h"
 
 namespace volta {
 
@@ -66,51 +67,6 @@ Tensor in_buffer(Buffer* buffer, const Shape& shape, DType dtype) {
   return TensorAccess::from_node(node);
 }
 
-Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device) {
-  DeviceEntry& entry = device_entry(device);
-  const std::size_t size = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
-  Buffer* buffer = allocate_upload(entry, size);
-  if (size > 0) {
-    try {
-      const profiling::HostSpan span("uploading");
-      const Transfer transfer(Transfer::Direction::ToDevice, device, size);
-      entry.lanes.upload(buffer->address, buffer->times, bytes, size);
-    } catch (...) {
-      release(buffer);
-      throw;
-    }
-  }
-  return in_buffer(buffer, shape, dtype);
-}
-
-Tensor on_host(Node* node) {
-  const std::span<const std::byte> bytes = observe(node);
-  Buffer* buffer = Slab<Buffer>::make();
-  buffer->entry = &device_entry(Device::cpu());
-  buffer->address = {const_cast<std::byte*>(bytes.data()), 0};  // only the pool's is written to
-  buffer->bytes = bytes.size();
-  buffer->pool_owned = false;
-  buffer->deleter = [shared = node->host->memory] {};
-  return in_buffer(buffer, node->shape, node->dtype);
-}
-
-Tensor pinned(const Tensor& x) {
-  const std::optional<Device> gpu = Device::gpu();
-  if (!gpu) return x;
-  const std::span<const std::byte> bytes = observe(node_of(x));
-  DeviceEntry& entry = device_entry(*gpu);
-  void* memory = entry.backend.allocate_pinned(entry.index, std::max<std::size_t>(bytes.size(), 1));
-  if (memory == nullptr) return x;
-  if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
-  Buffer* buffer = Slab<Buffer>::make();
-  buffer->entry = node_of(x)->entry;
-  buffer->address = {memory, 0};
-  buffer->bytes = bytes.size();
-  buffer->pool_owned = false;
-  buffer->deleter = [&entry, memory] { entry.backend.release_pinned(entry.index, memory); };
-  return in_buffer(buffer, x.shape(), x.dtype());
-}
-
 namespace {
 
 Tensor constant(const char* op, const Shape& shape, Scalar value, const TensorOptions& options,
@@ -120,8 +76,9 @@ Tensor constant(const char* op, const Shape& shape, Scalar value, const TensorOp
   return finish(filled(shape, value, made.dtype, made.entry), options.requires_grad);
 }
 
-// The index along an axis.
-Tensor iota(const Shape& shape, std::int64_t axis, DType dtype, DeviceEntry& entry, Place place) {
+// A tensor of indices along the axis.
+Tensor iota(const Shape& shape, std::int64_t axis, DType dtype, DeviceEntry& entry,
+            SourceLocation place) {
   std::int64_t attrs[kMaxRank + 1] = {axis};
   std::copy(shape.begin(), shape.end(), attrs + 1);
   const std::span<const std::int64_t> used(attrs, static_cast<std::size_t>(shape.rank()) + 1);
@@ -129,20 +86,20 @@ Tensor iota(const Shape& shape, std::int64_t axis, DType dtype, DeviceEntry& ent
       Held::adopt(record({OpId::iota, dtype, {}, used, shape, place}, entry)));
 }
 
-// What sequences of floats are computed in.
+// The dtype in which floating-point sequences are computed.
 DType precise(const DeviceEntry& entry) {
   return entry.backend.supports(entry.index, DType::f64) ? DType::f64 : DType::f32;
 }
 
-Operand at(const Tensor& tensor, Place place) { return {tensor, place}; }
-Operand at(Scalar number, Place place) { return {number, place}; }
+Operand at(const Tensor& tensor, SourceLocation place) { return {tensor, place}; }
+Operand at(Scalar number, SourceLocation place) { return {number, place}; }
 
 std::string written(Scalar number) {
   const bool exact = !number.is_floating() && number.fits_integer();
   return exact ? fmt::to_string(number.integer()) : fmt::to_string(number.value());
 }
 
-// How many steps of a sequence come before its end.
+// The number of elements in a sequence that stops before `stop`.
 std::int64_t steps_between(Scalar start, Scalar stop, Scalar step) {
   const auto refuse = [&](const char* why) {
     throw ArgumentError(fmt::format("arange: from {} to {} by {}: {}", written(start),
@@ -159,7 +116,7 @@ std::int64_t steps_between(Scalar start, Scalar stop, Scalar step) {
       if (!number.fits_integer()) refuse("a number is past 2^63 - 1");
     if (rises ? stop.integer() < start.integer() : stop.integer() > start.integer())
       refuse("the steps lead away from the end");
-    // Distances are below 2^64 and steps at least 1.
+    // The distance is below 2^64 and the step is at least 1, so unsigned arithmetic is exact.
     const auto a = static_cast<std::uint64_t>(start.integer()),
                b = static_cast<std::uint64_t>(stop.integer()),
                by = static_cast<std::uint64_t>(step.integer());
@@ -173,17 +130,18 @@ std::int64_t steps_between(Scalar start, Scalar stop, Scalar step) {
   return static_cast<std::int64_t>(steps);
 }
 
-// Without its fraction.
+// The number truncated to an integer.
 Scalar whole(Scalar number) {
   return number.is_floating() ? Scalar(static_cast<std::int64_t>(number.value())) : number;
 }
 
-Tensor sequence(Scalar start, Scalar stop, Scalar step, const TensorOptions& options, Place place) {
+Tensor sequence(Scalar start, Scalar stop, Scalar step, const TensorOptions& options,
+                SourceLocation place) {
   bool integers = !start.is_floating() && !stop.is_floating() && !step.is_floating();
   const Shape shape{steps_between(start, stop, step)};
   const Making made = making("arange", shape, options, integers ? DType::i64 : DType::f32);
-  // As in PyTorch, a sequence of integers has as many as the numbers given say, but starts and goes
-  // on by whole numbers.
+  // As in PyTorch, the length of an integer sequence follows from the numbers given, but start and
+  // step are truncated.
   if (!integers && is_integral(made.dtype) && made.dtype != DType::boolean) {
     require_fits("arange", start, made.dtype);
     require_fits("arange", step, DType::i64);
@@ -194,7 +152,7 @@ Tensor sequence(Scalar start, Scalar stop, Scalar step, const TensorOptions& opt
   const std::int64_t last = shape.numel() - 1;
   if (shape.numel() > 0) {
     require_fits("arange", start, made.dtype);
-    // The distance may not fit in 63 bits where both ends do.
+    // The distance may need 64 bits even if both ends fit in 63.
     const auto wrapped =
         static_cast<std::uint64_t>(start.integer()) +
         static_cast<std::uint64_t>(last) * static_cast<std::uint64_t>(step.integer());
@@ -218,7 +176,7 @@ Tensor sequence(Scalar start, Scalar stop, Scalar step, const TensorOptions& opt
 namespace detail {
 
 Tensor from_values(const char* op, const void* values, std::size_t count, DType dtype,
-                   const Shape& shape, const TensorOptions& options, Place place) {
+                   const Shape& shape, const TensorOptions& options, SourceLocation place) {
   if (static_cast<std::int64_t>(count) != shape.numel()) {
     throw ShapeError(fmt::format("{}: {} values do not fill {} ({} elements)", op, count,
                                  to_string(shape), shape.numel()));
@@ -229,7 +187,7 @@ Tensor from_values(const char* op, const void* values, std::size_t count, DType 
   if (made.dtype == dtype)
     return graph::finish(graph::upload(values, shape, dtype, device), options.requires_grad);
   std::vector<std::byte> converted(count * size_of(made.dtype));
-  graph::convert_fitting(op, values, dtype, converted.data(), made.dtype, count);
+  convert_fitting(op, values, dtype, converted.data(), made.dtype, count);
   return graph::finish(graph::upload(converted.data(), shape, made.dtype, device),
                        options.requires_grad);
 }
@@ -237,30 +195,31 @@ Tensor from_values(const char* op, const void* values, std::size_t count, DType 
 }  // namespace detail
 
 Tensor tensor(std::initializer_list<double> values, const Shape& shape,
-              const TensorOptions& options, Place place) {
+              const TensorOptions& options, SourceLocation place) {
   TensorOptions made = options;
   made.dtype = options.dtype.value_or(DType::f32);
   return detail::from_values("tensor", values.begin(), values.size(), DType::f64, shape, made,
                              place);
 }
-Tensor tensor(std::initializer_list<double> values, const TensorOptions& options, Place place) {
+Tensor tensor(std::initializer_list<double> values, const TensorOptions& options,
+              SourceLocation place) {
   return tensor(values, Shape{static_cast<std::int64_t>(values.size())}, options, place);
 }
 
-Tensor full(const Shape& shape, Scalar value, const TensorOptions& options, Place) {
+Tensor full(const Shape& shape, Scalar value, const TensorOptions& options, SourceLocation) {
   return graph::constant("full", shape, value, options, graph::natural_dtype(value));
 }
-Tensor scalar(Scalar value, const TensorOptions& options, Place) {
+Tensor scalar(Scalar value, const TensorOptions& options, SourceLocation) {
   return graph::constant("scalar", Shape{}, value, options, graph::natural_dtype(value));
 }
-Tensor zeros(const Shape& shape, const TensorOptions& options, Place) {
+Tensor zeros(const Shape& shape, const TensorOptions& options, SourceLocation) {
   return graph::constant("zeros", shape, 0, options, DType::f32);
 }
-Tensor ones(const Shape& shape, const TensorOptions& options, Place) {
+Tensor ones(const Shape& shape, const TensorOptions& options, SourceLocation) {
   return graph::constant("ones", shape, 1, options, DType::f32);
 }
-// A constant takes less memory than none that is there to be read.
-Tensor empty(const Shape& shape, const TensorOptions& options, Place) {
+// Returns zeros: a constant needs no memory, unlike an uninitialised buffer.
+Tensor empty(const Shape& shape, const TensorOptions& options, SourceLocation) {
   return graph::constant("empty", shape, 0, options, DType::f32);
 }
 
@@ -271,40 +230,41 @@ Tensor constant_like(const char* op, const Tensor& other, Scalar value,
   return graph::constant(op, other.shape(), value, made, *made.dtype);
 }
 }  // namespace
-Tensor full_like(const Tensor& other, Scalar value, const TensorOptions& options, Place) {
+Tensor full_like(const Tensor& other, Scalar value, const TensorOptions& options, SourceLocation) {
   return constant_like("full_like", other, value, options);
 }
-Tensor zeros_like(const Tensor& other, const TensorOptions& options, Place) {
+Tensor zeros_like(const Tensor& other, const TensorOptions& options, SourceLocation) {
   return constant_like("zeros_like", other, 0, options);
 }
-Tensor ones_like(const Tensor& other, const TensorOptions& options, Place) {
+Tensor ones_like(const Tensor& other, const TensorOptions& options, SourceLocation) {
   return constant_like("ones_like", other, 1, options);
 }
-Tensor empty_like(const Tensor& other, const TensorOptions& options, Place) {
+Tensor empty_like(const Tensor& other, const TensorOptions& options, SourceLocation) {
   return constant_like("empty_like", other, 0, options);
 }
 
-Tensor arange(Scalar start, Scalar stop, Scalar step, const TensorOptions& options, Place place) {
+Tensor arange(Scalar start, Scalar stop, Scalar step, const TensorOptions& options,
+              SourceLocation place) {
   return graph::finish(graph::sequence(start, stop, step, options, place), options.requires_grad);
 }
-Tensor arange(Scalar start, Scalar stop, const TensorOptions& options, Place place) {
+Tensor arange(Scalar start, Scalar stop, const TensorOptions& options, SourceLocation place) {
   return arange(start, stop, 1, options, place);
 }
-Tensor arange(Scalar stop, const TensorOptions& options, Place place) {
+Tensor arange(Scalar stop, const TensorOptions& options, SourceLocation place) {
   return arange(0, stop, 1, options, place);
 }
 
-// The second half is counted from the end, so that the end is met exactly.
+// The second half is computed from the end, so that the last element is exact.
 Tensor linspace(double start, double end, std::int64_t count, const TensorOptions& options,
-                Place place) {
+                SourceLocation place) {
   if (count < 0) throw ArgumentError(fmt::format("linspace: a count of {} is negative", count));
   if (!std::isfinite(start) || !std::isfinite(end))
     throw ArgumentError(fmt::format("linspace: from {} to {}: not finite", start, end));
   const Shape shape{count};
   const graph::Making made = graph::making("linspace", shape, options, DType::f32);
-  for (const double bound : {start, end}) graph::require_fits("linspace", bound, made.dtype);
+  for (const double bound : {start, end}) require_fits("linspace", bound, made.dtype);
   if (is_integral(made.dtype) &&
-      made.dtype != DType::boolean) {  // from one whole number to the other, as in PyTorch
+      made.dtype != DType::boolean) {  // both ends are truncated, as in PyTorch
     start = std::trunc(start);
     end = std::trunc(end);
   }
@@ -324,7 +284,7 @@ Tensor linspace(double start, double end, std::int64_t count, const TensorOption
   return graph::finish(x.to(made.dtype, place), options.requires_grad);
 }
 
-Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options, Place place) {
+Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options, SourceLocation place) {
   if (n < 0 || m < 0) throw ArgumentError(fmt::format("eye: a size of [{}, {}] is negative", n, m));
   const std::int64_t sizes[] = {n, m};
   const Shape shape(sizes, "eye");
@@ -335,7 +295,7 @@ Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options, Place p
   const Tensor x = graph::binary(OpId::eq, {index({n, 1}, 0), place}, {index({1, m}, 1), place});
   return graph::finish(x.to(made.dtype, place), options.requires_grad);
 }
-Tensor eye(std::int64_t n, const TensorOptions& options, Place place) {
+Tensor eye(std::int64_t n, const TensorOptions& options, SourceLocation place) {
   return eye(n, n, options, place);
 }
 

@@ -1,6 +1,6 @@
-// Einstein summation: parsed, then contracted pairwise from the left. A pair is one batched product
-// of operands that are reshaped and turned as little as may be, or one fused multiplication and
-// sum.
+// Einstein summation. The equation is parsed, then operands are contracted pairwise from the left.
+// Each contraction is one batched matrix product, with as few reshapes and transposes as possible,
+// or one fused multiplication and sum.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 #include <map>
 #include <numeric>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
 namespace volta {
 namespace {
 
-// Letters; the axes of an ellipsis are numbered from kEllipsis on, the last of them first.
+// A letter. The axes of an ellipsis are numbered from kEllipsis on, beginning with the last axis.
 using Label = int;
 using Labels = std::vector<Label>;
 constexpr Label kEllipsis = 256;
@@ -25,7 +25,7 @@ bool has(const Labels& labels, Label label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-// A tensor with a label for each axis, none twice.
+// A tensor with a distinct label for each axis.
 struct Term {
   Tensor value;
   Labels labels;
@@ -39,7 +39,7 @@ struct Term {
 
 struct Subscripts {
   Labels labels;      // without the ellipsis
-  int ellipsis = -1;  // where it stands among them; -1: there is none
+  int ellipsis = -1;  // position of the ellipsis among the labels; -1 if there is none
 };
 
 class Equation {
@@ -86,7 +86,7 @@ class Equation {
   std::string_view text_;
 };
 
-// The labels with those of an ellipsis of `axes` axes.
+// The labels, with the ellipsis replaced by labels for its `axes` axes.
 Labels with_ellipsis(const Subscripts& subscripts, int axes) {
   Labels labels = subscripts.labels;
   for (int i = 0; i < axes; ++i) labels.insert(labels.begin() + subscripts.ellipsis, kEllipsis + i);
@@ -100,7 +100,7 @@ std::string name_of_label(Label label) {
 
 // ---- Terms.
 
-Tensor reordered(const Term& term, const Labels& order, Place place) {
+Tensor reordered(const Term& term, const Labels& order, SourceLocation place) {
   std::vector<std::int64_t> axes;
   for (const Label label : order) {
     const auto at = std::find(term.labels.begin(), term.labels.end(), label);
@@ -109,8 +109,8 @@ Tensor reordered(const Term& term, const Labels& order, Place place) {
   return std::is_sorted(axes.begin(), axes.end()) ? term.value : term.value.permute(axes, place);
 }
 
-// Axes of one label become their diagonal.
-Term without_repeats(Term term, std::size_t operand, Place place) {
+// Replaces axes that have the same label by their diagonal.
+Term without_repeats(Term term, std::size_t operand, SourceLocation place) {
   for (std::size_t i = 0; i < term.labels.size(); ++i) {
     const auto again = std::find(term.labels.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                                  term.labels.end(), term.labels[i]);
@@ -126,7 +126,7 @@ Term without_repeats(Term term, std::size_t operand, Place place) {
     std::vector<std::int64_t> order(term.labels.size()), sizes;
     std::iota(order.begin(), order.end(), 0);
     order.erase(order.begin() + second);
-    order.insert(order.begin() + first + 1, second);  // side by side
+    order.insert(order.begin() + first + 1, second);  // puts both axes next to each other
     for (const std::int64_t axis : order) sizes.push_back(shape[static_cast<int>(axis)]);
     sizes.erase(sizes.begin() + first);
     sizes[static_cast<std::size_t>(first)] = n * n;
@@ -135,13 +135,13 @@ Term without_repeats(Term term, std::size_t operand, Place place) {
         Shape(sizes), place);
     term.value = flat.slice(first, 0, n * n, n + 1, place);
     term.labels.erase(again);
-    --i;  // it may be there a third time
+    --i;  // the label may occur a third time
   }
   return term;
 }
 
-// Sums over what is not kept; of integers they are i64, as all sums are.
-Term summed(Term term, const Labels& kept, Place place) {
+// Sums over the labels that are not kept. Sums of integers are i64, as everywhere.
+Term summed(Term term, const Labels& kept, SourceLocation place) {
   std::vector<std::int64_t> axes;
   Labels left;
   for (std::size_t i = 0; i < term.labels.size(); ++i) {
@@ -156,8 +156,8 @@ Term summed(Term term, const Labels& kept, Place place) {
   return {graph::sum_axes(term.value, axes, false, place).to(dtype, place), left};
 }
 
-// An axis of size 1 beside a longer one of the same label is as good as none.
-void drop_broadcast(Term& term, const Term& other, Place place) {
+// Drops axes of size 1 whose label is longer in the other operand.
+void drop_broadcast(Term& term, const Term& other, SourceLocation place) {
   for (std::size_t i = term.labels.size(); i-- > 0;) {
     const Label label = term.labels[i];
     if (!has(other.labels, label) || term.size(label) != 1 || other.size(label) == 1) continue;
@@ -173,13 +173,13 @@ std::int64_t extent(const Term& term, const Labels& labels) {
   return product;
 }
 
-// One side of a product: [batch, rows, columns], or with rows and columns exchanged.
+// An operand of a matrix product: [batch, rows, columns], or its transpose if `turned`.
 struct Side {
   Tensor matrices;
   bool turned = false;
 };
 Side as_matrices(const Term& term, const Labels& batch, const Labels& rows, const Labels& columns,
-                 Place place) {
+                 SourceLocation place) {
   const auto joined = [](Labels first, const Labels& second, const Labels& third) {
     first.insert(first.end(), second.begin(), second.end());
     first.insert(first.end(), third.begin(), third.end());
@@ -196,14 +196,14 @@ Side as_matrices(const Term& term, const Labels& batch, const Labels& rows, cons
   return side;
 }
 
-// Halves as f32: products of them are rounded once, after they were added up.
-Tensor widened(const Tensor& x, Place place) {
+// Converts f16 and bf16 to f32, so that products are rounded once, after the sum.
+Tensor widened(const Tensor& x, SourceLocation place) {
   const bool half = x.dtype() == DType::f16 || x.dtype() == DType::bf16;
   return half ? x.to(DType::f32, place) : x;
 }
 
-// The product of two terms, summed over what is not kept.
-Term contracted(Term a, Term b, const Labels& kept, Place place) {
+// The product of two terms, summed over the labels that are not kept.
+Term contracted(Term a, Term b, const Labels& kept, SourceLocation place) {
   drop_broadcast(a, b, place);
   drop_broadcast(b, a, place);
   const auto sum_alone = [&](Term& term, const Term& other) {
@@ -213,7 +213,7 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
   };
   sum_alone(a, b);
   sum_alone(b, a);
-  // Sums of integers made one of them i64.
+  // A sum of integers may have made one of the terms i64.
   const DType dtype = promote(a.value.dtype(), b.value.dtype());
   for (Term* term : {&a, &b}) term->value = term->value.to(dtype, place);
   Labels batch, inner, only_a, only_b;
@@ -223,7 +223,7 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
     if (!has(a.labels, label)) only_b.push_back(label);
   }
   if (inner.empty() || (only_a.empty() && only_b.empty())) {
-    // Elementwise, then a sum in the same kernel.
+    // Multiplies elementwise; the sum runs in the same kernel.
     Labels all = a.labels;
     all.insert(all.end(), only_b.begin(), only_b.end());
     const auto spread = [&](const Term& term) {
@@ -241,7 +241,7 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
     result.value = result.value.to(dtype, place);
     return result;
   }
-  // The operand whose own labels are wanted first is the left one.
+  // The operand whose own labels come first in the output becomes the left one.
   const auto first_wanted = [&](const Labels& labels) {
     auto first = kept.end();
     for (const Label label : labels)
@@ -252,7 +252,7 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
     std::swap(a, b);
     std::swap(only_a, only_b);
   }
-  // Inner labels in the order in which one of the operands has them together.
+  // Both operands use the same order of the inner labels, taken from one of them.
   const Side left = as_matrices(a, batch, only_a, inner, place);
   const Side right = as_matrices(b, batch, inner, only_b, place);
   const bool tf32 = graph::tf32_now();
@@ -269,7 +269,7 @@ Term contracted(Term a, Term b, const Labels& kept, Place place) {
   return result;
 }
 
-// Letters that occur once, in their order, after the ellipsis.
+// The labels of the ellipsis, then the letters that occur once, sorted.
 Labels implicit_output(const std::vector<Subscripts>& inputs, int ellipsis_axes) {
   std::map<Label, int> uses;
   for (const Subscripts& input : inputs) {
@@ -299,7 +299,7 @@ void require_output(const Labels& output, const std::vector<Term>& terms) {
 }
 
 void require_sizes(const std::vector<Term>& terms) {
-  std::map<Label, std::pair<std::int64_t, std::size_t>> sizes;  // and the operand that has it
+  std::map<Label, std::pair<std::int64_t, std::size_t>> sizes;  // size and operand of each label
   for (std::size_t i = 0; i < terms.size(); ++i) {
     for (std::size_t k = 0; k < terms[i].labels.size(); ++k) {
       const std::int64_t size = terms[i].value.shape()[static_cast<int>(k)];
@@ -315,7 +315,8 @@ void require_sizes(const std::vector<Term>& terms) {
 
 }  // namespace
 
-Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Place place) {
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
+              SourceLocation place) {
   const Equation parsed(equation);
   if (parsed.inputs.size() != operands.size()) {
     throw ArgumentError(fmt::format("einsum: '{}' names {} operands, got {}", equation,
@@ -356,7 +357,7 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Pl
   } else {
     output = implicit_output(parsed.inputs, ellipsis_axes);
   }
-  // What later operands, or the output, still need.
+  // The labels that later operands or the output still need.
   const auto needed_after = [&](std::size_t number) {
     Labels kept = output;
     for (std::size_t i = number; i < terms.size(); ++i)
@@ -369,10 +370,11 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Pl
   const Tensor ordered = reordered(result, output, place);
   const bool given =
       graph::TensorAccess::variable(ordered) == graph::TensorAccess::variable(operands[0]);
-  return given ? ordered.clone(place) : ordered;  // a variable of its own
+  // An operand is cloned, so that the result is a new variable.
+  return given ? ordered.clone(place) : ordered;
 }
 
-Tensor bmm(const Tensor& a, const Tensor& b, Place place) {
+Tensor bmm(const Tensor& a, const Tensor& b, SourceLocation place) {
   graph::require_defined("bmm", a, "the left operand");
   graph::require_defined("bmm", b, "the right operand");
   const bool fits = a.rank() == 3 && b.rank() == 3 && a.shape()[0] == b.shape()[0] &&
@@ -386,7 +388,7 @@ Tensor bmm(const Tensor& a, const Tensor& b, Place place) {
   return matmul(a, b, place);
 }
 
-Tensor dot(const Tensor& a, const Tensor& b, Place place) {
+Tensor dot(const Tensor& a, const Tensor& b, SourceLocation place) {
   graph::require_defined("dot", a, "the left operand");
   graph::require_defined("dot", b, "the right operand");
   if (a.rank() != 1 || b.rank() != 1 || a.numel() != b.numel()) {
@@ -401,7 +403,7 @@ Tensor dot(const Tensor& a, const Tensor& b, Place place) {
       .to(dtype, place);
 }
 
-Tensor outer(const Tensor& a, const Tensor& b, Place place) {
+Tensor outer(const Tensor& a, const Tensor& b, SourceLocation place) {
   graph::require_defined("outer", a, "the left operand");
   graph::require_defined("outer", b, "the right operand");
   if (a.rank() != 1 || b.rank() != 1) {

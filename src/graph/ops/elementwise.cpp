@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "core/registry.h"
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/host.h"
+#include "backend/registry.h"
+#include "core/convert.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -18,7 +18,7 @@ using graph::OpId;
 namespace graph {
 namespace {
 
-// Truth values, integers, floats.
+// The kind of a dtype: booleans, integers, floats.
 int kind_of(DType dtype) { return is_floating(dtype) ? 2 : dtype == DType::boolean ? 0 : 1; }
 DType unless_higher(DType dtype, DType other) {
   return kind_of(other) > kind_of(dtype) ? other : dtype;
@@ -62,20 +62,20 @@ bool compares(OpId op) {
 bool is_logical(OpId op) {
   return op == OpId::logical_and || op == OpId::logical_or || op == OpId::logical_xor;
 }
-// Whether integers are converted: the result is no integer.
+// Whether integers are converted to floats, since the result is not an integer.
 bool needs_floats(OpId op) { return op == OpId::div || op == OpId::atan2; }
 bool divides_integers(OpId op) {
   return op == OpId::fmod || op == OpId::mod || op == OpId::floor_div;
 }
 
-// Whether the result says which operand was chosen or how they compare: a number beside halves is
-// the half nearest to it there, as in PyTorch, so that it equals the elements that it is rounded
-// to.
+// Whether the operation compares its operands or returns one of them. Beside f16 or bf16, a number
+// is then rounded to that dtype, as in PyTorch, so that it equals the elements that round to the
+// same value.
 bool chooses(OpId op) { return compares(op) || op == OpId::maximum || op == OpId::minimum; }
 
 const char* shown_name(OpId op) { return op_info(op).name; }
 
-// Arithmetic on truth values, as in PyTorch.
+// Arithmetic on booleans, as in PyTorch.
 OpId among_bools(OpId op) {
   switch (op) {
     case OpId::add:
@@ -95,7 +95,7 @@ OpId among_bools(OpId op) {
   }
 }
 
-// What is wrong with integers and this number, whatever they are.
+// Throws for a number that is invalid with every integer operand.
 void require_integer_operand(OpId op, DType dtype, Scalar number) {
   if (divides_integers(op) && number.integer() == 0)
     throw ArgumentError(fmt::format("{}: {} divided by zero", shown_name(op), name_of(dtype)));
@@ -105,8 +105,8 @@ void require_integer_operand(OpId op, DType dtype, Scalar number) {
   }
 }
 
-// Both sides of a binary operation, of one dtype and device: the caller's tensors, or what was made
-// of them.
+// Both operands of a binary operation, in one dtype and on one device: the caller's tensors, or
+// conversions of them.
 struct Sides {
   const Tensor* side[2] = {nullptr, nullptr};
   Tensor made[2];
@@ -116,13 +116,14 @@ struct Sides {
   }
 };
 
-// Whether a scalar tensor takes part in f32 beside an array of halves: as a number does.
+// Whether a scalar tensor stays in f32 beside an array of f16 or bf16, as a number does.
 bool is_number_beside(const Node& side, const Node& other, OpId op, DType dtype) {
   return without_halves(dtype) != dtype && !chooses(op) && is_floating(side.dtype) &&
          side.shape.rank() == 0 && other.shape.rank() > 0;
 }
 
-// The dtype of both sides; that of an array, where one is a scalar beside it.
+// Prepares both operands and returns their common dtype. A scalar takes the dtype of an array
+// beside it.
 DType prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
   const char* name = shown_name(op);
   if (!a.is_scalar()) require_defined(name, a.tensor(), "the left operand");
@@ -149,7 +150,7 @@ DType prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
     Scalar scalar = a.is_scalar() ? a.scalar() : b.scalar();
     dtype = dtype_beside(node_of(tensor)->dtype, scalar);
     if (needs_floats(op) && !is_floating(dtype)) dtype = DType::f32;
-    // Only a truth comes out: the number may be one that the tensor cannot have.
+    // The result is boolean, so the number need not fit the tensor's dtype.
     if ((compares(op) || is_logical(op)) && !fits(scalar, dtype)) dtype = DType::i64;
     if (!is_floating(dtype) && b.is_scalar()) require_integer_operand(op, dtype, scalar);
     if (without_halves(dtype) != dtype && chooses(op)) scalar = nearest(scalar.value(), dtype);
@@ -166,7 +167,7 @@ DType prepare(OpId op, const Operand& a, const Operand& b, Sides& sides) {
   return dtype;
 }
 
-// Two constants make a constant: the scale of a mean's gradient takes no kernel and no node.
+// Folds two constants into one, so that, for example, the scale of a mean's gradient needs no node.
 Tensor fold(OpId op, const Borrowed sides[2], const Shape& shape, DType dtype) {
   const Node *a = sides[0].node(), *b = sides[1].node();
   if (grad_mode() && (sides[0].wants_gradient() || sides[1].wants_gradient())) return {};
@@ -174,7 +175,7 @@ Tensor fold(OpId op, const Borrowed sides[2], const Shape& shape, DType dtype) {
       b->state.load(std::memory_order_acquire) != NodeState::Constant || !is_floating(dtype)) {
     return {};
   }
-  // As a kernel rounds: numbers beside halves are f32, and so is what halves are computed in.
+  // Rounds as a kernel does, which computes f16 and bf16 in f32.
   const DType inner = without_halves(dtype);
   const double left = nearest(a->value, inner), right = nearest(b->value, inner);
   double result = 0;
@@ -201,10 +202,10 @@ Tensor fold(OpId op, const Borrowed sides[2], const Shape& shape, DType dtype) {
 
 Tensor binary(OpId op, const Operand& a, const Operand& b) {
   if (in_autocast()) [[unlikely]] {
-    // Numbers beside halves would be rounded to them.
+    // Only tensors are converted here; a number must not be rounded to f16 or bf16.
     const Tensor none, &left = a.is_scalar() ? none : a.tensor(),
                        &right = b.is_scalar() ? none : b.tensor();
-    // A number divided by a tensor is a reciprocal, as in PyTorch.
+    // A number divided by a tensor follows the rule of reciprocal, as in PyTorch.
     const OpId ruled = op == OpId::div && a.is_scalar() ? OpId::reciprocal : op;
     if (const auto wanted = autocast_dtype(ruled, {&left, &right})) {
       const Tensor cast[] = {autocast(left, *wanted, a.place()),
@@ -231,67 +232,73 @@ Tensor binary(OpId op, const Operand& a, const Operand& b) {
 
 namespace {
 
-Tensor unary_float(OpId op, const Tensor& x, Place place) {
+Tensor unary_float(OpId op, const Tensor& x, SourceLocation place) {
   require_defined(op_info(op).name, x);
   const Node& node = *node_of(x);
   if (!is_floating(node.dtype)) return unary_float(op, x.to(DType::f32, place), place);
   return apply(op, {x}, {}, node.shape, node.dtype, place);
 }
 
-Tensor unary_any(OpId op, const Tensor& x, Place place) {
+Tensor unary_any(OpId op, const Tensor& x, SourceLocation place) {
   require_defined(op_info(op).name, x);
   const Node& node = *node_of(x);
   if (node.dtype == DType::boolean) throw_dtype(op_info(op).name, node.dtype, "numbers");
   return apply(op, {x}, {}, node.shape, node.dtype, place);
 }
 
-// An activation: of floats only, as in PyTorch.
-Tensor activation(OpId op, const Tensor& x, Place place) {
+// An activation, which accepts only floats, as in PyTorch.
+Tensor activation(OpId op, const Tensor& x, SourceLocation place) {
   require_floating(op_info(op).name, x);
   return apply(op, {x}, {}, node_of(x)->shape, node_of(x)->dtype, place);
 }
 
-// Integers are whole already.
-Tensor to_whole(OpId op, const Tensor& x, Place place) {
+// Rounding functions: integers are returned unchanged.
+Tensor to_whole(OpId op, const Tensor& x, SourceLocation place) {
   require_defined(op_info(op).name, x);
   if (!is_floating(x.dtype())) return x.clone(place);
   return apply(op, {x}, {}, x.shape(), x.dtype(), place);
 }
 
-// What only floats can be.
-Tensor of_floats(OpId op, const Tensor& x, Place place) {
+// Predicates such as isnan, which are false for integers.
+Tensor of_floats(OpId op, const Tensor& x, SourceLocation place) {
   require_defined(op_info(op).name, x);
   if (!is_floating(x.dtype())) return filled(x.shape(), false, DType::boolean, x.device());
+  return apply(op, {x}, {}, x.shape(), DType::boolean, place);
+}
+
+Tensor truth_of(OpId op, const Tensor& x, SourceLocation place) {
+  require_defined(op_info(op).name, x);
   return apply(op, {x}, {}, x.shape(), DType::boolean, place);
 }
 
 }  // namespace
 }  // namespace graph
 
+// Defines the functions of the table, by the kind of argument in the column `function` of
+// elementwise.def.
+#define VOLTA_UNARY(name, by) \
+  Tensor name(const Tensor& x, SourceLocation place) { return graph::by(OpId::name, x, place); }
 #define VOLTA_BINARY(name) \
   Tensor name(const Operand& a, const Operand& b) { return graph::binary(OpId::name, a, b); }
-VOLTA_BINARY(add)
-VOLTA_BINARY(sub)
-VOLTA_BINARY(mul)
-VOLTA_BINARY(div)
-VOLTA_BINARY(fmod)
-VOLTA_BINARY(mod)
-VOLTA_BINARY(floor_div)
-VOLTA_BINARY(pow)
-VOLTA_BINARY(atan2)
-VOLTA_BINARY(maximum)
-VOLTA_BINARY(minimum)
-VOLTA_BINARY(lt)
-VOLTA_BINARY(le)
-VOLTA_BINARY(eq)
-VOLTA_BINARY(ne)
-VOLTA_BINARY(logical_and)
-VOLTA_BINARY(logical_or)
-VOLTA_BINARY(logical_xor)
-#undef VOLTA_BINARY
+#define VOLTA_NOTHING(name)
+#define VOLTA_DEFINE_numbers(name) VOLTA_UNARY(name, unary_any)
+#define VOLTA_DEFINE_floats(name) VOLTA_UNARY(name, unary_float)
+#define VOLTA_DEFINE_activation(name) VOLTA_UNARY(name, activation)
+#define VOLTA_DEFINE_whole(name) VOLTA_UNARY(name, to_whole)
+#define VOLTA_DEFINE_test(name) VOLTA_UNARY(name, of_floats)
+#define VOLTA_DEFINE_truth(name) VOLTA_UNARY(name, truth_of)
+#define VOLTA_DEFINE_binary(name) VOLTA_BINARY(name)
+#define VOLTA_DEFINE_arithmetic(name) VOLTA_BINARY(name)
+#define VOLTA_DEFINE_exchanged(name)
+#define VOLTA_DEFINE_none(name)
+#define VOLTA_DEFINE_written(parameters) VOLTA_NOTHING
+#define VOLTA_DEFINE_free(parameters) VOLTA_NOTHING
+#define VOLTA_ELEMENTWISE(name, function, ...) VOLTA_DEFINE_##function(name)
+#include "graph/record/elementwise.def"
 
 namespace {
-// Greater is less with the sides exchanged; a mistake is named as it was written.
+// Greater is less with its operands exchanged. The operands are checked first, so that errors name
+// the function that the user called.
 Tensor exchanged(const char* name, OpId op, const Operand& a, const Operand& b) {
   if (!a.is_scalar()) graph::require_defined(name, a.tensor(), "the left operand");
   if (!b.is_scalar()) graph::require_defined(name, b.tensor(), "the right operand");
@@ -301,7 +308,7 @@ Tensor exchanged(const char* name, OpId op, const Operand& a, const Operand& b) 
     throw ArgumentError(fmt::format("{}: no operand is a tensor", name));
   for (const Operand* side : {&a, &b}) {
     if (side->is_scalar() && !side->scalar().is_floating())
-      graph::require_fits(name, side->scalar(), DType::i64);
+      require_fits(name, side->scalar(), DType::i64);
   }
   return graph::binary(op, b, a);
 }
@@ -327,7 +334,7 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
     graph::throw_dtype("where", condition.dtype(), "a bool condition");
   if (!a.is_scalar()) graph::require_defined("where", a.tensor(), "the first choice");
   if (!b.is_scalar()) graph::require_defined("where", b.tensor(), "the second choice");
-  const Place place = a.place();
+  const SourceLocation place = a.place();
   const DType dtype = graph::result_dtype({{a, b}});
   const auto side = [&](const Operand& operand) {
     if (operand.is_scalar())
@@ -339,47 +346,6 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   const Shape shape = broadcast_shapes(
       "where", inputs[0].shape(), broadcast_shapes("where", inputs[1].shape(), inputs[2].shape()));
   return apply(OpId::where, inputs, {}, shape, dtype, place);
-}
-
-#define VOLTA_UNARY(name, kind) \
-  Tensor name(const Tensor& x, Place place) { return graph::kind(OpId::name, x, place); }
-VOLTA_UNARY(neg, unary_any)
-VOLTA_UNARY(abs, unary_any)
-VOLTA_UNARY(sign, unary_any)
-VOLTA_UNARY(square, unary_any)
-VOLTA_UNARY(relu, unary_any)
-VOLTA_UNARY(exp, unary_float)
-VOLTA_UNARY(exp2, unary_float)
-VOLTA_UNARY(expm1, unary_float)
-VOLTA_UNARY(log, unary_float)
-VOLTA_UNARY(log2, unary_float)
-VOLTA_UNARY(log1p, unary_float)
-VOLTA_UNARY(sqrt, unary_float)
-VOLTA_UNARY(rsqrt, unary_float)
-VOLTA_UNARY(reciprocal, unary_float)
-VOLTA_UNARY(sin, unary_float)
-VOLTA_UNARY(cos, unary_float)
-VOLTA_UNARY(tan, unary_float)
-VOLTA_UNARY(asin, unary_float)
-VOLTA_UNARY(acos, unary_float)
-VOLTA_UNARY(atan, unary_float)
-VOLTA_UNARY(sinh, unary_float)
-VOLTA_UNARY(cosh, unary_float)
-VOLTA_UNARY(tanh, unary_float)
-VOLTA_UNARY(sigmoid, unary_float)
-VOLTA_UNARY(erf, unary_float)
-VOLTA_UNARY(gelu, activation)
-VOLTA_UNARY(silu, activation)
-VOLTA_UNARY(floor, to_whole)
-VOLTA_UNARY(ceil, to_whole)
-VOLTA_UNARY(round, to_whole)
-VOLTA_UNARY(isnan, of_floats)
-VOLTA_UNARY(isinf, of_floats)
-#undef VOLTA_UNARY
-
-Tensor logical_not(const Tensor& x, Place place) {
-  graph::require_defined("logical_not", x);
-  return apply(OpId::logical_not, {&x, 1}, {}, x.shape(), DType::boolean, place);
 }
 
 }  // namespace volta

@@ -1,4 +1,4 @@
-// Functions of users: formulas as operations.
+// User-defined functions: formulas as operations.
 #include "volta/function.h"
 
 #include <fmt/format.h>
@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/formula.h"
-#include "graph/op.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
+#include "graph/record/formula.h"
+#include "graph/record/op.h"
 #include "volta/error.h"
 
 namespace volta {
@@ -26,9 +26,9 @@ Tensor apply_formula(OpId op, std::span<const Operand> arguments, const char* na
     if (first == nullptr) first = &argument;
   }
   if (first == nullptr) throw ArgumentError(fmt::format("{}: no argument is a tensor", name));
-  const Place place = first->place();
+  const SourceLocation place = first->place();
   DType dtype = result_dtype(arguments);
-  // Numbers beside halves would be rounded to them.
+  // Decided before numbers are converted, which would otherwise be rounded to f16 or bf16.
   if (in_autocast() && row.autocast == AutocastRule::full) dtype = without_halves(dtype);
   if (!is_floating(dtype) && formula.value.needs_floats()) dtype = DType::f32;
 
@@ -40,7 +40,7 @@ Tensor apply_formula(OpId op, std::span<const Operand> arguments, const char* na
     inputs[i] = given.dtype() == dtype ? given : given.to(dtype, place);
     shape = broadcast_shapes(name, shape, given.shape());
   }
-  // Numbers do not decide where it runs.
+  // Numbers do not take part in the choice of the device.
   std::vector<Tensor> tensors;
   for (const Tensor& input : inputs) {
     if (input.defined()) tensors.push_back(input);
@@ -55,7 +55,7 @@ Tensor apply_formula(OpId op, std::span<const Operand> arguments, const char* na
   if (row.vjp == nullptr && grad_mode() &&
       std::any_of(inputs.begin(), inputs.end(),
                   [](const Tensor& t) { return t.requires_grad(); })) {
-    // Gradients follow from the steps.
+    // The formula has no gradient texts, so its steps are recorded one by one and differentiated.
     std::vector<Operand> values;
     for (std::size_t i = 0; i < arguments.size(); ++i)
       values.push_back(arguments[i].is_scalar() ? arguments[i] : Operand(inputs[i], place));

@@ -1,15 +1,16 @@
-// Reading and writing at integers and where masks are true: arguments checked, then one node each.
+// Reads and writes at integer indices and at masks: checks the arguments, then records one node
+// each.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/host.h"
-#include "graph/segment.h"
-#include "graph/selection.h"
+#include "core/convert.h"
+#include "graph/attributes/selection.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
+#include "graph/record/recorder.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -20,21 +21,21 @@ using graph::OpId;
 
 namespace graph {
 
-std::int64_t count_true(const Tensor& mask, Place place) {
+std::int64_t count_true(const Tensor& mask, SourceLocation place) {
   return mask.sum({}, false, place).item<std::int64_t>();
 }
 
-Tensor true_positions(const Tensor& mask, std::int64_t size, Place place) {
+Tensor true_positions(const Tensor& mask, std::int64_t size, SourceLocation place) {
   return apply(OpId::true_positions, {mask}, {size}, Shape{size}, DType::i64, place);
 }
 
 Tensor rows_at_true(const Tensor& x, const Tensor& mask, std::int64_t size, Scalar fill,
-                    Place place) {
+                    SourceLocation place) {
   return apply(OpId::rows_at_true, {x, mask, number(fill, x.dtype(), x.device())}, {size},
                Shape{size, x.shape()[1]}, x.dtype(), place);
 }
 
-Tensor rows_to_true(const Tensor& rows, const Tensor& mask, Place place) {
+Tensor rows_to_true(const Tensor& rows, const Tensor& mask, SourceLocation place) {
   return apply(OpId::rows_to_true, {rows, mask}, {}, Shape{mask.shape()[0], rows.shape()[1]},
                rows.dtype(), place);
 }
@@ -43,7 +44,7 @@ Tensor rows_to_true(const Tensor& rows, const Tensor& mask, Place place) {
 
 namespace {
 
-Tensor integer_index(const char* op, const Tensor& index, Place place) {
+Tensor integer_index(const char* op, const Tensor& index, SourceLocation place) {
   graph::require_defined(op, index, "the index");
   if (!is_integral(index.dtype()) || index.dtype() == DType::boolean)
     graph::throw_dtype(op, index.dtype(), "integer indices");
@@ -64,24 +65,24 @@ void require_same_dtype(const char* op, const Tensor& x, const Tensor& source) {
   }
 }
 
-// A scalar is an axis of one element, here as in PyTorch.
-Tensor with_axis(const Tensor& x, Place place) {
+// Treats a scalar as an axis of one element, as PyTorch does here.
+Tensor with_axis(const Tensor& x, SourceLocation place) {
   return x.rank() == 0 ? graph::reshape_to(x, Shape{1}, place) : x;
 }
 
-// Whether index has the rank of x and in the axes other than `at` at most its sizes.
+// Whether the index has the rank of x and, on all axes except `at`, sizes no larger than x's.
 bool fits_along(const Tensor& x, int at, const Tensor& index) {
   bool fits = index.rank() == x.rank();
   for (int i = 0; fits && i < x.rank(); ++i) fits = i == at || index.shape()[i] <= x.shape()[i];
   return fits;
 }
 
-// An index without elements names none, whatever its shape, as in PyTorch.
+// Whether the index has no elements and a shape that does not fit, which PyTorch allows.
 bool names_nothing(const Tensor& x, int at, const Tensor& index) {
   return index.numel() == 0 && !fits_along(x, at, index);
 }
 
-// The axis, if the index fits x along it.
+// The normalised axis. Throws if the index does not fit x along it.
 int axis_along(const char* op, const Tensor& x, std::int64_t axis, const Tensor& index) {
   const int at = normalize_axis(op, axis, x.shape());
   if (!fits_along(x, at, index)) {
@@ -92,8 +93,8 @@ int axis_along(const char* op, const Tensor& x, std::int64_t axis, const Tensor&
   return at;
 }
 
-// The part of the source that has the shape of the indices.
-Tensor beside(const char* op, const Tensor& index, Tensor source, Place place) {
+// The leading part of the source that has the shape of the index.
+Tensor beside(const char* op, const Tensor& index, Tensor source, SourceLocation place) {
   bool fits = source.rank() == index.rank();
   for (int i = 0; fits && i < index.rank(); ++i) fits = index.shape()[i] <= source.shape()[i];
   if (!fits) {
@@ -123,7 +124,7 @@ void require_size(const char* op, std::int64_t size) {
 
 }  // namespace
 
-Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index, Place place) {
+Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index, SourceLocation place) {
   graph::require_defined("index_select", x);
   Tensor inputs[2] = {with_axis(x, place), integer_index("index_select", index, place)};
   const std::int64_t at = normalize_axis("index_select", axis, inputs[0].shape());
@@ -142,7 +143,7 @@ Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index, Pla
 }
 
 Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& source,
-                 Place place) {
+                 SourceLocation place) {
   graph::require_defined("index_add", x);
   graph::require_defined("index_add", source, "the source");
   if (x.rank() == 0) {
@@ -161,7 +162,7 @@ Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index, const 
   require_same_dtype("index_add", x, source);
   require_elements("index_add", x, at, index);
   graph::agree_on_device("index_add", inputs, place);
-  // Rows are added up in front, and put back.
+  // The axis is moved to the front, where rows are added, and moved back afterwards.
   std::vector<std::int64_t> order(static_cast<std::size_t>(x.rank())), back(order.size());
   std::iota(order.begin(), order.end(), 0);
   std::iota(back.begin(), back.end(), 0);
@@ -175,7 +176,7 @@ Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index, const 
   return graph::binary(OpId::add, {inputs[2], place}, {sums, place});
 }
 
-Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index, Place place) {
+Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index, SourceLocation place) {
   graph::require_defined("gather", x);
   const Tensor at_axis = integer_index("gather", index, place);
   Tensor inputs[2] = {with_axis(x, place), with_axis(at_axis, place)};
@@ -191,11 +192,12 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index, Place pla
   return graph::reshape_to(taken, index.shape(), place);
 }
 
-Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis, Place place) {
+Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis,
+                       SourceLocation place) {
   graph::require_defined("take_along_axis", x);
   Tensor inputs[2] = {x, integer_index("take_along_axis", index, place)};
   const int at = normalize_axis("take_along_axis", axis, x.shape());
-  // The other axes of both broadcast.
+  // The other axes of x and the index broadcast against each other.
   bool fits = index.rank() == x.rank();
   Shape source = x.shape(), result = index.shape();
   for (int i = 0; fits && i < x.rank(); ++i) {
@@ -213,12 +215,12 @@ Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis, 
   graph::agree_on_device("take_along_axis", inputs, place);
   if (source != x.shape()) inputs[0] = graph::expand_to(inputs[0], source, place);
   if (result != index.shape()) inputs[1] = graph::expand_to(inputs[1], result, place);
-  const std::int64_t attrs[] = {at, 1};  // indices may count from the end
+  const std::int64_t attrs[] = {at, 1};  // 1: indices may be negative
   return apply(OpId::take_along, inputs, attrs, result, x.dtype(), place);
 }
 
 Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Operand& source) {
-  const Place place = source.place();
+  const SourceLocation place = source.place();
   graph::require_defined("scatter", x);
   const Tensor at_axis = with_axis(integer_index("scatter", index, place), place);
   const Tensor into = with_axis(x, place);
@@ -227,7 +229,7 @@ Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Op
   const std::int64_t at = axis_along("scatter", into, axis, at_axis);
   Tensor values;
   if (source.is_scalar()) {
-    graph::require_fits("scatter", source.scalar(), x.dtype());
+    require_fits("scatter", source.scalar(), x.dtype());
     values = graph::number(source.scalar(), x.dtype(), x.device());
   } else {
     graph::require_defined("scatter", source.tensor(), "the source");
@@ -244,7 +246,7 @@ Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Op
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& source,
-                   Place place) {
+                   SourceLocation place) {
   graph::require_defined("scatter_add", x);
   graph::require_defined("scatter_add", source, "the source");
   const Tensor at_axis = with_axis(integer_index("scatter_add", index, place), place);
@@ -271,7 +273,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value) {
   require_mask("masked_fill", mask);
   broadcast_shapes("masked_fill", x.shape(), mask.shape());
   if (value.is_scalar()) {
-    graph::require_fits("masked_fill", value.scalar(), x.dtype());
+    require_fits("masked_fill", value.scalar(), x.dtype());
     const Tensor number = graph::number(value.scalar(), x.dtype(), x.device());
     return where(mask, Operand(number, value.place()), Operand(x, value.place()));
   }
@@ -287,8 +289,8 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value) {
 
 namespace {
 
-// Both as [n, 1] and [n], broadcast.
-std::pair<Tensor, Tensor> flattened(const Tensor& x, const Tensor& mask, Place place) {
+// Broadcasts x and the mask, then flattens them to [n, 1] and [n].
+std::pair<Tensor, Tensor> flattened(const Tensor& x, const Tensor& mask, SourceLocation place) {
   graph::require_defined("masked_select", x);
   require_mask("masked_select", mask);
   const Shape shape = broadcast_shapes("masked_select", x.shape(), mask.shape());
@@ -302,15 +304,15 @@ std::pair<Tensor, Tensor> flattened(const Tensor& x, const Tensor& mask, Place p
 
 }  // namespace
 
-Tensor masked_select(const Tensor& x, const Tensor& mask, FixedSize options, Place place) {
+Tensor masked_select(const Tensor& x, const Tensor& mask, FixedSize options, SourceLocation place) {
   const auto [values, flags] = flattened(x, mask, place);
   require_size("masked_select", options.size);
-  graph::require_fits("masked_select", options.fill, x.dtype());
+  require_fits("masked_select", options.fill, x.dtype());
   const Tensor rows = graph::rows_at_true(values, flags, options.size, options.fill, place);
   return graph::reshape_to(rows, Shape{options.size}, place);
 }
 
-Tensor masked_select(const Tensor& x, const Tensor& mask, Place place) {
+Tensor masked_select(const Tensor& x, const Tensor& mask, SourceLocation place) {
   const auto [values, flags] = flattened(x, mask, place);
   const std::int64_t count = graph::count_true(flags, place);
   return graph::reshape_to(graph::rows_at_true(values, flags, count, 0, place), Shape{count},
@@ -320,7 +322,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, Place place) {
 namespace {
 
 Tensor nonzero_of(const Tensor& x, const Tensor& flags, std::int64_t size, Scalar fill,
-                  Place place) {
+                  SourceLocation place) {
   std::vector<std::int64_t> attrs{size};
   attrs.insert(attrs.end(), x.shape().begin(), x.shape().end());
   const Tensor inputs[2] = {flags, graph::number(fill, DType::i64, x.device())};
@@ -328,7 +330,7 @@ Tensor nonzero_of(const Tensor& x, const Tensor& flags, std::int64_t size, Scala
   return apply(OpId::nonzero, inputs, attrs, Shape(sizes, "nonzero"), DType::i64, place);
 }
 
-Tensor flags_of(const Tensor& x, Place place) {
+Tensor flags_of(const Tensor& x, SourceLocation place) {
   graph::require_defined("nonzero", x);
   const Tensor flags = x.dtype() == DType::boolean ? x : x.ne(0);
   return graph::reshape_to(flags, Shape{x.numel()}, place);
@@ -336,19 +338,19 @@ Tensor flags_of(const Tensor& x, Place place) {
 
 }  // namespace
 
-Tensor nonzero(const Tensor& x, FixedSize options, Place place) {
+Tensor nonzero(const Tensor& x, FixedSize options, SourceLocation place) {
   const Tensor flags = flags_of(x, place);
   require_size("nonzero", options.size);
-  graph::require_fits("nonzero", options.fill, DType::i64);
+  require_fits("nonzero", options.fill, DType::i64);
   return nonzero_of(x, flags, options.size, options.fill, place);
 }
 
-Tensor nonzero(const Tensor& x, Place place) {
+Tensor nonzero(const Tensor& x, SourceLocation place) {
   const Tensor flags = flags_of(x, place);
   return nonzero_of(x, flags, graph::count_true(flags, place), 0, place);
 }
 
-Tensor one_hot(const Tensor& index, std::int64_t classes, Place place) {
+Tensor one_hot(const Tensor& index, std::int64_t classes, SourceLocation place) {
   Tensor at = integer_index("one_hot", index, place);
   if (classes == -1) {
     if (index.numel() == 0) throw ArgumentError("one_hot: no indices to count the classes by");
@@ -366,7 +368,8 @@ Tensor one_hot(const Tensor& index, std::int64_t classes, Place place) {
 }
 
 namespace {
-Tensor triangle(const char* name, OpId op, const Tensor& x, std::int64_t diagonal, Place place) {
+Tensor triangle(const char* name, OpId op, const Tensor& x, std::int64_t diagonal,
+                SourceLocation place) {
   graph::require_defined(name, x);
   if (x.rank() < 2) {
     throw ShapeError(fmt::format("{}: expected matrices, got {}", name, to_string(x.shape())));
@@ -375,10 +378,10 @@ Tensor triangle(const char* name, OpId op, const Tensor& x, std::int64_t diagona
 }
 }  // namespace
 
-Tensor tril(const Tensor& x, std::int64_t diagonal, Place place) {
+Tensor tril(const Tensor& x, std::int64_t diagonal, SourceLocation place) {
   return triangle("tril", OpId::tril, x, diagonal, place);
 }
-Tensor triu(const Tensor& x, std::int64_t diagonal, Place place) {
+Tensor triu(const Tensor& x, std::int64_t diagonal, SourceLocation place) {
   return triangle("triu", OpId::triu, x, diagonal, place);
 }
 

@@ -1,12 +1,13 @@
-// Assigning to selections: the new value of the whole source is recorded and given to its variable.
+// Assignments to selections. The new value of the whole source is recorded and assigned to the
+// source's variable.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "graph/apply.h"
-#include "graph/host.h"
-#include "graph/selection.h"
-#include "graph/tape_extras.h"
+#include "core/convert.h"
+#include "graph/attributes/selection.h"
+#include "graph/record/apply.h"
+#include "graph/record/tape_extras.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 #include "volta/transfers.h"
@@ -22,8 +23,9 @@ using Kind = Pick::Kind;
                                to_string(selection)));
 }
 
-// A value without more axes than the selection has, if it broadcasts to it.
-Tensor fitted(const char* op, const Tensor& value, const Shape& selection, Place place) {
+// Drops leading axes of size 1 that the selection does not have. Throws if the value does not
+// broadcast to the selection.
+Tensor fitted(const char* op, const Tensor& value, const Shape& selection, SourceLocation place) {
   std::span<const std::int64_t> sizes = value.shape().sizes();
   const std::size_t rank = static_cast<std::size_t>(selection.rank());
   while (sizes.size() > rank && sizes.front() == 1) sizes = sizes.subspan(1);
@@ -36,7 +38,7 @@ Tensor fitted(const char* op, const Tensor& value, const Shape& selection, Place
   return reshape_to(value, Shape(sizes), place);
 }
 
-// How the node that writes numbers and ranges tells of them.
+// The attributes and inputs of put_slice for picks that are numbers and ranges.
 struct Region {
   Region(const Tensor& source, const Picks& picks) {
     for (const Pick& pick : picks) {
@@ -52,14 +54,14 @@ struct Region {
   bool empty = false;
 };
 
-Tensor put(const Tensor& source, const Tensor& value, const Region& region, Place place) {
+Tensor put(const Tensor& source, const Tensor& value, const Region& region, SourceLocation place) {
   std::vector<Tensor> inputs{source, value};
   inputs.insert(inputs.end(), region.starts.begin(), region.starts.end());
   return apply(OpId::put_slice, inputs, region.attrs, source.shape(), source.dtype(), place);
 }
 
-// The value with an axis for each of the source's.
-Tensor over_source(const Tensor& value, const Picks& picks, Place place) {
+// Reshapes the value so that it has one axis for each axis of the source.
+Tensor over_source(const Tensor& value, const Picks& picks, SourceLocation place) {
   std::vector<std::int64_t> sizes;
   int at = value.rank() - 1;
   for (auto pick = picks.rbegin(); pick != picks.rend(); ++pick) {
@@ -75,27 +77,27 @@ Tensor over_source(const Tensor& value, const Picks& picks, Place place) {
   return reshape_to(value, Shape(sizes), place);
 }
 
-// `source` with the value in a region of numbers and ranges.
+// `source` with the value written to the region that numbers and ranges pick.
 Tensor with_region(const char* op, const Tensor& source, const Picks& picks, const Tensor& value,
-                   Place place) {
+                   SourceLocation place) {
   const Tensor fits = fitted(op, value, view_shape(source.shape(), picks), place);
   const Region region(source, picks);
   if (region.empty) return source;
   return put(source, over_source(fits, picks, place), region, place);
 }
 
-// A mask [m...] beside the axes of a view from `axis` on.
-Tensor beside(const Tensor& mask, int axis, int rank, Place place) {
+// Reshapes a mask [m...] so that it broadcasts against the view's axes from `axis` on.
+Tensor beside(const Tensor& mask, int axis, int rank, SourceLocation place) {
   std::vector<std::int64_t> sizes(mask.shape().begin(), mask.shape().end());
   sizes.resize(static_cast<std::size_t>(rank - axis), 1);
   return reshape_to(mask, Shape(sizes), place);
 }
 
-// `view` with the value where a mask over its axes from `axis` on is true.
+// `view` with the value written where the mask, which covers its axes from `axis` on, is true.
 Tensor with_masked(const char* op, const Tensor& view, const Tensor& mask, int axis,
-                   const Tensor& value, Place place) {
+                   const Tensor& value, SourceLocation place) {
   const Shape& shape = view.shape();
-  const int after = shape.rank() - axis - mask.rank();  // axes behind the mask's
+  const int after = shape.rank() - axis - mask.rank();  // axes after the mask's
   std::vector<std::int64_t> sizes(shape.begin(), shape.begin() + axis);
   sizes.push_back(1);
   sizes.insert(sizes.end(), shape.end() - after, shape.end());
@@ -112,7 +114,7 @@ Tensor with_masked(const char* op, const Tensor& view, const Tensor& mask, int a
   sizes[static_cast<std::size_t>(axis)] = count_true(mask, place);
   const Shape selection(sizes);
   const Tensor fits = fitted(op, value, selection, place);
-  // Rows of the masked axes come first.
+  // The masked axes come first, as rows.
   const Tensor all = expand_to(fits, selection, place);
   const Tensor rows_first = axis == 0 ? all : all.transpose(0, axis, place);
   const std::int64_t count = selection[axis], columns = count == 0 ? 0 : selection.numel() / count;
@@ -128,7 +130,8 @@ Tensor with_masked(const char* op, const Tensor& view, const Tensor& mask, int a
   return where(wide, {reshape_to(back, shape, place), place}, {view, place});
 }
 
-Tensor with_indexed(const char* op, const IndexedView& at, const Tensor& value, Place place) {
+Tensor with_indexed(const char* op, const IndexedView& at, const Tensor& value,
+                    SourceLocation place) {
   std::vector<Shape> shapes;
   for (const Tensor& index : at.indices) shapes.push_back(index.shape());
   const IndexLayout layout(at.view.shape(), at.bits, shapes);
@@ -143,11 +146,12 @@ Tensor with_indexed(const char* op, const IndexedView& at, const Tensor& value, 
   return apply_multi(OpId::index_put, inputs, {&at.bits, 1}, results, dtypes, place)[0];
 }
 
-// The source with the value in its selected part. The value has the source's dtype and device.
-Tensor written(const Target& target, const Tensor& value, Place place) {
+// The source with the value written to the selected part. The value has the source's dtype and
+// device.
+Tensor written(const Target& target, const Tensor& value, SourceLocation place) {
   const Tensor& source = target.source;
   if (!has_tensors(target.picks)) return with_region(target.op, source, target.picks, value, place);
-  // Tensors pick from what the rest picks.
+  // Index tensors select from the view that numbers and ranges select.
   Picks rest, tensors = target.picks;
   int axis = 0;
   for (Pick& pick : tensors) {
@@ -175,8 +179,8 @@ Tensor written(const Target& target, const Tensor& value, Place place) {
   return with_region(target.op, source, rest, part, place);
 }
 
-// A new value for the source and for what the source was selected from.
-void give(const Target& target, const Tensor& now, const char* op, Place place) {
+// Assigns the new value to the source, and to the tensor that the source was itself selected from.
+void give(const Target& target, const Tensor& now, const char* op, SourceLocation place) {
   if (target.outer != nullptr) {
     const Target& outer = *target.outer;
     give(outer, written(outer, now, place), outer.op, place);
@@ -184,11 +188,11 @@ void give(const Target& target, const Tensor& now, const char* op, Place place) 
   replace_value(target.source, now, op);
 }
 
-void write(const Target& target, const Tensor& value, Place place) {
+void write(const Target& target, const Tensor& value, SourceLocation place) {
   give(target, written(target, value, place), target.op, place);
 }
 
-// A tensor or number in the dtype and on the device written to.
+// The value as a tensor with the dtype and device of the source.
 Tensor converted(const Target& target, const Operand& value) {
   const DType dtype = target.source.dtype();
   const Device device = target.source.device();
@@ -201,12 +205,13 @@ Tensor converted(const Target& target, const Operand& value) {
   return value.tensor().to(device, value.place()).to(dtype, value.place());
 }
 
-// x[i] op= v. Where numbers and ranges pick, every element of the source is computed at its own
-// place, so that it may be updated in place: beside v lies what changes nothing.
+// x[i] op= v. If numbers and ranges select, the operation runs on every element of the source, with
+// a neutral operand outside the selection. Each element then depends only on itself, so that the
+// source can be updated in place.
 void update(const Target& target, const Tensor& selection, OpId op, const char* name,
             const Operand& value) {
   const Tensor& source = target.source;
-  const Place place = value.place();
+  const SourceLocation place = value.place();
   if (!value.is_scalar()) require_defined(name, value.tensor(), "the value");
   if (has_tensors(target.picks)) {
     const Tensor result = binary(op, Operand(selection, place), value);
@@ -226,7 +231,7 @@ void update(const Target& target, const Tensor& selection, OpId op, const char* 
   const Operand other = value.is_scalar() ? value : Operand(beside, place);
   const Tensor result = binary(op, Operand(source, place), other);
   require_fits_in_place(name, result.dtype(), source.dtype());
-  region.attrs[0] = 1;  // the value lies over all of the source
+  region.attrs[0] = 1;  // the value covers the whole source
   const Tensor now =
       region.empty ? source : put(source, result.to(source.dtype(), place), region, place);
   give(target, now, name, place);
@@ -280,15 +285,15 @@ Selection Selection::operator=(const Operand& value) && {
   require_target("index", target_);
   graph::write(*target_, graph::converted(*target_, value), value.place());
   Selection& self = *this;
-  self = graph::SelectionAccess::make(target_);  // what it reads is what was written
+  self = graph::SelectionAccess::make(target_);  // a later read returns the written value
   return std::move(*this);
 }
 Selection Selection::operator=(const Selection& value) && {  // NOLINT: writes a value
-  const Place place = target_ == nullptr ? Place() : target_->place;
+  const SourceLocation place = target_ == nullptr ? SourceLocation() : target_->place;
   return std::move(*this) = Operand(value, place);
 }
 Selection Selection::operator=(Selection&& value) && {  // NOLINT: writes a value
-  const Place place = target_ == nullptr ? Place() : target_->place;
+  const SourceLocation place = target_ == nullptr ? SourceLocation() : target_->place;
   return std::move(*this) = Operand(value, place);
 }
 
@@ -306,10 +311,10 @@ VOLTA_UPDATE(*=, mul)
 VOLTA_UPDATE(/=, div)
 #undef VOLTA_UPDATE
 
-Selection Selection::fill_(Scalar value, Place place) && {
+Selection Selection::fill_(Scalar value, SourceLocation place) && {
   return std::move(*this) = Operand(value, place);
 }
-Selection Selection::copy_(const Tensor& source, Place place) && {
+Selection Selection::copy_(const Tensor& source, SourceLocation place) && {
   return std::move(*this) = Operand(source, place);
 }
 

@@ -1,4 +1,4 @@
-// Indexing: entries checked against the shape, and what reading a selection records.
+// Indexing: checks entries against the shape and records the reads of selections.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 #include <numeric>
 #include <utility>
 
-#include "graph/apply.h"
-#include "graph/selection.h"
-#include "graph/tape_extras.h"
+#include "graph/attributes/selection.h"
+#include "graph/record/apply.h"
+#include "graph/record/tape_extras.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using Kind = Pick::Kind;
 
-// The axes an entry takes of the source.
+// The number of source axes that an entry consumes.
 int axes_of(const Index& index) {
   const auto& entry = index.entry();
   if (std::holds_alternative<NewAxis>(entry) || std::holds_alternative<Ellipsis>(entry)) return 0;
@@ -37,7 +37,7 @@ Pick pick_number(const char* op, const Shape& shape, int axis, std::int64_t numb
   return {.kind = Kind::at, .start = number < 0 ? number + size : number};
 }
 
-// From the end where negative, then clamped to where a walk can begin and end.
+// Negative bounds count from the end; then both are clamped to the axis.
 Pick pick_range(const char* op, const Shape& shape, int axis, const Slice& range) {
   const std::int64_t step = range.step.value_or(1);
   if (step == 0 || step == std::numeric_limits<std::int64_t>::min())
@@ -51,7 +51,7 @@ Pick pick_range(const char* op, const Shape& shape, int axis, const Slice& range
                      to = bound(range.stop, step > 0 ? high : low);
   const std::int64_t distance = step > 0 ? to - from : from - to;
   const std::int64_t count = distance <= 0 ? 0 : (distance - 1) / std::abs(step) + 1;
-  // A step is as good as any other where there is one element.
+  // With at most one element every step is equivalent, so 1 is used.
   return {.kind = Kind::range,
           .start = count == 0 ? 0 : from,
           .step = count > 1 ? step : 1,
@@ -139,7 +139,7 @@ Shape view_shape(const Shape& source, const Picks& picks) {
   return Shape(sizes, "index");
 }
 
-Tensor view_of(const Tensor& source, const Picks& picks, Place place) {
+Tensor view_of(const Tensor& source, const Picks& picks, SourceLocation place) {
   const Shape& shape = source.shape();
   const std::size_t rank = static_cast<std::size_t>(shape.rank());
   std::vector<std::int64_t> start(rank, 0), step(rank, 1), size(shape.begin(), shape.end());
@@ -172,7 +172,7 @@ std::optional<Picks> compose(const Shape& source, const Picks& outer, const Pick
   });
   if (!simple) return std::nullopt;
   Picks result;
-  std::size_t axis = 0;  // of the source; each has one pick of `outer`
+  std::size_t axis = 0;  // axis of the source; each axis has one pick in `outer`
   const auto pass_numbers = [&] {
     while (axis < outer.size() && outer[axis].kind == Kind::at) result.push_back(outer[axis++]);
   };
@@ -211,7 +211,8 @@ IndexLayout::IndexLayout(const Shape& source, std::int64_t bits, std::span<const
   by_index = with(at);
   rows_first = indexed;
   rows_first.insert(rows_first.end(), kept.begin(), kept.end());
-  // Next to each other, the indices' axes take the place of the indexed ones; else they come first.
+  // If the indexed axes are adjacent, the axes of the indices replace them; otherwise they come
+  // first.
   const bool together = indexed.back() - indexed.front() + 1 == std::ssize(indexed);
   const std::int64_t before = together ? indexed.front() : 0;
   to_result.resize(static_cast<std::size_t>(by_index.rank()));
@@ -236,10 +237,11 @@ int lone_mask_axis(const Picks& picks, const Pick*& mask) {
   return tensors == 1 ? found : -1;
 }
 
-IndexedView indexed_view(const char* op, const Tensor& source, const Picks& picks, Place place) {
+IndexedView indexed_view(const char* op, const Tensor& source, const Picks& picks,
+                         SourceLocation place) {
   IndexedView result;
   result.view = view_of(source, picks, place);
-  // The axes of a mask become one, its true elements positions on it.
+  // The axes of a mask are merged into one, and its true elements become positions on that axis.
   std::vector<std::int64_t> sizes;
   std::vector<Tensor> operands{result.view};
   int axis = 0;
@@ -267,7 +269,7 @@ IndexedView indexed_view(const char* op, const Tensor& source, const Picks& pick
   return result;
 }
 
-Tensor index_with(const IndexedView& from, Place place) {
+Tensor index_with(const IndexedView& from, SourceLocation place) {
   std::vector<Shape> shapes;
   std::vector<Tensor> inputs{from.view};
   for (const Tensor& index : from.indices) {
@@ -281,11 +283,11 @@ Tensor index_with(const IndexedView& from, Place place) {
   return apply(OpId::index, inputs, {&from.bits, 1}, layout.result, from.view.dtype(), place);
 }
 
-Tensor read_picks(const Tensor& source, const Picks& picks, Place place) {
+Tensor read_picks(const Tensor& source, const Picks& picks, SourceLocation place) {
   if (!has_tensors(picks)) {
     Tensor view = view_of(source, picks, place);
     const bool same = TensorAccess::variable(view) == TensorAccess::variable(source);
-    return same ? source.clone(place) : view;  // a variable of its own
+    return same ? source.clone(place) : view;  // a clone, so that the result is a new variable
   }
   const Pick* mask = nullptr;
   if (lone_mask_axis(picks, mask) == 0) {
@@ -307,7 +309,7 @@ void DropPendingRead::operator()(PendingRead* read) const { delete read; }
 
 namespace {
 
-// Recording as it was when the selection was made.
+// Restores the recording state of the time when the selection was made.
 class AsSelected {
  public:
   explicit AsSelected(const PendingRead& read)
@@ -330,7 +332,7 @@ class AsSelected {
   std::uint32_t epoch_;
 };
 
-// The source as it was.
+// The source with its value at the time of the selection.
 Tensor source_of(const PendingRead& read) {
   const Tensor& source = read.target->source;
   const Variable& now = *TensorAccess::variable(source);
@@ -347,7 +349,7 @@ Tensor source_of(const PendingRead& read) {
 void record_read(Variable& variable) {
   PendingRead& read = *variable.extras->read;
   const std::lock_guard guard(read.lock);
-  if (!variable.unread.load(std::memory_order_relaxed)) return;  // another thread was first
+  if (!variable.unread.load(std::memory_order_relaxed)) return;  // another thread read it first
   const AsSelected scope(read);
   const Tensor value = read_picks(source_of(read), read.target->picks, read.target->place);
   const Variable& recorded = *TensorAccess::variable(value);
@@ -379,17 +381,17 @@ Selection SelectionAccess::make(std::shared_ptr<const Target> target) {
 namespace {
 
 Selection select(const char* op, const Tensor& source, std::span<const Index> entries,
-                 Place place) {
+                 SourceLocation place) {
   require_defined(op, source, "the input");
   Picks picks = parse_picks(op, source.shape(), entries);
   return SelectionAccess::make(
       std::make_shared<const Target>(op, source, nullptr, std::move(picks), place));
 }
 
-// Of a selection that is itself to be written to.
+// A selection from a selection, where the inner one can be written to as well.
 Selection select_within(const char* op, const Selection& part,
                         const std::shared_ptr<const Target>& target, std::span<const Index> entries,
-                        Place place) {
+                        SourceLocation place) {
   if (target == nullptr) return select(op, part, entries, place);
   const Shape& whole = target->source.shape();
   if (!has_tensors(target->picks)) {
@@ -419,14 +421,15 @@ std::vector<Index> slice_entries(const Shape& shape, std::int64_t axis,
 Selection Tensor::operator[](const Index& index) const {
   return graph::select("index", *this, {&index, 1}, index.place());
 }
-Selection Tensor::index(std::initializer_list<Index> entries, Place place) const {
+Selection Tensor::index(std::initializer_list<Index> entries, SourceLocation place) const {
   return graph::select("index", *this, {entries.begin(), entries.size()}, place);
 }
-Selection Tensor::index(std::span<const Index> entries, Place place) const {
+Selection Tensor::index(std::span<const Index> entries, SourceLocation place) const {
   return graph::select("index", *this, entries, place);
 }
 Selection Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
-                        std::optional<std::int64_t> stop, std::int64_t step, Place place) const {
+                        std::optional<std::int64_t> stop, std::int64_t step,
+                        SourceLocation place) const {
   graph::require_defined("slice", *this);
   return graph::select("slice", *this, graph::slice_entries(shape(), axis, start, stop, step),
                        place);
@@ -435,15 +438,16 @@ Selection Tensor::slice(std::int64_t axis, std::optional<std::int64_t> start,
 Selection Selection::operator[](const Index& index) && {
   return graph::select_within("index", *this, target_, {&index, 1}, index.place());
 }
-Selection Selection::index(std::initializer_list<Index> entries, Place place) && {
+Selection Selection::index(std::initializer_list<Index> entries, SourceLocation place) && {
   return graph::select_within("index", *this, target_, {entries.begin(), entries.size()}, place);
 }
-Selection Selection::index(std::span<const Index> entries, Place place) && {
+Selection Selection::index(std::span<const Index> entries, SourceLocation place) && {
   return graph::select_within("index", *this, target_, entries, place);
 }
 Selection Selection::slice(std::int64_t axis, std::optional<std::int64_t> start,
-                           std::optional<std::int64_t> stop, std::int64_t step, Place place) && {
-  // Known without reading it, as a rule.
+                           std::optional<std::int64_t> stop, std::int64_t step,
+                           SourceLocation place) && {
+  // Usually the shape is known without reading the selection.
   const bool known = target_ != nullptr && !graph::has_tensors(target_->picks);
   const Shape whole = known ? graph::view_shape(target_->source.shape(), target_->picks) : shape();
   const auto entries = graph::slice_entries(whole, axis, start, stop, step);

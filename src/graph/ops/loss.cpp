@@ -1,10 +1,10 @@
-// Losses: checks, and what is recorded. Those of single elements are formulas (formulas.def), then
-// added up; those of rows of classes are nodes of their own.
+// Losses: checks and recording. Elementwise losses are formulas (elementwise.def) followed by a
+// reduction; losses over classes are nodes of their own.
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/class_loss.h"
+#include "graph/attributes/class_loss.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/losses.h"
@@ -26,13 +26,13 @@ void require_reduction(const char* op, Reduction reduction) {
   }
 }
 
-// Input and target, or what else a loss calls them, on one device and in the input's dtype, under
-// Autocast f32.
+// Input and target of a loss (some losses name them differently), on one device and in the input's
+// dtype; under Autocast, in f32.
 struct Pair {
   Tensor inputs[2];
 
   Pair(OpId row, const char* op, const Tensor& first, const Tensor& second, const char* first_name,
-       const char* second_name, Place place) {
+       const char* second_name, SourceLocation place) {
     graph::require_floating(op, first);
     if (!second.defined()) graph::throw_undefined(op, fmt::format("the {}", second_name).c_str());
     if (first.shape() != second.shape()) {
@@ -48,11 +48,11 @@ struct Pair {
     if (inputs[1].dtype() != inputs[0].dtype()) inputs[1] = inputs[1].to(inputs[0].dtype(), place);
     graph::agree_on_device(op, inputs, place);
   }
-  Pair(OpId row, const Tensor& input, const Tensor& target, Place place)
+  Pair(OpId row, const Tensor& input, const Tensor& target, SourceLocation place)
       : Pair(row, name_of_row(row), input, target, "input", "target", place) {}
 };
 
-Tensor reduced(const Tensor& losses, Reduction reduction, Place place) {
+Tensor reduced(const Tensor& losses, Reduction reduction, SourceLocation place) {
   switch (reduction) {
     case Reduction::none:
       return losses;
@@ -68,9 +68,9 @@ Tensor reduced(const Tensor& losses, Reduction reduction, Place place) {
   return sum(losses, {}, false, place);
 }
 
-// The formula of a loss over its pair and further arguments, added up.
+// Applies the formula of a loss to the pair and further arguments, then reduces the result.
 Tensor elementwise(OpId row, const Pair& pair, std::initializer_list<Operand> more,
-                   Reduction reduction, Place place) {
+                   Reduction reduction, SourceLocation place) {
   std::vector<Operand> arguments{{pair.inputs[0], place}, {pair.inputs[1], place}};
   arguments.insert(arguments.end(), more);
   return reduced(graph::apply_formula(row, arguments), reduction, place);
@@ -86,14 +86,14 @@ void require_weight(const char* op, const Tensor& weight, const char* which, DTy
   }
 }
 
-// A weight of each element: 1 where there is none.
+// A weight per element; 1 if none is given.
 struct ElementWeight {
   Tensor tensor;
-  Place place;
+  SourceLocation place;
   Operand operand() const { return tensor.defined() ? Operand(tensor, place) : Operand(1, place); }
 
   ElementWeight(OpId row, const Tensor& weight, const char* which, const Tensor& given,
-                const Pair& pair, Place at)
+                const Pair& pair, SourceLocation at)
       : place(at) {
     if (!weight.defined()) return;
     const char* op = name_of_row(row);
@@ -112,7 +112,7 @@ struct ElementWeight {
   }
 };
 
-// ---- Losses of rows of classes.
+// ---- Losses over classes.
 
 bool is_labels(DType dtype) { return is_integral(dtype) && dtype != DType::boolean; }
 
@@ -125,7 +125,7 @@ struct ClassOptions {
 };
 
 Tensor by_class(OpId row, const Tensor& x, const Tensor& target, const ClassOptions& options,
-                Place place) {
+                SourceLocation place) {
   const char* op = name_of_row(row);
   if (const auto wanted = graph::autocast_dtype(row, {&x, &target, &options.weight})) {
     const auto cast = [&](const Tensor& tensor) { return graph::autocast(tensor, *wanted, place); };
@@ -187,7 +187,8 @@ void require_class_weight(const char* op, const Tensor& weight, const Tensor& x)
 
 }  // namespace
 
-Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options, Place place) {
+Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options,
+                SourceLocation place) {
   const Pair pair(OpId::mse_loss, input, target, place);
   require_reduction("mse_loss", options.reduction);
   const Tensor& x = pair.inputs[0];
@@ -195,14 +196,15 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, LossOptions options, 
                options.reduction == Reduction::none ? x.shape() : Shape(), x.dtype(), place);
 }
 
-Tensor l1_loss(const Tensor& input, const Tensor& target, LossOptions options, Place place) {
+Tensor l1_loss(const Tensor& input, const Tensor& target, LossOptions options,
+               SourceLocation place) {
   const Pair pair(OpId::l1_loss, input, target, place);
   require_reduction("l1_loss", options.reduction);
   return elementwise(OpId::l1_loss, pair, {}, options.reduction, place);
 }
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, SmoothL1LossOptions options,
-                      Place place) {
+                      SourceLocation place) {
   const Pair pair(OpId::smooth_l1_loss, input, target, place);
   require_reduction("smooth_l1_loss", options.reduction);
   if (!(options.beta >= 0)) {
@@ -213,7 +215,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, SmoothL1LossOpt
 }
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, HuberLossOptions options,
-                  Place place) {
+                  SourceLocation place) {
   const Pair pair(OpId::huber_loss, input, target, place);
   require_reduction("huber_loss", options.reduction);
   if (!(options.delta > 0)) {
@@ -223,7 +225,7 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, HuberLossOptions op
 }
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
-                            const BinaryCrossEntropyOptions& options, Place place) {
+                            const BinaryCrossEntropyOptions& options, SourceLocation place) {
   constexpr OpId row = OpId::binary_cross_entropy;
   const Pair pair(row, input, target, place);
   require_reduction(name_of_row(row), options.reduction);
@@ -233,7 +235,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BinaryCrossEntropyWithLogitsOptions& options,
-                                        Place place) {
+                                        SourceLocation place) {
   constexpr OpId row = OpId::binary_cross_entropy_with_logits;
   const Pair pair(row, input, target, place);
   require_reduction(name_of_row(row), options.reduction);
@@ -242,19 +244,21 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   return elementwise(row, pair, {weight.operand(), positive.operand()}, options.reduction, place);
 }
 
-Tensor kl_div(const Tensor& input, const Tensor& target, KLDivOptions options, Place place) {
+Tensor kl_div(const Tensor& input, const Tensor& target, KLDivOptions options,
+              SourceLocation place) {
   const Pair pair(OpId::kl_div, input, target, place);
   return elementwise(options.log_target ? OpId::kl_div_log : OpId::kl_div, pair, {},
                      options.reduction, place);
 }
 
-Tensor gaussian_kl(const Tensor& mu, const Tensor& logvar, LossOptions options, Place place) {
+Tensor gaussian_kl(const Tensor& mu, const Tensor& logvar, LossOptions options,
+                   SourceLocation place) {
   const Pair pair(OpId::gaussian_kl, "gaussian_kl", mu, logvar, "mu", "logvar", place);
   return elementwise(OpId::gaussian_kl, pair, {}, options.reduction, place);
 }
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels,
-                const NLLLossOptions& options, Place place) {
+                const NLLLossOptions& options, SourceLocation place) {
   const Tensor& x = log_probabilities;
   graph::require_floating("nll_loss", x);
   graph::require_defined("nll_loss", labels, "labels");
@@ -272,7 +276,7 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels,
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options,
-                     Place place) {
+                     SourceLocation place) {
   graph::require_floating("cross_entropy", logits);
   graph::require_defined("cross_entropy", target, "labels");
   require_classes("cross_entropy", logits, "logits");
@@ -294,7 +298,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
     throw ArgumentError(
         fmt::format("cross_entropy: label_smoothing {} is not in [0, 1]", options.label_smoothing));
   }
-  // One below 0, such as the default, is no class anyway.
+  // A negative ignore_index, such as the default, matches no class.
   if (probabilities && options.ignore_index >= 0) {
     throw ArgumentError("cross_entropy: ignore_index is of labels, the target is probabilities");
   }

@@ -1,4 +1,4 @@
-// Movement: no kernels of their own, they rewrite index expressions.
+// Movement operations. They have no kernels; they rewrite index expressions.
 #include <algorithm>
 #include <iterator>
 #include <numeric>
@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/apply.h"
-#include "graph/host.h"
+#include "graph/record/apply.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -18,7 +17,7 @@ using graph::OpId;
 
 namespace {
 
-// The sizes with what is left of `count` elements in place of a -1.
+// The sizes, with -1 replaced by the size that makes `count` elements.
 std::vector<std::int64_t> completed(const char* op, std::span<const std::int64_t> sizes,
                                     std::int64_t count, const std::string& what) {
   std::vector<std::int64_t> result(sizes.begin(), sizes.end());
@@ -37,17 +36,17 @@ std::vector<std::int64_t> completed(const char* op, std::span<const std::int64_t
   return result;
 }
 
-Tensor reshaped(const char* op, const Tensor& x, const Shape& shape, Place place) {
+Tensor reshaped(const char* op, const Tensor& x, const Shape& shape, SourceLocation place) {
   graph::require_defined(op, x);
   if (shape.numel() != x.numel()) {
     throw ShapeError(fmt::format("{}: {} has {} elements, {} has {}", op, to_string(x.shape()),
                                  x.numel(), to_string(shape), shape.numel()));
   }
-  if (shape == x.shape()) return x.clone(place);  // a variable of its own
+  if (shape == x.shape()) return x.clone(place);  // a clone, so that the result is a new variable
   return graph::reshape_to(x, shape, place);
 }
 Tensor reshaped(const char* op, const Tensor& x, std::initializer_list<std::int64_t> sizes,
-                Place place) {
+                SourceLocation place) {
   graph::require_defined(op, x);
   const std::span wanted(sizes.begin(), sizes.size());
   return reshaped(op, x, Shape(completed(op, wanted, x.numel(), to_string(x.shape())), op), place);
@@ -55,21 +54,21 @@ Tensor reshaped(const char* op, const Tensor& x, std::initializer_list<std::int6
 
 }  // namespace
 
-Tensor Tensor::reshape(const Shape& shape, Place place) const {
+Tensor Tensor::reshape(const Shape& shape, SourceLocation place) const {
   return reshaped("reshape", *this, shape, place);
 }
-Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes, Place place) const {
+Tensor Tensor::reshape(std::initializer_list<std::int64_t> sizes, SourceLocation place) const {
   return reshaped("reshape", *this, sizes, place);
 }
-Tensor Tensor::view(const Shape& shape, Place place) const {
+Tensor Tensor::view(const Shape& shape, SourceLocation place) const {
   return reshaped("view", *this, shape, place);
 }
-Tensor Tensor::view(std::initializer_list<std::int64_t> sizes, Place place) const {
+Tensor Tensor::view(std::initializer_list<std::int64_t> sizes, SourceLocation place) const {
   return reshaped("view", *this, sizes, place);
 }
 
 Tensor Tensor::unflatten(std::int64_t axis, std::span<const std::int64_t> sizes,
-                         Place place) const {
+                         SourceLocation place) const {
   graph::require_defined("unflatten", *this);
   const int at = normalize_axis("unflatten", axis, shape());
   const std::string what = fmt::format("axis {} of {}", axis, to_string(shape()));
@@ -83,11 +82,11 @@ Tensor Tensor::unflatten(std::int64_t axis, std::span<const std::int64_t> sizes,
   return reshape(Shape(result, "unflatten"), place);
 }
 Tensor Tensor::unflatten(std::int64_t axis, std::initializer_list<std::int64_t> sizes,
-                         Place place) const {
+                         SourceLocation place) const {
   return unflatten(axis, std::span(sizes.begin(), sizes.size()), place);
 }
 
-Tensor Tensor::flatten(std::int64_t first, std::int64_t last, Place place) const {
+Tensor Tensor::flatten(std::int64_t first, std::int64_t last, SourceLocation place) const {
   graph::require_defined("flatten", *this);
   if (rank() == 0) return reshape(Shape{1}, place);
   if (rank() == 1) return clone(place);
@@ -104,7 +103,7 @@ Tensor Tensor::flatten(std::int64_t first, std::int64_t last, Place place) const
   return graph::reshape_to(*this, Shape(sizes), place);
 }
 
-Tensor Tensor::permute(std::span<const std::int64_t> order, Place place) const {
+Tensor Tensor::permute(std::span<const std::int64_t> order, SourceLocation place) const {
   graph::require_defined("permute", *this);
   std::vector<std::int64_t> axes, sizes;
   for (const std::int64_t axis : order) axes.push_back(normalize_axis("permute", axis, shape()));
@@ -119,11 +118,11 @@ Tensor Tensor::permute(std::span<const std::int64_t> order, Place place) const {
   return apply(OpId::permute, {this, 1}, axes, Shape(sizes), dtype(), place);
 }
 
-Tensor Tensor::permute(std::initializer_list<std::int64_t> order, Place place) const {
+Tensor Tensor::permute(std::initializer_list<std::int64_t> order, SourceLocation place) const {
   return permute(std::span(order.begin(), order.size()), place);
 }
 
-Tensor Tensor::transpose(std::int64_t a, std::int64_t b, Place place) const {
+Tensor Tensor::transpose(std::int64_t a, std::int64_t b, SourceLocation place) const {
   graph::require_defined("transpose", *this);
   if (rank() == 0) {
     for (const std::int64_t axis : {a, b}) graph::is_axis_of_scalar("transpose", axis, shape());
@@ -137,14 +136,14 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b, Place place) const {
   return permute(order, place);
 }
 
-Tensor Tensor::t(Place place) const {
+Tensor Tensor::t(SourceLocation place) const {
   graph::require_defined("t", *this);
   if (rank() > 2)
     throw ShapeError(fmt::format("t: expected at most 2 axes, got {}", to_string(shape())));
   return rank() < 2 ? clone(place) : transpose(0, 1, place);
 }
 
-Tensor Tensor::expand(const Shape& target, Place place) const {
+Tensor Tensor::expand(const Shape& target, SourceLocation place) const {
   graph::require_defined("expand", *this);
   bool fits = target.rank() >= rank();
   for (int i = 0; fits && i < rank(); ++i) {
@@ -155,11 +154,11 @@ Tensor Tensor::expand(const Shape& target, Place place) const {
     throw ShapeError(
         fmt::format("expand: {} does not expand to {}", to_string(shape()), to_string(target)));
   }
-  if (target == shape()) return clone(place);  // a variable of its own
+  if (target == shape()) return clone(place);  // a clone, so that the result is a new variable
   return graph::expand_to(*this, target, place);
 }
 
-Tensor Tensor::expand(std::initializer_list<std::int64_t> sizes, Place place) const {
+Tensor Tensor::expand(std::initializer_list<std::int64_t> sizes, SourceLocation place) const {
   graph::require_defined("expand", *this);
   std::vector<std::int64_t> target(sizes);
   const int added = static_cast<int>(target.size()) - rank();
@@ -174,21 +173,21 @@ Tensor Tensor::expand(std::initializer_list<std::int64_t> sizes, Place place) co
   return expand(Shape(target, "expand"), place);
 }
 
-Tensor Tensor::squeeze(Place place) const {
+Tensor Tensor::squeeze(SourceLocation place) const {
   graph::require_defined("squeeze", *this);
   std::vector<std::int64_t> sizes;
   std::copy_if(shape().begin(), shape().end(), std::back_inserter(sizes),
                [](std::int64_t size) { return size != 1; });
   return reshape(Shape(sizes), place);
 }
-Tensor Tensor::squeeze(std::int64_t axis, Place place) const {
+Tensor Tensor::squeeze(std::int64_t axis, SourceLocation place) const {
   graph::require_defined("squeeze", *this);
   if (graph::is_axis_of_scalar("squeeze", axis, shape())) return clone(place);
   const int at = normalize_axis("squeeze", axis, shape());
   return shape()[at] == 1 ? graph::reshape_to(*this, shape().removed(at), place) : clone(place);
 }
 
-Tensor Tensor::unsqueeze(std::int64_t axis, Place place) const {
+Tensor Tensor::unsqueeze(std::int64_t axis, SourceLocation place) const {
   graph::require_defined("unsqueeze", *this);
   const std::int64_t at = axis < 0 ? axis + rank() + 1 : axis;
   if (at < 0 || at > rank()) {
@@ -198,18 +197,22 @@ Tensor Tensor::unsqueeze(std::int64_t axis, Place place) const {
   return graph::reshape_to(*this, shape().inserted(static_cast<int>(at), 1, "unsqueeze"), place);
 }
 
-Tensor reshape(const Tensor& x, const Shape& shape, Place place) { return x.reshape(shape, place); }
-Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last, Place place) {
+Tensor reshape(const Tensor& x, const Shape& shape, SourceLocation place) {
+  return x.reshape(shape, place);
+}
+Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last, SourceLocation place) {
   return x.flatten(first, last, place);
 }
-Tensor permute(const Tensor& x, std::span<const std::int64_t> order, Place place) {
+Tensor permute(const Tensor& x, std::span<const std::int64_t> order, SourceLocation place) {
   return x.permute(order, place);
 }
-Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b, Place place) {
+Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b, SourceLocation place) {
   return x.transpose(a, b, place);
 }
-Tensor squeeze(const Tensor& x, std::int64_t axis, Place place) { return x.squeeze(axis, place); }
-Tensor unsqueeze(const Tensor& x, std::int64_t axis, Place place) {
+Tensor squeeze(const Tensor& x, std::int64_t axis, SourceLocation place) {
+  return x.squeeze(axis, place);
+}
+Tensor unsqueeze(const Tensor& x, std::int64_t axis, SourceLocation place) {
   return x.unsqueeze(axis, place);
 }
 

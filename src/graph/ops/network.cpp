@@ -1,9 +1,9 @@
-// Operations networks are made of: embedding, normalisation, dropout.
+// Operations for neural networks: embedding, normalisation, dropout.
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/generator.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
+#include "graph/record/generator.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -13,7 +13,7 @@ using graph::apply;
 using graph::apply_multi;
 using graph::OpId;
 
-Tensor embedding(const Tensor& weight, const Tensor& ids, Place place) {
+Tensor embedding(const Tensor& weight, const Tensor& ids, SourceLocation place) {
   graph::require_defined("embedding", weight, "the weight");
   graph::require_defined("embedding", ids, "ids");
   if (weight.rank() != 2) {
@@ -35,7 +35,7 @@ Tensor embedding(const Tensor& weight, const Tensor& ids, Place place) {
 }
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight,
-                  const Tensor& bias, double eps, Place place) {
+                  const Tensor& bias, double eps, SourceLocation place) {
   graph::require_floating("layer_norm", x);
   if (const auto wanted = graph::autocast_dtype(OpId::layer_norm, {&x, &weight, &bias})) {
     return layer_norm(graph::autocast(x, *wanted, place), normalized,
@@ -71,17 +71,18 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight
   for (int i = x.rank() - axes; i < x.rank(); ++i) rows[static_cast<std::size_t>(i)] = 1;
   const Shape shapes[3] = {x.shape(), Shape(rows), Shape(rows)};
   const DType inner =
-      x.dtype() == DType::f64 ? DType::f64 : DType::f32;  // statistics of halves are f32
+      x.dtype() == DType::f64 ? DType::f64 : DType::f32;  // statistics of f16 and bf16 are f32
   const DType dtypes[3] = {x.dtype(), inner, inner};
   const std::int64_t attrs[1] = {axes};
   return apply_multi(OpId::layer_norm, inputs, attrs, shapes, dtypes, place)[0];
 }
 
-Tensor dropout(const Tensor& x, double p, bool training, Place place) {
+Tensor dropout(const Tensor& x, double p, bool training, SourceLocation place) {
   return dropout(x, p, training, Generator(), place);
 }
 
-Tensor dropout(const Tensor& x, double p, bool training, const Generator& generator, Place place) {
+Tensor dropout(const Tensor& x, double p, bool training, const Generator& generator,
+               SourceLocation place) {
   graph::require_floating("dropout", x);
   if (!(p >= 0 && p <= 1)) throw ArgumentError(fmt::format("dropout: p = {} is not in [0, 1]", p));
   if (!training || p == 0) return x;

@@ -1,12 +1,12 @@
-// Normalisation of channels: batch norm, and what a layer norm of parts of channels does.
+// Normalisation over channels: batch norm, and group and instance norm, which use layer norm.
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/placement.h"
-#include "graph/segment.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
+#include "graph/record/placing.h"
+#include "graph/record/recorder.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/normalization.h"
@@ -30,7 +30,7 @@ void require_channels(const char* op, const Tensor& x) {
   }
 }
 
-// One number a channel, in x's dtype or, beside halves, in f32.
+// Requires one number per channel, in x's dtype, or in f32 if x is f16 or bf16.
 void require_by_channel(const char* op, const Tensor& x, const Tensor& parameter,
                         const char* which) {
   if (!parameter.defined()) return;
@@ -50,7 +50,7 @@ void require_eps(const char* op, double eps) {
   if (!(eps >= 0)) throw ArgumentError(fmt::format("{}: eps {} is negative", op, eps));
 }
 
-// Running statistics are data, unless somebody has said that nothing is recorded.
+// No gradient flows to running statistics, so they must not require one while history is recorded.
 void require_no_gradient(const Tensor& statistics, const char* which) {
   if (statistics.defined() && statistics.requires_grad() && grad_enabled()) {
     throw ArgumentError(fmt::format(
@@ -58,21 +58,23 @@ void require_no_gradient(const Tensor& statistics, const char* which) {
   }
 }
 
-// Running statistics stay where they are, with their dtype; no gradient comes from the new ones.
-void update(const Tensor& running, const Tensor& now, Place place) {
-  graph::replace_value(running, graph::to_assign(now, running, place).to(running.dtype(), place),
-                       "batch_norm");
+// Assigns new running statistics. They keep their dtype and, unless operations are placed, their
+// device, and get no history.
+void update(const Tensor& running, const Tensor& now, SourceLocation place) {
+  const Tensor there = graph::to_assign(now, running, place).to(running.dtype(), place);
+  graph::assign_node(running, graph::TensorAccess::variable(there)->node,
+                     graph::Assignment::Update);
 }
 
-// A layer norm of each group of channels, then weight and bias by channel.
+// A layer norm of each group of channels, then a weight and bias per channel.
 Tensor by_groups(const char* op, const Tensor& x, std::int64_t groups, const Tensor& weight,
-                 const Tensor& bias, double eps, Place place) {
+                 const Tensor& bias, double eps, SourceLocation place) {
   require_by_channel(op, x, weight, "weight");
   require_by_channel(op, x, bias, "bias");
   require_eps(op, eps);
   std::int64_t row = x.shape()[1] / groups;
   for (int i = 2; i < x.rank(); ++i) row *= x.shape()[i];
-  // Halves are rounded once, at the end.
+  // Computes in f32, so that f16 and bf16 are rounded only once, at the end.
   const DType inner = is_half(x.dtype()) ? DType::f32 : x.dtype();
   const Tensor rows = graph::reshape_to(x.to(inner, place), {x.shape()[0], groups, row}, place);
   Tensor y = graph::reshape_to(layer_norm(rows, {row}, {}, {}, eps, place), x.shape(), place);
@@ -87,7 +89,8 @@ Tensor by_groups(const char* op, const Tensor& x, std::int64_t groups, const Ten
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                  const Tensor& weight, const Tensor& bias, BatchNormOptions options, Place place) {
+                  const Tensor& weight, const Tensor& bias, BatchNormOptions options,
+                  SourceLocation place) {
   require_channels("batch_norm", x);
   require_by_channel("batch_norm", x, running_mean, "running_mean");
   require_by_channel("batch_norm", x, running_var, "running_var");
@@ -111,7 +114,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     throw ArgumentError(fmt::format("batch_norm: expected more than 1 value per channel, got {}",
                                     to_string(x.shape())));
   }
-  // x, running mean, running variance, weight, bias, those that there are.
+  // x, running mean, running variance, weight and bias, as far as they are given.
   std::vector<Tensor> operands{x};
   for (const Tensor* t : {&running_mean, &running_var, &weight, &bias}) {
     if (t->defined()) operands.push_back(*t);
@@ -122,9 +125,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   const DType inner = is_half(x.dtype()) ? DType::f32 : x.dtype();
   const Tensor eps = graph::number(options.eps, inner, device);
   std::vector<Tensor> inputs{here};
-  const bool by_batch = of_batch && values > 0;  // no values have no statistics
+  const bool by_batch = of_batch && values > 0;  // without values there are no statistics
   if (by_batch) {
-    const NoGrad no_grad;  // the gradient of batch_norm has that of the statistics in it
+    const NoGrad no_grad;  // the gradient of batch_norm includes that of the statistics
     const bool updates = keeps && options.training;
     std::vector<Tensor> of{here, eps};
     if (updates) {
@@ -155,7 +158,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
 }
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias,
-                  double eps, Place place) {
+                  double eps, SourceLocation place) {
   require_channels("group_norm", x);
   const std::int64_t channels = x.shape()[1];
   if (groups < 1 || channels % groups != 0) {
@@ -170,7 +173,7 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, co
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                     Place place) {
+                     SourceLocation place) {
   require_channels("instance_norm", x);
   std::int64_t values = 1;
   for (int i = 2; i < x.rank(); ++i) values *= x.shape()[i];

@@ -1,6 +1,6 @@
-// Optimizer updates: one recorded node for all parameters of a device, assigned in place, submitted
-// as one plan with the rest of the step.
-#include "volta/optimizer_ops.h"
+// Optimizer updates: one recorded node updates all parameters of a device, and is submitted as one
+// plan with the rest of the step.
+#include "volta/detail/optimizer_ops.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
-#include "core/registry.h"
+#include "backend/registry.h"
 #include "core/thread_owned.h"
-#include "graph/apply.h"
-#include "graph/optimizer.h"
-#include "graph/segment.h"
+#include "graph/attributes/optimizer.h"
+#include "graph/record/apply.h"
+#include "graph/record/recorder.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 
@@ -24,15 +24,15 @@ using graph::OpId;
 
 namespace {
 
-// One update being recorded: inputs as nodes, results to be assigned. Kept per thread, so that a
-// step in a steady state allocates nothing.
+// One update being recorded: its input nodes and the results to assign. It is kept per thread, so
+// that steps in a steady state allocate nothing.
 struct Update {
   std::vector<graph::Node*> inputs, outputs;
   std::vector<Shape> shapes;
   std::vector<DType> dtypes;
-  std::vector<std::size_t> chosen;  // numbers of the parameters
+  std::vector<std::size_t> chosen;  // indices of the parameters
   std::vector<std::int64_t> attrs;
-  // Numbers and their logarithms: those of the betas of the last step.
+  // The betas of the last step and their logarithms.
   std::pair<double, double> logarithms[2] = {{1, 0}, {1, 0}};
 
   void clear() {
@@ -49,10 +49,10 @@ struct Update {
     shapes.push_back(shape);
     dtypes.push_back(dtype);
   }
-  // Appends the numbers of the formula, which live until the update is recorded, and what
-  // GradScaler gives.
+  // Appends the numbers of the formula, which live until the update is recorded, and GradScaler's
+  // tensors.
   void record(OpId op, std::span<const double> numbers, std::span<const std::int64_t> attrs,
-              const ScaledStep& scaled, DType dtype, DeviceEntry& entry, Place place) {
+              const ScaledStep& scaled, DType dtype, DeviceEntry& entry, SourceLocation place) {
     const std::size_t first = inputs.size(), end = first + numbers.size();
     for (const double value : numbers) {
       inputs.push_back(graph::make_constant(argument(value), 0, Shape{}, dtype, entry));
@@ -61,7 +61,7 @@ struct Update {
       for (std::size_t i = first; i < end; ++i) graph::unhold(inputs[i]);
     };
     outputs.resize(shapes.size());
-    graph::begin_step(entry);  // gradients may be the user's, or computed before
+    graph::begin_step(entry);  // gradients may come from the user or an earlier submit
     try {
       const Tensor here[] = {on_device(scaled.found_inf, entry, place),
                              on_device(scaled.inverse_scale, entry, place)};
@@ -79,13 +79,14 @@ struct Update {
   }
 
  private:
-  // Schedules pass through numbers that would be literals of the plan's key. The next one, or -0,
-  // is none, and the same number in f32.
+  // A schedule may produce a number that is a literal of the plan's key, which would need another
+  // plan. Such a number is replaced by its neighbour, or by -0, which are arguments and equal in
+  // f32.
   static double argument(double value) {
     if (!graph::is_key_literal(value)) return value;
     return value == 0 ? -0.0 : std::nextafter(value, 0.0);
   }
-  static Tensor on_device(const Tensor& number, DeviceEntry& entry, Place place) {
+  static Tensor on_device(const Tensor& number, DeviceEntry& entry, SourceLocation place) {
     return number.defined() ? number.to(entry.device, place) : number;
   }
 };
@@ -95,7 +96,7 @@ std::int64_t scaling_of(const ScaledStep& scaled) {
 }
 Update& update_of_thread() { return ThreadOwned<Update>::get(); }
 
-// Where the parameters with gradients live: usually one device and dtype.
+// The devices and dtypes of the parameters that have gradients; usually there is only one pair.
 using Where = std::pair<DeviceEntry*, DType>;
 std::vector<Where> places(const char* op, std::span<const Tensor> parameters) {
   std::vector<Where> found;
@@ -129,7 +130,7 @@ bool lives_at(const Tensor& parameter, const Where& where) {
 }  // namespace
 
 void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
-              const SgdUpdate& options, Place place) {
+              const SgdUpdate& options, SourceLocation place) {
   const bool uses_momentum = options.momentum != 0;
   if (uses_momentum && momentum.size() != parameters.size()) {
     throw ArgumentError(fmt::format("sgd: {} momentum buffers for {} parameters", momentum.size(),
@@ -141,7 +142,8 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
     is_first[i] = uses_momentum && !momentum[i].defined();
   Update& update = update_of_thread();
   for (const Where& here : where) {
-    // A parameter's first momentum is its gradient; those parameters are a node of their own.
+    // The first momentum of a parameter is its gradient, so parameters in their first step get a
+    // node of their own.
     for (const bool first : {true, false}) {
       update.clear();
       for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -167,13 +169,14 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
       update.record(OpId::sgd, numbers, attrs, options.scaled, here.second, *here.first, place);
       std::size_t next = 0;
       for (const std::size_t i : update.chosen) {
-        graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]), true);
+        graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]),
+                           graph::Assignment::Update);
         if (!uses_momentum) continue;
         graph::Held buffer = graph::Held::adopt(update.outputs[next++]);
         if (first) {
           momentum[i] = graph::TensorAccess::from_node(buffer.get());
         } else {
-          graph::assign_node(momentum[i], std::move(buffer), true);
+          graph::assign_node(momentum[i], std::move(buffer), graph::Assignment::Update);
         }
       }
     }
@@ -181,7 +184,7 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
   if (!options.submits) return;
   try {
     submit_all(where);
-  } catch (...) {  // there was no momentum before this step
+  } catch (...) {  // the momentum did not exist before this step
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (is_first[i]) momentum[i] = Tensor();
     }
@@ -191,21 +194,21 @@ void sgd_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
 
 namespace {
 
-// States of one kind, one per parameter.
+// One kind of optimizer state, with a tensor per parameter.
 struct StateList {
   const char* what;
   std::span<Tensor> tensors;
-  bool is_count = false;  // an f32 scalar, otherwise of the parameter's shape
+  bool is_count = false;  // an f32 scalar; other states have the parameter's shape
 };
 
-// An update of which every parameter has the same states: values and states are assigned what the
-// operation gives, in this order.
+// An update in which all parameters have the same kinds of state. The operation's results are
+// assigned to the values and the states, in this order.
 struct Formula {
   OpId op;
   const char* name;
   std::span<const StateList> states;
   std::span<const double> numbers;
-  std::span<const std::int64_t> flags;  // between the number of parameters and the scaling
+  std::span<const std::int64_t> flags;  // follow the number of parameters
   const ScaledStep& scaled;
   bool submits;
 };
@@ -219,7 +222,7 @@ void check_states(const Formula& formula, std::size_t parameters) {
   }
 }
 
-void step(const Formula& formula, std::span<const Tensor> parameters, Place place) {
+void step(const Formula& formula, std::span<const Tensor> parameters, SourceLocation place) {
   check_states(formula, parameters.size());
   const std::vector<Where> where = places(formula.name, parameters);
   Update& update = update_of_thread();
@@ -244,9 +247,11 @@ void step(const Formula& formula, std::span<const Tensor> parameters, Place plac
                   *here.first, place);
     std::size_t next = 0;
     for (const std::size_t i : update.chosen) {
-      graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]), true);
+      graph::assign_node(parameters[i], graph::Held::adopt(update.outputs[next++]),
+                         graph::Assignment::Update);
       for (const StateList& list : formula.states)
-        graph::assign_node(list.tensors[i], graph::Held::adopt(update.outputs[next++]), true);
+        graph::assign_node(list.tensors[i], graph::Held::adopt(update.outputs[next++]),
+                           graph::Assignment::Update);
     }
   }
   if (formula.submits) submit_all(where);
@@ -256,7 +261,7 @@ void step(const Formula& formula, std::span<const Tensor> parameters, Place plac
 
 namespace {
 
-// The logarithm of a number that is mostly the same as last time.
+// The logarithm of a number, cached because the number rarely changes.
 double remembered_log(double number, std::pair<double, double>& last) {
   if (last.first != number) last = {number, std::log(number)};
   return last.second;
@@ -266,7 +271,7 @@ double remembered_log(double number, std::pair<double, double>& last) {
 
 void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
                std::span<Tensor> second, std::span<Tensor> steps, const AdamUpdate& options,
-               Place place) {
+               SourceLocation place) {
   const bool amsgrad = !options.largest.empty();
   const StateList states[] = {{"first moments", first},
                               {"second moments", second},
@@ -289,7 +294,7 @@ void adam_step(std::span<const Tensor> parameters, std::span<Tensor> first,
 }
 
 void rmsprop_step(std::span<const Tensor> parameters, std::span<Tensor> squares,
-                  const RmspropUpdate& options, Place place) {
+                  const RmspropUpdate& options, SourceLocation place) {
   const bool centered = !options.averages.empty(), momentum = !options.buffers.empty();
   std::vector<StateList> states = {{"averages of squares", squares}};
   if (centered) states.push_back({"averages of gradients", options.averages});
@@ -302,7 +307,7 @@ void rmsprop_step(std::span<const Tensor> parameters, std::span<Tensor> squares,
 }
 
 void adagrad_step(std::span<const Tensor> parameters, std::span<Tensor> sums,
-                  std::span<Tensor> steps, const AdagradUpdate& options, Place place) {
+                  std::span<Tensor> steps, const AdagradUpdate& options, SourceLocation place) {
   const StateList states[] = {{"sums of squares", sums}, {"step counts", steps, true}};
   const double numbers[] = {options.lr, options.lr_decay, options.eps, options.weight_decay};
   const std::int64_t flags[] = {options.weight_decay != 0, options.maximize};
@@ -311,7 +316,7 @@ void adagrad_step(std::span<const Tensor> parameters, std::span<Tensor> sums,
 }
 
 void lion_step(std::span<const Tensor> parameters, std::span<Tensor> averages,
-               const LionUpdate& options, Place place) {
+               const LionUpdate& options, SourceLocation place) {
   const StateList states[] = {{"averages of gradients", averages}};
   const double numbers[] = {options.lr, 1 - options.beta1, 1 - options.beta2, options.weight_decay};
   const std::int64_t flags[] = {options.weight_decay != 0};
@@ -320,7 +325,7 @@ void lion_step(std::span<const Tensor> parameters, std::span<Tensor> averages,
 }
 
 void muon_step(std::span<const Tensor> parameters, std::span<Tensor> momentum,
-               const MuonUpdate& options, Place place) {
+               const MuonUpdate& options, SourceLocation place) {
   for (const Tensor& parameter : parameters) {
     graph::require_defined("muon", parameter, "a parameter");
     if (parameter.rank() != 2) {
@@ -344,7 +349,7 @@ const void* variable_of(const Tensor& tensor) {
 
 namespace {
 
-// What a number over all tensors asks of them; its dtype.
+// Checks the tensors of a reduction over all of them, and returns its dtype.
 DType check_all(const char* op, std::span<const Tensor> tensors) {
   if (tensors.empty()) throw ArgumentError(fmt::format("{}: there are no tensors", op));
   DType dtype = DType::f32;
@@ -361,13 +366,13 @@ DType check_all(const char* op, std::span<const Tensor> tensors) {
 
 }  // namespace
 
-Tensor any_nonfinite(std::span<const Tensor> tensors, Place place) {
+Tensor any_nonfinite(std::span<const Tensor> tensors, SourceLocation place) {
   const NoGrad no_grad;
   check_all("any_nonfinite", tensors);
   return graph::apply(OpId::any_nonfinite, tensors, {}, Shape{}, DType::f32, place);
 }
 
-Tensor total_norm(std::span<const Tensor> tensors, double p, Place place) {
+Tensor total_norm(std::span<const Tensor> tensors, double p, SourceLocation place) {
   const NoGrad no_grad;
   if (!(p > 0)) throw ArgumentError(fmt::format("total_norm: p = {} is not positive", p));
   const DType dtype = check_all("total_norm", tensors);

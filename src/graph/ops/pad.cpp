@@ -1,11 +1,11 @@
-// Padding: a constant border is a primitive, mirrored and repeated borders are put together of
+// Padding. A constant border is a primitive; reflected and replicated borders are concatenated from
 // parts. A negative amount crops.
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/host.h"
+#include "core/convert.h"
+#include "graph/record/apply.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -23,9 +23,9 @@ void require_amounts(const Tensor& x, Amounts before, Amounts after) {
   }
 }
 
-// x, which is `input` or `input` with a border, without the elements that negative amounts take
-// off.
-Tensor cropped(const Tensor& x, const Shape& input, Amounts before, Amounts after, Place place) {
+// Crops x, which is `input` with or without a border, by the negative amounts.
+Tensor cropped(const Tensor& x, const Shape& input, Amounts before, Amounts after,
+               SourceLocation place) {
   Tensor result = x;
   for (int i = 0; i < x.rank(); ++i) {
     const std::int64_t first = std::min<std::int64_t>(before[static_cast<std::size_t>(i)], 0),
@@ -42,8 +42,9 @@ Tensor cropped(const Tensor& x, const Shape& input, Amounts before, Amounts afte
   return result;
 }
 
-// `count` elements along the axis beside its first or last one.
-Tensor border(const Tensor& x, int axis, std::int64_t count, bool last, PadMode mode, Place place) {
+// `count` border elements next to the first or last element of the axis.
+Tensor border(const Tensor& x, int axis, std::int64_t count, bool last, PadMode mode,
+              SourceLocation place) {
   const std::int64_t size = x.shape()[axis];
   if (mode == PadMode::replicate) {
     const Tensor edge = x.narrow(axis, last ? size - 1 : 0, 1, place);
@@ -55,7 +56,7 @@ Tensor border(const Tensor& x, int axis, std::int64_t count, bool last, PadMode 
 }  // namespace
 
 Tensor pad(const Tensor& given, std::span<const std::int64_t> before,
-           std::span<const std::int64_t> after, Scalar value, Place place) {
+           std::span<const std::int64_t> after, Scalar value, SourceLocation place) {
   require_amounts(given, before, after);
   Tensor x = cropped(given, given.shape(), before, after, place);
   const std::size_t rank = static_cast<std::size_t>(x.rank());
@@ -73,7 +74,7 @@ Tensor pad(const Tensor& given, std::span<const std::int64_t> before,
   }
   const Shape shape(sizes, "pad");
   attrs.insert(attrs.end(), shape.begin(), shape.end());
-  graph::require_fits("pad", value, x.dtype());
+  require_fits("pad", value, x.dtype());
   const bool only_cropped = shape == x.shape() && x.shape() != given.shape();
   if (only_cropped) return x;
   const Tensor inputs[2] = {x, graph::number(value, x.dtype(), x.device())};
@@ -81,7 +82,7 @@ Tensor pad(const Tensor& given, std::span<const std::int64_t> before,
 }
 
 Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
-           std::span<const std::int64_t> after, PadOptions options, Place place) {
+           std::span<const std::int64_t> after, PadOptions options, SourceLocation place) {
   if (options.mode == PadMode::constant) return pad(x, before, after, options.value, place);
   require_amounts(x, before, after);
   const bool mirrored = options.mode == PadMode::reflect;
@@ -111,7 +112,7 @@ Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
 
 Tensor Tensor::pad(std::initializer_list<std::int64_t> before,
                    std::initializer_list<std::int64_t> after, PadOptions options,
-                   Place place) const {
+                   SourceLocation place) const {
   return volta::pad(*this, std::span(before.begin(), before.size()),
                     std::span(after.begin(), after.size()), options, place);
 }

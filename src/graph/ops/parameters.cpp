@@ -1,13 +1,13 @@
-// Elementwise operations with parameters: activations, bounds, and those of three operands.
+// Elementwise operations with parameters: activations, bounds, and operations of three operands.
 #include <fmt/format.h>
 
 #include <initializer_list>
 #include <optional>
 #include <span>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/host.h"
+#include "core/convert.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -17,7 +17,7 @@ using graph::OpId;
 
 namespace {
 
-// An activation: its tensor of floats, then the numbers that shape it.
+// An activation of a floating-point tensor, with numbers as parameters.
 Tensor activation(const char* name, OpId op, std::initializer_list<Operand> arguments) {
   graph::require_floating(name, arguments.begin()->tensor());
   return graph::apply_formula(op, std::span(arguments.begin(), arguments.size()), name);
@@ -42,38 +42,34 @@ void require_numbers(const char* name, std::span<const Operand> arguments) {
 
 }  // namespace
 
-Tensor leaky_relu(const Tensor& x, double slope, Place place) {
+Tensor leaky_relu(const Tensor& x, double slope, SourceLocation place) {
   return activation("leaky_relu", OpId::leaky_relu, {{x, place}, {slope, place}});
 }
-Tensor elu(const Tensor& x, double alpha, Place place) {
+Tensor elu(const Tensor& x, double alpha, SourceLocation place) {
   return activation("elu", OpId::elu, {{x, place}, {alpha, place}});
 }
-Tensor gelu(const Tensor& x, GeluOptions options, Place place) {
+Tensor gelu(const Tensor& x, GeluOptions options, SourceLocation place) {
   return options.tanh ? activation("gelu", OpId::gelu_tanh, {{x, place}}) : gelu(x, place);
 }
-Tensor softplus(const Tensor& x, double beta, double threshold, Place place) {
+Tensor softplus(const Tensor& x, double beta, double threshold, SourceLocation place) {
   return activation("softplus", OpId::softplus, {{x, place}, {beta, place}, {threshold, place}});
 }
-Tensor mish(const Tensor& x, Place place) { return activation("mish", OpId::mish, {{x, place}}); }
-Tensor hardswish(const Tensor& x, Place place) {
-  return activation("hardswish", OpId::hardswish, {{x, place}});
-}
-Tensor swish(const Tensor& x, Place place) {
+Tensor swish(const Tensor& x, SourceLocation place) {
   graph::require_floating("swish", x);
   return silu(x, place);
 }
 
 namespace {
-// A number that bounds halves is the half nearest to it, as in PyTorch: an element that equals it
-// lies at the bound.
+// Beside f16 or bf16, a numeric bound is rounded to that dtype, as in PyTorch, so that an element
+// equal to it is at the bound.
 Operand as_bound(const Operand& bound, const Tensor& x) {
   if (!bound.is_scalar() || graph::without_halves(x.dtype()) == x.dtype()) return bound;
-  return {graph::nearest(bound.scalar().value(), x.dtype()), bound.place()};
+  return {nearest(bound.scalar().value(), x.dtype()), bound.place()};
 }
 }  // namespace
 
 Tensor clamp(const Tensor& x, const std::optional<Operand>& low, const std::optional<Operand>& high,
-             Place place) {
+             SourceLocation place) {
   graph::require_defined("clamp", x);
   if (low) require_tensors("clamp", {{"the lower bound", *low}});
   if (high) require_tensors("clamp", {{"the upper bound", *high}});
@@ -88,7 +84,7 @@ Tensor clamp(const Tensor& x, const std::optional<Operand>& low, const std::opti
   const Operand arguments[] = {operand, as_bound(low ? *low : *high, x)};
   if (arguments[1].is_scalar())
     return graph::apply_formula(low ? OpId::clamp_min : OpId::clamp_max, arguments, "clamp");
-  // With one tensor for a bound, a clamp is the larger or the smaller of two tensors.
+  // With a single tensor as bound, clamp is an elementwise maximum or minimum.
   broadcast_shapes("clamp", x.shape(), arguments[1].tensor().shape());
   return graph::binary(low ? OpId::maximum : OpId::minimum, operand, arguments[1]);
 }
@@ -109,7 +105,8 @@ Tensor lerp(const Operand& a, const Operand& b, const Operand& weight) {
   return graph::apply_formula(OpId::lerp, arguments);
 }
 
-Tensor addcmul(const Tensor& x, const Operand& a, const Operand& b, Scalar value, Place place) {
+Tensor addcmul(const Tensor& x, const Operand& a, const Operand& b, Scalar value,
+               SourceLocation place) {
   const Operand operand(x, place);
   require_tensors("addcmul",
                   {{"the input", operand}, {"the first factor", a}, {"the second factor", b}});
@@ -124,11 +121,13 @@ Tensor addcmul(const Tensor& x, const Operand& a, const Operand& b, Scalar value
   return graph::apply_formula(OpId::addcmul, arguments);
 }
 
-Tensor addcdiv(const Tensor& x, const Operand& a, const Operand& b, Scalar value, Place place) {
+Tensor addcdiv(const Tensor& x, const Operand& a, const Operand& b, Scalar value,
+               SourceLocation place) {
   const Operand operand(x, place);
   require_tensors("addcdiv", {{"the input", operand}, {"the dividend", a}, {"the divisor", b}});
   const Operand arguments[] = {operand, a, b, {value, place}};
-  // Integers do not divide here, as in PyTorch; two numbers are what the input is.
+  // Integers are not divided here, as in PyTorch. If both operands are numbers, the dtype of the
+  // input decides.
   const bool numbers = a.is_scalar() && b.is_scalar();
   const DType dtype =
       graph::result_dtype(std::span(arguments).subspan(numbers ? 0 : 1, numbers ? 1 : 2));

@@ -1,10 +1,10 @@
-// Pooling: arguments checked, one axis made two, one node. Means that divide the image are a
-// reshape and a mean.
+// Pooling: checks the arguments, extends one spatial axis to two, and records one node. An average
+// over windows that tile the image is a reshape and a mean.
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/convolution.h"
-#include "graph/pooling.h"
+#include "graph/attributes/convolution.h"
+#include "graph/attributes/pooling.h"
+#include "graph/record/apply.h"
 #include "volta/error.h"
 #include "volta/pooling.h"
 
@@ -17,17 +17,17 @@ using graph::PoolSpec;
 using graph::require_extent;
 using graph::Resampling;
 
-// Windows of this reach fit no image: sums with it do not overflow.
+// Windows of this extent fit no image. Below it, sums cannot overflow.
 constexpr std::int64_t kTooFar = std::int64_t{1} << 61;
 
 struct Arguments {
   const char* op;
   const Tensor& x;
-  Place place;
-  int axes;  // of an image
+  SourceLocation place;
+  int axes;  // number of spatial axes
 };
 
-// "7" or "[7, 5]", as the caller gave it.
+// The extent as the caller wrote it: "7" or "[7, 5]".
 std::string text(Extent2 value, const Arguments& in) {
   return in.axes == 1 ? fmt::format("{}", value.width)
                       : fmt::format("[{}, {}]", value.height, value.width);
@@ -47,7 +47,7 @@ void require_images(const Arguments& in) {
   }
 }
 
-// One axis as the width of images one element high.
+// Turns one-dimensional pooling into pooling of images that are one element high.
 Tensor spread(const Arguments& in) { return in.axes == 1 ? in.x.unsqueeze(-2, in.place) : in.x; }
 Tensor gathered(const Tensor& y, const Arguments& in) {
   return in.axes == 1 ? y.squeeze(-2, in.place) : y;
@@ -57,7 +57,7 @@ Shape resized(const char* op, const Shape& shape, std::int64_t height, std::int6
   return shape.with(shape.rank() - 2, height, op).with(shape.rank() - 1, width, op);
 }
 
-// How many windows there are along an axis of the image.
+// The number of windows along an axis of the image.
 std::int64_t windows_along(const Arguments& in, const PoolSpec& spec, bool ceil, bool high) {
   const auto of = [&](Extent2 e) { return high ? e.height : e.width; };
   const std::int64_t kernel = of(spec.kernel), stride = of(spec.stride), padding = of(spec.padding),
@@ -72,7 +72,7 @@ std::int64_t windows_along(const Arguments& in, const PoolSpec& spec, bool ceil,
   const std::int64_t size = high ? shape[shape.rank() - 2] : shape[shape.rank() - 1];
   const std::int64_t room = size + 2 * padding - reach;
   std::int64_t more = room < 0 ? 0 : room / stride;
-  // A window that would begin in the padding at the end does not count.
+  // A window that would begin in the padding at the end is not counted.
   if (ceil && room > 0 && room % stride != 0 && (more + 1) * stride < size + padding) ++more;
   if (room < 0 && !(ceil && room > -stride)) {
     throw ShapeError(fmt::format("{}: the window {} reaches beyond the padded input {}", in.op,
@@ -81,7 +81,7 @@ std::int64_t windows_along(const Arguments& in, const PoolSpec& spec, bool ceil,
   return more + 1;
 }
 
-// A stride of 0 is the kernel's size.
+// A stride of 0 stands for the kernel's size.
 PoolSpec completed(const Arguments& in, const PoolSpec& given) {
   const Extent2 none(in.axes == 1 ? 1 : 0, 0);
   return {.kernel = given.kernel,
@@ -91,7 +91,7 @@ PoolSpec completed(const Arguments& in, const PoolSpec& given) {
           .count_padding = given.count_padding};
 }
 
-// The shape of the result, everything checked.
+// Checks everything and returns the shape of the result.
 Shape checked(const Arguments& in, const PoolSpec& spec, bool ceil) {
   require_images(in);
   require_extent(in.op, "the kernel", spec.kernel, 1, in.axes);
@@ -134,13 +134,13 @@ Tensor adaptive(const Arguments& in, Extent2 size) {
         in.place);
     return gathered(graph::reshape_to(cut.mean({2, 4}, false, in.place), shape, in.place), in);
   }
-  const auto way = static_cast<std::int64_t>(Resampling::mean);
-  return gathered(graph::apply(OpId::resample, {x}, {way}, shape, x.dtype(), in.place), in);
+  const auto mode = static_cast<std::int64_t>(Resampling::mean);
+  return gathered(graph::apply(OpId::resample, {x}, {mode}, shape, x.dtype(), in.place), in);
 }
 
 }  // namespace
 
-Tensor max_pool2d(const Tensor& x, Extent2 kernel, MaxPool2dOptions options, Place place) {
+Tensor max_pool2d(const Tensor& x, Extent2 kernel, MaxPool2dOptions options, SourceLocation place) {
   return largest({"max_pool2d", x, place, 2},
                  {.kernel = kernel,
                   .stride = options.stride,
@@ -148,7 +148,8 @@ Tensor max_pool2d(const Tensor& x, Extent2 kernel, MaxPool2dOptions options, Pla
                   .dilation = options.dilation},
                  options.ceil_mode);
 }
-Tensor max_pool1d(const Tensor& x, std::int64_t kernel, MaxPool1dOptions options, Place place) {
+Tensor max_pool1d(const Tensor& x, std::int64_t kernel, MaxPool1dOptions options,
+                  SourceLocation place) {
   return largest({"max_pool1d", x, place, 1},
                  {.kernel = {1, kernel},
                   .stride = {1, options.stride},
@@ -157,7 +158,7 @@ Tensor max_pool1d(const Tensor& x, std::int64_t kernel, MaxPool1dOptions options
                  options.ceil_mode);
 }
 
-Tensor avg_pool2d(const Tensor& x, Extent2 kernel, AvgPool2dOptions options, Place place) {
+Tensor avg_pool2d(const Tensor& x, Extent2 kernel, AvgPool2dOptions options, SourceLocation place) {
   return average({"avg_pool2d", x, place, 2},
                  {.kernel = kernel,
                   .stride = options.stride,
@@ -165,7 +166,8 @@ Tensor avg_pool2d(const Tensor& x, Extent2 kernel, AvgPool2dOptions options, Pla
                   .count_padding = options.count_include_pad},
                  options.ceil_mode);
 }
-Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, AvgPool1dOptions options, Place place) {
+Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, AvgPool1dOptions options,
+                  SourceLocation place) {
   return average({"avg_pool1d", x, place, 1},
                  {.kernel = {1, kernel},
                   .stride = {1, options.stride},
@@ -174,25 +176,25 @@ Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, AvgPool1dOptions options
                  options.ceil_mode);
 }
 
-Tensor adaptive_avg_pool2d(const Tensor& x, Extent2 size, Place place) {
+Tensor adaptive_avg_pool2d(const Tensor& x, Extent2 size, SourceLocation place) {
   return adaptive({"adaptive_avg_pool2d", x, place, 2}, size);
 }
-Tensor Tensor::max_pool2d(Extent2 kernel, Place place) const {
+Tensor Tensor::max_pool2d(Extent2 kernel, SourceLocation place) const {
   return volta::max_pool2d(*this, kernel, {}, place);
 }
-Tensor Tensor::max_pool2d(Extent2 kernel, MaxPool2dOptions options, Place place) const {
+Tensor Tensor::max_pool2d(Extent2 kernel, MaxPool2dOptions options, SourceLocation place) const {
   return volta::max_pool2d(*this, kernel, options, place);
 }
-Tensor Tensor::avg_pool2d(Extent2 kernel, Place place) const {
+Tensor Tensor::avg_pool2d(Extent2 kernel, SourceLocation place) const {
   return volta::avg_pool2d(*this, kernel, {}, place);
 }
-Tensor Tensor::avg_pool2d(Extent2 kernel, AvgPool2dOptions options, Place place) const {
+Tensor Tensor::avg_pool2d(Extent2 kernel, AvgPool2dOptions options, SourceLocation place) const {
   return volta::avg_pool2d(*this, kernel, options, place);
 }
-Tensor Tensor::adaptive_avg_pool2d(Extent2 size, Place place) const {
+Tensor Tensor::adaptive_avg_pool2d(Extent2 size, SourceLocation place) const {
   return volta::adaptive_avg_pool2d(*this, size, place);
 }
-Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size, Place place) {
+Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size, SourceLocation place) {
   return adaptive({"adaptive_avg_pool1d", x, place, 1}, {1, size});
 }
 

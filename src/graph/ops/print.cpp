@@ -1,20 +1,21 @@
-// Tensors as text.
+// Formats tensors as text.
 #include <algorithm>
 #include <cmath>
 #include <ostream>
 
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/host.h"
-#include "graph/transfers.h"
+#include "core/convert.h"
+#include "graph/record/apply.h"
+#include "graph/record/evaluation.h"
 #include "volta/tensor.h"
+#include "volta/transfers.h"
 
 namespace volta {
 namespace {
 
 constexpr std::int64_t kEdge = 3;      // elements shown at each end of a long axis
-constexpr std::int64_t kWhole = 1000;  // tensors up to this many elements are shown whole
+constexpr std::int64_t kWhole = 1000;  // tensors of up to this many elements are printed completely
 
 struct Printer {
   const std::byte* bytes;
@@ -24,13 +25,13 @@ struct Printer {
   bool scientific = false;
   std::string text = {};
 
-  // Four digits after the point would hide small numbers, and large ones fill the line.
+  // Scientific notation is used where four decimals would hide small numbers or large numbers would
+  // fill the line.
   void choose_form() {
     if (!is_floating(dtype)) return;
     for (std::int64_t i = 0; i < shape.numel(); ++i) {
       double value = 0;
-      graph::convert(bytes + static_cast<std::size_t>(i) * size_of(dtype), dtype, &value,
-                     DType::f64, 1);
+      convert(bytes + static_cast<std::size_t>(i) * size_of(dtype), dtype, &value, DType::f64, 1);
       const double size = std::fabs(value);
       if (std::isfinite(size) && size != 0 && (size < 1e-4 || size >= 1e8)) scientific = true;
     }
@@ -41,11 +42,11 @@ struct Printer {
     std::int64_t integer = 0;
     const std::byte* where = bytes + static_cast<std::size_t>(at) * size_of(dtype);
     if (is_floating(dtype)) {
-      graph::convert(where, dtype, &value, DType::f64, 1);
+      convert(where, dtype, &value, DType::f64, 1);
       if (std::isnan(value)) return "nan";
       return scientific ? fmt::format("{:.4e}", value) : fmt::format("{:.4f}", value);
     }
-    graph::convert(where, dtype, &integer, DType::i64, 1);
+    convert(where, dtype, &integer, DType::i64, 1);
     return dtype == DType::boolean ? (integer != 0 ? "true" : "false") : fmt::format("{}", integer);
   }
 

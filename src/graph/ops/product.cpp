@@ -1,11 +1,11 @@
-// Matrix products: shapes brought to one or many matrices, then one node.
+// Matrix products: bring the operands to one matrix or a batch of matrices, then record one node.
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/placement.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
+#include "graph/record/placing.h"
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/ops.h"
@@ -20,7 +20,7 @@ namespace graph {
 bool tf32_now() { return execution_options().matmul == Precision::tf32; }
 
 Tensor product(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, bool tf32,
-               Place place) {
+               SourceLocation place) {
   const Shape &sa = node_of(a)->shape, &sb = node_of(b)->shape;
   const int rank = sa.rank();
   const std::int64_t m = sa[rank - (transpose_a ? 1 : 2)];
@@ -51,7 +51,7 @@ Shape joined(const Shape& batch, std::initializer_list<std::int64_t> rest) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
+Tensor matmul(const Tensor& first, const Tensor& second, SourceLocation place) {
   graph::require_defined("matmul", first, "the left operand");
   graph::require_defined("matmul", second, "the right operand");
   if (const auto wanted = graph::autocast_dtype(OpId::matmul, {&first, &second})) {
@@ -84,8 +84,8 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
   if (sa.rank() > 1) sizes.push_back(m);
   if (sb.rank() > 1) sizes.push_back(n);
   const Shape shape(sizes, "matmul");
-  // The last axes over which b is the same are rows of a's matrices, all of them if b is one
-  // matrix.
+  // Trailing batch axes along which b does not vary become rows of a's matrices. If b is one
+  // matrix, these are all batch axes.
   const auto size_of_b = [&](int from_end) {
     return from_end < batch_b.rank() ? batch_b[batch_b.rank() - 1 - from_end] : 1;
   };
@@ -102,7 +102,7 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
                             graph::reshape_to(b, Shape{k, n}, place), false, false,
                             graph::tf32_now(), place);
   } else {
-    // One matrix for all is read with a stride of 0; what is repeated otherwise is laid out.
+    // A single matrix is broadcast with a stride of 0; other broadcasts are materialised.
     const auto spread = [&](const Tensor& x, std::int64_t height, std::int64_t width, int skipped) {
       const Shape all{matrices, height, width};
       if (x.numel() == height * width)
@@ -121,7 +121,7 @@ Tensor matmul(const Tensor& first, const Tensor& second, Place place) {
   return graph::reshape_to(result, shape, place);
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place place) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, SourceLocation place) {
   graph::require_floating("linear", x);
   graph::require_defined("linear", weight, "the weight");
   if (const auto wanted = graph::autocast_dtype(OpId::linear, {&x, &weight, &bias})) {
@@ -131,7 +131,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Place p
   const graph::Node &nx = *graph::node_of(x), &nw = *graph::node_of(weight);
   const Shape &sx = nx.shape, &sw = nw.shape;
   if (sw.rank() == 1 && (!bias.defined() || bias.rank() == 0)) {
-    // One row of weights, whose axis the result does not have.
+    // A vector of weights is one row; the result does not have its axis.
     if (sx.rank() == 0 || sx[sx.rank() - 1] != sw[0]) throw_no_fit(sx, sw);
     const Tensor one = linear(x, weight.unsqueeze(0, place),
                               bias.defined() ? bias.unsqueeze(0, place) : bias, place);

@@ -1,14 +1,14 @@
-// Random tensors, composed of Philox words.
+// Random tensors, composed from Philox words.
 #include "volta/random.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/creation.h"
-#include "graph/generator.h"
-#include "graph/host.h"
+#include "core/convert.h"
+#include "graph/record/apply.h"
+#include "graph/record/creation.h"
+#include "graph/record/generator.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -21,9 +21,10 @@ using graph::OpId;
 
 namespace {
 
-// Ranges up to here take one word an integer: floor(u n) of 24-bit u is even to n 2^-24.
+// Up to this range, an integer takes one word: floor(u n) with a 24-bit u has a bias of at most n
+// 2^-24.
 constexpr std::uint64_t kShortRange = 1 << 12;
-// Longer ones two: 63 bits modulo n are even to n 2^-63.
+// Up to this range, an integer takes two words: 63 bits modulo n have a bias of at most n 2^-63.
 constexpr std::uint64_t kLongRange = std::uint64_t{1} << 48;
 
 Making making_floats(const char* op, const Shape& shape, const TensorOptions& options) {
@@ -32,9 +33,10 @@ Making making_floats(const char* op, const Shape& shape, const TensorOptions& op
   return graph::making(op, shape, options, dtype);
 }
 
-// A random operation: seed and offset are arguments, so that a step that draws again replays.
+// Records a random operation. Seed and offset are arguments, so that a repeated step reuses its
+// plan.
 Tensor draw(OpId op, const Shape& shape, DType dtype, const Making& made, std::int64_t words_each,
-            const TensorOptions& options, Place place) {
+            const TensorOptions& options, SourceLocation place) {
   const GeneratorState random = graph::take_random(words_each * shape.numel(), options.generator);
   const auto word = [&](std::uint64_t value) {
     return graph::number(static_cast<std::int64_t>(value), DType::i64, made.entry.device);
@@ -43,17 +45,19 @@ Tensor draw(OpId op, const Shape& shape, DType dtype, const Making& made, std::i
   return graph::apply(op, inputs, shape.sizes(), shape, dtype, place);
 }
 
-// Uniforms of f64, or of f32 for every other dtype.
-Tensor uniforms(const Shape& shape, const Making& made, const TensorOptions& options, Place place) {
+// Uniform numbers in f64 if the tensor is f64, else in f32.
+Tensor uniforms(const Shape& shape, const Making& made, const TensorOptions& options,
+                SourceLocation place) {
   const DType dtype = made.dtype == DType::f64 ? DType::f64 : DType::f32;
   return draw(OpId::philox, shape, dtype, made, 1, options, place);
 }
 
-Tensor finish(const Tensor& x, const Making& made, const TensorOptions& options, Place place) {
+Tensor finish(const Tensor& x, const Making& made, const TensorOptions& options,
+              SourceLocation place) {
   return graph::finish(x.to(made.dtype, place), options.requires_grad);
 }
 
-// Whether the dtype has every integer of the range.
+// Throws unless the dtype represents every integer of the range.
 void require_range(const char* op, std::int64_t low, std::int64_t high, DType dtype) {
   const auto holds = [&](std::int64_t value) {
     switch (dtype) {
@@ -68,7 +72,7 @@ void require_range(const char* op, std::int64_t low, std::int64_t high, DType dt
       case DType::f64:
         return std::abs(static_cast<double>(value)) <= 0x1p53;
       default:
-        graph::require_fits(op, value, dtype);
+        require_fits(op, value, dtype);
         return true;
     }
   };
@@ -79,7 +83,7 @@ void require_range(const char* op, std::int64_t low, std::int64_t high, DType dt
 }
 
 Tensor randint_as(const char* op, std::int64_t low, std::int64_t high, const Shape& shape,
-                  const TensorOptions& options, Place place) {
+                  const TensorOptions& options, SourceLocation place) {
   if (low >= high) throw ArgumentError(fmt::format("{}: [{}, {}) is empty", op, low, high));
   const std::uint64_t length = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   if (length > kLongRange)
@@ -108,11 +112,12 @@ Tensor randint_as(const char* op, std::int64_t low, std::int64_t high, const Sha
   return finish(low == 0 ? x : with(OpId::add, x, low), made, options, place);
 }
 
-Tensor rand_as(const char* op, const Shape& shape, const TensorOptions& options, Place place) {
+Tensor rand_as(const char* op, const Shape& shape, const TensorOptions& options,
+               SourceLocation place) {
   const Making made = making_floats(op, shape, options);
   Tensor u = uniforms(shape, made, options, place);
   if (made.dtype == DType::f16 || made.dtype == DType::bf16) {
-    // As many bits as a half has below 1: rounding more of them could give 1.
+    // Keeps only the bits that the dtype has below 1, since rounding more bits could give 1.
     const double bits = made.dtype == DType::f16 ? 0x1p11 : 0x1p8;
     u = binary(OpId::mul, {u, place}, {bits, place}).floor(place);
     u = binary(OpId::mul, {u, place}, {1 / bits, place});
@@ -120,14 +125,15 @@ Tensor rand_as(const char* op, const Shape& shape, const TensorOptions& options,
   return finish(u, made, options, place);
 }
 
-Tensor randn_as(const char* op, const Shape& shape, const TensorOptions& options, Place place) {
+Tensor randn_as(const char* op, const Shape& shape, const TensorOptions& options,
+                SourceLocation place) {
   const Making made = making_floats(op, shape, options);
   const Tensor x = draw(OpId::normal, shape, made.dtype, made, 2, options, place);
   return graph::finish(x, options.requires_grad);
 }
 
 Tensor uniform_as(const char* op, const Shape& shape, double low, double high,
-                  const TensorOptions& options, Place place) {
+                  const TensorOptions& options, SourceLocation place) {
   const Making made = making_floats(op, shape, options);
   if (!(low <= high))
     throw ArgumentError(fmt::format("{}: low {} is not at most high {}", op, low, high));
@@ -139,7 +145,7 @@ Tensor uniform_as(const char* op, const Shape& shape, double low, double high,
 }
 
 Tensor bernoulli_as(const char* op, const Shape& shape, double p, const TensorOptions& options,
-                    Place place) {
+                    SourceLocation place) {
   if (!(p >= 0 && p <= 1)) throw ArgumentError(fmt::format("{}: p = {} is not in [0, 1]", op, p));
   const Making made = graph::making(op, shape, options, DType::f32);
   const Tensor u = uniforms(shape, made, options, place);
@@ -148,59 +154,61 @@ Tensor bernoulli_as(const char* op, const Shape& shape, double p, const TensorOp
 
 }  // namespace
 
-Tensor rand(const Shape& shape, const TensorOptions& options, Place place) {
+Tensor rand(const Shape& shape, const TensorOptions& options, SourceLocation place) {
   return rand_as("rand", shape, options, place);
 }
-Tensor rand_like(const Tensor& other, const TensorOptions& options, Place place) {
+Tensor rand_like(const Tensor& other, const TensorOptions& options, SourceLocation place) {
   const TensorOptions made = graph::options_like("rand_like", other, options);
   return rand_as("rand_like", other.shape(), made, place);
 }
 
-Tensor randn(const Shape& shape, const TensorOptions& options, Place place) {
+Tensor randn(const Shape& shape, const TensorOptions& options, SourceLocation place) {
   return randn_as("randn", shape, options, place);
 }
-Tensor randn_like(const Tensor& other, const TensorOptions& options, Place place) {
+Tensor randn_like(const Tensor& other, const TensorOptions& options, SourceLocation place) {
   const TensorOptions made = graph::options_like("randn_like", other, options);
   return randn_as("randn_like", other.shape(), made, place);
 }
 
 Tensor uniform(const Shape& shape, double low, double high, const TensorOptions& options,
-               Place place) {
+               SourceLocation place) {
   return uniform_as("uniform", shape, low, high, options, place);
 }
 Tensor uniform_like(const Tensor& other, double low, double high, const TensorOptions& options,
-                    Place place) {
+                    SourceLocation place) {
   const TensorOptions made = graph::options_like("uniform_like", other, options);
   return uniform_as("uniform_like", other.shape(), low, high, made, place);
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
-               const TensorOptions& options, Place place) {
+               const TensorOptions& options, SourceLocation place) {
   return randint_as("randint", low, high, shape, options, place);
 }
-Tensor randint(std::int64_t high, const Shape& shape, const TensorOptions& options, Place place) {
+Tensor randint(std::int64_t high, const Shape& shape, const TensorOptions& options,
+               SourceLocation place) {
   return randint_as("randint", 0, high, shape, options, place);
 }
 Tensor randint_like(const Tensor& other, std::int64_t low, std::int64_t high,
-                    const TensorOptions& options, Place place) {
+                    const TensorOptions& options, SourceLocation place) {
   const TensorOptions made = graph::options_like("randint_like", other, options);
   return randint_as("randint_like", low, high, other.shape(), made, place);
 }
 
-Tensor bernoulli(const Shape& shape, double p, const TensorOptions& options, Place place) {
+Tensor bernoulli(const Shape& shape, double p, const TensorOptions& options, SourceLocation place) {
   return bernoulli_as("bernoulli", shape, p, options, place);
 }
-Tensor bernoulli_like(const Tensor& other, double p, const TensorOptions& options, Place place) {
+Tensor bernoulli_like(const Tensor& other, double p, const TensorOptions& options,
+                      SourceLocation place) {
   const TensorOptions made = graph::options_like("bernoulli_like", other, options);
   return bernoulli_as("bernoulli_like", other.shape(), p, made, place);
 }
-Tensor bernoulli(const Tensor& p, const TensorOptions& options, Place place) {
+Tensor bernoulli(const Tensor& p, const TensorOptions& options, SourceLocation place) {
   const TensorOptions like_p = graph::options_like("bernoulli", p, options);
   if (!is_floating(p.dtype()))
     graph::throw_dtype("bernoulli", p.dtype(), "floating-point probabilities");
   const Making made = graph::making("bernoulli", p.shape(), like_p, p.dtype());
   const NoGrad no_history;
-  // In the precision of the probabilities, where they are; only the results move.
+  // Draws in the dtype and on the device of the probabilities; only the results are moved.
   const Making drawn = graph::making("bernoulli", p.shape(), {.device = p.device()}, p.dtype());
   const Tensor u = uniforms(p.shape(), drawn, options, place);
   const Tensor wide = p.to(u.dtype(), place);

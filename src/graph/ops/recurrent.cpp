@@ -1,5 +1,5 @@
-// Recurrent layers: one node for all steps, one for their gradients, and a product over all steps
-// for those of the weight and the projection.
+// Recurrent layers: one node computes all steps and one their gradients. The gradients of the
+// weight and the projection are a product over all steps.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/placement.h"
-#include "graph/recurrence.h"
+#include "graph/attributes/recurrence.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
+#include "graph/record/placing.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/function.h"
@@ -29,18 +29,18 @@ void require_shape(const Tensor& tensor, const Shape& wanted, const char* what) 
                                to_string(wanted)));
 }
 
-// A call of the function, the same for its forward and its backward.
+// A call of the layer, shared by its forward and backward functions.
 struct Layer {
   Recurrence r;
   std::int64_t length, batch, size;
-  std::int64_t out;  // the size of h
+  std::int64_t out;  // size of h
   DType dtype;
-  Place place;
+  SourceLocation place;
 
   static std::size_t at(int input) { return static_cast<std::size_t>(input); }
   std::size_t results() const { return 1 + static_cast<std::size_t>(r.states()); }
 
-  // The node of all steps.
+  // Attributes, shapes and dtypes of the node that computes all steps.
   std::array<std::int64_t, 6> attrs() const {
     return {
         static_cast<std::int64_t>(r.cell), r.reverse, r.biased, r.has_states, r.tf32, r.projected};
@@ -53,12 +53,12 @@ struct Layer {
   }
   std::vector<DType> dtypes() const {
     std::vector<DType> dtypes(shapes().size(), dtype);
-    if (r.is_lstm()) dtypes.back() = is_half(dtype) ? DType::f32 : dtype;  // cells
+    if (r.is_lstm()) dtypes.back() = is_half(dtype) ? DType::f32 : dtype;  // the cell states
     return dtypes;
   }
 
-  // Decided once for forward and backward, and outside of the Function: what moves has a history
-  // that leads to its leaf, through casts too.
+  // Inputs are placed once for forward and backward, and outside the Function, so that the history
+  // of a moved or cast input still leads to its leaf.
   void place_inputs(Tensors& inputs) const {
     if (!is_placing()) return agree_on_device("recurrent", inputs, place);
     const std::vector<Borrowed> views(inputs.begin(), inputs.end());
@@ -71,7 +71,8 @@ struct Layer {
     return apply_multi(OpId::recurrent, inputs, attrs(), shapes(), dtypes(), place);
   }
 
-  // Of the inputs, from what forward had and gave, and the gradients of its first results.
+  // The gradients of the inputs, from the inputs and results of the forward function and the
+  // gradients of its first results.
   Tensors backward(const FunctionContext& context, const Tensors& inputs, const Tensors& results,
                    const Tensors& gradients) const {
     Tensors from{inputs[1]};
@@ -112,7 +113,7 @@ struct Layer {
     return to;
   }
 
-  // The sum over steps of dh^T (o tanh(c)), what is projected being computed again.
+  // The sum over steps of dh^T (o tanh(c)). The projected values o tanh(c) are recomputed.
   Tensor projection_gradient(const Tensor& dh, const Tensors& results) const {
     const Tensor &o = results[this->results() + 3], &c = results[this->results() + 4];
     const Tensor whole = (o.to(c.dtype(), place) * c.tanh()).to(dtype, place);
@@ -121,8 +122,8 @@ struct Layer {
                    false, r.tf32, place);
   }
 
-  // The sum over steps of gates^T h, h the state before the step: one product for all steps whose h
-  // is an output.
+  // The sum over steps of gates^T h, where h is the state before the step: one product for all
+  // steps but the first, whose h is not an output.
   Tensor weight_gradient(const Tensor& gates, const Tensor& output, const Tensor& h) const {
     const std::int64_t width = gates.shape()[2], rows = (length - 1) * batch;
     Tensor sum;
@@ -141,7 +142,7 @@ struct Layer {
     return sum.defined() ? sum : filled({width, out}, 0, dtype, gates.device());
   }
 
-  // The same in operations that record history each, for gradients of gradients.
+  // The same layer in differentiable operations, for gradients of gradients.
   Tensors composed(const Tensors& inputs) const {
     const Tensor &x = inputs[0], &weight = inputs[1];
     Tensor h = r.has_states ? inputs[at(r.h())] : filled({batch, out}, 0, dtype, x.device());
@@ -199,39 +200,23 @@ Tensors gradients_with_history(const Layer& layer, const Tensors& inputs,
   return to;
 }
 
-}  // namespace
-}  // namespace graph
-
-std::int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
-
-RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                          const Tensor& h, const Tensor& c, const RecurrentOptions& options,
-                          Place place) {
-  using graph::Tensors;
-  graph::require_floating("recurrent", x);
-  graph::require_defined("recurrent", weight, "the weight");
-  const Tensor& projection = options.projection;
-  if (const auto wanted = graph::autocast_dtype(graph::OpId::recurrent,
-                                                {&x, &weight, &bias, &projection, &h, &c})) {
-    const auto cast = [&](const Tensor& tensor) {
-      return tensor.defined() ? graph::autocast(tensor, *wanted, place) : tensor;
-    };
-    return recurrent(cell, cast(x), cast(weight), cast(bias), cast(h), cast(c),
-                     {.reverse = options.reverse, .projection = cast(projection)}, place);
-  }
+// The layer that these operands describe, except for the weight.
+Layer layer_of(Cell cell, const Tensor& x, const Tensor& bias, const Tensor& h, const Tensor& c,
+               const RecurrentOptions& options, SourceLocation place) {
   const std::int64_t gates = gates_of(cell);
   const bool fits = x.rank() == 3 && x.shape()[0] > 0 && x.shape()[2] % gates == 0;
   if (!fits) {
     throw ShapeError(fmt::format("recurrent: x {} is not [length, batch, {} * size]",
                                  to_string(x.shape()), gates));
   }
+  const Tensor& projection = options.projection;
   const std::int64_t size = x.shape()[2] / gates;
-  graph::Layer layer{{}, x.shape()[0], x.shape()[1], size, size, x.dtype(), place};
+  Layer layer{{}, x.shape()[0], x.shape()[1], size, size, x.dtype(), place};
   layer.r.cell = cell;
   layer.r.reverse = options.reverse;
   layer.r.biased = bias.defined();
   layer.r.has_states = h.defined();
-  layer.r.tf32 = graph::tf32_now();
+  layer.r.tf32 = tf32_now();
   layer.r.projected = projection.defined();
   const bool is_lstm = layer.r.is_lstm();
   if (c.defined() != (is_lstm && h.defined())) {
@@ -248,19 +233,27 @@ RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, cons
     }
     layer.out = projection.shape()[0];
   }
-  graph::require_shape(weight, {gates * size, layer.out}, "weight");
+  return layer;
+}
+
+// Checks the operands and returns those that are given, in the order of the layer's inputs.
+Tensors checked_inputs(const Layer& layer, const Tensor& x, const Tensor& weight,
+                       const Tensor& bias, const Tensor& projection, const Tensor& h,
+                       const Tensor& c) {
+  const std::int64_t rows = x.shape()[2];
+  require_shape(weight, {rows, layer.out}, "weight");
   Tensors inputs{x, weight};
   if (bias.defined()) {
-    graph::require_shape(bias, {gates * size}, "bias");
+    require_shape(bias, {rows}, "bias");
     inputs.push_back(bias);
   }
   if (projection.defined()) inputs.push_back(projection);
   if (h.defined()) {
-    graph::require_shape(h, {layer.batch, layer.out}, "h");
+    require_shape(h, {layer.batch, layer.out}, "h");
     inputs.push_back(h);
   }
   if (c.defined()) {
-    graph::require_shape(c, {layer.batch, size}, "c");
+    require_shape(c, {layer.batch, layer.size}, "c");
     inputs.push_back(c);
   }
   for (const Tensor& input : inputs) {
@@ -268,6 +261,31 @@ RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, cons
     throw DTypeError(fmt::format("recurrent: x is {}, another operand is {}", name_of(x.dtype()),
                                  name_of(input.dtype())));
   }
+  return inputs;
+}
+
+}  // namespace
+}  // namespace graph
+
+std::int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
+
+RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          const Tensor& h, const Tensor& c, const RecurrentOptions& options,
+                          SourceLocation place) {
+  using graph::Tensors;
+  graph::require_floating("recurrent", x);
+  graph::require_defined("recurrent", weight, "the weight");
+  const Tensor& projection = options.projection;
+  if (const auto wanted = graph::autocast_dtype(graph::OpId::recurrent,
+                                                {&x, &weight, &bias, &projection, &h, &c})) {
+    const auto cast = [&](const Tensor& tensor) {
+      return tensor.defined() ? graph::autocast(tensor, *wanted, place) : tensor;
+    };
+    return recurrent(cell, cast(x), cast(weight), cast(bias), cast(h), cast(c),
+                     {.reverse = options.reverse, .projection = cast(projection)}, place);
+  }
+  graph::Layer layer = graph::layer_of(cell, x, bias, h, c, options, place);
+  Tensors inputs = graph::checked_inputs(layer, x, weight, bias, projection, h, c);
   layer.place_inputs(inputs);
   const std::size_t given = inputs.size(), results = layer.results();
   const Function function(
@@ -290,7 +308,8 @@ RecurrentResult recurrent(Cell cell, const Tensor& x, const Tensor& weight, cons
              return layer.backward(context, from, all, gradients);
            }});
   Tensors found = function(inputs, place);
-  return {std::move(found[0]), std::move(found[1]), is_lstm ? std::move(found[2]) : Tensor()};
+  return {std::move(found[0]), std::move(found[1]),
+          layer.r.is_lstm() ? std::move(found[2]) : Tensor()};
 }
 
 }  // namespace volta

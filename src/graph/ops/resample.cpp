@@ -1,13 +1,13 @@
-// Resizing images: whole factors are repeated pixels, others one node with the ratios of the sizes
-// as arguments. Shuffled pixels are movement.
+// Resizes images. Integer factors repeat pixels; other factors are one node with the ratios of the
+// sizes as arguments. Pixel shuffles are movement operations.
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/convolution.h"
-#include "graph/pooling.h"
+#include "graph/attributes/convolution.h"
+#include "graph/attributes/pooling.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
 #include "volta/error.h"
 #include "volta/pooling.h"
 
@@ -34,7 +34,7 @@ std::int64_t scaled(const Tensor& x, std::int64_t size, double factor) {
   return static_cast<std::int64_t>(result);
 }
 
-// The size of the result, everything checked.
+// Checks everything and returns the size of the result.
 Extent2 checked(const Tensor& x, const InterpolateOptions& options) {
   graph::require_floating("interpolate", x);
   if (x.rank() != 4) {
@@ -57,7 +57,8 @@ Extent2 checked(const Tensor& x, const InterpolateOptions& options) {
           scaled(x, image.width, options.scale.width)};
 }
 
-// How far apart elements of the result are, in elements before: in the precision PyTorch has it in.
+// The distance between elements of the result, measured in elements of the input. It is computed in
+// the precision that PyTorch uses.
 template <class T>
 T ratio(std::int64_t from, std::int64_t to, double factor, bool aligned) {
   if (aligned) return to > 1 ? static_cast<T>(from - 1) / static_cast<T>(to - 1) : T(0);
@@ -65,8 +66,8 @@ T ratio(std::int64_t from, std::int64_t to, double factor, bool aligned) {
   return static_cast<T>(from) / static_cast<T>(to);
 }
 
-// Each pixel becomes a block of equal ones.
-Tensor repeated(const Tensor& x, Extent2 by, const Shape& shape, Place place) {
+// Replaces each pixel by a block of copies.
+Tensor repeated(const Tensor& x, Extent2 by, const Shape& shape, SourceLocation place) {
   const Extent2 image = image_of(x.shape());
   const std::int64_t images = x.numel() / (image.height * image.width);
   const Tensor cut = reshape_to(x, {images, image.height, 1, image.width, 1}, place);
@@ -75,7 +76,7 @@ Tensor repeated(const Tensor& x, Extent2 by, const Shape& shape, Place place) {
       place);
 }
 
-// The tensor's leading axes as one, and channels, height and width.
+// The sizes of a pixel shuffle: all leading axes as one, then channels, height and width.
 struct Shuffled {
   Shuffled(const char* op, const Tensor& x, std::int64_t factor) {
     graph::require_defined(op, x);
@@ -100,7 +101,7 @@ struct Shuffled {
 
 }  // namespace
 
-Tensor interpolate(const Tensor& x, InterpolateOptions options, Place place) {
+Tensor interpolate(const Tensor& x, InterpolateOptions options, SourceLocation place) {
   const Extent2 size = checked(x, options);
   if (const auto wanted = graph::autocast_dtype(graph::AutocastRule::full, {&x}))
     return interpolate(graph::autocast(x, *wanted, place), options, place);
@@ -124,13 +125,13 @@ Tensor interpolate(const Tensor& x, InterpolateOptions options, Place place) {
   };
   const Tensor inputs[3] = {x, number(image.height, size.height, options.scale.height),
                             number(image.width, size.width, options.scale.width)};
-  const auto way = static_cast<std::int64_t>(nearest                 ? Resampling::nearest
-                                             : options.align_corners ? Resampling::aligned
-                                                                     : Resampling::bilinear);
-  return graph::apply(OpId::resample, inputs, {&way, 1}, shape, x.dtype(), place);
+  const auto mode = static_cast<std::int64_t>(nearest                 ? Resampling::nearest
+                                              : options.align_corners ? Resampling::aligned
+                                                                      : Resampling::bilinear);
+  return graph::apply(OpId::resample, inputs, {&mode, 1}, shape, x.dtype(), place);
 }
 
-Tensor pixel_shuffle(const Tensor& x, std::int64_t factor, Place place) {
+Tensor pixel_shuffle(const Tensor& x, std::int64_t factor, SourceLocation place) {
   const Shuffled s("pixel_shuffle", x, factor);
   if (s.channels / factor % factor != 0 || s.channels % factor != 0) {
     throw ShapeError(
@@ -143,7 +144,7 @@ Tensor pixel_shuffle(const Tensor& x, std::int64_t factor, Place place) {
                     s.result(x, channels, s.height * factor, s.width * factor), place);
 }
 
-Tensor pixel_unshuffle(const Tensor& x, std::int64_t factor, Place place) {
+Tensor pixel_unshuffle(const Tensor& x, std::int64_t factor, SourceLocation place) {
   const Shuffled s("pixel_unshuffle", x, factor);
   if (s.height % factor != 0 || s.width % factor != 0) {
     throw ShapeError(

@@ -1,4 +1,4 @@
-// Parts of a tensor: ranges, steps, turned axes, windows. They rewrite index expressions.
+// Parts of a tensor: ranges, strides, flips, windows. They rewrite index expressions.
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/apply.h"
+#include "graph/record/apply.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -20,14 +20,14 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 using Range = std::pair<std::int64_t, std::int64_t>;
 
-Tensor shrunk(const Tensor& x, Numbers start, const Shape& result, Place place) {
+Tensor shrunk(const Tensor& x, Numbers start, const Shape& result, SourceLocation place) {
   start.insert(start.end(), result.begin(), result.end());
   return apply(OpId::shrink, {&x, 1}, start, result, x.dtype(), place);
 }
 
-// Every step-th element from `start` on.
+// Every step-th element, beginning with `start`.
 Tensor strided(const Tensor& x, Numbers start, const Numbers& step, const Shape& result,
-               Place place) {
+               SourceLocation place) {
   if (std::all_of(step.begin(), step.end(), [](std::int64_t n) { return n == 1; })) {
     return result == x.shape() ? x.clone(place) : shrunk(x, std::move(start), result, place);
   }
@@ -41,11 +41,12 @@ std::size_t rank_of(const Tensor& x) { return static_cast<std::size_t>(x.rank())
 }  // namespace
 
 Tensor Tensor::narrow(std::int64_t axis, std::int64_t start, std::int64_t length,
-                      Place place) const {
+                      SourceLocation place) const {
   graph::require_defined("narrow", *this);
   const int at = normalize_axis("narrow", axis, shape());
   const std::int64_t size = shape()[at];
-  const std::int64_t first = start < 0 && start >= -size ? start + size : start;  // from the end
+  // A negative start counts from the end.
+  const std::int64_t first = start < 0 && start >= -size ? start + size : start;
   if (first < 0 || length < 0 || first > size - length) {
     throw ShapeError(fmt::format("narrow: [{}, {} + {}) is outside axis {} of {}", start, start,
                                  length, axis, to_string(shape())));
@@ -55,7 +56,7 @@ Tensor Tensor::narrow(std::int64_t axis, std::int64_t start, std::int64_t length
   return shrunk(*this, std::move(from), shape().with(at, length), place);
 }
 
-Tensor Tensor::shrink(std::span<const Range> ranges, Place place) const {
+Tensor Tensor::shrink(std::span<const Range> ranges, SourceLocation place) const {
   graph::require_defined("shrink", *this);
   if (ranges.size() != rank_of(*this)) {
     throw ShapeError(
@@ -73,11 +74,11 @@ Tensor Tensor::shrink(std::span<const Range> ranges, Place place) const {
   }
   return shrunk(*this, std::move(start), Shape(sizes), place);
 }
-Tensor Tensor::shrink(std::initializer_list<Range> ranges, Place place) const {
+Tensor Tensor::shrink(std::initializer_list<Range> ranges, SourceLocation place) const {
   return shrink(std::span(ranges.begin(), ranges.size()), place);
 }
 
-Tensor Tensor::stride(std::span<const std::int64_t> steps, Place place) const {
+Tensor Tensor::stride(std::span<const std::int64_t> steps, SourceLocation place) const {
   graph::require_defined("stride", *this);
   if (steps.size() != rank_of(*this)) {
     throw ShapeError(fmt::format("stride: {} steps for {}", steps.size(), to_string(shape())));
@@ -93,11 +94,11 @@ Tensor Tensor::stride(std::span<const std::int64_t> steps, Place place) const {
   }
   return strided(*this, std::move(start), taken, Shape(sizes), place);
 }
-Tensor Tensor::stride(std::initializer_list<std::int64_t> steps, Place place) const {
+Tensor Tensor::stride(std::initializer_list<std::int64_t> steps, SourceLocation place) const {
   return stride(std::span(steps.begin(), steps.size()), place);
 }
 
-Tensor Tensor::flip(std::span<const std::int64_t> axes, Place place) const {
+Tensor Tensor::flip(std::span<const std::int64_t> axes, SourceLocation place) const {
   graph::require_defined("flip", *this);
   Numbers steps(rank_of(*this), 1);
   for (const std::int64_t axis : axes) {
@@ -111,12 +112,15 @@ Tensor Tensor::flip(std::span<const std::int64_t> axes, Place place) const {
   }
   return stride(steps, place);
 }
-Tensor Tensor::flip(std::initializer_list<std::int64_t> axes, Place place) const {
+Tensor Tensor::flip(std::initializer_list<std::int64_t> axes, SourceLocation place) const {
   return flip(std::span(axes.begin(), axes.size()), place);
 }
-Tensor Tensor::flip(std::int64_t axis, Place place) const { return flip({&axis, 1}, place); }
+Tensor Tensor::flip(std::int64_t axis, SourceLocation place) const {
+  return flip({&axis, 1}, place);
+}
 
-Tensor Tensor::unfold(std::int64_t axis, std::int64_t size, std::int64_t step, Place place) const {
+Tensor Tensor::unfold(std::int64_t axis, std::int64_t size, std::int64_t step,
+                      SourceLocation place) const {
   graph::require_defined("unfold", *this);
   if (graph::is_axis_of_scalar("unfold", axis, shape()))
     return unsqueeze(0, place).unfold(0, size, step, place).squeeze(0, place);
@@ -132,10 +136,10 @@ Tensor Tensor::unfold(std::int64_t axis, std::int64_t size, std::int64_t step, P
 }
 
 Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t length,
-              Place place) {
+              SourceLocation place) {
   return x.narrow(axis, start, length, place);
 }
-Tensor flip(const Tensor& x, std::span<const std::int64_t> axes, Place place) {
+Tensor flip(const Tensor& x, std::span<const std::int64_t> axes, SourceLocation place) {
   return x.flip(axes, place);
 }
 

@@ -1,9 +1,9 @@
-// Sorting and running sums: arguments checked, then one node each.
+// Sorting and cumulative sums: check the arguments, then record one node each.
 #include <fmt/format.h>
 
 #include <limits>
 
-#include "graph/apply.h"
+#include "graph/record/apply.h"
 #include "volta/error.h"
 #include "volta/ops.h"
 
@@ -14,9 +14,9 @@ using graph::OpId;
 
 namespace {
 
-// The first `count` elements along the axis in order.
+// The first `count` elements along the axis in sorted order.
 Sorted sorted(const char* op, const Tensor& x, std::int64_t count, std::int64_t axis,
-              bool descending, Place place) {
+              bool descending, SourceLocation place) {
   const int last = x.rank() - 1;
   const bool turned = axis != last;
   const Tensor rows = turned ? x.transpose(axis, last, place) : x;
@@ -41,13 +41,13 @@ Sorted sorted(const char* op, const Tensor& x, std::int64_t count, std::int64_t 
   return {result.values.transpose(axis, last, place), result.indices.transpose(axis, last, place)};
 }
 
-Sorted sorted_scalar(const Tensor& x, Place place) {
+Sorted sorted_scalar(const Tensor& x, SourceLocation place) {
   return {x.clone(place), graph::filled({}, 0, DType::i64, x.device())};
 }
 
 }  // namespace
 
-Tensor cumsum(const Tensor& x, std::int64_t axis, Place place) {
+Tensor cumsum(const Tensor& x, std::int64_t axis, SourceLocation place) {
   graph::require_defined("cumsum", x);
   const bool of_scalar = graph::is_axis_of_scalar("cumsum", axis, x.shape());
   const std::int64_t at = of_scalar ? 0 : normalize_axis("cumsum", axis, x.shape());
@@ -57,18 +57,18 @@ Tensor cumsum(const Tensor& x, std::int64_t axis, Place place) {
   const std::int64_t attrs[] = {at, 0};
   return apply(OpId::cumsum, {&source, 1}, attrs, x.shape(), dtype, place);
 }
-Tensor Tensor::cumsum(std::int64_t axis, Place place) const {
+Tensor Tensor::cumsum(std::int64_t axis, SourceLocation place) const {
   return volta::cumsum(*this, axis, place);
 }
 
-Sorted sort(const Tensor& x, std::int64_t axis, SortOptions options, Place place) {
+Sorted sort(const Tensor& x, std::int64_t axis, SortOptions options, SourceLocation place) {
   graph::require_defined("sort", x);
   if (graph::is_axis_of_scalar("sort", axis, x.shape())) return sorted_scalar(x, place);
   const std::int64_t at = normalize_axis("sort", axis, x.shape());
   return sorted("sort", x, x.shape()[static_cast<int>(at)], at, options.descending, place);
 }
 
-Tensor argsort(const Tensor& x, std::int64_t axis, SortOptions options, Place place) {
+Tensor argsort(const Tensor& x, std::int64_t axis, SortOptions options, SourceLocation place) {
   graph::require_defined("argsort", x);
   if (graph::is_axis_of_scalar("argsort", axis, x.shape())) return sorted_scalar(x, place).indices;
   const std::int64_t at = normalize_axis("argsort", axis, x.shape());
@@ -76,7 +76,8 @@ Tensor argsort(const Tensor& x, std::int64_t axis, SortOptions options, Place pl
   return sorted("argsort", x.detach(), count, at, options.descending, place).indices;
 }
 
-Sorted topk(const Tensor& x, std::int64_t k, std::int64_t axis, TopKOptions options, Place place) {
+Sorted topk(const Tensor& x, std::int64_t k, std::int64_t axis, TopKOptions options,
+            SourceLocation place) {
   graph::require_defined("topk", x);
   if (graph::is_axis_of_scalar("topk", axis, x.shape())) {
     if (k == 1) return sorted_scalar(x, place);

@@ -1,4 +1,4 @@
-// Tensor's methods: handles, observation, in-place assignment, copies between devices.
+// Methods of Tensor: handles, observation, in-place assignment, copies between devices.
 #include "volta/tensor.h"
 
 #include <cmath>
@@ -9,22 +9,21 @@
 
 #include <fmt/format.h>
 
+#include "backend/registry.h"
+#include "core/convert.h"
 #include "core/counting.h"
-#include "core/registry.h"
-#include "graph/apply.h"
-#include "graph/autocast.h"
-#include "graph/autograd.h"
-#include "graph/host.h"
-#include "graph/index_checks.h"
-#include "graph/placement.h"
-#include "graph/segment.h"
-#include "graph/tape_extras.h"
-#include "graph/transfers.h"
-#include "plan/runner.h"
+#include "graph/autograd/autograd.h"
+#include "graph/record/apply.h"
+#include "graph/record/autocast.h"
+#include "graph/record/evaluation.h"
+#include "graph/record/placing.h"
+#include "graph/record/recorder.h"
+#include "graph/record/tape_extras.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/ops.h"
+#include "volta/transfers.h"
 
 namespace volta {
 
@@ -43,16 +42,16 @@ void replace_value(const Tensor& target, const Tensor& value, const char* op) {
     throw ArgumentError(
         fmt::format("{}: a leaf that requires a gradient changes in place only under NoGrad", op));
   }
-  assign_node(target, source->node, !grad_enabled());
-  // Under NoGrad the value changes and its history stays, as in PyTorch.
+  assign_node(target, source->node, grad_enabled() ? Assignment::Value : Assignment::State);
+  // Under NoGrad the value changes but its history stays, as in PyTorch.
   if (grad_enabled()) set_tape(*variable, source->tape);
 }
 
 namespace {
 
-// A new value that does not depend on the former one. The former's history stays, as in PyTorch:
-// its gradient is 0.
-void overwrite(const Tensor& target, const Tensor& value, const char* op, Place place) {
+// Assigns a value that does not depend on the old one. The old value's history stays, as in
+// PyTorch, and receives a zero gradient.
+void overwrite(const Tensor& target, const Tensor& value, const char* op, SourceLocation place) {
   if (!grad_enabled() || !TensorAccess::variable(target)->tape)
     return replace_value(target, value, op);
   Node* node = node_of(value);
@@ -97,7 +96,8 @@ void update(Tensor& target, OpId op, const char* name, const Operand& other) {
   const Tensor result = graph::binary(op, Operand(target, other.place()), other);
   require_same_shape(name, target, result);
   graph::require_fits_in_place(name, result.dtype(), target.dtype());
-  const TransferReason reason("mixed devices", other.place(), name);  // the way back
+  // The result moves back to the device of the target.
+  const TransferReason reason("mixed devices", other.place(), name);
   const Tensor here = graph::to_assign(result, target, other.place());
   graph::replace_value(target, here.to(target.dtype(), other.place()), name);
 }
@@ -130,35 +130,35 @@ Device Tensor::device() const {
   return node_of(*this)->entry->device;
 }
 
-void Tensor::item_into(DType dtype, void* value, Place place) const {
+void Tensor::item_into(DType dtype, void* value, SourceLocation place) const {
   graph::require_defined("item", *this, "this");
   if (numel() != 1) {
     throw ShapeError(fmt::format("item: expected one element, got {}", to_string(shape())));
   }
   const TransferReason reason("item", place);
   const auto bytes = graph::observe(node_of(*this));
-  graph::convert(bytes.data(), this->dtype(), value, dtype, 1);
+  convert(bytes.data(), this->dtype(), value, dtype, 1);
   const auto require_same = [&](auto before, auto after) {
-    graph::convert(bytes.data(), this->dtype(), &before, dtype_of<decltype(before)>::value, 1);
-    graph::convert(value, dtype, &after, dtype_of<decltype(after)>::value, 1);
+    convert(bytes.data(), this->dtype(), &before, dtype_of<decltype(before)>::value, 1);
+    convert(value, dtype, &after, dtype_of<decltype(after)>::value, 1);
     if (before != after)
       throw DTypeError(fmt::format("item: {} is not exact as {}", before, name_of(dtype)));
   };
   if (!is_floating(this->dtype())) {
     require_same(std::int64_t{0}, std::int64_t{0});
-  } else if (!is_floating(dtype)) {  // floats may round to floats
+  } else if (!is_floating(dtype)) {  // between float dtypes rounding is allowed
     require_same(0.0, 0.0);
   }
 }
 
-double Tensor::item(Place place) const { return item<double>(place); }
+double Tensor::item(SourceLocation place) const { return item<double>(place); }
 
-void Tensor::values_into(DType dtype, void* values, Place place) const {
+void Tensor::values_into(DType dtype, void* values, SourceLocation place) const {
   graph::require_defined("to_vector", *this, "this");
-  graph::require_holds("to_vector", this->dtype(), dtype);
+  require_holds("to_vector", this->dtype(), dtype);
   const TransferReason reason("to_vector", place);
   const auto bytes = graph::observe(node_of(*this));
-  graph::convert(bytes.data(), this->dtype(), values, dtype, static_cast<std::size_t>(numel()));
+  convert(bytes.data(), this->dtype(), values, dtype, static_cast<std::size_t>(numel()));
 }
 
 void Tensor::require_host_memory(std::size_t element_bytes) const {
@@ -176,15 +176,6 @@ const void* Tensor::values_of(std::optional<DType> dtype) const {
                                  name_of(this->dtype()), name_of(*dtype)));
   }
   return graph::observe(node_of(*this)).data();
-}
-
-const Tensor& Tensor::eval() const {
-  graph::require_defined("eval", *this, "this");
-  graph::Node* node = node_of(*this);
-  graph::ensure_computed(node);
-  const std::lock_guard guard(node->entry->lock);
-  graph::throw_known_index_error(*node);
-  return *this;
 }
 
 bool Tensor::is_pending() const {
@@ -243,7 +234,7 @@ Tensor Tensor::detach() const {
   return TensorAccess::from_node(node_of(*this));
 }
 
-void Tensor::backward(BackwardOptions options, Place place) const {
+void Tensor::backward(BackwardOptions options, SourceLocation place) const {
   graph::require_defined("backward", *this, "this");
   const graph::Node& node = *node_of(*this);
   if (node.shape.numel() != 1) {
@@ -253,7 +244,7 @@ void Tensor::backward(BackwardOptions options, Place place) const {
   graph::run_backward(*this, graph::filled(node.shape, 1, node.dtype, *node.entry), options, place);
 }
 
-void Tensor::backward(const Tensor& gradient, BackwardOptions options, Place place) const {
+void Tensor::backward(const Tensor& gradient, BackwardOptions options, SourceLocation place) const {
   graph::require_defined("backward", *this, "this");
   graph::require_defined("backward", gradient, "the gradient");
   if (gradient.shape() != shape()) {
@@ -267,14 +258,14 @@ void Tensor::backward(const Tensor& gradient, BackwardOptions options, Place pla
   graph::run_backward(*this, here, options, place);
 }
 
-Tensor Tensor::to(DType dtype, Place place) const {
+Tensor Tensor::to(DType dtype, SourceLocation place) const {
   graph::require_defined("to", *this, "this");
   if (dtype == this->dtype()) return *this;
   graph::require_supported("to", dtype, device());
   return graph::apply(OpId::cast, {this, 1}, {}, shape(), dtype, place);
 }
 
-Tensor Tensor::to(Device device, Place place) const {
+Tensor Tensor::to(Device device, SourceLocation place) const {
   graph::require_defined("to", *this, "this");
   if (device == this->device()) return *this;
   graph::require_supported("to", dtype(), device);
@@ -291,10 +282,10 @@ Tensor Tensor::pin_memory() const {
   return graph::pinned(*this);
 }
 
-Tensor Tensor::clone(Place place) const {
+Tensor Tensor::clone(SourceLocation place) const {
   graph::require_defined("clone", *this, "this");
-  // Nodes are immutable, so a variable of its own is a copy of its own. A cast to the same dtype is
-  // that, with a place in the history.
+  // Nodes are immutable, so a copy is a new variable. A cast to the same dtype makes one and
+  // records it in the history.
   return graph::apply(OpId::cast, {this, 1}, {}, shape(), dtype(), place);
 }
 
@@ -311,14 +302,14 @@ Tensor& Tensor::operator/=(const Operand& other) & {
   return update(*this, OpId::div, "/=", other), *this;
 }
 
-Tensor& Tensor::fill_(Scalar value, Place place) & {
+Tensor& Tensor::fill_(Scalar value, SourceLocation place) & {
   graph::require_defined("fill_", *this, "this");
-  graph::require_fits("fill_", value, dtype());
+  require_fits("fill_", value, dtype());
   graph::overwrite(*this, graph::filled(shape(), value, dtype(), device()), "fill_", place);
   return *this;
 }
 
-Tensor& Tensor::copy_(const Tensor& source, Place place) & {
+Tensor& Tensor::copy_(const Tensor& source, SourceLocation place) & {
   graph::require_defined("copy_", *this, "this");
   graph::require_defined("copy_", source, "the source");
   if (!broadcasts_to(source.shape(), shape())) require_same_shape("copy_", *this, source);
@@ -334,118 +325,70 @@ void assign(Tensor& variable, const Tensor& value) {
   graph::require_defined("assign", variable, "the variable");
   graph::require_defined("assign", value, "the value");
   require_same_shape("assign", variable, value);
-  graph::assign_node(variable, TensorAccess::variable(value)->node, true);
+  graph::assign_node(variable, TensorAccess::variable(value)->node, graph::Assignment::State);
   graph::set_tape(*TensorAccess::variable(variable), {});
 }
 
-#define VOLTA_METHOD(name) \
-  Tensor Tensor::name(Place place) const { return volta::name(*this, place); }
-VOLTA_METHOD(neg)
-VOLTA_METHOD(abs)
-VOLTA_METHOD(sign)
-VOLTA_METHOD(exp)
-VOLTA_METHOD(exp2)
-VOLTA_METHOD(expm1)
-VOLTA_METHOD(log)
-VOLTA_METHOD(log2)
-VOLTA_METHOD(log1p)
-VOLTA_METHOD(sqrt)
-VOLTA_METHOD(rsqrt)
-VOLTA_METHOD(square)
-VOLTA_METHOD(reciprocal)
-VOLTA_METHOD(sin)
-VOLTA_METHOD(cos)
-VOLTA_METHOD(tan)
-VOLTA_METHOD(asin)
-VOLTA_METHOD(acos)
-VOLTA_METHOD(atan)
-VOLTA_METHOD(sinh)
-VOLTA_METHOD(cosh)
-VOLTA_METHOD(tanh)
-VOLTA_METHOD(sigmoid)
-VOLTA_METHOD(erf)
-VOLTA_METHOD(floor)
-VOLTA_METHOD(ceil)
-VOLTA_METHOD(round)
-VOLTA_METHOD(isnan)
-VOLTA_METHOD(isinf)
-VOLTA_METHOD(relu)
-VOLTA_METHOD(gelu)
-VOLTA_METHOD(silu)
-VOLTA_METHOD(mish)
-VOLTA_METHOD(hardswish)
-VOLTA_METHOD(logical_not)
-#undef VOLTA_METHOD
-#define VOLTA_METHOD(name)                                    \
+// Defines the methods of the table, by the kind of argument in the column `function` of
+// elementwise.def.
+#define VOLTA_UNARY(name) \
+  Tensor Tensor::name(SourceLocation place) const { return volta::name(*this, place); }
+#define VOLTA_BINARY(name)                                    \
   Tensor Tensor::name(const Operand& other) const {           \
     return volta::name(Operand(*this, other.place()), other); \
   }
-VOLTA_METHOD(mod)
-VOLTA_METHOD(fmod)
-VOLTA_METHOD(floor_div)
-VOLTA_METHOD(pow)
-VOLTA_METHOD(atan2)
-VOLTA_METHOD(maximum)
-VOLTA_METHOD(minimum)
-VOLTA_METHOD(lt)
-VOLTA_METHOD(le)
-VOLTA_METHOD(gt)
-VOLTA_METHOD(ge)
-VOLTA_METHOD(eq)
-VOLTA_METHOD(ne)
-VOLTA_METHOD(logical_and)
-VOLTA_METHOD(logical_or)
-VOLTA_METHOD(logical_xor)
-#undef VOLTA_METHOD
+#define VOLTA_NOTHING(name)
+#define VOLTA_METHOD_numbers(name) VOLTA_UNARY(name)
+#define VOLTA_METHOD_floats(name) VOLTA_UNARY(name)
+#define VOLTA_METHOD_activation(name) VOLTA_UNARY(name)
+#define VOLTA_METHOD_whole(name) VOLTA_UNARY(name)
+#define VOLTA_METHOD_test(name) VOLTA_UNARY(name)
+#define VOLTA_METHOD_truth(name) VOLTA_UNARY(name)
+#define VOLTA_METHOD_binary(name) VOLTA_BINARY(name)
+#define VOLTA_METHOD_arithmetic(name)
+#define VOLTA_METHOD_exchanged(name) VOLTA_BINARY(name)
+#define VOLTA_METHOD_none(name)
+#define VOLTA_METHOD_written(parameters) VOLTA_NOTHING
+#define VOLTA_METHOD_free(parameters) VOLTA_NOTHING
+#define VOLTA_ELEMENTWISE(name, function, ...) VOLTA_METHOD_##function(name)
+#include "graph/record/elementwise.def"
 
-Tensor Tensor::gelu(GeluOptions options, Place place) const {
+Tensor Tensor::gelu(GeluOptions options, SourceLocation place) const {
   return volta::gelu(*this, options, place);
 }
-Tensor Tensor::leaky_relu(double slope, Place place) const {
+Tensor Tensor::leaky_relu(double slope, SourceLocation place) const {
   return volta::leaky_relu(*this, slope, place);
 }
-Tensor Tensor::elu(double alpha, Place place) const { return volta::elu(*this, alpha, place); }
-Tensor Tensor::softplus(double beta, double threshold, Place place) const {
+Tensor Tensor::elu(double alpha, SourceLocation place) const {
+  return volta::elu(*this, alpha, place);
+}
+Tensor Tensor::softplus(double beta, double threshold, SourceLocation place) const {
   return volta::softplus(*this, beta, threshold, place);
 }
 Tensor Tensor::clamp(const std::optional<Operand>& low, const std::optional<Operand>& high,
-                     Place place) const {
+                     SourceLocation place) const {
   return volta::clamp(*this, low, high, place);
 }
-Tensor Tensor::lerp(const Operand& end, const Operand& weight) const {
-  return volta::lerp(Operand(*this, end.place()), end, weight);
+Tensor Tensor::lerp(const Operand& b, const Operand& weight) const {
+  return volta::lerp(Operand(*this, b.place()), b, weight);
 }
-Tensor Tensor::addcmul(const Operand& a, const Operand& b, Scalar value, Place place) const {
+Tensor Tensor::addcmul(const Operand& a, const Operand& b, Scalar value,
+                       SourceLocation place) const {
   return volta::addcmul(*this, a, b, value, place);
 }
-Tensor Tensor::addcdiv(const Operand& a, const Operand& b, Scalar value, Place place) const {
+Tensor Tensor::addcdiv(const Operand& a, const Operand& b, Scalar value,
+                       SourceLocation place) const {
   return volta::addcdiv(*this, a, b, value, place);
 }
 
-Tensor Tensor::softmax(std::int64_t axis, Place place) const {
+Tensor Tensor::softmax(std::int64_t axis, SourceLocation place) const {
   return volta::softmax(*this, axis, place);
 }
-Tensor Tensor::log_softmax(std::int64_t axis, Place place) const {
+Tensor Tensor::log_softmax(std::int64_t axis, SourceLocation place) const {
   return volta::log_softmax(*this, axis, place);
 }
-Tensor Tensor::matmul(const Tensor& other, Place place) const {
+Tensor Tensor::matmul(const Tensor& other, SourceLocation place) const {
   return volta::matmul(*this, other, place);
-}
-
-void submit(Device device) { graph::submit(device_entry(device)); }
-
-void synchronize(Device device) {
-  DeviceEntry& entry = device_entry(device);
-  std::exception_ptr error;
-  try {
-    graph::submit_all(entry);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  const std::lock_guard guard(entry.lock);
-  entry.backend.synchronize(entry.index);
-  if (error) std::rethrow_exception(error);
-  graph::check_device_error(entry);
 }
 
 }  // namespace volta

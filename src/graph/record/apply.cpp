@@ -1,5 +1,5 @@
-// Recording operations on tensors.
-#include "graph/apply.h"
+// Records operations on tensors.
+#include "graph/record/apply.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,27 +7,27 @@
 
 #include <fmt/format.h>
 
+#include "backend/registry.h"
+#include "core/convert.h"
 #include "core/log_once.h"
-#include "core/registry.h"
 #include "core/text.h"
-#include "graph/autocast.h"
-#include "graph/host.h"
-#include "graph/observer.h"
-#include "graph/placement.h"
-#include "graph/segment.h"
-#include "graph/tape_extras.h"
-#include "graph/transfers.h"
+#include "graph/record/autocast.h"
+#include "graph/record/observer.h"
+#include "graph/record/placing.h"
+#include "graph/record/recorder.h"
+#include "graph/record/tape_extras.h"
 #include "platform/env.h"
 #include "platform/thread_local.h"
 #include "volta/autograd.h"
+#include "volta/detail/source_location_scope.h"
 #include "volta/error.h"
 #include "volta/execution.h"
 #include "volta/log.h"
-#include "volta/place_scope.h"
+#include "volta/transfers.h"
 
 namespace volta::graph {
 
-// Recording order within a thread, and an order of dependence between threads.
+// Numbers follow the recording order within a thread and the order of dependence between threads.
 std::uint64_t next_tape_sequence(std::uint64_t after) {
   VOLTA_INITIAL_EXEC static constinit thread_local std::uint64_t last = 0;
   return last = std::max(last, after) + 1;
@@ -35,7 +35,7 @@ std::uint64_t next_tape_sequence(std::uint64_t after) {
 
 namespace {
 
-// A list made of another one's elements; up to a few without a heap allocation.
+// A list converted from another list. Up to kFew elements need no heap allocation.
 template <class T>
 class Few {
  public:
@@ -72,28 +72,49 @@ Tensor Borrowed::tensor() const {
 
 VOLTA_INITIAL_EXEC constinit thread_local RecordingState recording_state;
 
-// The linker's names for the first and the last byte of the library that this file is in.
+// The linker's symbols for the first and the last byte of the library that contains this file.
 extern "C" {
 [[gnu::visibility("hidden")]] extern const char library_start __asm__("__ehdr_start");
 [[gnu::visibility("hidden")]] extern const char library_end __asm__("_end");
 }
-bool is_own(Place place) {
+bool is_own(SourceLocation place) {
   const std::less<> before;
   return !before(place.file(), &library_start) && before(place.file(), &library_end);
 }
 
+namespace {
+// What the first record of an operation needs that is recorded again.
+std::uint32_t saves_of_first(const Op& op, const TapeCollector& collector) {
+  const std::size_t number = collector.tapes.size();
+  if (number >= collector.first.size() || collector.first[number] == nullptr) return kSavesNothing;
+  std::uint32_t saves = kSavesNothing;
+  const Tape& tape = *collector.first[number];
+  for (std::size_t i = 0; i < tape.edges.size(); ++i) {
+    if (tape.edges[i].tape || tape.edges[i].leaf.defined()) saves |= op.saves.of(i);
+  }
+  return saves;
+}
+}  // namespace
+
 TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
-                  std::span<Node* const> outputs, Place place) {
+                  std::span<Node* const> outputs, SourceLocation place) {
   const Op& op = op_info(id);
   const Node& output = *outputs[0];
   if (!grad_mode() || op.vjp == nullptr || !is_floating(output.dtype)) return {};
   bool any = false;
+  std::uint32_t saves = kSavesNothing;
   std::uint64_t after = 0;
-  for (const Borrowed& input : inputs) {
-    any = any || input.wants_gradient();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Borrowed& input = inputs[i];
+    if (input.wants_gradient()) {
+      any = true;
+      saves |= op.saves.of(i);
+    }
     if (input->tape) after = std::max(after, input->tape->sequence);
   }
   if (!any) return {};
+  if (TapeCollector* collector = recording_state.collector) [[unlikely]]
+    saves |= saves_of_first(op, *collector);
   begin_step(output);
   TapeRef tape = TapeRef::adopt(Slab<Tape>::make(id, output.shape, output.dtype, place));
   tape->sequence = next_tape_sequence(after);
@@ -110,11 +131,11 @@ TapeRef make_tape(OpId id, std::span<const Borrowed> inputs, std::span<const std
         edge.leaf = input.tensor();
       }
     }
-    const bool saves = i < 30 && (op.saves >> i & 1) != 0;
-    tape->saved.emplace_back(saves ? input.node() : nullptr);
+    const bool saved = i < 30 && (saves >> i & 1) != 0;
+    tape->saved.emplace_back(saved ? input.node() : nullptr);
   }
-  if ((op.saves & kSavesOutput) != 0) tape->output = Held(outputs[0]);
-  if ((op.saves & kSavesAuxiliary) != 0) {
+  if ((saves & kSavesOutput) != 0) tape->output = Held(outputs[0]);
+  if ((saves & kSavesAuxiliary) != 0) {
     for (std::size_t i = 1; i < outputs.size(); ++i) tape->auxiliary.emplace_back(outputs[i]);
   }
   if (TapeCollector* collector = recording_state.collector) collector->tapes.push_back(tape);
@@ -152,25 +173,25 @@ bool is_axis_of_scalar(const char* op, std::int64_t axis, const Shape& shape) {
 }
 
 namespace {
-// "cpu [2, 3]", and which line made it where that is known.
+// "cpu [2, 3]", followed by the line that made the tensor if that is known.
 std::string described(const Tensor& tensor) {
   const Node& node = *node_of(tensor);
-  const Place& place = node.place;
+  const SourceLocation& place = node.place;
   const bool known = place.line() > 0 && !is_own(place);
   return fmt::format("{} {}{}", to_string(node.entry->device), to_string(node.shape),
                      known ? ", made at " + place_text(place) : "");
 }
 }  // namespace
 
-void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
+void agree_on_device(const char* op, std::span<Tensor> operands, SourceLocation from) {
   if (is_placing()) [[unlikely]]
-    return;  // apply finds a device for them
+    return;  // apply chooses a device for the operands
   const Tensor* other = nullptr;
   for (const Tensor& t : operands) {
     if (other == nullptr && t.defined() && t.device() != operands[0].device()) other = &t;
   }
   if (other == nullptr) return;
-  const Place place = told_place(from);
+  const SourceLocation place = told_place(from);
   const Device first = operands[0].device(), second = other->device();
   const MixedDevices policy = execution_options().mixed_devices;
   if (policy == MixedDevices::error || (first.is_gpu() && second.is_gpu())) {
@@ -192,7 +213,8 @@ void agree_on_device(const char* op, std::span<Tensor> operands, Place from) {
 }
 
 namespace {
-// VOLTA_EAGER=1: every operation is evaluated at its call, where a debugger and an error find it.
+// VOLTA_EAGER=1 evaluates every operation when it is called, so that debuggers and errors point at
+// the call.
 bool is_eager() {
   static const bool wanted = [] {
     const std::string value = platform::environment("VOLTA_EAGER").value_or("off");
@@ -203,9 +225,9 @@ bool is_eager() {
   return wanted;
 }
 
-// Records the operation where its operands are.
+// Records the operation on the device of its operands.
 Tensor applied(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
-               const Shape& shape, DType dtype, Place place) {
+               const Shape& shape, DType dtype, SourceLocation place) {
   const Few<Node*> nodes = nodes_of(inputs);
   Held node =
       Held::adopt(record({op, dtype, nodes.span(), attrs, shape, place}, *inputs[0]->node->entry));
@@ -222,8 +244,8 @@ Tensor applied(OpId op, std::span<const Borrowed> inputs, std::span<const std::i
 }  // namespace
 
 Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
-             const Shape& shape, DType dtype, Place from) {
-  const Place place = told_place(from);
+             const Shape& shape, DType dtype, SourceLocation from) {
+  const SourceLocation place = told_place(from);
   if (in_autocast()) [[unlikely]] {
     if (const std::vector<Tensor> wide = in_full_precision(op, inputs, place); !wide.empty())
       return apply(op, wide, attrs, shape, without_halves(dtype), place);
@@ -238,13 +260,13 @@ Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int
 }
 
 Tensor apply(OpId op, std::span<const Tensor> inputs, std::span<const std::int64_t> attrs,
-             const Shape& shape, DType dtype, Place place) {
+             const Shape& shape, DType dtype, SourceLocation place) {
   return apply(op, borrowed(inputs).span(), attrs, shape, dtype, place);
 }
 
 Tensor apply(OpId op, std::initializer_list<Borrowed> inputs,
              std::initializer_list<std::int64_t> attrs, const Shape& shape, DType dtype,
-             Place place) {
+             SourceLocation place) {
   return apply(op, std::span(inputs.begin(), inputs.size()), std::span(attrs.begin(), attrs.size()),
                shape, dtype, place);
 }
@@ -253,7 +275,7 @@ namespace {
 std::vector<Tensor> applied_multi(OpId op, std::span<const Tensor> inputs,
                                   std::span<const std::int64_t> attrs,
                                   std::span<const Shape> shapes, std::span<const DType> dtypes,
-                                  Place place) {
+                                  SourceLocation place) {
   const Few<Borrowed> views = borrowed(inputs);
   const Few<Node*> nodes = nodes_of(views.span());
   std::vector<Node*> outputs(shapes.size());
@@ -275,8 +297,8 @@ std::vector<Tensor> applied_multi(OpId op, std::span<const Tensor> inputs,
 
 std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
-                                std::span<const DType> dtypes, Place from) {
-  const Place place = told_place(from);
+                                std::span<const DType> dtypes, SourceLocation from) {
+  const SourceLocation place = told_place(from);
   const Few<Borrowed> views = borrowed(inputs);
   if (in_autocast()) [[unlikely]] {
     if (const std::vector<Tensor> wide = in_full_precision(op, views.span(), place);
@@ -303,7 +325,8 @@ Tensor constant(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entr
 }
 }  // namespace
 
-// A tensor of halves has halves in it; other dtypes are rounded by whoever reads the constant.
+// In f16 and bf16 the number is rounded here; for other dtypes the reader of the constant rounds
+// it.
 Tensor filled(const Shape& shape, Scalar value, DType dtype, DeviceEntry& entry) {
   const bool half = dtype == DType::f16 || dtype == DType::bf16;
   return constant(shape, half ? Scalar(nearest(value.value(), dtype)) : value, dtype, entry);
@@ -323,25 +346,26 @@ Tensor number(Scalar value, DType dtype, Device device) {
 }
 
 Tensor argument(std::int64_t value, Device device) {
-  // Whether a number is a literal of the key is asked of it as a double: this is none.
+  // Literals of the key are recognised by their double value; NaN is never one.
   constexpr double kNoLiteral = std::numeric_limits<double>::quiet_NaN();
   return TensorAccess::make(
       Held::adopt(make_constant(kNoLiteral, value, Shape{}, DType::i64, device_entry(device))));
 }
 
-Tensor reshape_to(const Tensor& x, const Shape& shape, Place place) {
+Tensor reshape_to(const Tensor& x, const Shape& shape, SourceLocation place) {
   const Borrowed source = x;
   if (source.node()->shape == shape) return x;
   return apply(OpId::reshape, {&source, 1}, shape.sizes(), shape, source.node()->dtype, place);
 }
 
-Tensor expand_to(const Tensor& x, const Shape& shape, Place place) {
+Tensor expand_to(const Tensor& x, const Shape& shape, SourceLocation place) {
   const Borrowed source = x;
   if (source.node()->shape == shape) return x;
   return apply(OpId::expand, {&source, 1}, shape.sizes(), shape, source.node()->dtype, place);
 }
 
-Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdim, Place place) {
+Tensor sum_axes(const Tensor& x, std::span<const std::int64_t> axes, bool keepdim,
+                SourceLocation place) {
   std::vector<std::int64_t> kept, ones;
   for (int i = 0; i < x.rank(); ++i) {
     const bool gone = std::find(axes.begin(), axes.end(), i) != axes.end();
@@ -360,10 +384,11 @@ namespace volta {
 
 using graph::recording_state;
 
-PlaceScope::PlaceScope(Place place) : place_(place), outer_(graph::recording_state.caller) {
+SourceLocationScope::SourceLocationScope(SourceLocation place)
+    : place_(place), outer_(graph::recording_state.caller) {
   if (!graph::is_own(place)) graph::recording_state.caller = &place_;
 }
-PlaceScope::~PlaceScope() { graph::recording_state.caller = outer_; }
+SourceLocationScope::~SourceLocationScope() { graph::recording_state.caller = outer_; }
 
 NoGrad::NoGrad() : Scope(recording_state.history, recording_state.history_scope, false) {}
 NoGrad::~NoGrad() { end(recording_state.history, recording_state.history_scope); }

@@ -1,5 +1,5 @@
-// Autocast scopes, and the parameters they have converted.
-#include "graph/autocast.h"
+// Autocast scopes and the cache of converted parameters.
+#include "graph/record/autocast.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -13,10 +13,10 @@
 namespace volta {
 namespace graph {
 
-// Parameters converted by the scopes of a thread, until the outermost of them ends. No parameter is
-// kept alive: one that is gone is forgotten (destroy(Variable*)) or, where another thread let go of
-// it, found by a sweep. Its address may be another's by then, but the value that was converted is
-// not: the reference sees to that.
+// Conversions made in the Autocast scopes of a thread, until the outermost scope ends. The cache
+// does not keep parameters alive. A destroyed parameter is removed by destroy(Variable*) or, if
+// another thread destroyed it, by a sweep. Another variable may then have its address, but `source`
+// keeps the converted node alive, so that a stale entry never matches.
 struct CastCache {
   struct Entry {
     NodeRef source;  // the value that was converted
@@ -27,7 +27,7 @@ struct CastCache {
   std::unordered_map<const Variable*, Entry> entries;
   std::size_t sweep_at = kFew;
 
-  // As many again as are left come before the next sweep: what it costs is theirs.
+  // The next sweep comes when the number of entries has doubled, which amortises its cost.
   void sweep() {
     std::erase_if(entries, [](const auto& entry) { return entry.second.source->holders() == 0; });
     sweep_at = std::max(kFew, 2 * entries.size());
@@ -48,9 +48,10 @@ DType widest_of(std::span<const Tensor* const> operands) {
   return widest.value_or(DType::f32);
 }
 
-// Only the value is kept: every use has a record of its own, so that one backward pass does not use
-// up the history of the next, and a stretch that is computed again records as many.
-Tensor cast_parameter(const Tensor& leaf, DType dtype, Place place) {
+// Only the converted value is cached. Every use gets its own tape record, so that one backward pass
+// does not consume the history of the next and a recomputed section makes the same number of
+// records.
+Tensor cast_parameter(const Tensor& leaf, DType dtype, SourceLocation place) {
   const Variable* variable = TensorAccess::variable(leaf);
   CastCache*& cache = recording_state.casts;
   if (cache != nullptr) {
@@ -68,7 +69,7 @@ Tensor cast_parameter(const Tensor& leaf, DType dtype, Place place) {
     }
   }
   Tensor cast = leaf.to(dtype, place);
-  // The inputs of a stretch that is computed again are leaves, but nobody will ask for them twice.
+  // The inputs of a recomputed section are leaves too, but they are not used again.
   if (recording_state.epoch == 0) {
     if (cache == nullptr) cache = new CastCache;
     if (cache->entries.size() >= cache->sweep_at) cache->sweep();
@@ -95,7 +96,7 @@ std::optional<DType> wanted_dtype(AutocastRule rule, std::span<const Tensor* con
   return differs ? std::optional(wanted) : std::nullopt;
 }
 
-Tensor autocast(const Tensor& operand, DType dtype, Place place) {
+Tensor autocast(const Tensor& operand, DType dtype, SourceLocation place) {
   if (!operand.defined()) return operand;
   const Borrowed source = operand;
   const DType own = source.node()->dtype;
@@ -104,7 +105,8 @@ Tensor autocast(const Tensor& operand, DType dtype, Place place) {
   return is_parameter ? cast_parameter(operand, dtype, place) : operand.to(dtype, place);
 }
 
-std::vector<Tensor> in_full_precision(OpId op, std::span<const Borrowed> inputs, Place place) {
+std::vector<Tensor> in_full_precision(OpId op, std::span<const Borrowed> inputs,
+                                      SourceLocation place) {
   std::vector<Tensor> wide;
   if (op_info(op).autocast != AutocastRule::full ||
       std::none_of(inputs.begin(), inputs.end(),

@@ -1,31 +1,30 @@
-// What the functions that make tensors share: their options, checked.
+// Checks of the options that the functions that create tensors share.
 #pragma once
 
-#include "core/registry.h"
-#include "graph/node.h"
-#include "graph/placement.h"
+#include "backend/registry.h"
+#include "graph/record/node.h"
+#include "graph/record/placing.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
 
-// Where and as what a tensor is made.
+// The device and dtype of a new tensor.
 struct Making {
   DeviceEntry& entry;
   DType dtype;
-  AsWritten as_named;  // what is recorded to make it runs on the device, if that was named
+  AsWritten as_named;  // if the caller named a device, the new tensor is recorded there
 };
-// Throws where the device is absent or has no such dtype, the bytes cannot be counted, or the dtype
-// has no gradient that is asked for.
-// `from_host`: of values that the host has.
+// Throws if the device is absent or does not support the dtype, if the size in bytes overflows, or
+// if a gradient is asked for and the dtype has none. `from_host`: the values are on the host.
 Making making(const char* op, const Shape& shape, const TensorOptions& options, DType natural,
               bool from_host = false);
 void require_differentiable(const char* op, DType dtype);
-// As `options`, but like the other tensor where they say nothing.
+// Fills options that are not set with those of the other tensor.
 TensorOptions options_like(const char* op, const Tensor& other, const TensorOptions& options);
-// The last touch: requires_grad.
+// Sets requires_grad on the finished tensor.
 Tensor finish(Tensor tensor, bool requires_grad);
 
-// A computed tensor in this memory.
+// A computed tensor whose value is in the buffer.
 Tensor in_buffer(Buffer* buffer, const Shape& shape, DType dtype);
 
 }  // namespace volta::graph

@@ -1,5 +1,6 @@
-// Parsing formulas: recursive descent into instructions, truth values kept apart from numbers.
-#include "graph/formula.h"
+// The formula parser: recursive descent into a list of instructions. Conditions and numbers are
+// distinct types.
+#include "graph/record/formula.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "graph/op.h"
+#include "graph/record/op.h"
 #include "volta/error.h"
 
 namespace volta::graph {
@@ -50,9 +51,12 @@ class FormulaParser {
                 std::vector<Formula::Step>& steps, int depth = 0)
       : what_(what), text_(text), names_(names), steps_(steps), depth_(depth) {}
 
-  // `arguments`: what the names stand for; empty for the names themselves.
+  // `arguments` are the steps that the names stand for. If empty, each name becomes a step of its
+  // own.
   int parse(std::vector<int> arguments = {}) {
     arguments_ = std::move(arguments);
+    while (definition()) {
+    }
     const int result = choice();
     if (peek() != '\0') fail("an operator is missing");
     return result;
@@ -60,9 +64,9 @@ class FormulaParser {
 
  private:
   using Step = Formula::Step;
-  static constexpr int kMaxDepth = 64;  // of parentheses, and of formulas that call formulas
+  static constexpr int kMaxDepth = 64;  // of nested parentheses and of formulas that call formulas
 
-  // A word or sign of the text, for messages.
+  // A word or sign of the text, for error messages.
   struct Token {
     std::string_view text;
     std::size_t at;
@@ -121,7 +125,8 @@ class FormulaParser {
                 .in = in,
                 .truth = info.result == kernel::ScalarResult::Bool});
   }
-  // The sign that was just taken, between `a` and what follows or before it.
+  // The operator that was just taken. `infix` applies it to `a` and the operand that follows,
+  // `before` only to the operand that follows.
   int infix(ScalarOp o, int a, int (FormulaParser::*operand)(), bool exchanged = false) {
     const Token sign = taken_;
     const int b = (this->*operand)();
@@ -132,7 +137,7 @@ class FormulaParser {
     return op(o, {nested(operand), -1, -1}, sign);
   }
 
-  // Arithmetic on numbers of the text, such as 2 / sqrt(pi).
+  // Computes operations on literal numbers, such as 2 / sqrt(pi).
   std::optional<double> fold(ScalarOp op, const std::array<int, 3>& in) {
     const double a = at(in[0]).number, b = in[1] < 0 ? 0 : at(in[1]).number;
     switch (op) {
@@ -155,7 +160,32 @@ class FormulaParser {
     }
   }
 
-  // Deep texts must not overflow the stack.
+  // "a = abs(x);" before the formula names an expression that the formula uses several times.
+  bool definition() {
+    if (!is_letter(peek())) return false;
+    const std::size_t start = at_;
+    const std::string_view name = identifier();
+    if (!take("=") || (at_ < text_.size() && text_[at_] == '=')) {
+      at_ = start;
+      return false;
+    }
+    if (std::find(names_.begin(), names_.end(), name) != names_.end() || constant_named(name) ||
+        local_named(name)) {
+      fail(fmt::format("'{}' is defined already", name), start);
+    }
+    const int value = choice();
+    expect(";");
+    locals_.emplace_back(name, value);
+    return true;
+  }
+  std::optional<int> local_named(std::string_view name) const {
+    for (const auto& [local, step] : locals_) {
+      if (local == name) return step;
+    }
+    return std::nullopt;
+  }
+
+  // The depth is limited so that deeply nested texts do not overflow the stack.
   int nested(int (FormulaParser::*part)()) {
     if (++depth_ > kMaxDepth) fail("formulas are nested too deeply");
     const int result = (this->*part)();
@@ -245,10 +275,14 @@ class FormulaParser {
     if (at_ < text_.size() && is_letter(text_[at_])) fail("a number runs into a name");
     return number(value);
   }
-  int word() {
+  std::string_view identifier() {
     const std::size_t start = at_;
     while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]))) ++at_;
-    const std::string_view name = text_.substr(start, at_ - start);
+    return text_.substr(start, at_ - start);
+  }
+  int word() {
+    const std::size_t start = at_;
+    const std::string_view name = identifier();
     if (peek() == '(') return call(name, start);
     const auto found = std::find(names_.begin(), names_.end(), name);
     if (found != names_.end()) {
@@ -256,6 +290,7 @@ class FormulaParser {
       if (!arguments_.empty()) return arguments_[index];
       return add({.kind = Step::Kind::Name, .in = {-1, -1, -1}, .name = static_cast<int>(index)});
     }
+    if (const auto local = local_named(name)) return *local;
     if (const auto value = constant_named(name)) return number(*value);
     fail(fmt::format("'{}' is not a parameter", name), start);
   }
@@ -293,15 +328,16 @@ class FormulaParser {
   const std::vector<std::string>& names_;
   std::vector<Step>& steps_;
   std::vector<int> arguments_;
+  std::vector<std::pair<std::string_view, int>> locals_;  // names and steps of definitions
   std::size_t at_ = 0;
-  Token taken_{};  // the last one that was
+  Token taken_{};  // the last token taken
   int depth_;
 };
 
 Formula::Formula(std::string_view what, std::string_view text,
                  const std::vector<std::string>& names) {
   const int result = FormulaParser(what, text, names, steps_).parse();
-  // A formula that is just one of its parts ends with it.
+  // If the result is an earlier step, for example a definition, the steps after it are not needed.
   steps_.resize(static_cast<std::size_t>(result) + 1);
 }
 

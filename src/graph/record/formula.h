@@ -1,7 +1,7 @@
-// Scalar formulas written as C: "x > 0 ? x : slope * x". One text serves the kernels (evaluated
-// over the planner's values), gradients of any order (evaluated over tensors) and the documents.
-// Numbers, names, + - * /, comparisons, && || !, ?:, and calls of scalar operations and of other
-// formulas.
+// Scalar formulas written as C expressions: "x > 0 ? x : slope * x". One text serves the kernels
+// (evaluated on the planner's values), gradients of any order (evaluated on tensors) and the
+// documentation. A formula has numbers, names, + - * /, comparisons, && || !, ?:, and calls of
+// scalar operations and other formulas. It may begin with definitions: "a = abs(x); a / (1 + a)".
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/record/op.h"
 #include "kernel/program.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
 
-// A formula, ready to be evaluated: instructions in order, each naming earlier ones.
+// A parsed formula: a list of instructions, each of which refers to earlier ones.
 class Formula {
  public:
-  // Throws ArgumentError that shows where the text goes wrong. `what` begins the message.
+  // Throws ArgumentError that shows the position of the mistake. `what` begins the message.
   Formula(std::string_view what, std::string_view text, const std::vector<std::string>& names);
 
   struct Step {
@@ -34,15 +34,16 @@ class Formula {
     int name = -1;
     bool truth = false;  // a condition rather than a number
   };
-  const std::vector<Step>& steps() const { return steps_; }  // the last one is the result
+  const std::vector<Step>& steps() const { return steps_; }  // the last step is the result
   bool gives_truth() const { return steps_.back().truth; }
   bool mentions(int name) const;
-  // Of a formula that is a number whatever the parameters are.
+  // The value of a formula that is constant, whatever its parameters.
   std::optional<double> number() const;
-  // Whether integers would not do: it divides, or calls what only real numbers have.
+  // Whether the formula cannot be computed in integers: it divides, has a fraction, or calls an
+  // operation that only floats have.
   bool needs_floats() const;
 
-  // Algebra: number(double), name(int), op(ScalarOp, span of values).
+  // `algebra` has number(double), name(int) and op(ScalarOp, array of values).
   template <class Value, class Algebra>
   Value evaluate(Algebra&& algebra) const {
     std::vector<Value> values;
@@ -73,12 +74,12 @@ class Formula {
   std::vector<Step> steps_;
 };
 
-// The texts of an operation: its parameters, its value, and for its first parameters the gradient,
-// over the parameters, the result `y` and the result's gradient `g`.
+// The texts of an operation: its parameters, its value, and the gradients of its first parameters.
+// Gradients are written in the parameters, the result `y` and the gradient `g` of the result.
 struct FormulaText {
   const char* parameters = "x";
   const char* value = "";
-  std::array<const char*, 4> gradients{};  // null: none flows to this parameter and the following
+  std::array<const char*, 4> gradients{};  // null from the first parameter without gradient on
 };
 
 // Whether a text uses a name.
@@ -95,14 +96,16 @@ constexpr bool mentions(std::string_view text, std::string_view name) {
   return false;
 }
 
-// "x, slope" as a list.
+// Splits "x, slope" into names.
 std::vector<std::string> parameter_names(std::string_view parameters);
 
-// What the gradients of a formula need (graph/op.h: Saves).
-constexpr std::uint32_t saves_of(const FormulaText& text) {
-  std::uint32_t saves = kSavesNothing;
-  for (const char* gradient : text.gradients) {
+// The values that the gradients of a formula use.
+constexpr SavesByInput saves_of(const FormulaText& text) {
+  SavesByInput all;
+  for (std::size_t i = 0; i < text.gradients.size(); ++i) {
+    const char* const gradient = text.gradients[i];
     if (gradient == nullptr) continue;
+    std::uint32_t& saves = all.by_input[i];
     if (mentions(gradient, "y")) saves |= kSavesOutput;
     std::uint32_t bit = 1;
     std::string_view rest = text.parameters;
@@ -114,7 +117,7 @@ constexpr std::uint32_t saves_of(const FormulaText& text) {
       while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
     }
   }
-  return saves;
+  return all;
 }
 
 // The parsed texts of an operation.
@@ -122,15 +125,16 @@ struct ParsedFormula {
   ParsedFormula(const char* name, const FormulaText& text);
   std::vector<std::string> names;  // parameters, then y, then g
   Formula value;
-  std::vector<Formula> gradients;  // of the first parameters
-  // Per gradient, which names it uses beside g: the inputs of the node that computes it, in order.
+  std::vector<Formula> gradients;  // of the first parameters, in order
+  // For each gradient, the names that it uses besides g: the inputs of the node that computes it,
+  // in order.
   std::vector<std::vector<int>> uses;
   int y() const { return static_cast<int>(names.size()) - 2; }
   int g() const { return static_cast<int>(names.size()) - 1; }
 };
 
-// The formula over tensors and numbers, of one dtype and device: every step is recorded, with its
-// history where gradients flow. Undefined if it is a number whatever the parameters are.
-Tensor evaluate(const Formula& formula, std::span<const Operand> values, Place place);
+// Records every step of the formula on tensors and numbers of one dtype and device, with history
+// where gradients flow. Returns an undefined tensor if the formula is constant.
+Tensor evaluate(const Formula& formula, std::span<const Operand> values, SourceLocation place);
 
 }  // namespace volta::graph

@@ -1,5 +1,5 @@
-// Generators: the thread's own and those of users.
-#include "graph/generator.h"
+// The thread's own random generator and generators of users.
+#include "graph/record/generator.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@ namespace volta {
 namespace graph {
 
 GeneratorState& random_state() {
-  // Threads draw different numbers; the first one always the same.
+  // Each thread draws different numbers; the first thread draws the same ones in every run.
   static std::atomic<std::uint64_t> threads{0};
   VOLTA_INITIAL_EXEC thread_local GeneratorState state{
       0x5EED + 0x9E3779B97F4A7C15u * threads.fetch_add(1), 0};

@@ -1,5 +1,5 @@
-// Drawing from generators, and remembering what was drawn from so that a stretch of a program can
-// be repeated.
+// Draws from random generators. Their positions can be saved and restored, so that a section of a
+// program can be repeated with the same random numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace volta::graph {
 
-// What the handles of a generator share.
+// The state that all handles of a generator share.
 struct RandomStream {
   std::mutex lock;
   GeneratorState state;
 
-  // Null for the thread's own.
+  // Null for the thread's own generator.
   static const std::shared_ptr<RandomStream>& of(const Generator& generator) {
     return generator.stream_;
   }
@@ -24,17 +24,17 @@ struct RandomStream {
 
 GeneratorState& random_state();  // of this thread's own generator
 
-// Where the generator stands, which then goes on by the blocks that hold `words` words.
+// Returns the generator's state, then advances the generator by enough blocks for `words` words.
 GeneratorState take_random(std::int64_t words, const Generator& generator);
 
-// A stream and where it stood.
+// A stream and its state at an earlier time.
 struct StreamPosition {
   std::shared_ptr<RandomStream> stream;
   GeneratorState state;
 };
 
-// While alive, notes where each generator (but the thread's own) stood when this thread first drew
-// from it.
+// While alive, saves the state of each generator, except the thread's own, before this thread first
+// draws from it.
 class DrawnFrom {
  public:
   DrawnFrom();
@@ -49,7 +49,7 @@ class DrawnFrom {
   DrawnFrom* outer_;
 };
 
-// While alive, generators stand where they are told to; then again where they stood before.
+// While alive, generators have the given states; the destructor restores the earlier ones.
 class Repositioned {
  public:
   Repositioned(GeneratorState own, const std::vector<StreamPosition>& streams);

@@ -1,5 +1,5 @@
 // The list of large buffers.
-#include "graph/holders.h"
+#include "graph/record/holders.h"
 
 #include <algorithm>
 #include <map>
@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "core/registry.h"
+#include "backend/registry.h"
 #include "core/text.h"
-#include "graph/op.h"
+#include "graph/record/op.h"
 #include "platform/fork.h"
 
 namespace volta::graph {
@@ -23,7 +23,7 @@ constexpr std::size_t kShown = 8;
 struct Holding {
   const char* what = "memory without a name";
   bool is_value = false;
-  Place place;
+  SourceLocation place;
   Shape shape;
   DType dtype = DType::f32;
 };
@@ -33,7 +33,7 @@ struct List {
   std::unordered_map<const Buffer*, Holding> buffers;
 };
 List& list() {
-  static auto* const list = new List;  // buffers may go when the process ends
+  static auto* const list = new List;  // never destroyed: buffers may be freed at process exit
   return *list;
 }
 

@@ -1,5 +1,5 @@
-// Reference counts, node and buffer memory.
-#include "graph/node.h"
+// Reference counts, and the memory of nodes and buffers.
+#include "graph/record/node.h"
 
 #include <mutex>
 #include <new>
@@ -8,36 +8,36 @@
 #include <utility>
 
 #include "backend/pool.h"
+#include "backend/registry.h"
 #include "core/profiling.h"
-#include "core/registry.h"
 #include "core/slab.h"
-#include "graph/autocast.h"
-#include "graph/holders.h"
-#include "graph/mirrors.h"
-#include "graph/recording_state.h"
-#include "graph/segment.h"
-#include "graph/tape_extras.h"
+#include "graph/record/autocast.h"
+#include "graph/record/holders.h"
+#include "graph/record/recorder.h"
+#include "graph/record/recording_state.h"
+#include "graph/record/replicas.h"
+#include "graph/record/tape_extras.h"
 #include "platform/thread_local.h"
 #include "volta/error.h"
 
 namespace volta::graph {
 namespace {
 
-// Notes in the segment, which is locked, whether a pending node's value is wanted.
-void note_live(Segment& segment, Node* node, bool live) {
+// Notes whether the value of a pending node is wanted. The recorder is locked.
+void note_live(Recorder& recorder, Node* node, bool live) {
   if (live == node->live) return;
   node->live = live;
-  segment.batch.live ^= live_word(node->index);
+  recorder.batch.live ^= live_word(node->index);
 }
 
-// For the profiler's curve of memory in use.
+// Reports memory in use to the profiler.
 void tell_memory(const DeviceEntry& entry) noexcept {
   if (profiling::session() == 0) return;
   const MemoryStats stats = entry.pool.stats();
   profiling::add_memory(entry.device, stats.in_use, stats.reserved);
 }
 
-// Without, where there is no memory for the table either.
+// Empty if there is not enough memory for the table itself.
 std::string table_of_holders(const DeviceEntry& entry) {
   try {
     return holders_table(entry);
@@ -46,15 +46,15 @@ std::string table_of_holders(const DeviceEntry& entry) {
   }
 }
 
-// Memory of the pool; where there is none, after what plans keep was given back, then what only
-// operations read that nobody wants, and then copies of other devices' values. In the end
-// OutOfMemory tells who holds it.
-Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
-                 const ComputeTimes* finished, LaneTimes& used) {
+// Allocates from the pool. If that fails, memory is freed step by step: buffers that plans keep,
+// then inputs of unwanted operations, then replicas of values of other devices. If nothing helps,
+// OutOfMemory lists the holders of the memory.
+Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t stream,
+                 const ComputeTimes* finished, StreamTimes& used) {
   const auto from_pool = [&](bool last) -> std::optional<Address> {
     try {
-      if (finished != nullptr) return entry.pool.allocate_idle(bytes, *finished, used, lane);
-      return entry.pool.allocate(bytes, &used, lane);
+      if (finished != nullptr) return entry.pool.allocate_idle(bytes, *finished, used, stream);
+      return entry.pool.allocate(bytes, &used, stream);
     } catch (const OutOfMemory& error) {
       if (last) throw OutOfMemory(error.what() + table_of_holders(entry));
       return std::nullopt;
@@ -67,15 +67,15 @@ Address allocate(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
   }
   drop_unwanted_work(entry);
   if (const auto address = from_pool(false)) return *address;
-  give_up_mirrors(entry);
+  give_up_replicas(entry);
   return *from_pool(true);
 }
 
-// `finished`: memory that no later work uses is preferred.
-Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
+// If `finished` is given, memory whose last use has finished is preferred.
+Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, std::size_t stream,
                    const ComputeTimes* finished) {
-  LaneTimes used;
-  const Address address = allocate(entry, bytes == 0 ? 1 : bytes, lane, finished, used);
+  StreamTimes used;
+  const Address address = allocate(entry, bytes == 0 ? 1 : bytes, stream, finished, used);
   tell_memory(entry);
   Buffer* buffer = Slab<Buffer>::make();
   buffer->entry = &entry;
@@ -86,7 +86,7 @@ Buffer* new_buffer(DeviceEntry& entry, std::size_t bytes, std::size_t lane,
   return buffer;
 }
 
-constexpr std::align_val_t kHostAlignment{64};  // as the pool's
+constexpr std::align_val_t kHostAlignment{64};  // the pool's alignment
 
 }  // namespace
 
@@ -95,21 +95,21 @@ HostCopy::HostCopy(std::size_t size)
              [](std::byte* bytes) { ::operator delete(bytes, kHostAlignment); }),
       bytes(memory.get(), size) {}
 
-Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes, std::size_t lane) {
-  return new_buffer(entry, bytes, lane, nullptr);
+Buffer* allocate_buffer(DeviceEntry& entry, std::size_t bytes, std::size_t stream) {
+  return new_buffer(entry, bytes, stream, nullptr);
 }
 Buffer* allocate_upload(DeviceEntry& entry, std::size_t bytes) {
-  const std::size_t lane = entry.lanes.lane_of(recording_state.stream);
-  if (!entry.lanes.goes_aside(bytes)) return allocate_buffer(entry, bytes, lane);
-  const ComputeTimes finished = entry.lanes.finished();
-  return new_buffer(entry, bytes, lane, &finished);
+  const std::size_t stream = entry.streams.compute_stream_of(recording_state.stream);
+  if (!entry.streams.uses_copy_stream(bytes)) return allocate_buffer(entry, bytes, stream);
+  const ComputeTimes finished = entry.streams.finished();
+  return new_buffer(entry, bytes, stream, &finished);
 }
 
 void release(Buffer* buffer) noexcept {
   if (buffer->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (buffer->pool_owned) {
     if (buffer->bytes >= kListedBytes) unlist_buffer(buffer);
-    buffer->entry->pool.release(buffer->address, buffer->entry->lanes.last_use(buffer->times));
+    buffer->entry->pool.release(buffer->address, buffer->entry->streams.last_use(buffer->times));
     tell_memory(*buffer->entry);
   } else if (buffer->deleter) {
     buffer->deleter();
@@ -128,31 +128,32 @@ void destroy(Variable* variable) noexcept {
 
 void destroy(Node* node) noexcept {
   if (node->buffer) release(node->buffer);
-  if (node->mirror.load(std::memory_order_acquire) != nullptr) [[unlikely]]
-    drop_mirror(node);
+  if (node->replica.load(std::memory_order_acquire) != nullptr) [[unlikely]]
+    drop_replica(node);
   Slab<Node>::destroy(node);
 }
 
 void became_wanted(Node* node) {
-  Segment* segment = node->segment.load(std::memory_order_acquire);
-  if (segment == nullptr) return;
-  const std::lock_guard guard(segment->lock);
-  if (node->segment.load(std::memory_order_relaxed) != segment) return;
-  note_live(*segment, node, node->holders() > 0);
+  Recorder* recorder = node->recorder.load(std::memory_order_acquire);
+  if (recorder == nullptr) return;
+  const std::lock_guard guard(recorder->lock);
+  if (node->recorder.load(std::memory_order_relaxed) != recorder) return;
+  note_live(*recorder, node, node->holders() > 0);
 }
 
 void drop_last_holder(Node* node) noexcept {
-  if (Segment* segment = node->segment.load(std::memory_order_acquire)) {
-    const std::lock_guard guard(segment->lock);
-    // While it is in the batch, the batch refers to it: it cannot go here.
-    if (node->segment.load(std::memory_order_relaxed) == segment) {
+  if (Recorder* recorder = node->recorder.load(std::memory_order_acquire)) {
+    const std::lock_guard guard(recorder->lock);
+    // The batch has a reference to each of its nodes, so the node cannot be destroyed here.
+    if (node->recorder.load(std::memory_order_relaxed) == recorder) {
       if (node->counts.load(std::memory_order_acquire) == kReference + kHolder) {
-        // The batch's and the caller's, and the batch is locked: no exchange is needed.
+        // Only the batch and the caller have references and the batch is locked, so a plain store
+        // is enough.
         node->counts.store(kReference, std::memory_order_release);
       } else {
         node->counts.fetch_sub(kHolder, std::memory_order_acq_rel);
       }
-      return note_live(*segment, node, node->holders() > 0);
+      return note_live(*recorder, node, node->holders() > 0);
     }
   }
   if (node->counts.fetch_sub(kHolder, std::memory_order_acq_rel) == kHolder) destroy(node);
@@ -165,8 +166,8 @@ bool was_last(Tape& tape) {
 }
 }  // namespace
 
-// Chains of records are as long as programs, and lead through edges, saved tensors and what hooks
-// hold: freed by a list, not by recursion.
+// Chains of records are as long as programs and run through edges, saved tensors and hooks. They
+// are freed with a list, since recursion could overflow the stack.
 void release(Tape* tape) noexcept {
   VOLTA_INITIAL_EXEC static constinit thread_local Tape* dead =
       nullptr;  // linked through `next_dead`

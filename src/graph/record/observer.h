@@ -1,11 +1,12 @@
-// Seeing operations as a thread records them, and gradients as rules give them. AnomalyMode looks
-// for NaN this way; tests see to it that nothing wrong goes unnoticed (tests/mutation_test.cpp).
+// An interface to watch the operations that a thread records and the gradients that rules return.
+// AnomalyMode uses it to find NaN; tests use it to falsify results and check that golden values
+// notice (tests/autograd/mutation_test.cpp).
 #pragma once
 
 #include <cstddef>
 #include <span>
 
-#include "graph/apply.h"
+#include "graph/record/apply.h"
 
 namespace volta::graph {
 
@@ -15,16 +16,17 @@ class RecordingObserver {
   RecordingObserver(const RecordingObserver&) = delete;
   RecordingObserver& operator=(const RecordingObserver&) = delete;
   virtual ~RecordingObserver() = default;
-  // The first result of an operation; not of those that gradient rules record.
-  virtual void recorded(OpId op, std::span<const Borrowed> inputs, Tensor& result, Place place) = 0;
-  // What the rule of `tape` gave for an input.
+  // Called with the first result of each operation, except those that gradient rules record.
+  virtual void recorded(OpId op, std::span<const Borrowed> inputs, Tensor& result,
+                        SourceLocation place) = 0;
+  // Called with the gradient that the rule of `tape` returned for an input.
   virtual void differentiated(const Tape& tape, std::size_t input, Tensor& gradient) = 0;
 };
 
-// Of this thread; null: nobody looks.
+// This thread's observer; null if there is none.
 VOLTA_BACKEND_API RecordingObserver*& recording_observer();
 
-// Another value for a result; its history stays as it is.
+// Replaces the value of a result and keeps its history.
 VOLTA_BACKEND_API void exchange_result(Tensor& result, const Tensor& value);
 
 }  // namespace volta::graph

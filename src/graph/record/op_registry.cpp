@@ -1,4 +1,4 @@
-// Formulas of the table and of users, found by operation or by name.
+// Finds the formulas of the table and of users by operation or by name.
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -6,16 +6,16 @@
 
 #include <fmt/format.h>
 
-#include "graph/formula.h"
-#include "graph/op.h"
-#include "graph/rules.h"
+#include "graph/record/formula.h"
+#include "graph/record/gradient_rules.h"
+#include "graph/record/op.h"
 #include "platform/fork.h"
 #include "volta/error.h"
 
 namespace volta::graph {
 namespace {
 
-// A user's operation. Never freed: recorded nodes and plans name it.
+// A user-defined operation. It is never freed, since recorded nodes and plans refer to it.
 struct Registered {
   std::string name, parameters, value;
   std::vector<std::string> gradients;
@@ -30,7 +30,7 @@ struct Registry {
   platform::ForkMutex mutex;
   std::atomic<std::size_t> count{0};
   std::array<std::atomic<Registered*>, kMostRegistered> registered{};
-  std::array<std::atomic<ParsedFormula*>, kOps> parsed{};  // of the table's rows, when first used
+  std::array<std::atomic<ParsedFormula*>, kOps> parsed{};  // of the table, parsed on first use
 };
 Registry& registry() {
   static auto* r = new Registry;
@@ -53,7 +53,7 @@ const ParsedFormula& parsed_formula(OpId id) {
   const Op& op = op_info(id);
   auto fresh = std::make_unique<ParsedFormula>(op.name, *op.formula);
   ParsedFormula* none = nullptr;
-  // Another thread may have been faster: its own is as good.
+  // If another thread was faster, its formula is used.
   if (place.compare_exchange_strong(none, fresh.get(), std::memory_order_acq_rel))
     return *fresh.release();
   return *none;
@@ -101,7 +101,6 @@ OpId register_formula(std::string name, std::string parameters, std::string valu
                .name = fresh->name.c_str(),
                .saves = saves_of(fresh->text),
                .vjp = fresh->gradients.empty() ? nullptr : vjp::formula,
-               .lower = expand::formula,
                .formula = &fresh->text};
   r.registered[number].store(fresh.release(), std::memory_order_release);
   r.count.store(number + 1, std::memory_order_release);

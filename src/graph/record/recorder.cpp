@@ -1,5 +1,5 @@
 // Recording: nodes, leaves, arguments and the accumulating key.
-#include "graph/segment.h"
+#include "graph/record/recorder.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,80 +10,82 @@
 #include <mutex>
 #include <string>
 
+#include "backend/registry.h"
 #include "core/counting.h"
-#include "core/registry.h"
 #include "core/thread_owned.h"
-#include "graph/placement.h"
-#include "graph/recording_state.h"
-#include "plan/runner.h"
+#include "graph/record/evaluation.h"
+#include "graph/record/placing.h"
+#include "graph/record/recording_state.h"
 #include "platform/fork.h"
 #include "volta/error.h"
 
 namespace volta::graph {
 namespace {
 
-// A submit happens by itself after this many nodes, counted from the last one, so that cuts repeat.
+// A batch is submitted automatically at this number of nodes. The count starts at the last submit,
+// so that repeated steps are split at the same nodes.
 constexpr std::size_t kNodeLimit = 8192;
 
-// Drops what was recorded if nobody wants it; tells whether the segment is empty.
-bool clear_if_unheld(Segment& segment) {
-  drop_dead_assignments(segment);
+// Drops the batch if none of its values is wanted. Returns whether the recorder is empty.
+bool clear_if_unheld(Recorder& recorder) {
+  drop_dead_assignments(recorder);
   Batch dropped;
   {
-    const std::lock_guard guard(segment.lock);
-    if (segment.batch.live != 0) return false;
-    std::swap(dropped, segment.batch);
-    segment.step_start.store(Segment::kNoStep, std::memory_order_relaxed);
-    for (Node* node : dropped.nodes) node->segment.store(nullptr, std::memory_order_release);
+    const std::lock_guard guard(recorder.lock);
+    if (recorder.batch.live != 0) return false;
+    std::swap(dropped, recorder.batch);
+    recorder.step_start.store(Recorder::kNoStep, std::memory_order_relaxed);
+    for (Node* node : dropped.nodes) node->recorder.store(nullptr, std::memory_order_release);
   }
   dropped.reset();
   return true;
 }
 
-struct SegmentShelf {
+struct RecorderShelf {
   platform::ForkMutex mutex;
-  std::vector<Segment*> free, all;
+  std::vector<Recorder*> free, all;
 };
-SegmentShelf& shelf() {
-  static auto* s = new SegmentShelf;
+RecorderShelf& shelf() {
+  static auto* s = new RecorderShelf;
   return *s;
 }
 
-// The segments of one thread. When the thread ends they go to the shelf with what others still hold
-// pending in them: whoever looks at it submits it. Nothing is run here, where other thread-local
-// things are gone already. Segments are never freed, since another thread may be looking at one.
-struct ThreadSegments {
-  std::vector<Segment*> segments;
-  ~ThreadSegments() {
+// The recorders of one thread. When the thread ends they go to the shelf. Values pending in them
+// that other threads hold are submitted when they are read; nothing runs here, since other
+// thread-local objects are already destroyed. Recorders are never freed, since another thread may
+// be reading one.
+struct ThreadRecorders {
+  std::vector<Recorder*> recorders;
+  ~ThreadRecorders() {
     const std::lock_guard guard(shelf().mutex);
-    for (Segment* segment : segments) {
-      undo_failed_assignments(*segment);
-      clear_if_unheld(*segment);
-      segment->lock.disown();
-      shelf().free.push_back(segment);
+    for (Recorder* recorder : recorders) {
+      undo_failed_assignments(*recorder);
+      clear_if_unheld(*recorder);
+      recorder->lock.disown();
+      shelf().free.push_back(recorder);
     }
   }
 };
 
-// In a forked process: the other threads are not there any more, and their segments go to the shelf
-// as if they had ended.
+// In a forked process the other threads do not exist, so their recorders go to the shelf as if
+// those threads had ended.
 void shelve_of_other_threads() {
   const std::lock_guard guard(shelf().mutex);
-  for (Segment* segment : shelf().all) {
-    if (!segment->lock.owned_by_other()) continue;
-    segment->lock.disown();
-    undo_failed_assignments(*segment);
-    shelf().free.push_back(segment);
+  for (Recorder* recorder : shelf().all) {
+    if (!recorder->lock.owned_by_other()) continue;
+    recorder->lock.disown();
+    undo_failed_assignments(*recorder);
+    shelf().free.push_back(recorder);
   }
 }
 
-// What an input is: the low bits of the word that begins it in the key.
+// The kind of an input: the low bits of its first word in the key.
 enum class InputKind : std::uint64_t { Pending, Leaf, Literal, Argument };
 std::uint64_t key_word(InputKind kind, std::uint32_t number) {
   return static_cast<std::uint64_t>(kind) | std::uint64_t{number} << 2;
 }
 
-// An input that is first met: its kind and number, dtype and rank in one word, then its sizes.
+// Adds an input that is new to the key: one word for kind, number, dtype and rank, then the sizes.
 void mix_new(Hash& hash, InputKind kind, std::uint32_t number, const Node& node) {
   hash.mix(key_word(kind, number) | static_cast<std::uint64_t>(node.dtype) << 40 |
            static_cast<std::uint64_t>(node.shape.rank() + 1) << 56);
@@ -95,9 +97,9 @@ std::uint64_t arg_word(const Node& constant) {
                                      : static_cast<std::uint64_t>(constant.integer);
 }
 
-inline void mix_input(Hash& hash, Batch& batch, Segment& segment, Node* input) {
+inline void mix_input(Hash& hash, Batch& batch, Recorder& recorder, Node* input) {
   const NodeState state = input->state.load(std::memory_order_acquire);
-  if (state == NodeState::Pending && input->segment.load(std::memory_order_relaxed) == &segment) {
+  if (state == NodeState::Pending && input->recorder.load(std::memory_order_relaxed) == &recorder) {
     hash.mix(key_word(InputKind::Pending, input->index));
   } else if (state == NodeState::Constant) {
     if (is_key_literal(input->value)) {
@@ -120,56 +122,57 @@ inline void mix_input(Hash& hash, Batch& batch, Segment& segment, Node* input) {
   }
 }
 
-inline Node* append(Segment& segment, OpId op, const Shape& shape, DType dtype, Place place) {
-  Node* node = new_node(op, shape, dtype, segment.entry);
+inline Node* append(Recorder& recorder, OpId op, const Shape& shape, DType dtype,
+                    SourceLocation place) {
+  Node* node = new_node(op, shape, dtype, recorder.entry);
   node->place = place;
-  node->index = static_cast<std::uint32_t>(segment.batch.nodes.size());
-  node->segment.store(&segment, std::memory_order_release);
-  node->counts.store(kReference, std::memory_order_relaxed);  // the batch's
-  segment.batch.nodes.push_back(node);
+  node->index = static_cast<std::uint32_t>(recorder.batch.nodes.size());
+  node->recorder.store(&recorder, std::memory_order_release);
+  node->counts.store(kReference, std::memory_order_relaxed);  // the batch's reference
+  recorder.batch.nodes.push_back(node);
   return node;
 }
 
-void give_to_caller(Segment& segment, Node* node) {
+void give_to_caller(Recorder& recorder, Node* node) {
   node->counts.store(kReference + kHolder, std::memory_order_relaxed);
   node->live = true;
-  segment.batch.live ^= live_word(node->index);
+  recorder.batch.live ^= live_word(node->index);
 }
 
-// An input that is not ready to be used in this segment: another thread's, or one being submitted,
-// or failed.
-Node* unsettled(std::span<Node* const> inputs, const Segment& segment) {
+// Returns an input that this recorder cannot use yet: it is pending elsewhere, being submitted, or
+// failed.
+Node* unsettled(std::span<Node* const> inputs, const Recorder& recorder) {
   for (Node* input : inputs) {
     const NodeState state = input->state.load(std::memory_order_acquire);
     if (state == NodeState::Computed || state == NodeState::Constant) continue;
-    if (state == NodeState::Pending && input->segment.load(std::memory_order_acquire) == &segment)
+    if (state == NodeState::Pending && input->recorder.load(std::memory_order_acquire) == &recorder)
       continue;
     return input;
   }
   return nullptr;
 }
 
-using SegmentLock = std::unique_lock<platform::BiasedLock>;
+using RecorderLock = std::unique_lock<platform::BiasedLock>;
 
-// Submits a full batch, or computes the input that is in the way.
-[[gnu::noinline]] void make_ready(Segment& segment, Node* unsettled, SegmentLock& lock) {
+// Submits a full batch, or computes the unsettled input.
+[[gnu::noinline]] void make_ready(Recorder& recorder, Node* unsettled, RecorderLock& lock) {
   lock.unlock();
   if (unsettled != nullptr) {
     ensure_computed(unsettled);
   } else {
-    plan::submit_segment(segment);
+    submit(recorder);
   }
   lock.lock();
 }
 
-// Locks the segment with room for a node and all inputs usable.
-inline SegmentLock lock_for(Segment& segment, std::span<Node* const> inputs) {
-  SegmentLock lock(segment.lock);
+// Locks the recorder when the batch has room for a node and all inputs are usable.
+inline RecorderLock lock_for(Recorder& recorder, std::span<Node* const> inputs) {
+  RecorderLock lock(recorder.lock);
   for (;;) {
-    const bool full = segment.batch.nodes.size() >= kNodeLimit;
-    Node* waiting = full ? nullptr : unsettled(inputs, segment);
+    const bool full = recorder.batch.nodes.size() >= kNodeLimit;
+    Node* waiting = full ? nullptr : unsettled(inputs, recorder);
     if (!full && waiting == nullptr) return lock;
-    make_ready(segment, waiting, lock);
+    make_ready(recorder, waiting, lock);
   }
 }
 
@@ -180,10 +183,10 @@ inline std::uint64_t word_of(const Shape& shape) {
   return word;
 }
 
-inline Node* append_operation(Segment& segment, const Operation& operation) {
+inline Node* append_operation(Recorder& recorder, const Operation& operation) {
   const auto& [op, dtype, inputs, attrs, shape, place] = operation;
-  Batch& batch = segment.batch;
-  Hash hash = batch.hash;  // in registers meanwhile
+  Batch& batch = recorder.batch;
+  Hash hash = batch.hash;  // a local copy stays in registers
   auto** kept_inputs =
       static_cast<Node**>(batch.memory.take(inputs.size_bytes() + attrs.size_bytes()));
   auto* kept_attrs = reinterpret_cast<std::int64_t*>(kept_inputs + inputs.size());
@@ -194,15 +197,16 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
     kept_attrs[i] = attrs[i];
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    mix_input(hash, batch, segment, inputs[i]);
+    mix_input(hash, batch, recorder, inputs[i]);
     kept_inputs[i] = inputs[i];
   }
-  // Not every operation's inputs and attributes tell its shape: what a gradient is put into, say.
+  // The shape does not always follow from inputs and attributes, for example in gradients that
+  // scatter into a larger tensor.
   if (!is_scalar_op(op)) hash.mix(word_of(shape));
-  Node* node = append(segment, op, shape, dtype, place);
+  Node* node = append(recorder, op, shape, dtype, place);
   if (const std::uint32_t epoch = recording_state.epoch; epoch != 0) [[unlikely]] {
     if (std::exchange(batch.last_epoch, epoch) != epoch) ++batch.epochs;
-    node->epoch = batch.epochs;  // counted in the batch: a repeated step has the same numbers
+    node->epoch = batch.epochs;  // numbered per batch, so that repeated steps have equal keys
     hash.mix(node->epoch);
   }
   batch.hash = hash;
@@ -212,7 +216,7 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
   node->inputs_count = static_cast<std::uint32_t>(inputs.size());
   node->attrs_count = static_cast<std::uint8_t>(attrs.size());
   if (checks_indices(op)) {
-    // A gradient reads and writes at the indices of the operation that the user called.
+    // An index error in a gradient names the forward operation, which the user called.
     const OpId* rule = recording_state.rule;
     batch.sites.push_back({rule != nullptr && checks_indices(*rule) ? *rule : op, place});
   }
@@ -221,12 +225,12 @@ inline Node* append_operation(Segment& segment, const Operation& operation) {
 
 }  // namespace
 
-std::vector<Segment*>& thread_segments() { return ThreadOwned<ThreadSegments>::get().segments; }
+std::vector<Recorder*>& thread_recorders() { return ThreadOwned<ThreadRecorders>::get().recorders; }
 
-Segment::Segment() {
+Recorder::Recorder() {
   platform::ForkLock held = platform::fork_lock_of(lock);
-  held.renew = [](void* segment_lock) {
-    static_cast<platform::BiasedLock*>(segment_lock)->renew();
+  held.renew = [](void* recorder_lock) {
+    static_cast<platform::BiasedLock*>(recorder_lock)->renew();
   };
   static const bool watching = (platform::in_forked_processes(shelve_of_other_threads), true);
   (void)watching;
@@ -246,7 +250,7 @@ void* Bump::take_new(std::size_t bytes) {
 }
 
 namespace {
-// Nodes lie at equal distances: spread them.
+// Node addresses are evenly spaced; the multiplication spreads them.
 std::size_t leaf_hash(const Node* node) {
   return reinterpret_cast<std::uintptr_t>(node) * 0x9E3779B97F4A7C15u >> 40;
 }
@@ -350,38 +354,38 @@ void Batch::reset() {
 }
 
 namespace {
-[[gnu::noinline]] Segment& first_segment(DeviceEntry& entry) {
-  Segment* segment = nullptr;
+[[gnu::noinline]] Recorder& first_recorder(DeviceEntry& entry) {
+  Recorder* recorder = nullptr;
   {
     const std::lock_guard guard(shelf().mutex);
     auto& free = shelf().free;
     const auto empty =
-        std::find_if(free.begin(), free.end(), [](Segment* s) { return clear_if_unheld(*s); });
+        std::find_if(free.begin(), free.end(), [](Recorder* s) { return clear_if_unheld(*s); });
     if (empty != free.end()) {
-      segment = *empty;
+      recorder = *empty;
       free.erase(empty);
     }
   }
-  if (segment == nullptr) {
-    segment = new Segment;
+  if (recorder == nullptr) {
+    recorder = new Recorder;
     const std::lock_guard guard(shelf().mutex);
-    shelf().all.push_back(segment);
+    shelf().all.push_back(recorder);
   }
-  segment->entry = &entry;
-  segment->stream.store(recording_state.stream, std::memory_order_relaxed);
-  segment->lock.own();
-  thread_segments().push_back(segment);
-  return *segment;
+  recorder->entry = &entry;
+  recorder->stream.store(recording_state.stream, std::memory_order_relaxed);
+  recorder->lock.own();
+  thread_recorders().push_back(recorder);
+  return *recorder;
 }
 }  // namespace
 
-Segment& current_segment(DeviceEntry& entry) {
-  for (Segment* segment : thread_segments()) {
-    if (segment->entry == &entry &&
-        segment->stream.load(std::memory_order_relaxed) == recording_state.stream)
-      return *segment;
+Recorder& current_recorder(DeviceEntry& entry) {
+  for (Recorder* recorder : thread_recorders()) {
+    if (recorder->entry == &entry &&
+        recorder->stream.load(std::memory_order_relaxed) == recording_state.stream)
+      return *recorder;
   }
-  return first_segment(entry);
+  return first_recorder(entry);
 }
 
 bool is_key_literal(double value) {
@@ -390,7 +394,7 @@ bool is_key_literal(double value) {
 }
 
 void require_countable(const char* op, const Shape& shape, DType dtype) {
-  // Bytes are counted in 64 bits, with room for rounding up.
+  // 2^62 leaves room for rounding up in 64 bits.
   constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
   if (shape.numel() <= kMaxBytes / static_cast<std::int64_t>(size_of(dtype))) return;
   throw ShapeError(std::string(op) + ": " + to_string(shape) + " of " +
@@ -406,11 +410,11 @@ inline void require_countable(OpId op, const Shape& shape, DType dtype) {
 
 Node* record(const Operation& operation, DeviceEntry& entry) {
   require_countable(operation.op, operation.shape, operation.dtype);
-  Segment& segment = current_segment(entry);
-  const auto lock = lock_for(segment, operation.inputs);
-  Node* node = append_operation(segment, operation);
-  give_to_caller(segment, node);
-  count_alone(segment.recorded);
+  Recorder& recorder = current_recorder(entry);
+  const auto lock = lock_for(recorder, operation.inputs);
+  Node* node = append_operation(recorder, operation);
+  give_to_caller(recorder, node);
+  count_alone(recorder.recorded);
   return node;
 }
 
@@ -418,27 +422,27 @@ void record_multi(const Operation& operation, DeviceEntry& entry, std::span<cons
                   std::span<const DType> dtypes, std::span<Node*> outputs) {
   for (std::size_t i = 0; i < shapes.size(); ++i)
     require_countable(operation.op, shapes[i], dtypes[i]);
-  Segment& segment = current_segment(entry);
-  const auto lock = lock_for(segment, operation.inputs);
-  Batch& batch = segment.batch;
-  Node* parent = append_operation(segment, operation);
-  // The results follow their operation directly; which there are follows from it, so the key needs
-  // no more.
+  Recorder& recorder = current_recorder(entry);
+  const auto lock = lock_for(recorder, operation.inputs);
+  Batch& batch = recorder.batch;
+  Node* parent = append_operation(recorder, operation);
+  // The output nodes directly follow their operation and are determined by it, so the key does not
+  // include them.
   auto* numbers =
       static_cast<std::int64_t*>(batch.memory.take(outputs.size() * sizeof(std::int64_t)));
   auto* input = static_cast<Node**>(batch.memory.take(sizeof(Node*)));
   *input = parent;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    Node* node = append(segment, OpId::output, shapes[i], dtypes[i], operation.place);
+    Node* node = append(recorder, OpId::output, shapes[i], dtypes[i], operation.place);
     numbers[i] = static_cast<std::int64_t>(i);
     node->inputs = input;
     node->inputs_count = 1;
     node->attrs = numbers + i;
     node->attrs_count = 1;
-    give_to_caller(segment, node);
+    give_to_caller(recorder, node);
     outputs[i] = node;
   }
-  count_alone(segment.recorded);
+  count_alone(recorder.recorded);
 }
 
 Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype,
@@ -453,16 +457,16 @@ Node* make_constant(double value, std::int64_t integer, const Shape& shape, DTyp
 }
 
 bool drop_unwanted_leaves(Batch& batch, DeviceEntry& entry) {
-  static auto* const byte = new std::byte[64];  // not of the pool, which has no memory
+  static auto* const byte = new std::byte[64];  // on the host: the pool has no memory left
   std::vector<const Node*> roots = batch.live_nodes();
   for (const JournalEntry& entry : batch.journal) {
-    if (!entry.holds) roots.push_back(entry.previous);  // what a variable may go back to
+    if (!entry.holds) roots.push_back(entry.previous);  // a variable may go back to this value
   }
   const std::vector<bool> wanted = batch.leaves_below(std::move(roots));
   bool any = false;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     Node* node = batch.leaves[i].node;
-    // The batch has the only reference: nobody can take another.
+    // The batch has the only reference, so no other thread can add one.
     if (wanted[i] || node->buffer == nullptr || !node->buffer->pool_owned ||
         node->counts.load(std::memory_order_acquire) != kReference) {
       continue;
@@ -478,25 +482,25 @@ bool drop_unwanted_leaves(Batch& batch, DeviceEntry& entry) {
 }
 
 void drop_unwanted_work(DeviceEntry& entry) {
-  const auto drop = [&](Segment& segment) {
-    if (segment.entry != &entry || clear_if_unheld(segment)) return;
-    const std::lock_guard guard(segment.lock);
-    drop_unwanted_leaves(segment.batch, entry);
+  const auto drop = [&](Recorder& recorder) {
+    if (recorder.entry != &entry || clear_if_unheld(recorder)) return;
+    const std::lock_guard guard(recorder.lock);
+    drop_unwanted_leaves(recorder.batch, entry);
   };
-  for (Segment* segment : thread_segments()) drop(*segment);
+  for (Recorder* recorder : thread_recorders()) drop(*recorder);
   const std::lock_guard guard(shelf().mutex);
-  for (Segment* segment : shelf().free) drop(*segment);
+  for (Recorder* recorder : shelf().free) drop(*recorder);
 }
 
-void submit(DeviceEntry& entry) { plan::submit_segment(current_segment(entry)); }
+void submit(DeviceEntry& entry) { submit(current_recorder(entry)); }
 
 void submit_all(DeviceEntry& entry) {
   std::exception_ptr error;
-  const std::vector<Segment*> all = thread_segments();
-  for (Segment* segment : all) {
-    if (segment->entry != &entry) continue;
+  const std::vector<Recorder*> all = thread_recorders();
+  for (Recorder* recorder : all) {
+    if (recorder->entry != &entry) continue;
     try {
-      plan::submit_segment(*segment);
+      submit(*recorder);
     } catch (...) {
       if (!error) error = std::current_exception();
     }
@@ -506,15 +510,15 @@ void submit_all(DeviceEntry& entry) {
 
 void hand_over(int stream) noexcept {
   try {
-    const std::vector<Segment*> all = thread_segments();
-    for (Segment* segment : all) {
-      if (segment->stream.load(std::memory_order_relaxed) != stream) continue;
+    const std::vector<Recorder*> all = thread_recorders();
+    for (Recorder* recorder : all) {
+      if (recorder->stream.load(std::memory_order_relaxed) != stream) continue;
       try {
-        if (!segment->batch.empty()) plan::submit_segment(*segment);
-      } catch (...) {  // what is held of it stays pending, and is tried again
+        if (!recorder->batch.empty()) submit(*recorder, false);
+      } catch (...) {  // values that are held stay pending and are tried again later
       }
     }
-  } catch (...) {  // no memory for the list: it stays pending
+  } catch (...) {  // out of memory for the list: everything stays pending
   }
 }
 

@@ -1,6 +1,6 @@
-// The pending nodes of one thread on one device, in one stream, from one submit to the next, and
-// the key that identifies them. The key accumulates while recording, so that finding the plan of a
-// repeated step walks nothing.
+// The recorder: the pending nodes of one thread, device and stream between two submits, and the key
+// that identifies them. The key accumulates during recording, so that finding the plan of a
+// repeated step needs no walk over the nodes.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "core/counting.h"
-#include "graph/node.h"
+#include "graph/record/node.h"
 #include "platform/biased_lock.h"
 
 namespace volta::graph {
 
-// Two independent 64-bit lanes: 128 bits against collisions.
+// Two independent 64-bit hashes, 128 bits together, make collisions improbable.
 struct Hash {
   std::uint64_t a = 0x9E3779B97F4A7C15u, b = 0xD1B54A32D192ED03u;
   void mix(std::uint64_t word) {
@@ -27,7 +27,7 @@ struct Hash {
   friend bool operator==(const Hash&, const Hash&) = default;
 };
 
-// Memory for attributes and input lists of pending nodes: freed all at once.
+// Memory for the attributes and input lists of pending nodes. It is freed all at once.
 class Bump {
  public:
   void* take(std::size_t bytes) {
@@ -53,25 +53,25 @@ class Bump {
 // A computed value that pending nodes read.
 struct Leaf {
   Node* node = nullptr;
-  std::uint32_t journaled = 0;  // holders that are entries of the batch's journal
+  std::uint32_t journaled = 0;  // number of holders that are entries of the batch's journal
 };
 
-// Where an index is checked, for the message of an IndexError.
+// The operation and source location of an index check, for the message of IndexError.
 struct Site {
   OpId op;
-  Place place;
+  SourceLocation place;
 };
 
-// An assignment that a failed submit undoes: the variable, the node it had before the step and the
-// one it has.
+// An assignment that a failed submit undoes.
 struct JournalEntry {
-  Variable* variable;  // one reference
-  // The variable's former holding reference; a plain one where the node is of the same batch, which
-  // must not compute it for the journal's sake.
+  Variable* variable;  // a reference
+  // The variable's node before the step. The entry takes over the variable's holding reference,
+  // unless the node is in the same batch: then it has a plain reference, since the batch must not
+  // compute the node only for the journal.
   Node* previous;
-  Node* assigned;      // the latest, of the same batch
-  std::uint32_t leaf;  // the number that the variable's value has among the batch's leaves
-  bool is_state;       // a parameter or the like, that goes on whatever was computed
+  Node* assigned;      // the latest node assigned, in the same batch
+  std::uint32_t leaf;  // the leaf number of `previous` in the batch, or kNoLeaf
+  bool is_state;       // the variable is state, such as a parameter, that lives across steps
   bool holds;          // `previous` is a holding reference
 
   void drop_previous() const { holds ? unhold(previous) : release(previous); }
@@ -87,11 +87,10 @@ struct Batch {
   std::vector<JournalEntry> journal;
   Bump memory;
   Hash hash;
-  bool falls_back = false;  // the CPU may compute it instead (graph/placement.h)
-  std::uint64_t live = 0;   // order-free hash of the nodes that somebody holds
-  std::uint32_t epochs = 0,
-                last_epoch = 0;  // stretches computed again, and the latest (Node::epoch)
-  // Open addressing: computed node -> leaf number.
+  bool falls_back = false;  // the CPU may compute the batch instead (graph/record/placing.h)
+  std::uint64_t live = 0;   // order-independent hash of the nodes that have holders
+  std::uint32_t epochs = 0, last_epoch = 0;  // recomputed sections, the latest (Node::epoch)
+  // Open addressing: maps computed nodes to leaf numbers.
   std::vector<std::pair<Node*, std::uint32_t>> leaf_table;
 
   static constexpr std::uint32_t kNoLeaf = ~0u;
@@ -99,12 +98,12 @@ struct Batch {
   std::uint32_t leaf_number(Node* node, bool& fresh);  // adds the leaf if it is new
   void reset();                                        // drops every reference
   void drop_journal();
-  void drop_from_leaf(const JournalEntry& entry);  // it holds the leaf no more
-  // Which nodes are pending and held, found anew: while the batch was in no segment nobody noted
-  // it.
+  void drop_from_leaf(const JournalEntry& entry);  // removes the entry's hold on its leaf
+  // Finds the pending nodes that have holders again. While the batch belonged to no recorder,
+  // changes were not noted.
   void update_live();
   std::vector<const Node*> live_nodes() const;
-  // Per leaf: whether these nodes, which the batch has recorded or reads, are computed from it.
+  // For each leaf, whether one of `roots` depends on it. Roots are nodes or leaves of the batch.
   std::vector<bool> leaves_below(std::vector<const Node*> roots) const;
   bool empty() const { return nodes.empty(); }
 
@@ -112,29 +111,36 @@ struct Batch {
   void grow_leaf_table();
 };
 
-// Never freed: another thread may be looking at one.
-struct Segment {
-  Segment();
+// The recorder of one thread for one device and stream. Recorders are never freed, since another
+// thread may be reading one.
+struct Recorder {
+  Recorder();
   DeviceEntry* entry = nullptr;
-  std::atomic<int> stream{0};  // a segment on the shelf gets another
-  platform::BiasedLock lock;   // the recording thread owns it
+  std::atomic<int> stream{0};  // changes when a recorder of an ended thread is reused
+  platform::BiasedLock lock;   // biased to the recording thread
   LiveCounters::Count& recorded = live_counters().nodes_recorded.add_shard();
   Batch batch;
-  // Assignments that another thread's submit found failed: only the recording thread may change its
-  // variables, and does so before it goes on. Each holds a reference to the node assigned.
+  // Assignments whose computation failed in another thread's submit. Only the recording thread may
+  // change its variables, so it undoes these before it continues. Each entry has a reference to the
+  // assigned node.
   std::vector<JournalEntry> failed;
   std::atomic<bool> has_failed{false};
-  bool set_aside = false;  // no thread's: has a batch whose sweep failed (plan/runner.cpp)
-  // The number of the first node of the training step that is being recorded: what the batch had
-  // before is how the step found it, and what it goes back to if the step fails.
+  bool is_deferred = false;  // has no thread, but a deferred batch that failed (runtime/rescue.h)
+  std::atomic<bool> failure_told{false};  // the program received the error of the deferred batch
+  // For a deferred batch that ran out of memory: the device's memory in use and its limit at that
+  // time.
+  bool lacked_memory = false;
+  std::uint64_t in_use_then = 0, limit_then = 0;
+  // Index of the first node of the training step being recorded. If the step fails, variables go
+  // back to the values that they had before this node.
   static constexpr std::uint32_t kNoStep = ~0u;
   std::atomic<std::uint32_t> step_start{kNoStep};
 };
 
-// This thread's segment for a device, in the stream that it records into.
-Segment& current_segment(DeviceEntry& entry);
-// All of this thread's.
-std::vector<Segment*>& thread_segments();
+// This thread's recorder for a device and the thread's current stream.
+Recorder& current_recorder(DeviceEntry& entry);
+// All recorders of this thread.
+std::vector<Recorder*>& thread_recorders();
 
 inline std::uint64_t live_word(std::uint32_t index) {
   std::uint64_t x = (index + 1) * 0x9E3779B97F4A7C15u;
@@ -143,75 +149,84 @@ inline std::uint64_t live_word(std::uint32_t index) {
   return x ^ (x >> 32);
 }
 
-// Throws ShapeError where the bytes of a tensor are too many to count.
+// Throws ShapeError if the size of a tensor in bytes overflows.
 void require_countable(const char* op, const Shape& shape, DType dtype);
 
-// Literals that are part of the key; every other number is an argument.
+// Whether a number is a literal of the key; all other numbers are arguments.
 bool is_key_literal(double value);
 
-// An operation to be recorded. Inputs of other threads are computed first.
+// An operation to be recorded. Inputs that are pending in other threads are computed first.
 struct Operation {
   OpId op;
-  DType dtype;  // of the result, or of the first of several
+  DType dtype;  // of the result, or of the first result
   std::span<Node* const> inputs;
   std::span<const std::int64_t> attrs;
-  const Shape& shape;  // as the dtype
-  Place place;
+  const Shape& shape;  // of the result, or of the first result
+  SourceLocation place;
 };
 // Records one operation; the caller receives one holding reference (Held::adopt).
 Node* record(const Operation& operation, DeviceEntry& entry);
 // Records an operation with several results: `outputs` receives one held `output` node each.
 void record_multi(const Operation& operation, DeviceEntry& entry, std::span<const Shape> shapes,
                   std::span<const DType> dtypes, std::span<Node*> outputs);
-// A number in every element of a shape: immediate, never pending. One holding reference.
+// A constant node, which has one number in every element and is never pending. The caller receives
+// one holding reference.
 Node* make_constant(double value, std::int64_t integer, const Shape& shape, DType dtype,
                     DeviceEntry& entry);
 
-// Before a step is recorded whose assignments belong together: what was assigned until now stays if
-// the step fails. A batch has one such step, the first one that asks.
-void begin_step(Segment& segment, std::uint32_t first_node);
+// Marks the beginning of a step whose assignments belong together: earlier assignments stay if the
+// step fails. A batch has at most one such step, the first.
+void begin_step(Recorder& recorder, std::uint32_t first_node);
 inline void begin_step(const Node& first) {
-  Segment* segment = first.segment.load(std::memory_order_acquire);
-  if (segment != nullptr && segment->step_start.load(std::memory_order_relaxed) == Segment::kNoStep)
-      [[unlikely]]
-    begin_step(*segment, first.index);
+  Recorder* recorder = first.recorder.load(std::memory_order_acquire);
+  if (recorder != nullptr &&
+      recorder->step_start.load(std::memory_order_relaxed) == Recorder::kNoStep) [[unlikely]]
+    begin_step(*recorder, first.index);
 }
-// The same for what is recorded next on the device.
+// Begins a step with the next node recorded on the device.
 void begin_step(DeviceEntry& entry);
 
-// Drops assignments to variables that nobody has any more, and with them the wish for their values.
-void drop_dead_assignments(Segment& segment);
-// If the segment is another thread's: leaves it the assignments of a batch that is about to fail.
-bool leave_to_owner(Segment& segment, std::span<const JournalEntry> journal);
-// Gives the variable the node it had before the assigned one failed.
+// Drops assignments to variables that no longer have handles, so that their values are not
+// computed.
+void drop_dead_assignments(Recorder& recorder);
+// If another thread owns the recorder, leaves the assignments of a failing batch for that thread to
+// undo, and returns true.
+bool leave_to_owner(Recorder& recorder, std::span<const JournalEntry> journal);
+// If the assigned node failed, gives the variable its previous node back.
 void undo_assignment(const JournalEntry& entry);
-// Undoes what other threads left in `failed`: of a segment of the calling thread, or of all.
-void undo_failed_assignments(Segment& segment);
+// Undoes the assignments that other threads left in `failed`, for one recorder of the calling
+// thread or for all of them.
+void undo_failed_assignments(Recorder& recorder);
 void undo_failed_assignments();
 
-// Gives the variable a new node, undone if the submit that computes the node fails. `is_state`: it
-// is kept from step to step, not computed with.
-void assign_node(const Tensor& variable, Held node, bool is_state = false);
+// The kind of an assignment. State is kept from step to step; values are only computed with.
+enum class Assignment : std::uint8_t {
+  Value,   // a value, for example a gradient
+  State,   // state that the program sets, for example an initial value
+  Update,  // state that the step updates: an optimizer's result, running statistics
+};
+// Gives the variable a new node. If the submit that computes the node fails, the variable gets the
+// value back that it had before the step. An update gets back the value that the variable had at
+// the first update, even if the program set it after the step began.
+void assign_node(const Tensor& variable, Held node, Assignment as = Assignment::Value);
+// Whether a gradient belongs to a failed step whose error was reported. The next backward pass then
+// replaces the gradient instead of adding to it.
+bool is_of_failed_step(const Node& node);
 
-// Where memory is short: lets go of values that only operations read whose results nobody wants,
-// of this thread and of threads that have ended.
+// Called when memory is short. Frees values that are only inputs of unwanted operations, for this
+// thread and for threads that have ended.
 void drop_unwanted_work(DeviceEntry& entry);
-// The same for a batch that was taken: such a leaf stays in it, in memory of no size. Whether there
-// was one.
+// Frees such values of a batch that was taken from its recorder. The leaves stay in the batch, with
+// empty buffers. Returns whether any value was freed.
 bool drop_unwanted_leaves(Batch& batch, DeviceEntry& entry);
 
-// Runs what this thread has pending on the device, in the stream that it records into.
+// Submits this thread's pending work on the device in the current stream.
 void submit(DeviceEntry& entry);
-// The same, in all streams; of several errors the first is thrown, after the last submit.
+// Submits this thread's pending work on the device in all streams. If several submits fail, the
+// first error is thrown after the last submit.
 void submit_all(DeviceEntry& entry);
-// What this thread has pending in a stream, on all devices, for whoever looks at it: errors are
-// told there.
+// Submits this thread's pending work in a stream, on all devices, so that other threads can use it.
+// Errors are reported to whoever reads the values.
 void hand_over(int stream) noexcept;
-// Makes sure the node is computed (or constant): submits the segment it is pending in, whosever it
-// is. Rethrows the error of a failed one.
-void ensure_computed(Node* node);
-// Throws IndexError if a run of the device met a wrong index and nobody was told. The device has
-// finished everything.
-void check_device_error(DeviceEntry& entry);
 
 }  // namespace volta::graph

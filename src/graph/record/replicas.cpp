@@ -1,5 +1,5 @@
-// Which nodes have copies, and letting go of them.
-#include "graph/mirrors.h"
+// The table of nodes that have replicas.
+#include "graph/record/replicas.h"
 
 #include <mutex>
 #include <unordered_set>
@@ -11,91 +11,93 @@
 namespace volta::graph {
 namespace {
 
-// Outlives the tensors of static objects.
-struct Mirrored {
+// Never destroyed, since tensors in static objects may still use it at process exit.
+struct ReplicaTable {
   platform::ForkMutex lock;
-  std::unordered_set<Node*> nodes;  // whose copies are not on the CPU
+  std::unordered_set<Node*> nodes;  // nodes whose replica is not on the CPU
 };
-Mirrored& mirrored() {
-  static auto* table = new Mirrored;
+ReplicaTable& replica_table() {
+  static auto* table = new ReplicaTable;
   return *table;
 }
 
-bool is_listed(const Node* mirror) { return mirror != nullptr && !mirror->entry->device.is_cpu(); }
+bool is_listed(const Node* replica) {
+  return replica != nullptr && !replica->entry->device.is_cpu();
+}
 
-// The former one, for the caller to let go of when nothing is locked. The pointer is written last:
-// a node that has none may die without asking for the lock.
-Node* exchanged(Mirrored& table, Node* node, Node* mirror) {
-  Node* const former = node->mirror.load(std::memory_order_relaxed);
-  if (is_listed(mirror)) {
+// Replaces the node's replica and returns the former one, which the caller drops after unlocking.
+// The pointer is stored last, so that a node without a replica can be destroyed without the lock.
+Node* exchanged(ReplicaTable& table, Node* node, Node* replica) {
+  Node* const former = node->replica.load(std::memory_order_relaxed);
+  if (is_listed(replica)) {
     table.nodes.insert(node);
   } else if (is_listed(former)) {
     table.nodes.erase(node);
   }
-  node->mirror.store(mirror, std::memory_order_release);
+  node->replica.store(replica, std::memory_order_release);
   return former;
 }
 
-void let_go(Node* mirror) noexcept {
-  if (mirror != nullptr) unhold(mirror);
+void let_go(Node* replica) noexcept {
+  if (replica != nullptr) unhold(replica);
 }
 
 }  // namespace
 
-Held known_mirror(const Node* node, const DeviceEntry& entry) {
-  if (node->mirror.load(std::memory_order_acquire) == nullptr) return {};
-  const std::lock_guard guard(mirrored().lock);
-  Node* const mirror = node->mirror.load(std::memory_order_relaxed);
-  return mirror != nullptr && mirror->entry == &entry ? Held(mirror) : Held();
+Held known_replica(const Node* node, const DeviceEntry& entry) {
+  if (node->replica.load(std::memory_order_acquire) == nullptr) return {};
+  const std::lock_guard guard(replica_table().lock);
+  Node* const replica = node->replica.load(std::memory_order_relaxed);
+  return replica != nullptr && replica->entry == &entry ? Held(replica) : Held();
 }
 
-void keep_mirror(Node* node, Held copy) {
+void keep_replica(Node* node, Held copy) {
   Node* former = nullptr;
   {
-    const std::lock_guard guard(mirrored().lock);
-    former = exchanged(mirrored(), node, copy.get());
+    const std::lock_guard guard(replica_table().lock);
+    former = exchanged(replica_table(), node, copy.get());
     copy.leave();
   }
   let_go(former);
 }
 
-void swap_with_mirror(Node* node, Node* mirror) {
+void swap_with_replica(Node* node, Node* replica) {
   Node* dropped = nullptr;
   {
-    const std::lock_guard guard(mirrored().lock);
-    if (node->mirror.load(std::memory_order_relaxed) == mirror)
-      dropped = exchanged(mirrored(), node, nullptr);
-    if (mirror->mirror.load(std::memory_order_relaxed) == nullptr) {
+    const std::lock_guard guard(replica_table().lock);
+    if (node->replica.load(std::memory_order_relaxed) == replica)
+      dropped = exchanged(replica_table(), node, nullptr);
+    if (replica->replica.load(std::memory_order_relaxed) == nullptr) {
       Held former(node);
-      exchanged(mirrored(), mirror, node);
+      exchanged(replica_table(), replica, node);
       former.leave();
     }
   }
   let_go(dropped);
 }
 
-void drop_mirror(Node* node) noexcept {
-  Node* mirror = nullptr;
+void drop_replica(Node* node) noexcept {
+  Node* replica = nullptr;
   {
-    const std::lock_guard guard(mirrored().lock);
-    mirror = exchanged(mirrored(), node, nullptr);
+    const std::lock_guard guard(replica_table().lock);
+    replica = exchanged(replica_table(), node, nullptr);
   }
-  let_go(mirror);
+  let_go(replica);
 }
 
-void give_up_mirrors(const DeviceEntry& entry) {
+void give_up_replicas(const DeviceEntry& entry) {
   std::vector<Node*> dropped;
   {
-    Mirrored& table = mirrored();
+    ReplicaTable& table = replica_table();
     const std::lock_guard guard(table.lock);
     std::vector<Node*> nodes;
     for (Node* node : table.nodes) {
-      if (node->mirror.load(std::memory_order_relaxed)->entry == &entry) nodes.push_back(node);
+      if (node->replica.load(std::memory_order_relaxed)->entry == &entry) nodes.push_back(node);
     }
     dropped.reserve(nodes.size());
     for (Node* node : nodes) dropped.push_back(exchanged(table, node, nullptr));
   }
-  for (Node* mirror : dropped) let_go(mirror);
+  for (Node* replica : dropped) let_go(replica);
 }
 
 }  // namespace volta::graph

@@ -1,15 +1,16 @@
-// What few tape records have: hooks on the gradient, a gradient to be kept, a user's function,
-// values that are computed again instead of kept.
+// Parts that only few tape records need: gradient hooks, a retained gradient, a user's function,
+// and values that are recomputed instead of saved.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "graph/apply.h"
-#include "graph/node.h"
+#include "graph/record/apply.h"
+#include "graph/record/node.h"
 #include "volta/execution.h"
 #include "volta/function.h"
 
@@ -18,7 +19,7 @@ namespace volta {
 namespace graph {
 
 struct GradientHook {
-  // Null: removed. A hook that is running stays until it returns.
+  // Null once the hook is removed. A hook that is running stays alive until it returns.
   std::shared_ptr<const std::function<Tensor(const Tensor&)>> call;
 };
 
@@ -34,7 +35,7 @@ struct CustomCall {
   explicit CustomCall(std::shared_ptr<const FunctionOptions> f) : function(std::move(f)) {}
 
   std::shared_ptr<const FunctionOptions> function;
-  // Saved outputs are kept as nodes: as tensors they would hold the record that holds them.
+  // Saved outputs are kept as nodes. As tensors they would own the record that owns them.
   struct Saved {
     Tensor tensor;
     Held node;
@@ -43,24 +44,25 @@ struct CustomCall {
   std::vector<Saved> saved;
   std::vector<bool> needs;
   std::size_t outputs = 0;
-  // Where the call's operations were placed: its gradient's are placed likewise, since what it has
-  // saved may be on two devices.
+  // The placement options of the call. Its gradient uses them too, since the saved values may be on
+  // two devices.
   std::optional<ExecutionOptions> placement;
 
   std::vector<Tensor> forward(const std::vector<Tensor>& inputs);
-  // `tape` is the call's record, `gradients` are its outputs'.
+  // `tape` is the record of the call; `gradients` are those of its outputs.
   std::vector<Tensor> backward(Tape& tape, const std::vector<Tensor>& gradients, bool with_history);
 };
 
-// A stretch of the program whose saved values are dropped and computed again when first needed.
+// A checkpointed section of the program: its saved values are dropped and recomputed when they are
+// first needed.
 class Recompute;
 
 struct TapeExtras {
   GradientHooks hooks;
-  Variable* retains = nullptr;  // the result's variable, if it keeps its gradient
+  Variable* retains = nullptr;  // the result's variable, if it retains its gradient
   std::unique_ptr<CustomCall> custom;
   std::shared_ptr<Recompute> recompute;
-  std::size_t number = 0;  // among the records of `recompute`
+  std::size_t number = 0;  // position among the records of `recompute`
   ~TapeExtras();
 };
 inline TapeExtras& extras_of(Tape& tape) {
@@ -68,10 +70,10 @@ inline TapeExtras& extras_of(Tape& tape) {
   return *tape.extras;
 }
 
-// Gives a record its saved values back.
+// Restores the saved values of a record by recomputing its section.
 void recompute(Tape& tape);
 
-// Records made by this thread from here on, in order, until it ends; nests.
+// While alive, collects the tape records that this thread makes, in order. Collectors nest.
 class TapeCollector {
  public:
   TapeCollector();
@@ -79,6 +81,10 @@ class TapeCollector {
   TapeCollector(const TapeCollector&) = delete;
   TapeCollector& operator=(const TapeCollector&) = delete;
   std::vector<TapeRef> tapes;
+  // When a section is recorded again: its first records, or null where one keeps its own values. A
+  // new record also saves what the gradients that the first one leads to need, since tensors may
+  // have been frozen in between.
+  std::span<Tape* const> first = {};
 
  private:
   TapeCollector* outer_;

@@ -1,4 +1,4 @@
-// Memory that a reader fills and tensors then lie in.
+// Memory that a reader fills and tensors then use.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace volta::io {
 
-// Bytes of its own, not initialised: what is not written takes no memory. Copies share them.
+// Uninitialised memory; pages that are never written take no memory. Copies share it.
 class OwnedBytes {
  public:
   OwnedBytes() = default;
-  // Throws OutOfMemory; `source` begins the message.
+  // Throws OutOfMemory with a message that begins with `source`.
   OwnedBytes(std::uint64_t size, const std::string& source) : size_(size) {
     if (size == 0) return;
     void* memory = ::operator new(size, kAlignment, std::nothrow);

@@ -1,5 +1,5 @@
-// Widening element by element: elements of the file need not be aligned.
-#include "io/safetensors_widen.h"
+// Widens element by element, because elements of a file need not be aligned.
+#include "io/common/widen.h"
 
 #include <array>
 #include <cmath>
@@ -33,8 +33,8 @@ OwnedBytes cast(std::span<const std::byte> data, const std::string& source) {
   return converted<From, To>(data, source, [](From value) { return static_cast<To>(value); });
 }
 
-// The eight-bit floats by their bits. E5M2 has infinities and NaNs as f16; E4M3 has neither but one
-// NaN of each sign, all other bits 1.
+// Decodes 8-bit floats by their bits. E5M2 has infinities and NaNs like f16. E4M3 has no infinities
+// and one NaN of each sign, whose other bits are all 1.
 struct Float8 {
   int exponent_bits;
   bool has_infinity;

@@ -1,4 +1,4 @@
-// Elements of dtypes that Volta does not have, as those of one that holds all their values.
+// Converts elements of dtypes that Volta lacks to a dtype that holds all their values.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,13 @@
 #include <string>
 #include <string_view>
 
-#include "io/owned_bytes.h"
+#include "io/common/owned_bytes.h"
 #include "volta/export.h"
 
 namespace volta::io {
 
-// Elements that are stored as the format's dtype `stored`, one of those with the content `widened`
-// (safetensors_format.h), as that entry's dtype. Throws IoError, which begins with `source`, for a
-// U64 beyond i64.
+// Converts elements of a stored dtype whose content is `widened` (safetensors_format.h) to the
+// dtype in its table entry. Throws IoError, with `source` first, for a U64 that does not fit i64.
 VOLTA_BACKEND_API OwnedBytes widened(std::string_view stored, std::span<const std::byte> data,
                                      const std::string& source);
 

@@ -1,5 +1,5 @@
-// Records and their checksums.
-#include "io/event_file.h"
+// Records of an event file and their checksums.
+#include "io/events/event_file.h"
 
 #include <array>
 #include <cerrno>
@@ -51,7 +51,7 @@ EventFile::EventFile(const std::string& folder, const std::string& suffix, doubl
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (failure) throw IoError(folder + ": cannot create the folder: " + failure.message());
-  // Runs that begin in one second have different numbers.
+  // The number tells apart runs that begin in the same second.
   for (int number = 0; !file_; ++number) {
     path_ = (std::filesystem::path(folder) / fmt::format("events.out.tfevents.{:010}.volta.{}{}",
                                                          static_cast<std::int64_t>(wall_time),
@@ -75,7 +75,7 @@ void EventFile::flush() {
   const bool written =
       std::fwrite(buffer_.data(), 1, buffer_.size(), file_.get()) == buffer_.size() &&
       std::fflush(file_.get()) == 0;
-  buffer_.clear();  // written in part: the rest would be no record
+  buffer_.clear();  // after a partial write the rest would be no valid record
   waiting_ = 0;
   if (!written) fail(path_, "write", errno);
 }

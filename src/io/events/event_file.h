@@ -1,4 +1,5 @@
-// A file of records as TensorBoard reads them: length, its checksum, data, its checksum.
+// A file of records for TensorBoard. A record is a length and its checksum, then data and its
+// checksum.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,16 @@ namespace volta::io {
 
 // CRC-32C (Castagnoli).
 VOLTA_BACKEND_API std::uint32_t crc32c(std::string_view bytes);
-// The checksum that records carry.
+// The masked checksum that records carry.
 VOLTA_BACKEND_API std::uint32_t masked_crc32c(std::string_view bytes);
 
-// Throws IoError naming the file.
+// All functions throw IoError naming the file.
 class EventFile {
  public:
-  // A new file in the folder, which is made if need be.
+  // Creates a new file in the folder, which is created if it is missing.
   EventFile(const std::string& folder, const std::string& suffix, double wall_time);
 
-  void add(std::string_view data);  // kept in memory until flush()
+  void add(std::string_view data);  // buffered until flush()
   std::int64_t waiting() const { return waiting_; }
   void flush();
   const std::string& path() const { return path_; }

@@ -1,5 +1,5 @@
-// PNG: chunks with their CRCs around the rows, deflated.
-#include "io/png_write.h"
+// Writes PNG: chunks with CRCs around the deflated rows.
+#include "volta/detail/png_write.h"
 
 #include <vector>
 
@@ -51,7 +51,7 @@ std::string encode_png(std::span<const std::uint8_t> pixels, std::uint32_t width
 
   std::string png = "\x89PNG\r\n\x1a\n";
   put_chunk(png, "IHDR", header);
-  // A chunk holds less than 2^31 bytes; the image data may be cut anywhere.
+  // A chunk holds less than 2^31 bytes. The image data may be split anywhere.
   const std::string data = deflated(raw);
   constexpr std::size_t kMost = std::size_t{1} << 30;
   for (std::size_t at = 0; at < data.size(); at += kMost)

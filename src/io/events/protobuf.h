@@ -1,4 +1,4 @@
-// Writing protocol-buffer messages: fields appended to a string.
+// Writes protocol-buffer messages by appending fields to a string.
 #pragma once
 
 #include <bit>
@@ -35,7 +35,7 @@ class ProtoMessage {
     return *this;
   }
   ProtoMessage& message(int field, const ProtoMessage& value) { return text(field, value.bytes()); }
-  // A packed repeated field.
+  // Appends a packed repeated field.
   ProtoMessage& numbers(int field, std::span<const double> values) {
     key(field, 2);
     varint(values.size() * 8);

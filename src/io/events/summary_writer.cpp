@@ -1,4 +1,4 @@
-// SummaryWriter: TensorBoard's messages, field by field (tensorboard/compat/proto).
+// SummaryWriter: writes TensorBoard's messages field by field (tensorboard/compat/proto).
 #include "volta/io/summary_writer.h"
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
-#include "io/event_file.h"
-#include "io/json.h"
-#include "io/png_write.h"
-#include "io/protobuf.h"
+#include "encoding/json.h"
+#include "io/events/event_file.h"
+#include "io/events/protobuf.h"
+#include "volta/detail/png_write.h"
 #include "volta/error.h"
 #include "volta/log.h"
 
@@ -27,7 +27,8 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// The upper ends of a histogram's buckets: from the lowest number to the highest, 0 in the middle.
+// The upper limits of a histogram's buckets, from the lowest to the highest double, symmetric about
+// 0.
 const std::vector<double>& bucket_limits() {
   static const std::vector<double> limits = [] {
     std::vector<double> positive;
@@ -51,7 +52,7 @@ ProtoMessage histogram_of(const std::string& tag, std::span<const double> values
   for (const double value : values) {
     if (!std::isfinite(value))
       throw ArgumentError(fmt::format("add_histogram: '{}' has a value of {}", tag, value));
-    // Bucket i has limits[i - 1] <= value < limits[i]; the highest number is in the last.
+    // Bucket i has limits[i - 1] <= value < limits[i]. The last bucket includes the highest number.
     const auto above = std::upper_bound(limits.begin(), limits.end() - 1, value);
     ++counts[static_cast<std::size_t>(above - limits.begin())];
     sum += value;
@@ -61,7 +62,7 @@ ProtoMessage histogram_of(const std::string& tag, std::span<const double> values
   }
   const auto is_used = [](double count) { return count > 0; };
   auto first = static_cast<std::size_t>(std::ranges::find_if(counts, is_used) - counts.begin());
-  if (first > 0) --first;  // an empty bucket says where the first one begins
+  if (first > 0) --first;  // an empty bucket marks where the first one begins
   const auto last = static_cast<std::size_t>(counts.rend() -
                                              std::find_if(counts.rbegin(), counts.rend(), is_used));
   ProtoMessage histogram;
@@ -125,7 +126,7 @@ struct SummaryWriter::State {
     file.flush();
   }
 
-  // Adds a value to which its kind has been added already. The lock is held.
+  // Adds a value whose content is complete. The caller holds the lock.
   void add(const char* function, const std::string& tag, const ProtoMessage& content,
            std::int64_t step, std::optional<double> wall_time) {
     if (is_closed) throw ArgumentError(fmt::format("{}: the writer is closed", function));
@@ -151,7 +152,7 @@ struct SummaryWriter::State {
   io::EventFile file;
   Clock::time_point last_flush = Clock::now();
   bool is_closed = false;
-  std::map<std::string, SummaryWriter> curves;  // of add_scalars, by folder
+  std::map<std::string, SummaryWriter> curves;  // writers of add_scalars, by folder
 };
 
 SummaryWriter::SummaryWriter(const std::string& folder, SummaryWriterOptions options)

@@ -1,4 +1,4 @@
-// Names and limits of the safetensors format that its reader and writer share.
+// Names and limits of the safetensors format, shared by its reader and writer.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ constexpr std::string_view safetensors_name(DType dtype) {
 // A dtype of the format.
 struct StoredType {
   std::string_view name;
-  std::uint64_t bits;  // of an element
+  std::uint64_t bits;  // bits per element
   DType dtype = DType::u8;
   TensorContent content = TensorContent::unreadable;
 };
 
-// Those that Volta does not have.
+// Dtypes of the format that Volta lacks.
 inline constexpr StoredType kOtherStoredTypes[] = {
     {"I8", 8, DType::i32, TensorContent::widened},
     {"I16", 16, DType::i32, TensorContent::widened},
@@ -54,7 +54,7 @@ constexpr std::optional<StoredType> stored_type(std::string_view name) {
 }
 
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;  // the reference reader's limit
-inline constexpr std::size_t kMaxMetadata = 100'000;  // entries; each takes some 150 bytes
+inline constexpr std::size_t kMaxMetadata = 100'000;  // entries, of about 150 bytes each
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 
 }  // namespace volta::io

@@ -1,12 +1,12 @@
-// Reading safetensors: eight bytes of header length, a JSON header, then the data of all tensors
-// with neither gaps nor overlaps.
+// Reads safetensors: eight bytes with the header's length, a JSON header, then the data of all
+// tensors without gaps or overlaps.
 #include <algorithm>
 #include <numeric>
 #include <optional>
 #include <tuple>
 
-#include "io/json.h"
-#include "io/safetensors_format.h"
+#include "encoding/json.h"
+#include "io/safetensors/safetensors_format.h"
 #include "platform/files.h"
 #include "volta/error.h"
 #include "volta/safetensors.h"
@@ -19,7 +19,7 @@ struct SafetensorsFile::State {
   std::string path;
   platform::MappedFile file;
   std::vector<TensorEntry> tensors;
-  std::vector<std::uint32_t> by_name;  // positions of tensors
+  std::vector<std::uint32_t> by_name;  // indices into `tensors`, sorted by name
   SafetensorsMetadata metadata;
 };
 
@@ -27,20 +27,20 @@ namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
 
-// The header goes from its text straight into the table: no tree is made of it.
+// Parses the header's text directly into the table, without building a tree.
 class HeaderReader {
  public:
   HeaderReader(const std::string& path, const platform::MappedFile& file)
       : path_(path), mapping_(file), file_(file.bytes()) {}
 
-  // The header's tensors by offset, and its metadata.
+  // Reads the tensors, sorted by offset, and the metadata.
   void read(std::vector<TensorEntry>& tensors, SafetensorsMetadata& metadata) {
     const std::string text = header_text();
     tensors.reserve(most_tensors(text));
     try {
       read_members(text, tensors, metadata);
     } catch (const IoError&) {
-      io::JsonReader whole(text, path_ + ": header");  // what is no JSON is said first
+      io::JsonReader whole(text, path_ + ": header");  // invalid JSON is reported first
       whole.skip();
       whole.finish();
       throw;
@@ -52,7 +52,8 @@ class HeaderReader {
   }
 
  private:
-  // What a tensor's description says. An array has a first few numbers, and its length.
+  // The fields of a tensor's description. Of an array the first few numbers and the length are
+  // kept.
   struct Sizes {
     static constexpr std::size_t kMost = kMaxRank + 1;
     bool is_array = false, are_sizes = true;
@@ -106,7 +107,7 @@ class HeaderReader {
     reader.finish();
   }
 
-  // No fewer than there are tensors, of which each has such a key and takes some 50 bytes.
+  // An upper bound for the number of tensors: each has this key and takes about 50 bytes.
   static std::size_t most_tensors(std::string_view text) {
     constexpr std::string_view kKey = "\"data_offsets\"";
     constexpr std::size_t kLeastBytes = 48;
@@ -143,7 +144,7 @@ class HeaderReader {
     if (reader.kind() != object) fail_in(entry.name, "its description is not a JSON object");
     Fields fields;
     reader.begin_object();
-    while (const auto key = reader.next_key()) {  // others are of no concern
+    while (const auto key = reader.next_key()) {  // other keys are ignored
       if (*key == "dtype") {
         fields.has_dtype = true;
         fields.dtype_is_text = reader.kind() == string;
@@ -167,7 +168,7 @@ class HeaderReader {
     set_dtype(entry);
   }
 
-  // After shape and offsets. Of a dtype that the format does not have the size is not known.
+  // Called after the shape and offsets were read. The size of an unknown dtype cannot be checked.
   void set_dtype(TensorEntry& entry) const {
     const auto type = io::stored_type(entry.stored);
     entry.dtype = type ? type->dtype : DType::u8;

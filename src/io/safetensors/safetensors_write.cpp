@@ -1,13 +1,13 @@
-// Writing safetensors: the header padded with spaces so that the data starts at a multiple of
-// eight, the data by size of its elements.
+// Writes safetensors. The header is padded with spaces so that the data starts at a multiple of
+// eight; the data is ordered by element size.
 #include <algorithm>
 #include <numeric>
 #include <set>
 
-#include "io/json.h"
-#include "io/safetensors_checksums.h"
-#include "io/safetensors_format.h"
-#include "io/safetensors_writer.h"
+#include "encoding/json.h"
+#include "io/safetensors/safetensors_checksums.h"
+#include "io/safetensors/safetensors_format.h"
+#include "io/safetensors/safetensors_writer.h"
 #include "volta/error.h"
 #include "volta/safetensors.h"
 
@@ -59,7 +59,7 @@ std::vector<std::size_t> aligned_order(std::span<const TensorInfo> tensors) {
   return order;
 }
 
-// Length and header.
+// Returns the length field and the header.
 std::string head_of(const std::string& context, std::span<const TensorInfo> tensors,
                     const std::vector<std::size_t>& order, const SafetensorsMetadata& metadata) {
   std::string header = "{";
@@ -97,19 +97,29 @@ std::uint64_t bytes_of(const TensorInfo& tensor) {
 
 SafetensorsWriter::SafetensorsWriter(const std::string& function, const std::string& path,
                                      std::span<const TensorInfo> tensors,
-                                     const SafetensorsMetadata& metadata)
+                                     const SafetensorsMetadata& metadata,
+                                     platform::AtomicFileOptions options)
     : context_(function + ": " + path + ": "),
       tensors_(tensors.begin(), tensors.end()),
       metadata_(metadata),
       order_(aligned_order(tensors)),
-      file_(path),
+      file_(path, options),
       with_checksums_(metadata.contains(kChecksumsKey)) {
   check_names(context_, tensors);
   if (with_checksums_) {
     for (const std::size_t position : order_) checksums_.emplace_back(tensors[position].name, 0);
-    metadata_[kChecksumsKey] = checksums_text(checksums_);
+    set_checksums();
   }
   file_.write(head());
+}
+
+void SafetensorsWriter::set_checksums() {
+  std::vector<Described> described;
+  described.reserve(tensors_.size());
+  for (const TensorInfo& tensor : tensors_)
+    described.push_back({tensor.name, safetensors_name(tensor.dtype), &tensor.shape});
+  metadata_[kChecksumsKey] =
+      checksums_text(header_checksum(metadata_, std::move(described)), checksums_);
 }
 
 std::string SafetensorsWriter::head() const {
@@ -123,8 +133,8 @@ void SafetensorsWriter::write(std::span<const std::byte> data) {
 
 void SafetensorsWriter::commit() {
   if (with_checksums_) {
-    metadata_[kChecksumsKey] = checksums_text(checksums_);
-    file_.write_at(0, head());  // as long as it was with zeros
+    set_checksums();
+    file_.write_at(0, head());  // has the same length as the header with zeros
   }
   file_.commit();
 }

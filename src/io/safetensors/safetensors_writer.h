@@ -1,4 +1,4 @@
-// Writes one safetensors file tensor by tensor, so that no more than one need be in host memory.
+// Writes a safetensors file tensor by tensor, so that only one tensor need be in host memory.
 #pragma once
 
 #include <cstddef>
@@ -16,32 +16,34 @@
 
 namespace volta::io {
 
-// What a header says of a tensor.
+// The description of a tensor in a header.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
 };
 
-// Bytes of the elements; throws ArgumentError where 64 bits cannot count them.
+// Returns the size of the elements in bytes. Throws ArgumentError if it does not fit 64 bits.
 VOLTA_BACKEND_API std::uint64_t bytes_of(const TensorInfo& tensor);
 
 class VOLTA_BACKEND_API SafetensorsWriter {
  public:
-  // Checks names and writes the header. `function` begins messages. Metadata of kChecksumsKey, of
-  // whatever text, asks for checksums: its value is that of the tensors that are written.
+  // Checks names and writes the header. Messages begin with `function`. If the metadata contains
+  // kChecksumsKey, its value is replaced by the checksums of the written tensors.
   SafetensorsWriter(const std::string& function, const std::string& path,
-                    std::span<const TensorInfo> tensors, const SafetensorsMetadata& metadata);
+                    std::span<const TensorInfo> tensors, const SafetensorsMetadata& metadata,
+                    platform::AtomicFileOptions options = {});
 
-  // The positions of the tensors in the order their data comes: elements of eight bytes first, then
-  // those of four, two, one, so that each is aligned to its elements.
+  // The order in which the tensors' data is written: elements of eight bytes first, then four, two
+  // and one, so that all tensors are aligned.
   const std::vector<std::size_t>& order() const { return order_; }
-  // The data of the next tensor of that order.
+  // Writes the data of the next tensor in that order.
   void write(std::span<const std::byte> data);
-  // After the last: the file appears.
+  // Called after the last tensor: the file appears under its name. May throw platform::NameTaken.
   void commit();
 
  private:
+  void set_checksums();
   std::string head() const;
 
   std::string context_;
@@ -50,7 +52,7 @@ class VOLTA_BACKEND_API SafetensorsWriter {
   std::vector<std::size_t> order_;
   platform::AtomicFile file_;
   bool with_checksums_;
-  std::size_t next_ = 0;                                          // of order_
+  std::size_t next_ = 0;                                          // index into order_
   std::vector<std::pair<std::string, std::uint32_t>> checksums_;  // in that order
 };
 

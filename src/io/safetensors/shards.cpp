@@ -1,5 +1,5 @@
-// Shards: their names, their index, and where a model is in a folder.
-#include "io/shards.h"
+// Shards: their names, their index, and the search for a model in a folder.
+#include "io/safetensors/shards.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "io/json.h"
+#include "encoding/json.h"
 #include "platform/files.h"
 #include "volta/error.h"
 
@@ -28,7 +28,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// Also by a link that leads nowhere, through which a file elsewhere would be written.
+// A dangling link counts too, because writing through it would create a file elsewhere.
 bool is_taken(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
@@ -41,7 +41,7 @@ std::string stem_of(const std::string& path) {
   return stem;
 }
 
-// Takes so many digits or more from the front of `text`.
+// Removes `least` or more digits from the front of `text`; false if there are fewer.
 bool take_digits(std::string_view& text, std::size_t least) {
   std::size_t count = 0;
   while (count < text.size() && text[count] >= '0' && text[count] <= '9') ++count;
@@ -63,7 +63,7 @@ bool is_shard_name(std::string_view name, std::string_view stem) {
          name == kSuffix;
 }
 
-// Whether the metadata that the reader is at names save() as the writer.
+// Returns whether the metadata at the reader's position names save() as the writer.
 bool says_own(JsonReader& reader) {
   using enum JsonReader::Kind;
   if (reader.kind() != object) return reader.skip(), false;
@@ -79,7 +79,7 @@ bool says_own(JsonReader& reader) {
   return own;
 }
 
-// A name within the index's own folder.
+// Returns whether the name stays within the index's own folder.
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
          name.find('\\') == std::string_view::npos && name.find('\0') == std::string_view::npos;
@@ -93,7 +93,7 @@ std::string index_path_of(const std::string& path) { return path + std::string(k
 
 namespace {
 
-// The entries of a weight_map, their files numbered in the order of their first occurrence.
+// Reads the entries of a weight_map. Files are numbered in the order of their first occurrence.
 void read_weight_map(JsonReader& reader, const std::string& path, ShardIndex& index) {
   using enum JsonReader::Kind;
   if (reader.kind() != object) throw IoError(path + ": weight_map is not a JSON object");
@@ -117,7 +117,7 @@ void read_weight_map(JsonReader& reader, const std::string& path, ShardIndex& in
   }
 }
 
-// The files in alphabetical order, the entries in that of their tensors.
+// Sorts the files by name, and the entries by the names of their tensors.
 void sort(ShardIndex& index) {
   std::vector<std::uint32_t> order(index.files.size()), place(order.size());
   std::iota(order.begin(), order.end(), 0U);

@@ -1,5 +1,5 @@
-// The pickle machine: opcodes that push values on a stack, remember them and put them together.
-#include "io/pickle.h"
+// The pickle machine: opcodes push values on a stack, memoize them and combine them.
+#include "io/torch/pickle.h"
 
 #include <array>
 #include <bit>
@@ -11,9 +11,9 @@
 namespace volta::io {
 namespace {
 
-constexpr std::size_t kMaxGlobal = 256;  // bytes of a name
+constexpr std::size_t kMaxGlobal = 256;  // longest name in bytes
 
-// The opcodes of protocols 2 to 5 that picklers write, by Python's names.
+// The opcodes that picklers of protocols 2 to 5 write, under Python's names.
 enum Opcode : std::uint8_t {
   kMark = '(',
   kStop = '.',
@@ -105,7 +105,7 @@ class Machine {
     throw IoError(fmt::format("{}: at byte {} of the pickle: {}", source_, start_, problem));
   }
 
-  // ---- The text.
+  // ---- Reading the text.
   std::string_view bytes(std::uint64_t count) {
     if (count > text_.size() - at_)
       fail(fmt::format("{} bytes are wanted, {} are left", count, text_.size() - at_));
@@ -128,17 +128,17 @@ class Machine {
     return part;
   }
 
-  // Before memory is taken.
+  // Called before memory is allocated.
   void spend(std::uint64_t bytes) {
     if (bytes > left_)
       fail(fmt::format("its values take more than {} bytes, which a file of tensors does not need",
                        options_.max_memory));
     left_ -= bytes;
   }
-  // A vector of pointers takes twice its content while it grows.
+  // A growing vector of pointers takes up to twice the memory of its content.
   static constexpr std::uint64_t kItemBytes = 2 * sizeof(void*);
 
-  // ---- The stack. What lies below the last mark is out of reach until the mark is taken.
+  // ---- The stack. Values below the last mark cannot be reached until the mark is popped.
   template <class T>
   PickleValue* make(T value) {
     spend(sizeof(PickleValue));
@@ -149,7 +149,7 @@ class Machine {
     stack_.push_back(value);
     return true;
   }
-  bool push_integer(std::uint64_t value) {  // most are small
+  bool push_integer(std::uint64_t value) {  // most integers are small and shared
     if (value >= small_.size()) return push_new(static_cast<std::int64_t>(value));
     PickleValue*& known = small_[value];
     if (known == nullptr) known = make(static_cast<std::int64_t>(value));
@@ -184,7 +184,7 @@ class Machine {
     return taken;
   }
 
-  // ---- Opcodes; false where the opcode is of another kind.
+  // ---- Opcodes. These functions return false for opcodes of other kinds.
   bool push_constant(std::uint8_t opcode) {
     switch (opcode) {
       case kNone:
@@ -205,7 +205,7 @@ class Machine {
         return push_long(bytes(number(1)));
       case kLong4:
         return push_long(bytes(number(4)));
-      case kBinFloat: {  // the one number that is big-endian
+      case kBinFloat: {  // the only big-endian number
         std::uint64_t bits = 0;
         for (const char byte : bytes(8)) bits = bits << 8 | static_cast<unsigned char>(byte);
         return push_new(std::bit_cast<double>(bits));
@@ -220,7 +220,7 @@ class Machine {
     const std::uint64_t value = little_endian(digits);
     const std::size_t unused = 64 - 8 * digits.size();
     if (unused == 64) return push_new(std::int64_t{0});
-    // Shifted up and down again, so that the sign fills what the text left out.
+    // Shifting up and down again sign-extends the value.
     return push_new(static_cast<std::int64_t>(value << unused) >> unused);
   }
 
@@ -325,7 +325,7 @@ class Machine {
       case kPopMark:
         take_to_mark();
         return true;
-      case kFrame:  // only says how much to read at once
+      case kFrame:  // a hint about how much to read at once
         if (number(8) > text_.size() - at_) fail("a frame is longer than the pickle");
         return true;
       default:
@@ -369,7 +369,7 @@ class Machine {
         if (parts[1]->as<PickleValue::Tuple>() == nullptr) fail("arguments are no tuple");
         return push_new(PickleValue::Call{parts[0], parts[1], {}});
       }
-      case kBuild:  // attributes, which no value here has
+      case kBuild:  // sets attributes, which no value here has
         take();
         if (top()->as<PickleValue::Call>() == nullptr) fail("attributes of what is no object");
         return true;
@@ -390,13 +390,13 @@ class Machine {
 
   PickleOptions options_;
   std::uint64_t left_;
-  std::array<PickleValue*, 256> small_{};  // integers
+  std::array<PickleValue*, 256> small_{};  // shared values of small integers
   std::string_view text_;
   const std::string& source_;
   const Pickle::CheckGlobal& check_global_;
   std::deque<PickleValue>& values_;
   PickleValue *none_, *true_, *false_, *empty_tuple_;
-  std::size_t at_ = 0, start_ = 0;  // of the text; of the opcode
+  std::size_t at_ = 0, start_ = 0;  // positions of the next byte and of the current opcode
   std::vector<PickleValue*> stack_, memo_;
   std::vector<std::size_t> marks_;
 };

@@ -1,4 +1,4 @@
-// Python's pickles, protocols 2 to 5, as values: nothing that they name is looked up or run.
+// Python's pickles, protocols 2 to 5, as values. No name in them is looked up or run.
 #pragma once
 
 #include <cstddef>
@@ -20,28 +20,28 @@ using PickleValues = std::vector<const PickleValue*>;
 
 struct PickleValue {
   struct None {};
-  struct BigInteger {};  // one beyond 64 bits
+  struct BigInteger {};  // does not fit 64 bits
   struct Bytes {};
   struct Tuple {
     PickleValues items;
   };
-  struct List {  // or a set
+  struct List {  // a list or a set
     PickleValues items;
   };
   struct Dict {
-    PickleValues items;  // keys and values in turn
+    PickleValues items;  // alternating keys and values
   };
-  // A name of Python's, "collections.OrderedDict".
+  // A Python name such as "collections.OrderedDict".
   struct Global {
     std::string name;
   };
-  // What a call of a global would give, and what was put into it as into a dict.
+  // The result of calling a global, with the items that were then set in it as in a dict.
   struct Call {
     const PickleValue* function;
     const PickleValue* arguments;  // a Tuple
     PickleValues items;
   };
-  // What the writer keeps outside of the pickle.
+  // A reference to data outside of the pickle.
   struct Persistent {
     const PickleValue* id;
   };
@@ -54,39 +54,38 @@ struct PickleValue {
   const T* as() const {
     return std::get_if<T>(&value);
   }
-  // Of a tuple or a list; else null.
+  // Returns the items of a tuple or a list, otherwise null.
   VOLTA_BACKEND_API const PickleValues* items() const;
-  // The name if this is a global; else empty.
+  // Returns the name of a global, otherwise an empty string.
   VOLTA_BACKEND_API std::string_view global() const;
 };
 
 struct PickleOptions {
-  // How much memory the values may take, which are up to 80 bytes for each byte of the pickle.
+  // Limit for the memory of the values, which take up to 80 bytes per byte of the pickle.
   std::uint64_t max_memory = std::uint64_t{64} << 20;
   bool alone = true;  // bytes after the pickle are an error
 };
 
-// A pickle that was read. Values may occur in several places, and within themselves.
+// A parsed pickle. Values may be shared and may contain themselves.
 class VOLTA_BACKEND_API Pickle {
  public:
-  // Called with each global; throws where it is unknown.
+  // Called with each global; throws if it is unknown.
   using CheckGlobal = std::function<void(const std::string& name)>;
 
-  // Texts stay views of `bytes`. Throws IoError, beginning with `source`, for what is malformed,
-  // for opcodes that no pickler of these protocols writes, and for more values than max_memory
-  // holds.
+  // Strings are views of `bytes`. Throws IoError, with `source` first, for malformed pickles, for
+  // opcodes that no pickler of these protocols writes, and for values that exceed max_memory.
   Pickle(std::span<const std::byte> bytes, const std::string& source,
          const CheckGlobal& check_global, PickleOptions options = {});
   Pickle(const Pickle&) = delete;
   Pickle& operator=(const Pickle&) = delete;
 
   const PickleValue& root() const { return *root_; }
-  std::size_t bytes() const { return bytes_; }  // of the pickle, up to its end
-  // All that the pickle has: those that the root does not lead to, too.
+  std::size_t bytes() const { return bytes_; }  // size of the pickle up to its end
+  // All values of the pickle, including those that the root does not reach.
   const std::deque<PickleValue>& values() const { return values_; }
 
  private:
-  std::deque<PickleValue> values_;  // they refer to each other
+  std::deque<PickleValue> values_;  // a deque, because values point to each other
   std::size_t bytes_ = 0;
   const PickleValue* root_;
 };

@@ -1,5 +1,5 @@
-// The two containers of torch.save.
-#include "io/torch_archive.h"
+// The two containers that torch.save has written.
+#include "io/torch/torch_archive.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "io/json.h"
-#include "io/torch_names.h"
+#include "encoding/json.h"
+#include "io/torch/torch_names.h"
 #include "volta/error.h"
 
 namespace volta::io {
@@ -20,15 +20,16 @@ constexpr std::int64_t kOldProtocol = 1001;
 constexpr std::string_view kPickle = "data.pkl";
 
 constexpr std::uint64_t kMaxPickle = 100'000'000;
-// The values of the pickle may take so many times the file, and this much besides.
+// The values of the pickle may take kPickleGrowth times the size of the file plus kFreePickle
+// bytes.
 constexpr std::uint64_t kPickleGrowth = 4, kFreePickle = std::uint64_t{64} << 20;
-constexpr std::size_t kMaxKey = 256;  // of a storage: PyTorch's are numbers
+constexpr std::size_t kMaxKey = 256;  // longest key of a storage; PyTorch's keys are numbers
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Of a storage of this type; 0: not known.
+// Returns the size of an element of this storage type, or 0 if it is unknown.
 std::uint64_t element_size(std::string_view type) {
   if (contains_name(kUntyped, type)) return 1;
   for (const TorchDType& dtype : kTorchDTypes)
@@ -40,7 +41,8 @@ std::uint64_t element_size(std::string_view type) {
 
 bool is_torch_file(std::span<const std::byte> file) {
   const std::string_view start = text_of(file.first(std::min<std::size_t>(file.size(), 32)));
-  // A safetensors file's header may have a length of these bytes; '{' is none of zip's methods.
+  // The length of a safetensors header may look like these bytes. Byte 8 is then '{', which is not
+  // a compression method of zip.
   if (start.starts_with(kZipStart)) return start.size() < 9 || start[8] != '{';
   return start.starts_with('\x80') && start.find(kOldMagic) != std::string_view::npos;
 }
@@ -55,7 +57,7 @@ std::optional<StorageId> storage_id_of(const PickleValue& value) {
   if (kind == nullptr || *kind != "storage" || key == nullptr || elements == nullptr ||
       *elements < 0)
     return StorageId{{}, {}, -1};
-  // Before PyTorch 1.6 a sixth value may make the storage a part of another.
+  // Before PyTorch 1.6, a sixth value may make the storage a part of another one.
   if (id->items.size() == 6 && id->items[5]->as<PickleValue::None>() == nullptr)
     return StorageId{{}, {}, -1};
   return StorageId{id->items[1]->global(), *key, *elements};
@@ -74,14 +76,14 @@ TorchArchive::TorchArchive(std::shared_ptr<const platform::MappedFile> file,
 
 void TorchArchive::fail(const std::string& problem) const { throw IoError(path_ + ": " + problem); }
 
-// ---- Since PyTorch 1.6.
+// ---- Files since PyTorch 1.6.
 void TorchArchive::open_zip() {
   std::unordered_map<std::string, ZipEntry> entries;
   for (ZipEntry& entry : read_zip(file_->bytes(), path_)) {
     std::string name = entry.name;
     entries.emplace(std::move(name), std::move(entry));
   }
-  std::string prefix;  // the archive's folder
+  std::string prefix;  // folder in the archive
   for (const auto& [name, entry] : entries) {
     const std::size_t slash = name.find('/');
     if (slash == std::string::npos || std::string_view(name).substr(slash + 1) != kPickle) continue;
@@ -107,7 +109,7 @@ void TorchArchive::open_zip() {
   const std::string folder = prefix + "data/";
   for (auto& [name, entry] : entries) {
     if (!name.starts_with(folder) || name.size() - folder.size() > kMaxKey) continue;
-    Place place;
+    SourceLocation place;
     place.bytes = entry.data;
     place.entry = entry;
     storages_.emplace(name.substr(folder.size()), std::move(place));
@@ -121,12 +123,12 @@ void TorchArchive::read_pickle(std::span<const std::byte> bytes, bool alone) {
   pickle_.emplace(bytes, path_, check_global_, PickleOptions{.max_memory = most, .alone = alone});
 }
 
-// PyTorch writes zeros where it was told to leave the CRCs out (set_crc32_options).
+// PyTorch writes zeros if it was told to leave out CRCs (set_crc32_options).
 void TorchArchive::check_stored_crc(const ZipEntry& entry, std::span<const std::byte> bytes) const {
   if (entry.crc != 0) check_crc(entry, bytes, path_);
 }
 
-// The entry's content; unpacked if it is deflated, which torch.save does not do.
+// Returns the entry's content, unpacked if it is deflated. torch.save itself does not deflate.
 TorchBytes TorchArchive::content_of(const ZipEntry& entry) {
   if (!entry.deflated) {
     check_stored_crc(entry, entry.data);
@@ -137,8 +139,8 @@ TorchBytes TorchArchive::content_of(const ZipEntry& entry) {
   return {unpacked.bytes(), unpacked.owner()};
 }
 
-// ---- Before PyTorch 1.6: the pickles of a magic number, a protocol, the machine's sizes, the
-// objects and the keys of the storages; then each storage's number of elements and its elements.
+// ---- Files before PyTorch 1.6: pickles of a magic number, a protocol, the machine's sizes, the
+// objects and the keys of the storages, then each storage's number of elements and its elements.
 void TorchArchive::open_old() {
   const Pickle::CheckGlobal& check = check_global_;
   std::span<const std::byte> rest = file_->bytes();
@@ -149,7 +151,7 @@ void TorchArchive::open_old() {
     rest = rest.subspan(pickle->bytes());
     return pickle;
   };
-  next();  // the magic number, which is_torch_file() looked for
+  next();  // the magic number, which is_torch_file() has checked
   const auto version = next();
   const auto* protocol = version->root().as<std::int64_t>();
   if (protocol == nullptr || *protocol != kOldProtocol) fail("its protocol is not 1001");
@@ -169,7 +171,7 @@ void TorchArchive::open_old() {
     fail(fmt::format("{} bytes after the last storage", rest.size() - bytes));
 }
 
-// How many bytes the keys and the storages take.
+// Finds the storages and returns the number of bytes that they and their keys take.
 std::size_t TorchArchive::find_old_storages(std::span<const std::byte> rest) {
   std::unordered_map<std::string_view, StorageId> known;
   for (const PickleValue& value : pickle_->values())
@@ -195,7 +197,7 @@ std::size_t TorchArchive::find_old_storages(std::span<const std::byte> rest) {
                        elements, id->second.elements));
     if (__builtin_mul_overflow(elements, size, &bytes) || bytes > rest.size() - at)
       fail("it ends before its storages do");
-    Place place;
+    SourceLocation place;
     place.bytes = rest.subspan(at, bytes);
     if (!storages_.emplace(std::string(*key), std::move(place)).second)
       fail(fmt::format("storage {} occurs twice", json_excerpt(*key)));
@@ -214,7 +216,7 @@ TorchBytes TorchArchive::copy_of(std::span<const std::byte> bytes) const {
 const TorchBytes* TorchArchive::storage(std::string_view key) {
   const auto found = key.size() <= kMaxKey ? storages_.find(std::string(key)) : storages_.end();
   if (found == storages_.end()) return nullptr;
-  Place& place = found->second;
+  SourceLocation& place = found->second;
   if (!place.read) {
     if (place.entry && place.entry->deflated) {
       place.read = content_of(*place.entry);

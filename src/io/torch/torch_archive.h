@@ -1,5 +1,5 @@
-// What torch.save makes a file of, taken apart: the pickle of the objects, and the storages by
-// their keys. Since PyTorch 1.6 that is a zip archive; before, pickles and storages in a row.
+// Splits a file of torch.save into the pickle of the objects and the storages by key. Since PyTorch
+// 1.6 the file is a zip archive; before, it was a sequence of pickles and storages.
 #pragma once
 
 #include <cstddef>
@@ -11,51 +11,51 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "io/pickle.h"
-#include "io/zip.h"
+#include "io/torch/pickle.h"
+#include "io/zip/zip.h"
 #include "platform/files.h"
 #include "volta/export.h"
 
 namespace volta::io {
 
-// Whether these bytes begin as torch.save's do, now or before PyTorch 1.6.
+// Returns whether these bytes begin like a file of torch.save, since or before PyTorch 1.6.
 VOLTA_BACKEND_API bool is_torch_file(std::span<const std::byte> file);
 
-// What the pickle says of a storage.
+// The description of a storage in the pickle.
 struct StorageId {
   std::string_view type, key;
   std::int64_t elements = 0;
 };
-// None where the value is not a storage as torch.save describes it.
+// Returns nothing if the value is not a storage as torch.save describes it.
 std::optional<StorageId> storage_id_of(const PickleValue& value);
 
-// Bytes of the file, or what they unpack to.
+// Bytes of the file, or the bytes unpacked from it.
 struct TorchBytes {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
 };
 
 struct TorchArchiveOptions {
-  bool mapped = false;  // bytes of the file are used where they lie, not copied
+  bool mapped = false;  // bytes of the file are used in place instead of copied
   std::uint64_t max_unpacked_bytes = 0;
 };
 
 class TorchArchive {
  public:
-  // Throws IoError, beginning with the path, for what is no file of torch.save.
+  // Throws IoError, with the path first, if the file was not written by torch.save.
   TorchArchive(std::shared_ptr<const platform::MappedFile> file, const std::string& path,
                const Pickle::CheckGlobal& check_global, TorchArchiveOptions options);
 
   const Pickle& pickle() const { return *pickle_; }
   std::size_t pickle_bytes() const { return pickle_->bytes(); }
-  // Nothing where the archive has none of that key. Each is read once.
+  // Returns null if the archive has no storage with this key. Each storage is read once.
   const TorchBytes* storage(std::string_view key);
 
  private:
-  // A storage that was not asked for yet.
-  struct Place {
+  // A storage that has not been requested yet.
+  struct SourceLocation {
     std::span<const std::byte> bytes;
-    std::optional<ZipEntry> entry;  // none before PyTorch 1.6
+    std::optional<ZipEntry> entry;  // absent in files before PyTorch 1.6
     std::optional<TorchBytes> read;
   };
 
@@ -73,9 +73,9 @@ class TorchArchive {
   const Pickle::CheckGlobal& check_global_;
   TorchArchiveOptions options_;
   UnpackLimit limit_;
-  TorchBytes text_;  // of the pickle
+  TorchBytes text_;  // bytes of the pickle
   std::optional<Pickle> pickle_;
-  std::unordered_map<std::string, Place> storages_;
+  std::unordered_map<std::string, SourceLocation> storages_;
 };
 
 }  // namespace volta::io

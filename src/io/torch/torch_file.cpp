@@ -1,7 +1,7 @@
-// PyTorch's checkpoints: which objects of the pickle are tensors, and where in the storages they
-// lie. Whatever the file says is checked here, and what it makes us allocate is bounded by its
-// size.
-#include "io/torch_file.h"
+// PyTorch's checkpoints: finds the tensors among the objects of the pickle and their data in the
+// storages. Everything in the file is checked here, and allocations are bounded by the size of the
+// file.
+#include "io/torch/torch_file.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -13,28 +13,29 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/upload.h"
-#include "io/json.h"
-#include "io/owned_bytes.h"
-#include "io/pickle.h"
-#include "io/safetensors_widen.h"
-#include "io/torch_archive.h"
-#include "io/torch_names.h"
+#include "encoding/json.h"
+#include "io/common/owned_bytes.h"
+#include "io/common/widen.h"
+#include "io/torch/pickle.h"
+#include "io/torch/torch_archive.h"
+#include "io/torch/torch_names.h"
 #include "volta/creation.h"
+#include "volta/detail/upload.h"
 #include "volta/error.h"
 
 namespace volta::io {
 namespace {
 
-constexpr std::string_view kBareName = "tensor";  // of a file that is one tensor
+constexpr std::string_view kBareName = "tensor";  // name for a file that is a single tensor
 
-constexpr std::size_t kMaxDepth = 64;  // of dicts and lists within each other
-// Copies and names may take so many times the file, and a little: a view may repeat few elements.
+constexpr std::size_t kMaxDepth = 64;  // nesting of dicts and lists
+// Copies and names may take kMaxGrowth times the file plus kFreeBytes. The limit matters because a
+// view can repeat a few elements many times.
 constexpr std::uint64_t kMaxGrowth = 8, kFreeBytes = 16 << 20;
 
 struct FoundTensor {
   std::string name;
-  std::string problem;  // why it is not read; then there is nothing else
+  std::string problem;  // why the tensor is not read; the other fields are then unset
   DType dtype = DType::f32;
   Shape shape;
   std::vector<std::int64_t> strides;
@@ -79,7 +80,7 @@ class TorchFile {
         quoted(global), kSafetensorsHint));
   }
 
-  // Before something is allocated for `what`.
+  // Called before memory is allocated for `what`.
   void spend(std::uint64_t bytes, const char* what) {
     if (bytes > left_)
       fail(
@@ -90,7 +91,7 @@ class TorchFile {
   }
 
   // ---- Objects.
-  // A step on the way to one: a key of a dict, or an index of a list.
+  // A step on the path to an object: a key of a dict, or an index of a list.
   struct Part {
     const PickleValue* key;  // null in a list
     std::size_t index;
@@ -155,9 +156,9 @@ class TorchFile {
     return name;
   }
 
-  // What the function would make of the arguments, if that is a tensor.
+  // Adds the tensor that the function would make of the arguments, if it makes one.
   void add_tensor(std::string_view function, std::span<const PickleValue* const> arguments) {
-    // Wrappings of a tensor; its class and attributes are left out.
+    // Wrappers of a tensor are unwrapped; its class and attributes are dropped.
     if (function == kParameter || function == kParameterWithState) {
       if (arguments.empty()) fail("a parameter has no tensor");
       const auto* inner = arguments[0]->as<PickleValue::Call>();
@@ -206,7 +207,7 @@ class TorchFile {
   static bool is_maker(std::string_view function) {
     return function == kTensor || function == kOldTensor || function == kTensorOfBytes;
   }
-  // Why what the function makes is not read; empty: it is.
+  // Returns why the results of the function cannot be read, or an empty string if they can.
   static std::string_view problem_of(std::string_view function) {
     for (const auto& [name, problem] : kOtherTensors)
       if (name == function) return problem;
@@ -220,7 +221,7 @@ class TorchFile {
     found_.push_back(std::move(tensor));
   }
 
-  // Signs and conjugates that PyTorch would apply when values are read.
+  // Refuses the negative and conjugate bits, which PyTorch applies when values are read.
   void refuse_bits(const std::string& name, const PickleValue& value) const {
     const auto* bits = value.as<PickleValue::Dict>();
     const bool none = value.as<PickleValue::None>() != nullptr;
@@ -254,7 +255,8 @@ class TorchFile {
   }
 
   // ---- Memory.
-  // The storage as elements of the dtype that it becomes here. Checked and widened once.
+  // Returns the storage as elements of the dtype that Volta uses for it. It is checked and widened
+  // once.
   const TorchBytes& elements_of(const std::string& name, const TorchDType& dtype,
                                 const StorageId& id, bool typed) {
     const TorchBytes* stored = archive_.storage(id.key);
@@ -311,7 +313,7 @@ class TorchFile {
     }
     tensor.contiguous = tensor.shape.numel() == 0 || are_rows(sizes, strides);
     for (std::size_t axis = 0; axis < sizes.size(); ++axis)
-      if (sizes[axis] == 1) strides[axis] = 1;  // nothing walks it, so it may be any number
+      if (sizes[axis] == 1) strides[axis] = 1;  // an axis of size 1 may have any stride
     tensor.strides = std::move(strides);
     tensor.owner = memory.owner;
     const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % size == 0;
@@ -320,7 +322,7 @@ class TorchFile {
     found_.push_back(std::move(tensor));
   }
 
-  // The largest number where it is larger.
+  // Returns the largest uint64 on overflow.
   static std::uint64_t last_element(std::int64_t offset, std::span<const std::int64_t> sizes,
                                     std::span<const std::int64_t> strides) {
     auto last = static_cast<std::uint64_t>(offset);
@@ -353,7 +355,7 @@ class TorchFile {
   }
 
   const std::string& path_;
-  std::uint64_t left_;  // bytes that may yet be allocated
+  std::uint64_t left_;  // bytes that may still be allocated
   bool to_device_;
   const Pickle::CheckGlobal check_global_;
   TorchArchive archive_;
@@ -377,14 +379,14 @@ void load_torch_file(const std::shared_ptr<const platform::MappedFile>& file,
                      const std::string& path, const LoadOptions& options, StateDict& state) {
   const Device device = options.device;
   const std::vector<FoundTensor> tensors = TorchFile(file, path, options).tensors();
-  std::vector<graph::HostArray> arrays;
+  std::vector<detail::HostArray> arrays;
   if (!device.is_cpu()) {
     for (const FoundTensor& tensor : tensors)
       if (tensor.contiguous && tensor.problem.empty())
         arrays.push_back({tensor.data, tensor.shape, tensor.dtype});
   }
   std::vector<Tensor> moved;
-  if (!arrays.empty()) moved = graph::upload_all("load", arrays, device);
+  if (!arrays.empty()) moved = detail::upload_all("load", arrays, device);
   auto next = moved.begin();
   for (const FoundTensor& tensor : tensors) {
     if (state.contains(tensor.name) || state.unreadable().contains(tensor.name))

@@ -1,4 +1,4 @@
-// PyTorch's checkpoints, as torch.save writes them: a pickle and storages.
+// PyTorch's checkpoints as torch.save writes them: a pickle and storages.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace volta::io {
 
-// Adds its tensors to the state dict; throws IoError where it has one of the name. On the CPU they
-// lie in memory of their own, or, with options.mapped, in the mapping, and keep it, unless their
-// strides are those of a view with gaps.
+// Adds the file's tensors to the state dict, and throws IoError if a name is already taken. CPU
+// tensors have memory of their own or, with options.mapped, use the mapping and keep it alive.
+// Views with gaps are copied in any case.
 VOLTA_BACKEND_API void load_torch_file(const std::shared_ptr<const platform::MappedFile>& file,
                                        const std::string& path, const LoadOptions& options,
                                        StateDict& state);

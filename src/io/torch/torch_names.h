@@ -1,4 +1,5 @@
-// The names of Python's that PyTorch's checkpoints may have: dtypes, and what makes tensors.
+// The Python names that may occur in PyTorch's checkpoints: dtypes, and functions that make
+// tensors.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +13,13 @@
 
 namespace volta::io {
 
-// PyTorch's name of a dtype, with that of its storages, its size, and what it is here.
+// A dtype of PyTorch: its name, the name of its storages, its size, and Volta's dtype for it.
 struct TorchDType {
   std::string_view name, storage;
-  std::uint64_t size;  // bytes of an element; 0: not known
+  std::uint64_t size;  // bytes per element; 0 if unknown
   std::optional<DType> dtype = std::nullopt;
-  std::string_view widened_from =
-      {};  // the dtype of safetensors_widen.h, where elements are widened
+  // The stored dtype for widened() if elements are widened.
+  std::string_view widened_from = {};
 };
 inline constexpr TorchDType kTorchDTypes[] = {
     {"torch.float16", "torch.HalfStorage", 2, DType::f16},
@@ -50,7 +51,7 @@ inline constexpr TorchDType kTorchDTypes[] = {
     {"torch.quint2x4", "torch.QUInt2x4Storage", 0},
 };
 
-// Storages of bytes, whose tensors say their dtype themselves.
+// Storages of bytes. Their tensors name the dtype themselves.
 inline constexpr std::string_view kUntyped[] = {"torch.storage.UntypedStorage",
                                                 "torch.UntypedStorage"};
 
@@ -62,7 +63,7 @@ inline constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2",
                                   kParameterWithState =
                                       "torch._utils._rebuild_parameter_with_state",
                                   kFromType = "torch._tensor._rebuild_from_type_v2";
-// What else may occur: it holds no tensors, or says nothing of their values.
+// Other names that may occur. They hold no tensors, or do not affect values.
 inline constexpr std::string_view kOthers[] = {"torch.Size",
                                                "torch.device",
                                                "torch.serialization._get_layout",
@@ -79,7 +80,7 @@ inline constexpr std::string_view kOthers[] = {"torch.Size",
                                                "builtins.frozenset",
                                                "builtins.complex",
                                                "builtins.bytearray"};
-// Tensors of kinds that Volta has not, and why one of them is not read.
+// Kinds of tensors that Volta lacks, with the reason why they are not read.
 inline constexpr std::pair<std::string_view, std::string_view> kOtherTensors[] = {
     {"torch._utils._rebuild_sparse_tensor", "sparse tensors are not supported: save x.to_dense()"},
     {"torch._utils._rebuild_nested_tensor", "nested tensors are not supported: save their parts"},

@@ -1,4 +1,4 @@
-// Zip archives: entries stored or deflated, with the 64-bit extensions.
+// Zip archives with stored or deflated entries and the 64-bit extensions.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/owned_bytes.h"
+#include "io/common/owned_bytes.h"
 #include "platform/files.h"
 #include "volta/export.h"
 
@@ -18,50 +18,52 @@ struct ZipEntry {
   std::string name;
   bool deflated = false;
   std::uint32_t crc = 0;
-  std::uint64_t size = 0;           // unpacked
-  std::span<const std::byte> data;  // as it lies in the archive
+  std::uint64_t size = 0;           // size when unpacked
+  std::span<const std::byte> data;  // bytes in the archive, as stored
 };
 
-// The entries of an archive that lies in memory, in the order of its directory. Throws IoError,
-// beginning with `source`, for whatever is out of place: ranges outside of the archive or over each
-// other, names that occur twice, sizes that deflated data cannot have, encryption.
+// Returns the entries of an archive in memory, in the order of its directory. Throws IoError, with
+// `source` first, for invalid archives: ranges outside of the archive or overlapping, duplicate
+// names, sizes that deflated data cannot have, encryption.
 VOLTA_BACKEND_API std::vector<ZipEntry> read_zip(std::span<const std::byte> archive,
                                                  const std::string& source);
 
-// How much the deflated entries of one archive may unpack to. Deflate makes up to 1,032 bytes of
-// one: without a limit a small file fills the memory.
+// Limits the total size of the unpacked entries of an archive. Deflate expands by up to 1,032
+// times, so without a limit a small file could fill the memory.
 class VOLTA_BACKEND_API UnpackLimit {
  public:
   static constexpr std::uint64_t kFreeBytes = std::uint64_t{64} << 20, kGrowth = 32;
 
-  // `wanted` bytes; 0: kGrowth times the archive, and kFreeBytes.
+  // Allows `wanted` bytes, or kGrowth times the archive plus kFreeBytes if `wanted` is 0.
   UnpackLimit(std::uint64_t wanted, std::uint64_t archive_bytes);
-  // Before memory is taken for an entry: throws IoError that names LoadOptions::max_unpacked_bytes.
+  // Called before memory is allocated for an entry. Throws IoError naming
+  // LoadOptions::max_unpacked_bytes.
   void spend(std::uint64_t bytes, const std::string& source);
 
  private:
   std::uint64_t most_, left_;
 };
 
-// What a deflated entry unpacks to; throws IoError where that is not `entry.size` bytes, or more
-// than the limit leaves.
+// Unpacks a deflated entry. Throws IoError if the result is not `entry.size` bytes, or exceeds the
+// limit.
 VOLTA_BACKEND_API OwnedBytes inflate_entry(const ZipEntry& entry, UnpackLimit& limit,
                                            const std::string& source);
-// Throws IoError unless this is the entry's content by its CRC.
+// Throws IoError unless the CRC of the content matches the entry's.
 VOLTA_BACKEND_API void check_crc(const ZipEntry& entry, std::span<const std::byte> content,
                                  const std::string& source);
 
 // Writes an archive entry by entry.
 class VOLTA_BACKEND_API ZipWriter {
  public:
-  // Sizes and offsets from `zip64_from` on, 2^32 - 1 in the format, go into the 64-bit fields.
+  // Sizes and offsets of at least `zip64_from` use the 64-bit fields; the format's value is 2^32 -
+  // 1.
   explicit ZipWriter(platform::AtomicFile& file, std::uint64_t zip64_from = 0xFFFFFFFF)
       : file_(file), zip64_from_(zip64_from) {}
 
-  // The entry's content in two parts.
+  // Adds an entry whose content is `head` followed by `body`.
   void add(std::string_view name, std::span<const std::byte> head, std::span<const std::byte> body,
            bool deflated);
-  // The directory, after the last entry.
+  // Writes the directory after the last entry.
   void finish();
 
  private:

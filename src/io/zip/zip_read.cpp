@@ -1,13 +1,14 @@
-// Reading zip archives: the end record, the directory, then each entry's own header against it.
+// Reads zip archives: the end record, then the directory, then each entry's own header, which must
+// match the directory.
 #include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include "io/json.h"
-#include "io/zip.h"
-#include "io/zip_format.h"
+#include "encoding/json.h"
+#include "io/zip/zip.h"
+#include "io/zip/zip_format.h"
 #include "volta/error.h"
 
 namespace volta::io {
@@ -45,7 +46,7 @@ class Archive {
     throw IoError(source_ + ": " + problem);
   }
 
-  // Little-endian, of 2, 4 or 8 bytes; the caller has checked that they are there.
+  // Reads a little-endian number of 2, 4 or 8 bytes. The caller has checked the bounds.
   std::uint64_t number(std::uint64_t at, std::size_t size) const {
     std::uint64_t value = 0;
     for (std::size_t i = size; i-- > 0;)
@@ -89,7 +90,7 @@ class Archive {
     return {begin, begin + size, count};
   }
 
-  // The sizes and the offset that stand in the extra field where the 32-bit ones are full.
+  // Reads sizes and the offset from the extra field if their 32-bit fields are full.
   void read_large(std::uint64_t at, std::uint64_t bytes,
                   std::span<std::uint64_t* const> values) const {
     while (bytes >= 4) {
@@ -143,7 +144,7 @@ class Archive {
     if (number(offset + 8, 2) != method || number(offset + 26, 2) != name_bytes ||
         text(offset + kLocalBytes, name_bytes) != entry.name)
       fail(where + "its own header differs from the directory");
-    // Deflated data grows by no more than this.
+    // Deflated data expands by at most kMaxRatio.
     const bool possible = entry.deflated ? size / kMaxRatio <= packed : size == packed;
     if (!possible)
       fail(fmt::format("{}{} bytes cannot be what {} bytes unpack to", where, size, packed));
@@ -203,7 +204,7 @@ OwnedBytes inflate_entry(const ZipEntry& entry, UnpackLimit& limit, const std::s
     z_stream& stream;
     ~End() { inflateEnd(&stream); }
   } const end{stream};
-  // zlib counts in 32 bits.
+  // zlib counts with 32 bits.
   constexpr std::size_t kPiece = std::size_t{1} << 30;
   std::size_t taken = 0, given = 0;
   int status = Z_OK;

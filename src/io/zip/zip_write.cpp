@@ -1,29 +1,30 @@
-// Writing zip archives.
+// Writes zip archives.
 #include <algorithm>
 
 #include <zlib.h>
 
-#include "io/zip.h"
-#include "io/zip_format.h"
+#include "io/zip/zip.h"
+#include "io/zip/zip_format.h"
 #include "volta/error.h"
 
 namespace volta::io {
 namespace {
 
 constexpr std::uint64_t kVersion = 20, kVersion64 = 45;
-constexpr std::uint64_t kFirstDate = 0x21;  // 1 January 1980: equal content, equal bytes
+// 1 January 1980, so that equal content gives equal files.
+constexpr std::uint64_t kFirstDate = 0x21;
 
 void put(std::string& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
 }
 
 std::uint32_t crc_of(std::uint32_t before, std::span<const std::byte> bytes) {
-  if (bytes.empty()) return before;  // for no memory at all zlib gives 0
+  if (bytes.empty()) return before;  // zlib returns 0 for a null pointer
   return static_cast<std::uint32_t>(
       crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-// Raw deflate of the parts, one after the other.
+// Compresses the concatenated parts with raw deflate.
 std::vector<std::byte> deflate_parts(std::span<const std::span<const std::byte>> parts) {
   z_stream stream{};
   if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) !=

@@ -1,7 +1,7 @@
-// A whole kernel: prelude, signature, the names its parameters get, then the schedule's body.
+// Prints a whole kernel: prelude, signature, the names of its parameters, then the schedule's body.
 #include "kernel/emit.h"
 
-#include "kernel/emit_printer.h"
+#include "kernel/emit/emit_printer.h"
 #include "kernel/hash.h"
 #include "kernel/vectors.h"
 
@@ -9,7 +9,7 @@ namespace volta::kernel {
 namespace {
 
 constexpr int kMapThreads = 256;
-constexpr int kSmallRowThreads = 128;  // of Rows in which a block has several Par points
+constexpr int kSmallRowThreads = 128;  // for Rows in which a block has several Par points
 
 class KernelPrinter {
  public:
@@ -107,7 +107,7 @@ class KernelPrinter {
   }
 
   // Finds the block's segment: the last one that starts at or before the block. An empty segment
-  // starts where the next one does, and is never the last.
+  // starts where the next one does, so it is never the last.
   void print_segment(const char* block) {
     const int words = row_words(program_);
     out_.line("const int all_blocks = {};", block);

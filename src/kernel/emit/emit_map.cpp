@@ -1,11 +1,11 @@
-// Map kernels: a thread per iteration point, per `vec` neighbouring points of the last axis, or a
+// Map kernels: a thread per iteration point or per `vec` neighbouring points of the last axis, or a
 // block per tile of two axes.
 #include <algorithm>
 #include <map>
 #include <vector>
 
 #include "kernel/dependence.h"
-#include "kernel/emit_printer.h"
+#include "kernel/emit/emit_printer.h"
 #include "kernel/vectors.h"
 
 namespace volta::kernel {
@@ -25,7 +25,7 @@ class MapPrinter {
         known_(printer.program().instrs.size(), false) {}
 
   void print() {
-    out_.element_exists_if("");  // of blocks, and behind the tests of points and groups
+    out_.element_exists_if("");  // only printed after the tests for points and groups
     if (tile_ > 0) return print_tile();
     out_.line("const uindex_t point = (uindex_t)block * {} + thread;",
               block_threads(out_.program()));
@@ -43,7 +43,7 @@ class MapPrinter {
     return out_.program().slots[static_cast<std::size_t>(out_.instr(n).slot)].dtype;
   }
 
-  // Values that are the same everywhere, and `once` Stores, are written by the first point alone.
+  // Only the first point writes uniform values and `once` Stores.
   std::string guard(int n, const std::string& first) const {
     return out_.instr(n).once || out_.info_of(n).domain == Domain::Uniform ? first : "";
   }
@@ -77,7 +77,7 @@ class MapPrinter {
     print_group("point == 0 && k == 0");
   }
 
-  // Defines what does not vary over any of `axes` and is not known yet.
+  // Defines the instructions that do not vary over any of `axes` and are not defined yet.
   void define_constant_over(const std::vector<int>& axes) {
     for (int n = 0; n < out_.instr_count(); ++n) {
       const bool constant =
@@ -88,13 +88,13 @@ class MapPrinter {
     }
   }
 
-  // ---- `vec` points of the last axis from `first` on.
+  // ---- Groups of `vec` points of the last axis, starting at `first`.
 
   bool is_vector_access(int n) const {
     return live(n) && is_contiguous(out_.program(), n, last_, depends_);
   }
 
-  // Neighbouring points take the words of whole Philox blocks.
+  // Whether neighbouring points use the words of whole Philox blocks.
   bool is_vector_philox(int n) const {
     const Instr& self = out_.instr(n);
     return live(n) && self.kind == InstrKind::Philox && vec_ % 4 == 0 && known(self.a) &&
@@ -102,7 +102,7 @@ class MapPrinter {
            self.index.terms.back().coefficient.is_literal(1);
   }
 
-  // Whole groups whose accesses are aligned go as vectors, others element by element.
+  // Whole groups with aligned accesses use vectors; others go element by element.
   void print_group(const std::string& first_point) {
     out_.name_axis(last_, "first");
     out_.open(fmt::format("if ({})", vector_condition()));
@@ -116,7 +116,7 @@ class MapPrinter {
     out_.close();
   }
 
-  // One test for all addresses of a width.
+  // One test covers all addresses that need the same alignment.
   std::string vector_condition() const {
     std::map<int, std::string> addresses;
     std::string words;
@@ -161,7 +161,7 @@ class MapPrinter {
     }
   }
 
-  // The instructions at one point of the group.
+  // Prints the instructions at one point of the group.
   void print_elements(const std::string& first_point, bool vector) {
     out_.line("const index_t x{} = first + k;", last_);
     out_.name_axis(last_, fmt::format("x{}", last_));
@@ -187,7 +187,7 @@ class MapPrinter {
     }
   }
 
-  // ---- Tiles: `tile` lines of the turned axis by `tile` points of the last one.
+  // ---- Tiles: `tile` lines of the tile axis by `tile` points of the last axis.
 
   bool is_staged_load(int n) const {
     return tile_ > 0 && live(n) && is_staged(out_.program(), n, turned_);
@@ -224,7 +224,7 @@ class MapPrinter {
     return staged;
   }
 
-  // The tile's first line and first point, and where it stands in the other axes.
+  // Prints the tile's first line and first point, and its position in the other axes.
   void print_origin() {
     out_.line("const uindex_t across = ((uindex_t){} + {}) / {};", out_.extent(last_), tile_ - 1,
               tile_);
@@ -246,7 +246,7 @@ class MapPrinter {
     return (tile_ * tile_ / vec_ + threads - 1) / threads;
   }
 
-  // The thread's groups of `vec` elements in the tile: `at` within `line`.
+  // Opens a loop over the thread's groups of `vec` elements in the tile: element `at` of `line`.
   void open_groups() {
     out_.open(fmt::format("for (int j = 0; j < {}; ++j)", rounds()));
     out_.line("const int group = thread + j * {};", block_threads(out_.program()));
@@ -255,8 +255,8 @@ class MapPrinter {
     out_.line("const int line = group / {0}, at = group % {0} * {1};", tile_ / vec_, vec_);
   }
 
-  // Loads along the turned axis into registers, all of them before the first is needed, then into
-  // the tile. A tile over an edge, or one that is not aligned, goes element by element.
+  // Loads along the tile axis into registers, all of them before the first is used, then stores
+  // them in the tile. Tiles that cross an edge or are not aligned go element by element.
   void print_staging(const std::vector<int>& staged) {
     std::string whole = fmt::format("line0 + {0} <= {1} && first0 + {0} <= {2}", tile_,
                                     out_.extent(turned_), out_.extent(last_));
@@ -298,7 +298,7 @@ class MapPrinter {
     out_.close();
   }
 
-  // Whether the elements of a staged Load's group have one mask.
+  // Whether all elements of a staged Load's group share one mask.
   bool is_whole_group(int n) const {
     return std::all_of(out_.instr(n).mask.begin(), out_.instr(n).mask.end(), [&](const Bound& b) {
       return std::none_of(b.expression.terms.begin(), b.expression.terms.end(),

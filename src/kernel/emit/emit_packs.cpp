@@ -1,13 +1,13 @@
 // Device functions that move several neighbouring elements at once, in accesses of up to 16 bytes.
-// Addresses are multiples of what one access moves.
+// Addresses are aligned to the size of one access.
 #include <algorithm>
 
-#include "kernel/emit_printer.h"
+#include "kernel/emit/emit_printer.h"
 
 namespace volta::kernel {
 namespace {
 
-// The C name of `count` elements of a dtype as one value of OpenCL.
+// The OpenCL vector type for `count` elements of a dtype.
 std::string opencl_vector(DType dtype, int count) {
   const char* element = "float";
   switch (dtype) {
@@ -49,12 +49,12 @@ const char* cuda_word(int bytes) {
 
 struct Pack {
   std::string type;
-  int count;  // elements in all
+  int count;  // the number of elements
   int per_access;
-  int bytes;  // of one access
+  int bytes;  // the size of one access
 };
 
-// Memory that the kernel does not write goes through the read-only path.
+// Memory that the kernel does not write is read through the read-only cache.
 std::string cuda_functions(const Pack& pack) {
   const std::string word = cuda_word(pack.bytes);
   std::string fetch, load, store;

@@ -1,9 +1,9 @@
-// What stands above a kernel: the dialect's names for common things, then the device functions its
-// program uses. Below the prelude the two dialects read the same.
+// The prelude of a kernel: the dialect's names for common things, then the device functions that
+// its program uses. Below the prelude both dialects read the same.
 #include <array>
 #include <string_view>
 
-#include "kernel/emit_printer.h"
+#include "kernel/emit/emit_printer.h"
 
 namespace volta::kernel {
 namespace {
@@ -35,7 +35,7 @@ constexpr std::string_view kOpenClDouble = R"(#pragma OPENCL EXTENSION cl_khr_fp
 typedef double f64;
 )";
 
-// Registers hold the storage types as bits.
+// Values of storage types are held in registers as bits.
 constexpr std::string_view kCommonNames = R"(typedef int i32;
 typedef unsigned int u32;
 typedef unsigned char u8;
@@ -104,8 +104,8 @@ DEVICE bf16 bf16_from_f32(f32 x) {
 }
 )";
 
-// Arguments of all float dtypes arrive as the bits of a double. Without doubles they are rounded to
-// nearest even by hand.
+// Arguments of all float dtypes arrive as the bits of a double. On devices without doubles, code
+// rounds them to nearest even.
 constexpr std::string_view kCudaFloatArg = R"(
 DEVICE f32 arg_f32(u64 word) { return (f32)F64_BITS(word); }
 )";
@@ -167,8 +167,8 @@ typedef struct {
 } ErrorRecord;
 )";
 
-// The record lies in memory the host maps; it is read there only after the kernel has ended, so the
-// claim needs to be atomic among the device's threads alone.
+// The record is in memory that the host maps. The host reads it only after the kernel has ended, so
+// the claim has to be atomic only among the device's threads.
 constexpr std::string_view kCudaBounded = R"(
 DEVICE i64 bounded(i64 value, i64 high, i32 site, ErrorRecord* error) {
   if (value >= 0 && value < high) return value;
@@ -194,8 +194,9 @@ DEVICE i64 bounded(i64 value, i64 high, i32 site, __global ErrorRecord* error) {
 }
 )";
 
-// Division's own subroutine for rare operands wants registers that a row fills. Doubles have room
-// for every quotient of floats and for its rounding: nothing is rare, and the result is the same.
+// The subroutine of f32 division for rare operands needs registers, which a row fills. A double can
+// hold every quotient of floats with enough digits to round it, so there are no rare operands and
+// the result is the same.
 constexpr std::string_view kCudaQuotient = R"(
 DEVICE f32 quotient_f32(f32 a, f32 b) {
   f64 guess;
@@ -207,7 +208,7 @@ DEVICE f32 quotient_f32(f32 a, f32 b) {
 }
 )";
 
-// From compute capability 8.0 on one instruction does what takes comparisons otherwise.
+// From compute capability 8.0 on, one instruction replaces the comparisons.
 constexpr std::string_view kCudaExtreme = R"(
 DEVICE f32 {0}(f32 a, f32 b) {{
 #if __CUDA_ARCH__ >= 800
@@ -220,13 +221,13 @@ DEVICE f32 {0}(f32 a, f32 b) {{
 }}
 )";
 
-// OpenCL's may miss by five units, and some never reach 1, where 1 - tanh² must be 0. From there on
-// the nearest number is 1.
+// OpenCL's tanh may be off by five ulp, and some implementations never reach 1, where 1 - tanh²
+// must be 0. Beyond this bound the nearest number is 1.
 constexpr std::string_view kOpenClTanh = R"(
 DEVICE {0} {1}({0} a) {{ return fabs(a) > {2} ? copysign(({0})1, a) : tanh(a); }}
 )";
 
-// Wraps as multiplication does; a negative exponent leaves 0 of all bases but 1 and -1.
+// Wraps like multiplication; with a negative exponent the result is 0 unless the base is 1 or -1.
 constexpr std::string_view kIntegerPower = R"(
 DEVICE i64 integer_power(i64 base, i64 exponent) {
   if (exponent < 0) return base == 1 || base == -1 ? ((exponent & 1) != 0 ? base : 1) : 0;
@@ -239,7 +240,7 @@ DEVICE i64 integer_power(i64 base, i64 exponent) {
 }
 )";
 
-// How many of `high` ascending keys are smaller than a value.
+// The number of the `high` ascending keys that are smaller than a value.
 constexpr std::string_view kSearch = R"(
 DEVICE i32 search_{0}(GLOBAL const {0}* keys, index_t stride, index_t high, {0} value) {{
   index_t low = 0;
@@ -409,7 +410,7 @@ class PreludePrinter {
                    : fmt::format("  return ({})({});\n}}\n", type, expression);
   }
 
-  // Whether (value, position) comes before the best so far: NaN first, then by value, ties to the
+  // Whether (value, position) comes before the best so far: NaN first, then by value, ties by the
   // smaller position.
   void comparison(const char* name, char sign, DType dtype) {
     text_ += fmt::format(

@@ -1,5 +1,5 @@
 // Expressions of the C emitter.
-#include "kernel/emit_printer.h"
+#include "kernel/emit/emit_printer.h"
 
 #include <cmath>
 #include <stdexcept>
@@ -131,7 +131,8 @@ std::string Printer::cast(const std::string& expression, DType from, DType to) {
       return fmt::format("{}_from_f32((f32){})", type(to), expression);
     case DType::boolean:
       return fmt::format("(b8)({} != 0)", expression);
-    // A negative float has no unsigned value in C; through i64 it wraps, on every target alike.
+    // Converting a negative float to unsigned is undefined in C; through i64 it wraps, on every
+    // target.
     case DType::u8:
       return fmt::format("(u8){}{}", is_floating(from) ? "(i64)" : "", expression);
     default:
@@ -167,7 +168,7 @@ void Printer::store_pack(int n, const std::string& from) {
        program_.schedule.vec, address(n), from);
 }
 
-// Only an element that exists has an index to be wrong.
+// Checks an index only if the element exists.
 std::string Printer::checked_index(const Instr& self) const {
   if (!exists_if_)
     throw std::logic_error("emitter: an index is checked where its element may be absent");

@@ -31,11 +31,11 @@ class Printer {
     raw(fmt::format(format, std::forward<Args>(args)...));
   }
   void raw(std::string_view text);
-  void open(std::string_view head);  // "head {", indents what follows
+  void open(std::string_view head);  // prints "head {" and indents what follows
   void close();
   std::string take() { return std::move(text_); }
 
-  // Names the current value of an axis; "0" until set.
+  // Sets the C name for the current value of an axis; "0" until set.
   void name_axis(int axis, std::string name) {
     axis_names_[static_cast<std::size_t>(axis)] = std::move(name);
   }
@@ -45,47 +45,46 @@ class Printer {
 
   static std::string number(Int value);
   std::string affine(const Affine& affine) const;
-  std::string condition(const std::vector<Bound>& mask) const;  // "" when there is none
+  std::string condition(const std::vector<Bound>& mask) const;  // "" if there is no mask
   std::string extent(int axis) const {
     return number(program_.axes[static_cast<std::size_t>(axis)].extent);
   }
-  // The product of the extents of the axes with `role`, of C type `type`.
+  // The product of the extents of the axes with `role`, as the C type `type`.
   std::string extent_product(Role role, std::string_view type) const;
-  // Sets the digits of the linear index `from` (consumed) over axes [first, last), or over `axes`:
-  // one division per axis.
+  // Splits the linear index `from` (consumed) into the indices of axes [first, last), or of `axes`,
+  // with one division per axis.
   void digits(std::string from, int first, int last);
   void digits(std::string from, const std::vector<int>& axes);
 
-  // Says under which C condition the element exists that the following instructions are printed
-  // for;
-  // "" where control gets there only if it does. Threads without an element take part in exchanges,
-  // and what they compute must not be recorded as a wrong index: a Bounded instruction is refused
-  // before this was said.
+  // Sets the C condition under which the following instructions have an element; "" if they are
+  // only reached with one. Threads without an element take part in exchanges, and their values must
+  // not be reported as a wrong index, so a Bounded instruction is refused until this has been
+  // called.
   void element_exists_if(std::string condition) { exists_if_ = std::move(condition); }
 
-  // The C expression of an instruction (not Reduce or Store) and its definition as v<n>.
+  // The C expression of an instruction (not Reduce or Store), and its definition as v<n>.
   std::string expression(int n) const;
   void define(int n);
-  // slot[index] = v under the instruction's mask and `guard`, either of which may be empty.
+  // Prints slot[index] = v under the instruction's mask and `guard`, either of which may be empty.
   void store(int n, const std::string& guard);
 
   static std::string type(DType dtype) {
     return std::string(dtype == DType::boolean ? "b8" : name_of(dtype));
   }
-  // The C name of an instruction's value: v<n> unless it was given another.
+  // The C name of an instruction's value: v<n> unless it was given another name.
   const std::string& value(int n) const { return value_names_[static_cast<std::size_t>(n)]; }
   void name_value(int n, std::string name) {
     value_names_[static_cast<std::size_t>(n)] = std::move(name);
   }
-  // Elements side by side, in accesses of up to 16 bytes: those of Load `n` into the array `to`,
-  // and of the array `from` to where Store `n` puts them; `count` as in the program's schedule.
+  // Loads or stores schedule.vec neighbouring elements, in accesses of up to 16 bytes: load_pack
+  // from Load `n` into the array `to`, store_pack from the array `from` to the memory of Store `n`.
   void load_pack(int n, const std::string& to);
   void store_pack(int n, const std::string& from);
-  // The address of the element a Load or Store accesses.
+  // The address of the element that a Load or Store accesses.
   std::string address(int n) const;
   static std::string constant(double value, DType dtype);
   static std::string cast(const std::string& expression, DType from, DType to);
-  // The name of the C function of a scalar operation on operands of `dtype`.
+  // The name of the C function for a scalar operation on operands of `dtype`.
   static std::string op_function(ScalarOp op, DType dtype) {
     return fmt::format("op_{}_{}", info(op).name, type(dtype));
   }
@@ -102,19 +101,19 @@ class Printer {
   int depth_ = 0;
 };
 
-// Rows that leave few registers besides those of their items.
+// Whether the items of a Row leave few registers for anything else.
 inline bool fills_registers(const Program& program) { return program.schedule.whole > 0; }
 
-// The schedules. Each prints the part of the kernel after slots, arguments and integers have their
-// names; `block` and `thread` name the block within the binding and the thread within the block.
+// Print the schedule's part of the kernel, after slots, arguments and integers have their names.
+// `block` and `thread` name the block within the binding and the thread within the block.
 void print_map(Printer& printer, Dialect dialect);
 void print_row(Printer& printer, Dialect dialect);
 
-// The dialect's names of types and of what else differs.
+// The dialect's names of types and of everything else that differs.
 std::string dialect_names(Dialect dialect, bool doubles);
-// Conversions between f32 and a half type.
+// Conversions between f32 and f16 or bf16.
 std::string_view half_functions(DType dtype, Dialect dialect);
-// The dialect's names, and the device functions `program` uses.
+// The dialect's names, and the device functions that `program` uses.
 std::string prelude(const Program& program, Dialect dialect);
 // Functions that load and store `count` elements of a dtype at once.
 std::string pack_functions(DType dtype, int count, Dialect dialect);

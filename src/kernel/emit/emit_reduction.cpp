@@ -1,13 +1,13 @@
-// Accumulators and the tree that joins those of the lanes: a function of the schedule alone.
+// Accumulators, and the tree that combines those of the lanes, which depends on the schedule alone.
 #include <algorithm>
 #include <limits>
 
-#include "kernel/emit_row.h"
+#include "kernel/emit/emit_row.h"
 
 namespace volta::kernel {
 namespace {
 
-constexpr int kTreeWidth = 8;  // values one thread joins at a level of the tree in local memory
+constexpr int kTreeWidth = 8;  // values that a thread combines per level of the local-memory tree
 
 std::string identity(ReduceOp op, DType dtype) {
   const bool max = op == ReduceOp::Max || op == ReduceOp::ArgMax;
@@ -92,7 +92,7 @@ void ReductionPrinter::print_accumulation(int n, const std::string& element,
           out_.value(out_.instr(n).a), position);
 }
 
-// (into, into_position) = the better or the sum of itself and (value, position)
+// Combines (value, position) into (into, into_position): the sum, or the better of the two.
 void ReductionPrinter::combine(int n, const std::string& into, const std::string& into_position,
                                const std::string& value, const std::string& position) {
   const Instr& self = out_.instr(n);
@@ -120,7 +120,7 @@ void ReductionPrinter::print_join(const std::vector<int>& reduces) {
   if (lanes_ > 32) join_warps(reduces);
 }
 
-// CUDA: the lanes of a warp exchange until each has the result.
+// CUDA: the lanes of a warp exchange values until each has the result.
 void ReductionPrinter::butterfly(int n, int width) {
   out_.raw("#pragma unroll");
   out_.open(fmt::format("for (int m = {}; m > 0; m >>= 1)", width / 2));
@@ -131,8 +131,8 @@ void ReductionPrinter::butterfly(int n, int width) {
   out_.close();
 }
 
-// CUDA: each warp leaves its result in shared memory; every warp combines them all. The arrays are
-// not used again, so that one barrier per phase is enough.
+// CUDA: each warp puts its result into shared memory, and every warp combines them all. The arrays
+// are not reused, so one barrier per phase is enough.
 void ReductionPrinter::join_warps(const std::vector<int>& reduces) {
   const int warps = lanes_ / 32;
   for (const int n : reduces) {
@@ -150,8 +150,8 @@ void ReductionPrinter::join_warps(const std::vector<int>& reduces) {
   }
 }
 
-// OpenCL 1.2 has no exchange within a subgroup: a flat tree in local memory, so that there are few
-// barriers; one scratch array per dtype.
+// OpenCL 1.2 has no subgroup exchange, so lanes combine in a flat tree in local memory, which needs
+// few barriers; there is one scratch array per dtype.
 void ReductionPrinter::join_in_local_memory(int n) {
   const std::string scratch = "scratch_" + Printer::type(operand_dtype(n));
   out_.line("{}[thread] = a{};", scratch, n);

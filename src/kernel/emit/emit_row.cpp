@@ -1,21 +1,21 @@
-// Row kernels: `lanes` threads share each Par point. A phase loops over the row elements of the
-// thread, in groups of `vec` neighbouring elements (or, with one lane, of neighbouring Par points);
-// then its reductions are joined across the lanes.
-#include "kernel/emit_row.h"
+// Row kernels: `lanes` threads share each Par point. A phase loops over the thread's row elements
+// in groups of `vec` neighbouring elements (or, with one lane, of neighbouring Par points); then
+// the lanes combine their reductions.
+#include "kernel/emit/emit_row.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "kernel/dependence.h"
-#include "kernel/emit_scan.h"
+#include "kernel/emit/emit_scan.h"
 #include "kernel/vectors.h"
 
 namespace volta::kernel {
 namespace {
 
-constexpr int kUnrolledRows = 8;             // Loads in flight where a row is read in a loop
+constexpr int kUnrolledRows = 8;             // Loads in flight when a row is read in a loop
 constexpr int kUnrolledInstructions = 1024;  // bounds the unrolled body
-constexpr int kBatchedRows = 32;             // Loads in flight where there is little else
+constexpr int kBatchedRows = 32;             // Loads in flight when there is little else to do
 constexpr int kBatchedInstructions = 2;      // a Load and its Reduce
 
 class RowPrinter {
@@ -61,11 +61,11 @@ class RowPrinter {
   bool varies(int n) const { return (depends_[static_cast<std::size_t>(n)] >> axis_ & 1) != 0; }
   bool kept(int n) const { return plan_.kept[static_cast<std::size_t>(n)]; }
   int width() const { return single_ ? 1 : vec_; }
-  // Groups of neighbouring Par points: their values are arrays too.
+  // Whether groups consist of neighbouring Par points, whose values are then arrays too.
   bool columns() const { return lanes_ == 1 && vec_ > 1; }
 
-  // An access that takes the elements of a whole group. What a gathered row starts at must be known
-  // before the group is looked at element by element.
+  // Whether an access takes the elements of a whole group. The start of a gathered row must be
+  // known before the loop over the group's elements.
   bool is_vector_access(int n) const {
     if (single_) return false;
     if (peeled_) return groups_[static_cast<std::size_t>(n)];
@@ -87,8 +87,8 @@ class RowPrinter {
       out_.line("const index_t lane = thread % {};", lanes_);
       out_.line("const uindex_t row = (uindex_t)block * {} + thread / {};", threads_ / lanes_,
                 lanes_);
-      // Every thread takes part in the exchanges, so those past the end stay, on point 0 with an
-      // empty row.
+      // Every thread takes part in the exchanges, so threads past the end stay, with an empty row
+      // at point 0.
       out_.line("const bool active = row < {};", points);
       out_.line("const uindex_t par = active ? row : 0;");
     } else {
@@ -107,8 +107,8 @@ class RowPrinter {
     }
   }
 
-  // Where the groups of a peeled row begin that starts at element `start` of memory, and which of
-  // the elements before and after them is the lane's, or -1.
+  // Prints where the groups of a peeled row begin if the row starts at element `start` of memory,
+  // and which element before or after the groups belongs to the lane, or -1.
   void print_ends(const std::string& start) {
     out_.line("const index_t gap = -({}) & {};", start, vec_ - 1);
     out_.line("const index_t head = gap < length ? gap : length;");
@@ -120,7 +120,7 @@ class RowPrinter {
     out_.line("const index_t begin = head + lane * {};", vec_);
   }
 
-  // `first` and the `vec` - 1 points after it on the last Par axis, whose extent vec divides.
+  // Takes `vec` points from `first` on along the last Par axis; vec divides its extent.
   void print_group_of_points() {
     out_.line("const uindex_t groups = (uindex_t){} / {};", out_.extent(axis_), vec_);
     std::string total = "groups";
@@ -147,7 +147,7 @@ class RowPrinter {
 
   void print_par_values(int phase) {
     std::vector<int> values;
-    // Threads past the last row stay for the exchanges, and have rows of no elements.
+    // Threads past the last row stay for the exchanges; their rows are empty.
     out_.element_exists_if(lanes_ > 1 && lanes_ < threads_ ? "active" : "");
     for (int n = 0; n < out_.instr_count(); ++n) {
       const InstrInfo& known = out_.info_of(n);
@@ -170,7 +170,7 @@ class RowPrinter {
                        out_.value(self.b));
     }
     if (!is(n, InstrKind::Store)) return out_.define(n);
-    // The other lanes must have read what lane 0 overwrites.
+    // The other lanes must have read the memory before lane 0 overwrites it.
     const bool updates = out_.program().slots[static_cast<std::size_t>(out_.instr(n).slot)].read;
     if (updates && lanes_ > 1) out_.line("BARRIER;");
     out_.store(n, par_guard(n));
@@ -181,7 +181,7 @@ class RowPrinter {
            out_.instr(n).op == ScalarOp::div && out_.instr(n).dtype == DType::f32;
   }
 
-  // Values of a group of Par points: v<n>[e].
+  // Prints the values of a group of Par points as v<n>[e].
   void print_columns(const std::vector<int>& values) {
     for (const int n : values) {
       if (is(n, InstrKind::Store)) continue;
@@ -216,7 +216,7 @@ class RowPrinter {
       reductions_.print_accumulator(n, columns() && varies(n) ? vec_ : 0);
     if (plan.compute.empty() && plan.loads.empty()) return;
     for (const int n : plan.compute) out_.name_value(n, fmt::format("v{}", n));
-    out_.element_exists_if("");  // loops go over the elements of a row that is there
+    out_.element_exists_if("");  // the loops only visit elements that exist
     if (!plan.scans.empty()) return print_scans(plan);
     if (lanes_ == 1) {
       print_serial_loops(plan);
@@ -227,7 +227,7 @@ class RowPrinter {
     }
   }
 
-  // Each phase that goes over the row scans anew.
+  // Each phase that visits the row scans again.
   void print_scans(const RowPhase& plan) {
     out_.open("");
     for (const int n : plan.scans) print_scan_start(out_, n);
@@ -246,7 +246,7 @@ class RowPrinter {
     return fmt::format("#pragma unroll {}", times);
   }
 
-  // Nested loops over the Red axes, no division.
+  // Nested loops over the Red axes, without divisions.
   void print_serial_loops(const RowPhase& plan) {
     const bool position = std::any_of(plan.reduces.begin(), plan.reduces.end(),
                                       [&](int n) { return reductions_.has_position(n); });
@@ -270,7 +270,7 @@ class RowPrinter {
     for (int axis = reds_; axis < axes_; ++axis) out_.close();
   }
 
-  // Few columns and hardly any arithmetic: a thread waits for its Loads alone.
+  // Whether Loads are batched: with so little arithmetic a thread would mostly wait for them.
   bool is_batched(const RowPhase& plan) const {
     const int last = axes_ - 1;
     return vec_ == 1 && out_.program().axes[static_cast<std::size_t>(last)].bound < 0 &&
@@ -278,7 +278,7 @@ class RowPrinter {
            !reductions_.has_position(plan.reduces.front());
   }
 
-  // The last Red axis in batches, then what is left of it; closes the loops around it.
+  // Prints the last Red axis in batches, then its remainder; closes the loops around it.
   void print_batches(const RowPhase& plan, const std::string& counter, const std::string& first) {
     const int last = axes_ - 1;
     const std::string name = fmt::format("x{}", last), end = out_.extent(last);
@@ -314,7 +314,7 @@ class RowPrinter {
     if (axes.size() > 1) out_.close();
   }
 
-  // Of the lane: where its first group begins, and whether the one at `r0` lies inside the row.
+  // The start of the lane's first group, and whether the group at `r0` lies inside the row.
   std::string first_group() const {
     if (peeled_) return "begin";
     return vec_ == 1 ? "lane" : fmt::format("lane * {}", vec_);
@@ -323,7 +323,7 @@ class RowPrinter {
     return peeled_ ? fmt::format("r0 + {} <= length", vec_) : "r0 < length";
   }
 
-  // The lane's element at an end of a peeled row.
+  // Prints the lane's element before or after the groups of a peeled row.
   template <class Group>
   void print_end(Group print_group) {
     single_ = true;
@@ -334,8 +334,8 @@ class RowPrinter {
     single_ = false;
   }
 
-  // The lanes go over the row side by side, all of them to its end: in each round they exchange
-  // their sums. Those past the end look at the first element and leave nothing behind.
+  // The lanes cover the row side by side and all stay until its end, because they exchange their
+  // sums in each round. Lanes past the end read the first element and store nothing.
   void print_scan_loop(const RowPhase& plan) {
     out_.open(fmt::format("for (index_t base = 0; base < {}; base += {})",
                           out_.extent_product(Role::Red, "index_t"), lanes_));
@@ -361,9 +361,9 @@ class RowPrinter {
     out_.close();
   }
 
-  // Elements in registers: a thread has `items` of them, in groups. Those known to be inside the
-  // row are walked without looking for its ends, so that nothing keeps accesses apart; where none
-  // are known to be, a row may still turn out to fill them all.
+  // Elements in registers: a thread has `items` of them, in groups. Items known to lie inside the
+  // row are not tested for its end, so that their loads can overlap. If none are known to, a test
+  // at run time finds rows that fill all items.
   void print_items(const RowPhase& plan) {
     if (vec_ == 1 || whole_ > 0 || peeled_) return print_items(plan, whole_);
     out_.open(fmt::format("if (length == {})", lanes_ * items_));
@@ -374,7 +374,7 @@ class RowPrinter {
     out_.close();
   }
 
-  // The first `whole` items are known to be inside.
+  // The first `whole` items are known to lie inside the row.
   void print_items(const RowPhase& plan, int whole) {
     if (!plan.loads.empty()) print_all_items(whole, [&] { print_item_loads(plan); });
     print_all_items(whole, [&] { print_row_group(plan); });
@@ -414,7 +414,7 @@ class RowPrinter {
     }
   }
 
-  // A group of row elements from `r0` on, its digits set. Values of earlier phases are in k<n>.
+  // Prints the group of row elements at `r0`. Values of earlier phases are in k<n>.
   void print_row_group(const RowPhase& plan) {
     for (const int n : plan.compute) out_.name_value(n, fmt::format("v{}", n));
     for (const std::vector<int>* held : {&plan.fetch, &plan.loads}) {
@@ -426,8 +426,8 @@ class RowPrinter {
     print_group(plan, start, r, fmt::format("par == 0 && {} == 0", r));
   }
 
-  // Where the value of an element is kept between phases; as a value of the whole group, which is
-  // known outside the loop over its elements, where it does not vary.
+  // The register of an element's value between phases. kept_name names a value that is constant
+  // within its group by the group's first element, which is known outside the loop.
   std::string kept_element(int n) const {
     if (single_) return fmt::format("k{}[{}]", n, items_);
     return vec_ == 1 ? fmt::format("k{}[k]", n) : fmt::format("k{}[k * {} + e]", n, vec_);
@@ -437,13 +437,13 @@ class RowPrinter {
     return fmt::format("k{}[k * {}]", n, vec_);
   }
 
-  // `vec` neighbouring points of the vector axis from `start` on: vectors are loaded, what does not
-  // vary within the group is computed once, the rest for each element e; then vectors are stored.
+  // Prints `vec` neighbouring points of the vector axis from `start` on: loads vectors, computes
+  // once what does not vary within the group and the rest for each element e, then stores vectors.
   void print_group(const RowPhase& plan, const std::string& start, const std::string& position,
                    const std::string& first) {
     std::vector<int> elements;
     for (const int n : plan.compute) {
-      // Each row has its own reduction; but a row's reduction counts each element.
+      // With several lanes a group is part of a row, whose reduction counts every element.
       const bool once = lanes_ == 1 || !(is(n, InstrKind::Reduce) || is(n, InstrKind::Store));
       if (is_vector_access(n)) {
         elements.push_back(n);
@@ -495,7 +495,7 @@ class RowPrinter {
     }
   }
 
-  // Puts values that later phases need into their registers.
+  // Copies values that later phases need into their registers.
   void keep(const std::vector<int>& values) {
     for (const int n : values) {
       if (!kept(n)) continue;
@@ -523,8 +523,8 @@ class RowPrinter {
     return axes;
   }
 
-  // Several Red axes: the digits of the thread's first element and those of the stride between its
-  // groups, so that the loop adds and carries instead of dividing.
+  // Several Red axes: prints the axis indices of the thread's first element and of the stride
+  // between its groups, so that the loop adds and carries instead of dividing.
   void print_first_digits(const std::vector<int>& axes) {
     out_.open("");
     std::string element = fmt::format("(uindex_t)lane * {}", vec_),
@@ -537,7 +537,7 @@ class RowPrinter {
         out_.line("const index_t d{} = (index_t)({});", axis, stride);
         break;
       }
-      // A row may be empty; then nothing of this is used.
+      // If a row is empty, these values are not used, but must not divide by zero.
       out_.line("const uindex_t e{0} = {1} > 0 ? (uindex_t){1} : 1;", axis, out_.extent(axis));
       out_.line("index_t x{0} = (index_t)(({1}) % e{0});", axis, element);
       out_.line("const index_t d{0} = (index_t)(({1}) % e{0});", axis, stride);
@@ -590,7 +590,7 @@ class RowPrinter {
   const RowPlan plan_;
   int reds_ = 0;         // the first Red axis
   int loops_ = 0;        // serial loops printed so far
-  bool single_ = false;  // what is being printed is the element at an end of a peeled row
+  bool single_ = false;  // an element before or after the groups of a peeled row is being printed
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
-// The reductions of Row kernels: what a thread accumulates, and how lanes join their results.
+// The reductions of Row kernels: the accumulators of a thread, and how lanes combine their results.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "kernel/emit_printer.h"
+#include "kernel/emit/emit_printer.h"
 #include "kernel/row_plan.h"
 
 namespace volta::kernel {
@@ -13,14 +13,14 @@ class ReductionPrinter {
  public:
   ReductionPrinter(Printer& printer, Dialect dialect);
 
-  // The local memory that print_join needs; OpenCL wants it declared at the top of a kernel.
+  // Declares the local memory that print_join needs; OpenCL requires this at the top of a kernel.
   void print_scratch(const RowPlan& plan);
-  // Declares the accumulator a<n> of a Reduce (and i<n>, its position): an array of `count`, or one
-  // variable where that is 0.
+  // Declares the accumulator a<n> of a Reduce (and at<n>, its position): an array of `count`, or
+  // one variable if `count` is 0.
   void print_accumulator(int n, int count);
-  // a<n> joined with the value of the operand at `position`; `element` is "[e]" in an array.
+  // Combines a<n> with the value of the operand at `position`; `element` is "[e]" in an array.
   void print_accumulation(int n, const std::string& element, const std::string& position);
-  // Joins the accumulators of the lanes: afterwards each lane has the result.
+  // Combines the accumulators of the lanes; afterwards each lane has the result.
   void print_join(const std::vector<int>& reduces);
 
   bool has_position(int n) const;

@@ -1,5 +1,5 @@
-// Prefix sums. The tree of additions is a function of the lanes and the row's length alone.
-#include "kernel/emit_scan.h"
+// Prefix sums. The tree of additions depends on the lanes and the row's length alone.
+#include "kernel/emit/emit_scan.h"
 
 #include <algorithm>
 #include <vector>
@@ -11,7 +11,7 @@ std::string plus(DType dtype, const std::string& a, const std::string& b) {
   return fmt::format("{}({}, {})", Printer::op_function(ScalarOp::add, dtype), a, b);
 }
 
-// CUDA: within warps by shuffles, then over the warps' sums in shared memory.
+// CUDA: scans within warps by shuffles, then over the warps' sums in shared memory.
 void print_cuda_round(Printer& out, int n, int lanes) {
   const DType dtype = out.instr(n).dtype;
   const std::string type = Printer::type(dtype);
@@ -44,7 +44,7 @@ void print_cuda_round(Printer& out, int n, int lanes) {
            plus(dtype, fmt::format("f{}", n), fmt::format("t{}", n)));
 }
 
-// OpenCL 1.2 has no exchange within a subgroup: every step goes through local memory.
+// OpenCL 1.2 has no subgroup exchange, so every step goes through local memory.
 void print_opencl_round(Printer& out, int n, int lanes) {
   const DType dtype = out.instr(n).dtype;
   const std::string type = Printer::type(dtype), scratch = "scan_" + type;

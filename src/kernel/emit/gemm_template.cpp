@@ -1,15 +1,15 @@
-// Source of the product kernels. A block stages tiles of A and B in local memory, depth by depth:
-// the next tiles are on their way from memory while it multiplies the present ones. Edges are
-// masked where elements are fetched and stored; between them everything is a whole tile. Only
-// fetch_a and fetch_b know how operands lie in memory, only the last loop what becomes of results.
-#include "kernel/gemm_template.h"
+// Source of the product kernels. A block stages tiles of A and B in local memory, step by step
+// along k; the next tiles are loaded while it multiplies the current ones. Edges are masked when
+// elements are fetched and stored; between these, all tiles are whole. Only fetch_a and fetch_b
+// know the layout of the operands in memory, and only the last loop knows what happens to results.
+#include "kernel/emit/gemm_template.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 
-#include "kernel/emit_printer.h"
+#include "kernel/emit/emit_printer.h"
 
 namespace volta::kernel {
 namespace {
@@ -46,8 +46,9 @@ typedef struct {
 } Integers;
 )";
 
-// What one thread brings of an operand's tile: fetch_x reads it, put_x lays it down as [depth,
-// tile]. `first` is the tile's first row of A or column of B, `end` the end of the slice's stretch.
+// A thread's share of an operand's tile: fetch_x reads it from memory, put_x stores it in local
+// memory as [depth, tile]. `first` is the tile's first row of A or column of B, `end` the end of
+// the slice's range of k.
 constexpr std::string_view kOperand = R"(
 DEVICE void fetch_{x}(PACK_{x}* stage, GLOBAL const STORED* from, const index_t ld,
     const int thread, const index_t first, const index_t extent, const index_t depth,
@@ -72,7 +73,7 @@ DEVICE void put_{x}(LOCAL_POINTER SUM* tile, const PACK_{x}* stage, const int th
 }}
 )";
 
-// Lanes 2i and 2i + 1 read the same columns, and eight of them a whole line of local memory.
+// Lanes 2i and 2i + 1 read the same columns, and eight lanes read a whole line of local memory.
 constexpr std::string_view kTiles = R"(
 KERNEL({name}, {threads})(BUFFER(const STORED, a), BUFFER(const STORED, b), BUFFER(RESULT, c),
     const Integers n) {{
@@ -160,7 +161,7 @@ KERNEL({name}, {threads})(BUFFER(const STORED, a), BUFFER(const STORED, b), BUFF
 }}
 )";
 
-// Slice by slice, so that the sum depends on the shape alone.
+// Slices are added one by one, so that the sum depends on the shape alone.
 constexpr std::string_view kGather = R"(
 #pragma unroll
   for (int s = 1; s < {slices}; ++s) {{
@@ -240,7 +241,7 @@ KERNEL({name}, 1)(BUFFER(const STORED, a), BUFFER(const STORED, b), BUFFER(RESUL
 }}
 )";
 
-// How a strip takes its operands: the inner loop runs along memory.
+// How a strip reads its operands: the inner loop runs along memory.
 constexpr std::string_view kLeft = R"(for (int i = 0; i < high; ++i) {
         GLOBAL const STORED* from = a + (row + r + i) * lda + depth;
         for (int d = 0; d < deep; ++d) left[d][i] = VALUE(from[d]);
@@ -273,7 +274,7 @@ KERNEL({name}, {threads})(BUFFER(const SUM, partial), BUFFER(RESULT, c), const I
 )";
 
 constexpr std::string_view kMembers[] = {"x", "y", "z", "w"};
-constexpr int kStripStep = 8;     // rows of a strip in registers at one time
+constexpr int kStripStep = 8;     // rows of a strip held in registers at a time
 constexpr int kStripDepth = 128;  // rows of a panel of B
 
 const char* type_name(DType dtype) {
@@ -324,13 +325,13 @@ std::string definitions(const GemmOptions& options, Dialect dialect) {
   return text.append(kIntegers);
 }
 
-// One operand as a tile of [depth, extent] in local memory.
+// An operand as a tile of [depth, extent] in local memory.
 struct Operand {
   const char* name = nullptr;
   bool along_depth = false;  // its rows in memory run along k
   int vector = 1;            // elements read at once
   int extent = 0;
-  int count = 0;  // vectors a thread reads
+  int count = 0;  // vectors read by a thread
   int pitch = 0;  // elements between rows of the tile
 };
 
@@ -339,7 +340,8 @@ Operand operand(const char* name, bool along_depth, bool vectors, int extent,
   Operand o{.name = name, .along_depth = along_depth, .extent = extent};
   o.vector = vectors ? gemm_vector(options.dtype) : 1;
   o.count = extent * options.tile.depth / o.vector / options.tile.slice_threads();
-  // What is turned over on its way is written down columns: the padding spreads them over banks.
+  // An operand that is transposed on its way is written column-wise; the padding spreads these
+  // writes over banks.
   o.pitch = along_depth ? extent + gemm_vector(gemm_sum_dtype(options.dtype)) : extent;
   return o;
 }
@@ -366,8 +368,8 @@ std::string operand_functions(const Operand& o, const GemmOptions& options, Dial
   const std::string type = vector_type(options.dtype, o.vector);
   std::string zeros = "0";
   for (int j = 1; j < o.vector; ++j) zeros += ", 0";
-  // Along k eight elements of a row at a time, then the next row: whole sectors of memory, and
-  // writes that fall into different banks.
+  // Along k, threads read eight elements of a row, then go to the next row: they read whole memory
+  // sectors, and their writes go to different banks.
   const int low = 8 / o.vector;
   const std::string place =
       o.along_depth
@@ -425,10 +427,11 @@ KernelSource emit_gemm(const GemmOptions& options, Dialect dialect) {
   const Operand a = operand("a", !options.transpose_a, options.vector_a, t.rows, options);
   const Operand b = operand("b", options.transpose_b, options.vector_b, t.columns, options);
   const int threads_x = t.columns / t.thread_tile, lanes_x = std::min(8, threads_x);
-  // Two tiles in turn save a barrier; four slices have no room for them and others to run
-  // meanwhile.
+  // Two alternating tiles save a barrier; with four slices there is no local memory for them if
+  // several blocks are to run at a time.
   const int buffers = t.slices > 2 ? 1 : 2;
-  // 64 results a thread leave registers for few operands if two blocks are to run at a time.
+  // With 64 results per thread, few registers are left for operands if two blocks are to run at a
+  // time.
   const int unroll = t.thread_tile < 8 ? t.depth : t.slices > 2 ? 1 : 2;
   const int tile_memory = t.depth * (a.pitch + b.pitch);
   const int gather_memory = t.slices > 1 ? t.rows * t.columns : 0;

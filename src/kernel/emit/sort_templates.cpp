@@ -1,7 +1,7 @@
-// Source of the sort kernels. A tile is sorted in local memory by a bitonic network; runs are
-// merged by rank: an element's place is its own number plus how many of the other run come before
-// it.
-#include "kernel/sort_templates.h"
+// Source of the sort kernels. A tile is sorted in local memory by a bitonic network. Runs are
+// merged by rank: an element's place is its own index plus the number of elements in the other run
+// that come before it.
+#include "kernel/emit/sort_templates.h"
 
 #include <fmt/format.h>
 
@@ -50,7 +50,7 @@ DEVICE bool before(KEY key, u32 position, KEY other, u32 other_position) {
 }
 )";
 
-// Floats: NaN above everything, the two zeros equal, then by sign and magnitude.
+// Floats: NaN is greatest, the two zeros are equal, otherwise by sign and magnitude.
 constexpr std::string_view kFloatKey = R"(DEVICE KEY ordered(BITS bits) {
   const BITS magnitude = (BITS)(bits & (BITS)~SIGN);
   KEY key = (bits & SIGN) != 0 ? (KEY)(BITS)~bits : (KEY)(bits | SIGN);
@@ -101,7 +101,7 @@ KERNEL({name}, {threads})(BUFFER(const BITS, keys), {outputs}, const Integers n)
 }}
 )";
 
-// Of equal elements (there are none but fillers past the end) the left run's come first.
+// Among equal elements (only padding past the end can be equal) those of the left run come first.
 constexpr std::string_view kMerge = R"(
 KERNEL({name}, {threads})(BUFFER(const BITS, keys), BUFFER(const KEY, run_keys),
     BUFFER(const u32, run_positions), {outputs}, const Integers n) {{
@@ -185,7 +185,7 @@ Outputs outputs_of(const SortOptions& options) {
   return outputs;
 }
 
-// Writes the element (key, position) at place `at` of row `row`'s results.
+// Writes the element (key, position) at index `at` of the row's results.
 std::string put_result(const SortOptions& options, std::string_view at, std::string_view position) {
   std::string text = fmt::format("if ({} < n.count) {{\n      ", at);
   text += fmt::format("indices[row * n.count + {}] = (INDEX){};\n", at, position);
@@ -227,7 +227,7 @@ KernelSource emit_sort_merge(const SortOptions& options, Dialect dialect) {
         "  const i64 out = (row * ((n.runs + 1) / 2) + run / 2) * n.next_width;\n"
         "  if (at < n.next_width) {\n    out_keys[out + at] = key;\n"
         "    out_positions[out + at] = position;\n  }";
-    // A run without a neighbour grows by fillers.
+    // A run without a neighbour is padded to the next width.
     fill =
         "if (alone && i + n.width < n.next_width) {\n"
         "    out_keys[out + i + n.width] = ~(KEY)0;\n"

@@ -1,20 +1,29 @@
-// Row by row of the queries: loops over neighbouring elements, which compilers make fast.
-#include "plan/attention_reference.h"
+// Attention as a library call: fused kernels that never store the matrix of scores. The reference
+// on the host works on one row of queries at a time, with loops over contiguous elements that
+// compilers vectorize.
+#include "plan/calls/attention.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
-#include "graph/host.h"
+#include "backend/registry.h"
+#include "core/convert.h"
+#include "plan/calls/operand_view.h"
 
 namespace volta::plan {
 namespace {
 
+// ---- The reference.
+
 using Numbers = std::vector<float>;
 
-// A matrix of one head, row by row.
+// A row-major matrix of one head.
 struct Matrix {
   std::int64_t rows = 0, columns = 0;
   Numbers elements;
@@ -34,7 +43,7 @@ struct Matrix {
 void add(float* to, float factor, const float* from, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] += factor * from[i];
 }
-// The products of a vector with the columns of a matrix, by its rows.
+// Multiplies a vector by a matrix, row by row of the matrix.
 void multiply(const float* vector, const Matrix& matrix, std::int64_t columns, float* to) {
   std::fill_n(to, columns, 0.0f);
   for (std::int64_t i = 0; i < matrix.rows; ++i) add(to, vector[i], matrix.row(i), columns);
@@ -67,7 +76,7 @@ class Host {
   }
 
  private:
-  // What the heads of a group share.
+  // The keys and values that the heads of a group share.
   struct Keys {
     Keys(const Host& host, std::int64_t batch, std::int64_t head)
         : k(host.read(1, batch, head, host.s_.keys)),
@@ -92,8 +101,8 @@ class Host {
                                     i * from.strides[2]);
       const bool dense = from.strides[3] == 1;
       for (std::int64_t j = 0; j < (dense ? 1 : s_.size); ++j)
-        graph::convert(row + size * j * from.strides[3], s_.dtype, matrix.row(i) + j, DType::f32,
-                       static_cast<std::size_t>(dense ? s_.size : 1));
+        convert(row + size * j * from.strides[3], s_.dtype, matrix.row(i) + j, DType::f32,
+                static_cast<std::size_t>(dense ? s_.size : 1));
     }
     return matrix;
   }
@@ -104,9 +113,9 @@ class Host {
     for (std::int64_t i = 0; i < matrix.rows; ++i) {
       const std::int64_t row = heads_first ? (batch * heads + head) * matrix.rows + i
                                            : (batch * matrix.rows + i) * heads + head;
-      graph::convert(matrix.row(i), DType::f32,
-                     writes_[result] + static_cast<std::int64_t>(size_of(s_.dtype)) * row * s_.size,
-                     s_.dtype, static_cast<std::size_t>(s_.size));
+      convert(matrix.row(i), DType::f32,
+              writes_[result] + static_cast<std::int64_t>(size_of(s_.dtype)) * row * s_.size,
+              s_.dtype, static_cast<std::size_t>(s_.size));
     }
   }
 
@@ -116,8 +125,8 @@ class Host {
     float log = 0;
     const std::int64_t at =
         from.offset + batch * from.strides[0] + head * from.strides[1] + query * from.strides[2];
-    graph::convert(reads_[5] + at * static_cast<std::int64_t>(sizeof log), DType::f32, &log,
-                   DType::f32, 1);
+    convert(reads_[5] + at * static_cast<std::int64_t>(sizeof log), DType::f32, &log, DType::f32,
+            1);
     return log;
   }
 
@@ -146,12 +155,12 @@ class Host {
     }
     write(0, y, batch, head, s_.heads);
     const std::int64_t first = (batch * s_.heads + head) * s_.queries;
-    graph::convert(logs.data(), DType::f32,
-                   writes_[1] + first * static_cast<std::int64_t>(sizeof(float)), DType::f32,
-                   logs.size());
+    convert(logs.data(), DType::f32, writes_[1] + first * static_cast<std::int64_t>(sizeof(float)),
+            DType::f32, logs.size());
   }
 
-  // Adds to the gradients of keys and values, which other heads may share.
+  // Computes the gradients of one head. Those of keys and values are added up, because heads may
+  // share them.
   void differentiate(const Keys& keys, std::int64_t batch, std::int64_t head, Matrix& dk,
                      Matrix& dv) const {
     const Matrix q = read(0, batch, head, s_.queries), y = read(3, batch, head, s_.queries),
@@ -163,7 +172,7 @@ class Host {
       const std::int64_t count = seen(i);
       multiply(q.row(i), keys.k_turned, count, scores.data());
       multiply(g.row(i), keys.v_turned, count, gains.data());
-      // What all of a row's weights gain together is taken off each of them.
+      // The softmax gradient subtracts the weighted sum of a row's gains from each of them.
       double together = 0;
       for (std::int64_t j = 0; j < s_.size; ++j)
         together += static_cast<double>(y.row(i)[j]) * g.row(i)[j];
@@ -185,11 +194,128 @@ class Host {
   std::span<std::byte* const> writes_;
 };
 
+// ---- The call.
+
+// The attributes of a value: the numbers of the step, and the workspace size of the library.
+constexpr std::size_t kNumbers = std::tuple_size_v<AttentionStep::Numbers>;
+
+class AttentionKind final : public Call {
+ public:
+  const char* name() const override { return "attention"; }
+  std::size_t alternative() const override { return Step(AttentionStep{}).index(); }
+  OperandLayout layout(std::size_t) const override { return OperandLayout::Strided; }
+
+  CallDraft draft(const StoredValues& plan, const Value& value, std::size_t, bool) const override {
+    CallDraft draft;
+    AttentionStep step = attention_of(value);
+    step.label = value.label;
+    for (const ValueId in : value.in) {
+      if (in.is_none()) break;
+      const StridedView view = strided_view(plan, in);
+      AttentionStep::Operand operand;
+      operand.offset = view.offset;
+      std::copy_n(view.strides.begin(), std::min<std::size_t>(4, view.strides.size()),
+                  operand.strides.begin());
+      step.reads.push_back(operand);
+      draft.reads.push_back(view.base);
+    }
+    draft.scratch_bytes = step.workspace_bytes;
+    draft.step = std::move(step);
+    return draft;
+  }
+
+  CallText text(const Step& step) const override {
+    const auto& a = std::get<AttentionStep>(step);
+    return {fmt::format("{} {} of {} keys{}", a.label,
+                        to_string(volta::Shape{a.batch, a.heads, a.queries, a.size}), a.keys,
+                        a.causal ? ", causal" : "")};
+  }
+
+  StepCost cost(const Step& step, std::span<const CallBuffer> reads,
+                std::span<const CallBuffer> writes) const override {
+    const auto& a = std::get<AttentionStep>(step);
+    const std::int64_t product = a.batch * a.heads * a.queries * a.keys * a.size;
+    const auto bytes = [](std::span<const CallBuffer> buffers) {
+      std::uint64_t sum = 0;
+      for (const CallBuffer& buffer : buffers)
+        sum += size_of(buffer.dtype) * static_cast<std::uint64_t>(buffer.elements);
+      return sum;
+    };
+    return {.bytes_read = bytes(reads),
+            .bytes_written = bytes(writes),
+            .operations =
+                static_cast<std::uint64_t>((a.gradient ? 10 : 4) * product / (a.causal ? 2 : 1))};
+  }
+
+  Arithmetic arithmetic(const Step& step) const override {
+    return arithmetic_of(std::get<AttentionStep>(step).dtype, false);
+  }
+
+  Reference reference(PlanSteps plan) const override {
+    return [step = std::get<AttentionStep>(plan.steps.front())](const HostBuffers& host) {
+      std::vector<const std::byte*> reads;
+      for (const AttentionStep::Operand& read : step.reads) reads.push_back(host.at(read.buffer));
+      std::vector<std::byte*> writes;
+      for (const BufferRef& buffer : step.writes) writes.push_back(host.at(buffer));
+      attend(step, reads, writes);
+    };
+  }
+};
+
 }  // namespace
 
 void attend(const AttentionStep& step, std::span<const std::byte* const> reads,
             std::span<std::byte* const> writes) {
   Host(step, reads, writes).run();
+}
+
+const Call& attention_call() {
+  static const AttentionKind call;
+  return call;
+}
+
+bool is_attention(const Value& value) { return value.call == &attention_call(); }
+
+AttentionStep attention_of(const Value& value) {
+  const std::vector<std::int64_t> attrs(value.attrs.begin(), value.attrs.end());
+  AttentionStep step = AttentionStep::of(std::span(attrs).first<kNumbers>());
+  step.workspace_bytes = static_cast<std::uint64_t>(attrs[kNumbers]);
+  return step;
+}
+
+void set_attention(Value& value, const AttentionStep& step) {
+  const AttentionStep::Numbers numbers = step.numbers();
+  value.attrs.assign(numbers.begin(), numbers.end());
+  value.attrs.push_back(static_cast<std::int64_t>(step.workspace_bytes));
+}
+
+std::vector<Expr> attention(Lowering& lowering, AttentionStep step,
+                            std::span<const Expr> operands) {
+  step.dtype = operands[0].dtype();
+  const DeviceEntry& device = lowering.device();
+  const CallSupport support = device.backend.takes(device.index, step);
+  if (!support.taken) return {};
+  step.workspace_bytes = support.workspace_bytes;
+  const auto like = [&](std::int64_t length, std::int64_t heads) {
+    return Shape{step.batch, length, heads, step.size};
+  };
+  Value first{.kind = ValueKind::Call, .dtype = step.dtype};
+  first.call = &attention_call();
+  first.shape = like(step.queries, step.heads);
+  for (std::size_t i = 0; i < operands.size(); ++i) first.in[i] = operands[i].id;
+  set_attention(first, step);
+  std::vector<Expr> results{lowering.insert(std::move(first))};
+  const auto add = [&](DType dtype, const Shape& shape) {
+    results.push_back(
+        further_result(lowering, results.front(), static_cast<int>(results.size()), dtype, shape));
+  };
+  if (step.gradient) {
+    add(step.dtype, like(step.keys, step.kv_heads));
+    add(step.dtype, like(step.keys, step.kv_heads));
+  } else {
+    add(DType::f32, {step.batch, step.heads, step.queries});
+  }
+  return results;
 }
 
 }  // namespace volta::plan

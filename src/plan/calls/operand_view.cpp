@@ -1,21 +1,23 @@
-// Operands of products as strided matrices in memory.
-#include <algorithm>
+// Follows the views between an operand and the buffer that holds it.
+#include "plan/calls/operand_view.h"
 
-#include "plan/grouping.h"
+#include <algorithm>
+#include <optional>
+
+#include "plan/lower/index_map.h"
 
 namespace volta::plan {
 namespace {
 
-// Views followed down to memory. Dimensions of the matrix are cut into axes where a reshape asks
-// for it, and put together again where memory is walked with one stride all the same.
+// Follows views down to memory. A dimension is split into axes where a reshape requires it; the
+// axes are joined again if a single stride walks them in memory.
 class Walk {
  public:
-  Walk(const std::vector<Value>& values, const std::vector<bool>& stored, const Shape& shape)
-      : values_(values), stored_(stored) {
-    for (const std::int64_t extent : shape) pieces_.push_back({extent});
+  Walk(const StoredValues& plan, const Shape& shape) : values_(plan.values), stored_(plan.stored) {
+    for (const Extent extent : shape) pieces_.push_back({extent});
   }
 
-  // Whether it got to memory; `base`, `offset` and `strides` are then set.
+  // Returns whether memory was reached; `base`, `offset` and `strides` are then set.
   bool run(int id) {
     constexpr int kMaxSplits = 8;
     for (int splits = 0; splits <= kMaxSplits; ++splits) {
@@ -28,8 +30,8 @@ class Walk {
   }
 
   int base = -1;
-  std::int64_t offset = 0;
-  std::vector<std::int64_t> strides;  // per dimension of the matrix
+  Extent offset = 0;
+  std::vector<Extent> strides;  // for each dimension of the operand
 
  private:
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
@@ -39,14 +41,14 @@ class Walk {
   }
 
   bool follow(int id, std::optional<AxisSplit>& split) {
-    std::vector<std::int64_t> extents;
+    std::vector<Extent> extents;
     for (const auto& pieces : pieces_) extents.insert(extents.end(), pieces.begin(), pieces.end());
     IndexMap index;
     std::size_t axis = 0;
     for (const auto& pieces : pieces_) {
       Linear& e = index.emplace_back(extents.size());
-      for (const std::int64_t extent : pieces) {
-        for (auto& c : e.coefficient) c *= extent;
+      for (const Extent extent : pieces) {
+        for (Extent& c : e.coefficient) c *= extent;
         e.coefficient[axis++] = 1;
       }
     }
@@ -59,7 +61,7 @@ class Walk {
       id = at(id).in[0];
     }
     base = reshape_base(values_, id);
-    // A reshape of memory needs no following: the element number is the same.
+    // A reshape of dense memory does not change the element number.
     if (id != base && !is_dense(at(base))) return false;
     Linear address(0);
     if (id == base) {
@@ -72,12 +74,12 @@ class Walk {
     return join(address);
   }
 
-  // One stride for all axes of a dimension, if there is one.
+  // Finds a single stride for all axes of each dimension; false if there is none.
   bool join(const Linear& address) {
     strides.clear();
     std::size_t axis = 0;
     for (const auto& pieces : pieces_) {
-      std::int64_t stride = address.coefficient[axis], walked = 1;
+      Extent stride = address.coefficient[axis], walked = 1;
       for (std::size_t k = pieces.size(); k-- > 0;) {
         if (pieces[k] == 1) continue;
         if (walked == 1) stride = address.coefficient[axis + k];
@@ -105,22 +107,22 @@ class Walk {
 
   const std::vector<Value>& values_;
   const std::vector<bool>& stored_;
-  std::vector<std::vector<std::int64_t>> pieces_;  // per dimension: the extents of its axes
+  std::vector<std::vector<Extent>> pieces_;  // for each dimension, the extents of its axes
 };
 
 }  // namespace
 
-MatrixView matrix_view(const std::vector<Value>& values, const std::vector<bool>& stored, int id) {
-  const Shape& shape = values[static_cast<std::size_t>(id)].shape;
+MatrixView matrix_view(const StoredValues& plan, int id) {
+  const Shape& shape = plan.values[static_cast<std::size_t>(id)].shape;
   const int rank = shape.rank();
-  Walk walk(values, stored, shape);
+  Walk walk(plan, shape);
   if (!walk.run(id)) return {};
   MatrixView view;
   view.base = walk.base;
   view.offset = walk.offset;
-  const std::int64_t rows = shape[rank - 2], columns = shape[rank - 1];
-  const std::int64_t r = walk.strides[static_cast<std::size_t>(rank) - 2],
-                     c = walk.strides[static_cast<std::size_t>(rank) - 1];
+  const Extent rows = shape[rank - 2], columns = shape[rank - 1];
+  const Extent r = walk.strides[static_cast<std::size_t>(rank) - 2],
+               c = walk.strides[static_cast<std::size_t>(rank) - 1];
   if (rank == 3) view.batch_stride = walk.strides[0];
   if (view.batch_stride < 0) return {};
   if ((c == 1 || columns == 1) && (r >= columns || rows == 1)) {
@@ -134,16 +136,27 @@ MatrixView matrix_view(const std::vector<Value>& values, const std::vector<bool>
   return view;
 }
 
-StridedView strided_view(const std::vector<Value>& values, const std::vector<bool>& stored,
-                         int id) {
-  const Shape& shape = values[static_cast<std::size_t>(id)].shape;
-  Walk walk(values, stored, shape);
+StridedView strided_view(const StoredValues& plan, int id) {
+  const Shape& shape = plan.values[static_cast<std::size_t>(id)].shape;
+  Walk walk(plan, shape);
   if (!walk.run(id)) return {};
   const bool contiguous = shape[shape.rank() - 1] == 1 || walk.strides.back() == 1;
   const bool forwards = std::all_of(walk.strides.begin(), walk.strides.end(),
-                                    [](std::int64_t stride) { return stride >= 0; });
+                                    [](Extent stride) { return stride >= 0; });
   if (!contiguous || !forwards) return {};
   return {walk.base, walk.strides, walk.offset};
+}
+
+bool lies_as(const StoredValues& plan, int id, OperandLayout layout) {
+  switch (layout) {
+    case OperandLayout::Dense:
+      return false;
+    case OperandLayout::Matrix:
+      return matrix_view(plan, id).base >= 0;
+    case OperandLayout::Strided:
+      return strided_view(plan, id).base >= 0;
+  }
+  return false;
 }
 
 }  // namespace volta::plan

@@ -1,6 +1,6 @@
 // The choice of a schedule. Sizes enter by classes: powers of two of a row's length, whether
 // vectors hold, whether there is work enough to fill a GPU.
-#include "plan/schedule.h"
+#include "plan/codegen/schedule.h"
 
 #include <algorithm>
 #include <bit>
@@ -50,7 +50,7 @@ class Chooser {
     }
   }
 
-  Schedule choose(std::int64_t largest, bool wide_device) {
+  Schedule choose(std::int64_t largest, bool massively_parallel) {
     Schedule& schedule = program_.schedule;
     schedule = {};
     // Where rows have a bound, their lengths together are no more than what is read.
@@ -59,12 +59,12 @@ class Chooser {
     schedule.index64 =
         std::max({largest, points, number}) > std::numeric_limits<std::int32_t>::max() / 2;
     if (last_red_ < 0) {
-      if (wide_device) choose_map();
+      if (massively_parallel) choose_map();
       return schedule;
     }
     schedule.kind = ScheduleKind::Row;
     if (bounded()) return schedule;  // each thread ends where its row does
-    choose_row(wide_device);
+    choose_row(massively_parallel);
     if (scans()) {
       // In rounds, an element of each lane at a time.
       schedule.items = schedule.whole = 0;
@@ -159,7 +159,7 @@ class Chooser {
 
   // ---- Rows.
 
-  void choose_row(bool wide_device) {
+  void choose_row(bool massively_parallel) {
     // Which axis do accesses walk fastest? What each row has one of weighs nothing.
     int along_row = 0, across_rows = 0;
     for (int n = 0; n < instr_count(); ++n) {
@@ -175,7 +175,7 @@ class Chooser {
       }
     }
     const bool alone = length_ < 32 || (across_rows > along_row && rows_ >= 32);
-    if (wide_device) {
+    if (massively_parallel) {
       // Too few columns to occupy a GPU are shared by lanes, whatever the accesses look like.
       const bool shared = length_ >= kSharedLength && rows_ < kSharedColumns;
       alone && !shared ? choose_columns() : choose_lanes();
@@ -286,8 +286,8 @@ class Chooser {
 }  // namespace
 
 Schedule choose_schedule(const kernel::Program& program, const std::vector<std::int64_t>& ints,
-                         std::int64_t largest, bool wide_device) {
-  return Chooser(program, ints).choose(largest, wide_device);
+                         std::int64_t largest, bool massively_parallel) {
+  return Chooser(program, ints).choose(largest, massively_parallel);
 }
 
 }  // namespace volta::plan

@@ -9,10 +9,10 @@
 namespace volta::plan {
 
 // The schedule of a program that is bound to `ints`. `largest`: elements of its largest buffer.
-// wide_device: a GPU. A function of its arguments alone, and of sizes only by classes: few kernels
-// serve every size.
+// massively_parallel: for a GPU. A function of its arguments alone, and of sizes only by classes:
+// few kernels serve every size.
 VOLTA_BACKEND_API kernel::Schedule choose_schedule(const kernel::Program& program,
                                                    const std::vector<std::int64_t>& ints,
-                                                   std::int64_t largest, bool wide_device);
+                                                   std::int64_t largest, bool massively_parallel);
 
 }  // namespace volta::plan

@@ -4,9 +4,11 @@
 #include <limits>
 #include <vector>
 
-#include "graph/attention.h"
-#include "graph/expand.h"
-#include "graph/rules.h"
+#include "graph/attributes/attention.h"
+#include "plan/calls/attention.h"
+#include "plan/calls/matmul.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
 
 namespace volta::graph::expand {
 namespace {
@@ -14,21 +16,28 @@ namespace {
 using kernel::ReduceOp;
 using kernel::ScalarOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
+using plan::Shape;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::int64_t kRow = 3;  // the axis of [batch, heads, queries, keys] along a row
+constexpr std::size_t kRowsAttr = 4;  // the attribute AttentionSpec::rows
+constexpr std::int64_t kRow = 3;      // the axis of [batch, heads, queries, keys] along a row
+
+// The smaller of two sizes. Which one it is decides the plan.
+Extent least(Extent a, Extent b) { return b < a ? b : a; }
 
 // Some queries of every head, and the keys they may see.
 struct Block {
-  std::int64_t first, rows, keys;
+  Extent first, rows, keys;
 };
 
 class Attention {
  public:
   explicit Attention(Lowering& lowering)
       : l(lowering),
-        spec(AttentionSpec::of(l.attrs())),
+        spec(AttentionSpec::of(l.attrs_but(kRowsAttr))),
+        rows_at_once(l.open_attrs()[kRowsAttr]),
         q(l.stored_in(0)),
         k(l.stored_in(1)),
         v(l.stored_in(2)),
@@ -37,22 +46,22 @@ class Attention {
 
   std::vector<Block> blocks() const {
     std::vector<Block> all;
-    for (std::int64_t first = 0; first < sizes.t; first += spec.rows) {
-      const std::int64_t rows = std::min(spec.rows, sizes.t - first);
-      all.push_back({first, rows, spec.causal ? std::min(sizes.s, first + rows) : sizes.s});
+    for (Extent first = 0; first < sizes.t; first += rows_at_once) {
+      const Extent rows = least(rows_at_once, sizes.t - first);
+      all.push_back({first, rows, spec.causal ? least(sizes.s, first + rows) : sizes.s});
     }
     return all;
   }
 
   // [batch, heads, T, n]: the block's rows, those of heads that share keys in one matrix.
   Expr queries(Expr x, const Block& block) const {
-    const std::int64_t start[] = {0, 0, block.first, 0}, n = x.shape()[3];
+    const Extent start[] = {0, 0, block.first, 0}, n = x.shape()[3];
     const Expr rows = l.shrink(x, start, x.shape().with(2, block.rows));
     return l.reshape(rows, {sizes.matrices(), sizes.group() * block.rows, n});
   }
   // [batch, kv_heads, S, n]: the keys or values that the block sees.
   Expr seen(Expr x, const Block& block) const {
-    const std::int64_t start[] = {0, 0, 0, 0}, n = x.shape()[3];
+    const Extent start[] = {0, 0, 0, 0}, n = x.shape()[3];
     const Expr keys = l.shrink(x, start, x.shape().with(2, block.keys));
     return l.reshape(keys, {sizes.matrices(), block.keys, n});
   }
@@ -64,7 +73,7 @@ class Attention {
     return l.reshape(heads, {sizes.matrices(), sizes.group() * block.rows, heads.shape()[3]});
   }
   Expr product(Expr a, Expr b, bool transpose_a, bool transpose_b) const {
-    return l.matmul(widened(l, a), widened(l, b), transpose_a, transpose_b, spec.tf32);
+    return plan::matmul(l, widened(l, a), widened(l, b), transpose_a, transpose_b, spec.tf32);
   }
 
   // The scores of a block, -inf where nothing is seen: [batch, heads, rows, keys].
@@ -100,13 +109,12 @@ class Attention {
   // The part of [batch, heads, T, S], or what broadcasts to it, that belongs to a block.
   Expr part_of(Expr x, const Block& block) const {
     const Shape shape = x.shape();
-    const std::int64_t start[] = {0, 0, shape[2] == 1 ? 0 : block.first, 0};
+    const Extent start[] = {0, 0, shape[2] == 1 ? Extent(0) : block.first, 0};
     return l.shrink(
-        x, start,
-        shape.with(2, std::min(shape[2], block.rows)).with(3, std::min(shape[3], block.keys)));
+        x, start, shape.with(2, least(shape[2], block.rows)).with(3, least(shape[3], block.keys)));
   }
   Expr rows_of(Expr x, const Block& block) const {
-    std::vector<std::int64_t> start(static_cast<std::size_t>(x.shape().rank()), 0);
+    std::vector<Extent> start(static_cast<std::size_t>(x.shape().rank()), 0);
     start[2] = block.first;
     return l.shrink(x, start, x.shape().with(2, block.rows));
   }
@@ -126,7 +134,7 @@ class Attention {
     step.queries = sizes.t;
     step.keys = sizes.s;
     step.size = sizes.d;
-    return l.attention(step, operands);
+    return plan::attention(l, step, operands);
   }
   // [batch, length, heads, size] as [batch, heads, length, size].
   Expr heads_second(Expr x) const {
@@ -140,8 +148,9 @@ class Attention {
 
   Lowering& l;
   AttentionSpec spec;
+  Extent rows_at_once;
   Expr q, k, v;
-  AttentionSizes sizes;
+  AttentionSizesOf<Shape> sizes;
   Expr scale;
 };
 
@@ -150,9 +159,9 @@ class Sum {
  public:
   explicit Sum(Lowering& lowering) : l(lowering) {}
   // [matrices, keys, n] of a block for the first of all keys.
-  void add(Expr term, std::int64_t all) {
+  void add(Expr term, Extent all) {
     constexpr int kTermsAtOnce = 4;
-    const std::int64_t before[] = {0, 0, 0};
+    const Extent before[] = {0, 0, 0};
     term = l.pad(term, before, term.shape().with(1, all), 0);
     total_ = terms_ == 0 ? term : total_ + term;
     if (++terms_ % kTermsAtOnce == 0) l.stored(total_);
@@ -171,12 +180,12 @@ class Sum {
 class MaskGradient {
  public:
   MaskGradient(Lowering& lowering, const Shape& mask) : l(lowering), mask_(mask) {}
-  void add(Expr scores, std::int64_t all_keys) {
+  void add(Expr scores, Extent all_keys) {
     std::vector<std::int64_t> axes;
     for (int i = 0; i < 4; ++i) {
       if (mask_[i] == 1 && scores.shape()[i] != 1) axes.push_back(i);
     }
-    const std::int64_t before[] = {0, 0, 0, 0};
+    const Extent before[] = {0, 0, 0, 0};
     Expr part = l.reduce(ReduceOp::Sum, scores, axes, true);
     if (mask_[3] != 1) part = l.pad(part, before, part.shape().with(3, all_keys), 0);
     if (mask_[2] == 1 && !parts_.empty()) {
@@ -199,7 +208,7 @@ class MaskGradient {
 // exp(score - logarithm) is a weight. It is +inf where nothing is seen: all weights are 0.
 void attention(Lowering& l) {
   const Attention a(l);
-  const AttentionSizes& s = a.sizes;
+  const AttentionSizesOf<Shape>& s = a.sizes;
   if (l.shape().numel() == 0 || s.s == 0) {
     l.out(0, a.filled(0, l.shape()));
     l.out(1, a.filled(kInfinity, {s.batch, s.heads, s.t}));
@@ -214,7 +223,7 @@ void attention(Lowering& l) {
   std::vector<Expr> outputs, logs;
   const std::vector<Block> blocks = a.blocks();
   for (const Block& block : blocks) {
-    if (blocks.size() > 1) l.begin_stage();
+    if (blocks.size() > 1) l.begin_phase();
     const Expr x = a.scores(block), zero = literal(l, 0, x);
     const Expr largest = l.reduce(ReduceOp::Max, x, {&kRow, 1}, true);
     const Expr unseen = l.binary(ScalarOp::eq, largest, literal(l, -kInfinity, x));
@@ -228,7 +237,7 @@ void attention(Lowering& l) {
     outputs.push_back(a.by_head(l.cast(y, l.dtype()), block));
     logs.push_back(l.reshape(log, {s.batch, s.heads, block.rows}));
   }
-  l.end_stages();
+  l.end_phases();
   l.out(0, joined(l, outputs, 2));
   l.out(1, joined(l, logs, 2));
 }
@@ -236,9 +245,9 @@ void attention(Lowering& l) {
 // The inputs of attention, its results, the gradient of the output.
 void attention_grad(Lowering& l) {
   const Attention a(l);
-  const AttentionSizes& s = a.sizes;
+  const AttentionSizesOf<Shape>& s = a.sizes;
   const int first = a.spec.inputs();
-  const std::int64_t wanted = l.attrs().back();
+  const std::int64_t wanted = l.open_attrs().back();
   const auto wants = [&](int input) { return (wanted >> input & 1) != 0; };
   const Expr logs = l.reshape(l.in(first + 1), {s.batch, s.heads, s.t, 1});
   const Expr g = l.stored_in(first + 2);
@@ -270,7 +279,7 @@ void attention_grad(Lowering& l) {
     MaskGradient of_mask(l, mask);
     const std::vector<Block> blocks = a.blocks();
     for (const Block& block : blocks) {
-      if (blocks.size() > 1) l.begin_stage();
+      if (blocks.size() > 1) l.begin_phase();
       const Expr rows = a.queries(g, block);
       const Expr p = l.unary(ScalarOp::exp, a.scores(block) - a.rows_of(logs, block));
       if (wants(2)) {
@@ -290,7 +299,7 @@ void attention_grad(Lowering& l) {
       }
       if (wants(1)) of_keys.add(a.product(scaled, a.queries(a.q, block), true, false), s.s);
     }
-    l.end_stages();
+    l.end_phases();
     if (wants(0)) dq = joined(l, of_queries, 2);
     if (wants(1)) dk = of_keys.total(a.k.shape(), a.k.dtype());
     if (wants(2)) dv = of_values.total(a.v.shape(), a.v.dtype());

@@ -3,17 +3,21 @@
 // times weight.
 #include <algorithm>
 
-#include "graph/convolution.h"
-#include "graph/expand.h"
-#include "graph/expand_windows.h"
-#include "graph/rules.h"
+#include "graph/attributes/convolution.h"
+#include "plan/calls/convolution.h"
+#include "plan/calls/matmul.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
+#include "plan/expand/windows.h"
 
 namespace volta::graph::expand {
 namespace {
 
 using kernel::ReduceOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
+using plan::Shape;
 
 // A convolution's sizes. Shapes inside: input [n, h, w, c], weight [o, kh, kw, c / groups], result
 // [n, oh, ow, o].
@@ -30,7 +34,8 @@ struct Sizes {
         oh(result[2]),
         ow(result[3]) {}
   ConvSpec spec;
-  std::int64_t n, c, h, w, o, kh, kw, oh, ow;
+  Extent n;
+  std::int64_t c, h, w, o, kh, kw, oh, ow;
 
   std::int64_t group_in() const { return c / spec.groups; }
   std::int64_t group_out() const { return o / spec.groups; }
@@ -46,7 +51,7 @@ struct Sizes {
     plan::ConvStep result;
     result.kind = kind;
     result.tf32 = spec.tf32;
-    result.n = n;
+    result.n = n.hint();
     result.c_in = c;
     result.c_out = o;
     result.groups = spec.groups;
@@ -71,8 +76,8 @@ Expr channels_second(Lowering& l, Expr image) {
 }
 
 // The images [first, first + count) of [n, ...].
-Expr images(Lowering& l, Expr x, std::int64_t first, std::int64_t count) {
-  std::vector<std::int64_t> start(static_cast<std::size_t>(x.shape().rank()), 0);
+Expr images(Lowering& l, Expr x, Extent first, Extent count) {
+  std::vector<Extent> start(static_cast<std::size_t>(x.shape().rank()), 0);
   start[0] = first;
   return l.shrink(x, start, x.shape().with(0, count));
 }
@@ -87,7 +92,7 @@ Expr seen_in(Lowering& l, const Sizes& s, Expr x) {
 // groups.
 Expr rows_of(Lowering& l, const Sizes& s, Expr seen) {
   const Shape shape = seen.shape();
-  const std::int64_t pixels = shape[0] * s.oh * s.ow, width = s.taps() * s.group_in();
+  const Extent pixels = shape[0] * s.oh * s.ow, width = s.taps() * s.group_in();
   if (s.spec.groups == 1) return l.reshape(seen, {pixels, width});
   const std::int64_t order[] = {2, 0, 1, 3};
   const Expr grouped =
@@ -95,8 +100,8 @@ Expr rows_of(Lowering& l, const Sizes& s, Expr seen) {
   return l.reshape(grouped, {s.spec.groups, pixels, width});
 }
 // The inverse.
-Expr seen_of(Lowering& l, const Sizes& s, Expr rows, std::int64_t n) {
-  const std::int64_t pixels = n * s.oh * s.ow;
+Expr seen_of(Lowering& l, const Sizes& s, Expr rows, Extent n) {
+  const Extent pixels = n * s.oh * s.ow;
   if (s.spec.groups != 1) {
     const std::int64_t order[] = {1, 2, 0, 3};
     rows = l.permute(l.reshape(rows, {s.spec.groups, pixels, s.taps(), s.group_in()}), order);
@@ -106,12 +111,12 @@ Expr seen_of(Lowering& l, const Sizes& s, Expr rows, std::int64_t n) {
 
 // [n, oh, ow, o] as [groups, pixels, o / groups], or one matrix without groups.
 Expr columns_of(Lowering& l, const Sizes& s, Expr result) {
-  const std::int64_t pixels = result.shape()[0] * s.oh * s.ow;
+  const Extent pixels = result.shape()[0] * s.oh * s.ow;
   if (s.spec.groups == 1) return l.reshape(result, {pixels, s.o});
   const std::int64_t order[] = {1, 0, 2};
   return l.permute(l.reshape(result, {pixels, s.spec.groups, s.group_out()}), order);
 }
-Expr result_of(Lowering& l, const Sizes& s, Expr columns, std::int64_t n) {
+Expr result_of(Lowering& l, const Sizes& s, Expr columns, Extent n) {
   if (s.spec.groups != 1) {
     const std::int64_t order[] = {1, 0, 2};
     columns = l.permute(columns, order);
@@ -134,7 +139,8 @@ Expr weight_of(Lowering& l, const Sizes& s, Expr matrix) {
 bool is_by_channel(const Sizes& s) { return s.group_in() == 1 && s.spec.groups > 1; }
 // [n, oh, ow, groups, taps, 1]: what each channel's kernels see.
 Expr channels_seen(Lowering& l, const Sizes& s, Expr seen) {
-  const std::int64_t n = seen.shape()[0], order[] = {0, 1, 2, 4, 3};
+  const Extent n = seen.shape()[0];
+  const std::int64_t order[] = {0, 1, 2, 4, 3};
   const Expr taps = l.permute(l.reshape(seen, {n, s.oh, s.ow, s.taps(), s.c}), order);
   return l.reshape(taps, {n, s.oh, s.ow, s.c, 1, s.taps()});
 }
@@ -146,30 +152,30 @@ Expr channel_kernels(Lowering& l, const Sizes& s, Expr weight) {
 // Windows are as much memory as the input times the taps: a part of the images at a time, so that
 // they stay below this.
 constexpr std::int64_t kWindowBytes = std::int64_t{1} << 28;
-std::int64_t images_at_once(const Sizes& s, DType dtype) {
+Extent images_at_once(const Sizes& s, DType dtype) {
   const std::int64_t each =
       s.oh * s.ow * s.taps() * s.c * static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t most =
       std::max<std::int64_t>(1, kWindowBytes / std::max<std::int64_t>(each, 1));
-  const std::int64_t parts = (s.n + most - 1) / most;
+  const Extent parts = (s.n + most - 1) / most;
   return (s.n + parts - 1) / parts;
 }
 
 // `part(first, count)` for all images, each in the memory of the one before.
 template <class Part>
-std::vector<Expr> each_part(Lowering& l, std::int64_t n, std::int64_t at_once, const Part& part) {
-  if (at_once >= n) return {part(0, n)};
+std::vector<Expr> each_part(Lowering& l, Extent n, Extent at_once, const Part& part) {
+  if (at_once >= n) return {part(Extent(0), n)};
   std::vector<Expr> parts;
-  for (std::int64_t first = 0; first < n; first += at_once) {
-    l.begin_stage();
-    parts.push_back(l.stored(part(first, std::min(at_once, n - first))));
+  for (Extent first = 0; first < n; first += at_once) {
+    l.begin_phase();
+    parts.push_back(l.stored(part(first, n - first < at_once ? n - first : at_once)));
   }
-  l.end_stages();
+  l.end_phases();
   return parts;
 }
 // One after the other along the first axis.
 template <class Part>
-Expr by_parts(Lowering& l, std::int64_t n, std::int64_t at_once, const Part& part) {
+Expr by_parts(Lowering& l, Extent n, Extent at_once, const Part& part) {
   return joined(l, each_part(l, n, at_once, part), 0);
 }
 
@@ -200,24 +206,24 @@ void conv(Lowering& l) {
   if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
   const Expr last = channels_last(l, x);
   l.prefer_channels_last(x);
-  const Expr library = l.convolution(s.step(plan::ConvStep::Kind::Forward), last, weight);
-  if (library.lowering != nullptr) return finish(l, library);
-  const Expr y =
-      by_parts(l, s.n, images_at_once(s, x.dtype()), [&](std::int64_t first, std::int64_t count) {
-        const Expr seen = seen_in(l, s, images(l, last, first, count));
-        if (is_by_channel(s)) {
-          const std::int64_t taps = 5;
-          const Expr sum = l.reduce(
-              ReduceOp::Sum,
-              widened(l, channels_seen(l, s, seen)) * widened(l, channel_kernels(l, s, weight)),
-              {&taps, 1});
-          return l.reshape(sum, {count, s.oh, s.ow, s.o});
-        }
-        const Expr product =
-            l.matmul(widened(l, rows_of(l, s, seen)), widened(l, matrix_of(l, s, weight)), false,
+  const Expr library =
+      plan::convolution(l, s.step(plan::ConvStep::Kind::Forward), s.n, last, weight);
+  if (!library.is_none()) return finish(l, library);
+  const Expr y = by_parts(l, s.n, images_at_once(s, x.dtype()), [&](Extent first, Extent count) {
+    const Expr seen = seen_in(l, s, images(l, last, first, count));
+    if (is_by_channel(s)) {
+      const std::int64_t taps = 5;
+      const Expr sum = l.reduce(
+          ReduceOp::Sum,
+          widened(l, channels_seen(l, s, seen)) * widened(l, channel_kernels(l, s, weight)),
+          {&taps, 1});
+      return l.reshape(sum, {count, s.oh, s.ow, s.o});
+    }
+    const Expr product =
+        plan::matmul(l, widened(l, rows_of(l, s, seen)), widened(l, matrix_of(l, s, weight)), false,
                      true, s.spec.tf32);
-        return result_of(l, s, product, count);
-      });
+    return result_of(l, s, product, count);
+  });
   finish(l, y);
 }
 
@@ -228,24 +234,24 @@ void conv_input_grad(Lowering& l) {
   if (s.is_empty()) return l.out(with_bias(l, nothing(l, l.shape())));
   const Expr last = channels_last(l, g);
   l.prefer_channels_last(g);
-  const Expr library = l.convolution(s.step(plan::ConvStep::Kind::InputGrad), last, weight);
-  if (library.lowering != nullptr) return finish(l, library);
-  const Expr x =
-      by_parts(l, s.n, images_at_once(s, g.dtype()), [&](std::int64_t first, std::int64_t count) {
-        const Expr part = images(l, last, first, count);
-        if (is_by_channel(s)) {
-          const std::int64_t kernels = 4, order[] = {0, 1, 2, 4, 3};
-          const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
-          const Expr sum =
-              l.reduce(ReduceOp::Sum, widened(l, each) * widened(l, channel_kernels(l, s, weight)),
-                       {&kernels, 1});
-          const Expr seen = l.reshape(l.permute(sum, order), {count, s.oh, s.ow, s.kh, s.kw, s.c});
-          return scattered(l, s.windows(), seen, {s.h, s.w});
-        }
-        const Expr rows = l.matmul(widened(l, columns_of(l, s, part)),
+  const Expr library =
+      plan::convolution(l, s.step(plan::ConvStep::Kind::InputGrad), s.n, last, weight);
+  if (!library.is_none()) return finish(l, library);
+  const Expr x = by_parts(l, s.n, images_at_once(s, g.dtype()), [&](Extent first, Extent count) {
+    const Expr part = images(l, last, first, count);
+    if (is_by_channel(s)) {
+      const std::int64_t kernels = 4, order[] = {0, 1, 2, 4, 3};
+      const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
+      const Expr sum =
+          l.reduce(ReduceOp::Sum, widened(l, each) * widened(l, channel_kernels(l, s, weight)),
+                   {&kernels, 1});
+      const Expr seen = l.reshape(l.permute(sum, order), {count, s.oh, s.ow, s.kh, s.kw, s.c});
+      return scattered(l, s.windows(), seen, {s.h, s.w});
+    }
+    const Expr rows = plan::matmul(l, widened(l, columns_of(l, s, part)),
                                    widened(l, matrix_of(l, s, weight)), false, false, s.spec.tf32);
-        return scattered(l, s.windows(), seen_of(l, s, rows, count), {s.h, s.w});
-      });
+    return scattered(l, s.windows(), seen_of(l, s, rows, count), {s.h, s.w});
+  });
   finish(l, x);
 }
 
@@ -257,23 +263,23 @@ void conv_weight_grad(Lowering& l) {
   const Expr inputs = channels_last(l, x), results = channels_last(l, g);
   l.prefer_channels_last(x);
   l.prefer_channels_last(g);
-  const Expr library = l.convolution(s.step(plan::ConvStep::Kind::WeightGrad), inputs, results);
-  if (library.lowering != nullptr) return l.out(library);
-  const std::int64_t at_once = images_at_once(s, x.dtype());
-  const std::vector<Expr> matrices =
-      each_part(l, s.n, at_once, [&](std::int64_t first, std::int64_t count) {
-        const Expr seen = seen_in(l, s, images(l, inputs, first, count)),
-                   part = images(l, results, first, count);
-        if (is_by_channel(s)) {
-          const std::int64_t pixels[] = {0, 1, 2};
-          const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
-          const Expr kernels = l.reduce(
-              ReduceOp::Sum, widened(l, each) * widened(l, channels_seen(l, s, seen)), pixels);
-          return l.reshape(kernels, {s.o, s.taps()});
-        }
-        return l.matmul(widened(l, columns_of(l, s, part)), widened(l, rows_of(l, s, seen)), true,
-                        false, s.spec.tf32);
-      });
+  const Expr library =
+      plan::convolution(l, s.step(plan::ConvStep::Kind::WeightGrad), s.n, inputs, results);
+  if (!library.is_none()) return l.out(library);
+  const Extent at_once = images_at_once(s, x.dtype());
+  const std::vector<Expr> matrices = each_part(l, s.n, at_once, [&](Extent first, Extent count) {
+    const Expr seen = seen_in(l, s, images(l, inputs, first, count)),
+               part = images(l, results, first, count);
+    if (is_by_channel(s)) {
+      const std::int64_t pixels[] = {0, 1, 2};
+      const Expr each = l.reshape(part, {count, s.oh, s.ow, s.c, s.group_out(), 1});
+      const Expr kernels =
+          l.reduce(ReduceOp::Sum, widened(l, each) * widened(l, channels_seen(l, s, seen)), pixels);
+      return l.reshape(kernels, {s.o, s.taps()});
+    }
+    return plan::matmul(l, widened(l, columns_of(l, s, part)), widened(l, rows_of(l, s, seen)),
+                        true, false, s.spec.tf32);
+  });
   Expr sum = matrices.front();
   for (std::size_t i = 1; i < matrices.size(); ++i) sum = sum + matrices[i];
   l.out(weight_of(l, s, sum));

@@ -2,8 +2,9 @@
 #include <numbers>
 #include <numeric>
 
-#include "graph/expand.h"
-#include "graph/rules.h"
+#include "plan/calls/matmul.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
 
 namespace volta::graph::expand {
 
@@ -11,6 +12,7 @@ using kernel::ReduceOp;
 using kernel::ScalarOp;
 using plan::Expr;
 using plan::Lowering;
+using plan::Shape;
 
 // Sums over the axes that broadcasting added or stretched.
 void sum_to(Lowering& l) {
@@ -24,8 +26,14 @@ void sum_to(Lowering& l) {
   l.out(l.reshape(l.reduce(ReduceOp::Sum, x, axes), to));
 }
 
+void matmul(Lowering& l) {
+  const auto attrs = l.attrs();
+  l.out(
+      plan::matmul(l, l.stored_in(0), l.stored_in(1), attrs[0] != 0, attrs[1] != 0, attrs[2] != 0));
+}
+
 void linear(Lowering& l) {
-  Expr y = l.matmul(l.in(0), l.in(1), false, true, l.attrs()[0] != 0);
+  Expr y = plan::matmul(l, l.in(0), l.in(1), false, true, l.attrs()[0] != 0);
   if (l.inputs() > 2) y = y + l.in(2);
   l.out(y);
 }

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/ir.h"
+#include "plan/lower/lowering.h"
 
 namespace volta::graph::expand {
 

@@ -1,24 +1,26 @@
 // Indexing in primitives: reading and writing at integer tensors, along an axis, in regions, where
 // a mask is true.
-#include "graph/expand_scatter.h"
-#include "graph/rules.h"
-#include "graph/selection.h"
+#include "graph/attributes/selection.h"
+#include "plan/expand/rules.h"
+#include "plan/expand/scatter.h"
 
 namespace volta::graph::expand {
 
 using kernel::ScalarOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
+using plan::Shape;
 
 namespace {
 
-Expr size(Lowering& l, std::int64_t number) { return l.size(number, DType::i64); }
+Expr size(Lowering& l, Extent number) { return l.size(number, DType::i64); }
 Expr zero(Lowering& l, DType dtype) { return l.constant(0, dtype); }
 Expr below(Lowering& l, Expr a, Expr b) { return l.binary(ScalarOp::lt, a, b); }
 
-std::vector<std::int64_t> strides_of(const Shape& shape) {
-  std::vector<std::int64_t> strides(static_cast<std::size_t>(shape.rank()));
-  std::int64_t stride = 1;
+std::vector<Extent> strides_of(const Shape& shape) {
+  std::vector<Extent> strides(static_cast<std::size_t>(shape.rank()));
+  Extent stride = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
     strides[static_cast<std::size_t>(d)] = stride;
     stride *= shape[d];
@@ -39,13 +41,13 @@ Expr elements_at(Lowering& l, Expr x, Expr numbers, int site) {
 class Indices {
  public:
   Indices(Lowering& l, const Shape& source, int first)
-      : layout(source, l.attrs()[0], shapes(l, first)), site(l.next_site()), l_(l) {
+      : layout(source.fixed(), l.attrs()[0], shapes(l, first)), site(l.next_site()), l_(l) {
     for (std::size_t i = 0; i < layout.indexed.size(); ++i) {
-      const std::int64_t high = source[static_cast<int>(layout.indexed[i])];
+      const Extent high = source[static_cast<int>(layout.indexed[i])];
       const Expr index = l.cast(l.in(first + static_cast<int>(i)), DType::i64);
       const Expr wrapped =
           l.where(below(l, index, zero(l, DType::i64)), index + size(l, high), index);
-      each_.push_back(l.expand(l.bounded(wrapped, high, site), layout.at));
+      each_.push_back(l.expand(l.bounded(wrapped, high, site), Shape(layout.at)));
     }
   }
 
@@ -60,21 +62,21 @@ class Indices {
 
   // Over all axes: [at..., kept...].
   Expr elements(const Shape& source) const {
-    const std::vector<std::int64_t> strides = strides_of(source);
+    const std::vector<Extent> strides = strides_of(source);
     const auto stride = [&](std::int64_t axis) {
       return size(l_, strides[static_cast<std::size_t>(axis)]);
     };
     Expr number = each_[0] * stride(layout.indexed[0]);
     for (std::size_t i = 1; i < each_.size(); ++i)
       number = number + each_[i] * stride(layout.indexed[i]);
-    std::vector<std::int64_t> sizes(layout.at.begin(), layout.at.end());
+    std::vector<Extent> sizes(layout.at.begin(), layout.at.end());
     sizes.resize(static_cast<std::size_t>(layout.by_index.rank()), 1);
     number = l_.reshape(number, Shape(sizes));
     for (std::size_t i = 0; i < layout.kept.size(); ++i) {
       const int axis = layout.at.rank() + static_cast<int>(i);
-      number = number + l_.iota(layout.by_index, axis) * stride(layout.kept[i]);
+      number = number + l_.iota(Shape(layout.by_index), axis) * stride(layout.kept[i]);
     }
-    return l_.expand(number, layout.by_index);
+    return l_.expand(number, Shape(layout.by_index));
   }
 
   // [at..., kept...] as the result has it, and back.
@@ -91,9 +93,9 @@ class Indices {
   const int site;
 
  private:
-  static std::vector<Shape> shapes(Lowering& l, int first) {
-    std::vector<Shape> result;
-    for (int i = first; i < l.inputs(); ++i) result.push_back(l.in(i).shape());
+  static std::vector<volta::Shape> shapes(Lowering& l, int first) {
+    std::vector<volta::Shape> result;
+    for (int i = first; i < l.inputs(); ++i) result.push_back(l.in(i).shape().fixed());
     return result;
   }
   static std::vector<std::int64_t> inverse(const std::vector<std::int64_t>& order) {
@@ -119,7 +121,7 @@ void index(Lowering& l) {
   if (at.rows_lead()) {  // whole rows
     const Expr rows = l.reshape(x, {layout.rows, layout.columns});
     const Expr found = l.gather(rows, at.rows(source));
-    return l.out(at.to_result(l.reshape(found, layout.by_index)));
+    return l.out(at.to_result(l.reshape(found, Shape(layout.by_index))));
   }
   l.out(at.to_result(elements_at(l, x, at.elements(source), at.site)));
 }
@@ -132,7 +134,7 @@ void index_sum(Lowering& l) {
   if (layout.columns == 0 && layout.count > 0) return l.out(at.looked_at(source));
   const Expr rows = l.reshape(at.from_result(l.stored_in(0)), {layout.count, layout.columns});
   const Expr sum = sum_rows_at(l, rows, at.rows(source), layout.rows, at.site);
-  l.out(at.to_source(l.reshape(sum, layout.by_row)));
+  l.out(at.to_source(l.reshape(sum, Shape(layout.by_row))));
 }
 
 // x, value, indices...: x with the value there; and whose value each row has, -1: its own
@@ -142,18 +144,18 @@ void index_put(Lowering& l) {
   const Indices at(l, source, 2);
   const IndexLayout& layout = at.layout;
   const Expr last = last_at(l, at.rows(source), layout.rows, at.site);
-  std::vector<std::int64_t> sizes(layout.by_row.begin(),
-                                  layout.by_row.begin() + std::ssize(layout.indexed));
+  std::vector<Extent> sizes(layout.by_row.begin(),
+                            layout.by_row.begin() + std::ssize(layout.indexed));
   sizes.resize(static_cast<std::size_t>(layout.by_row.rank()), 1);
   const Expr hit = l.binary(ScalarOp::le, zero(l, DType::i32), last);
   Expr put = value;
   if (value.shape().numel() == 1) {
     put = l.reshape(value, {});
   } else if (layout.count > 0) {
-    const Expr rows =
-        l.reshape(at.from_result(l.expand(value, layout.result)), {layout.count, layout.columns});
+    const Expr rows = l.reshape(at.from_result(l.expand(value, Shape(layout.result))),
+                                {layout.count, layout.columns});
     const Expr place = l.binary(ScalarOp::maximum, last, zero(l, DType::i32));
-    put = l.reshape(l.gather(rows, l.bounded(place, layout.count, at.site)), layout.by_row);
+    put = l.reshape(l.gather(rows, l.bounded(place, layout.count, at.site)), Shape(layout.by_row));
   } else {
     put = zero(l, x.dtype());
   }
@@ -168,7 +170,7 @@ namespace {
 
 // A shape as [before, extent, after] around an axis.
 Shape around(const Shape& shape, int axis) {
-  std::int64_t sizes[] = {1, 1, 1};
+  Extent sizes[] = {1, 1, 1};
   for (int i = 0; i < shape.rank(); ++i) sizes[i < axis ? 0 : i == axis ? 1 : 2] *= shape[i];
   return {sizes[0], sizes[1], sizes[2]};
 }
@@ -186,7 +188,7 @@ Expr numbers_along(Lowering& l, Expr index, Shape source, int axis) {
     index = l.reshape(index, shape);
   }
   Expr number = l.cast(index, DType::i64);
-  const std::vector<std::int64_t> strides = strides_of(source);
+  const std::vector<Extent> strides = strides_of(source);
   number = number * size(l, strides[static_cast<std::size_t>(axis)]);
   for (int d = 0; d < shape.rank(); ++d) {
     if (d != axis && shape[d] != 1)
@@ -201,7 +203,7 @@ namespace {
 
 // The node's indices along an axis of `extent` elements. With a second attribute, those below 0
 // count from the end.
-Expr indices_along(Lowering& l, std::int64_t extent, int site) {
+Expr indices_along(Lowering& l, Extent extent, int site) {
   Expr index = l.in(1);
   if (l.attrs().size() > 1) {
     index = l.cast(index, DType::i64);
@@ -223,7 +225,7 @@ void take_along(Lowering& l) {
 // g, indices; attrs: as take_along. Added into zeros
 void add_along(Lowering& l) {
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
-  const std::int64_t n = l.shape().numel(), k = l.in(1).shape().numel();
+  const Extent n = l.shape().numel(), k = l.in(1).shape().numel();
   const Expr index = indices_along(l, l.shape()[axis], site);
   const Expr ids = l.bounded(flat(l, numbers_along(l, index, l.shape(), axis)), n, site);
   const Expr sum = sum_rows_at(l, l.reshape(l.stored_in(0), {k, 1}), ids, n, site);
@@ -234,7 +236,7 @@ void add_along(Lowering& l) {
 void put_along(Lowering& l) {
   const Expr x = l.stored_in(0), source = l.stored_in(1);
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
-  const std::int64_t n = x.shape().numel(), k = l.in(2).shape().numel();
+  const Extent n = x.shape().numel(), k = l.in(2).shape().numel();
   if (k == 0) {
     l.out(0, x);
     return l.out(1, l.expand(l.constant(-1, DType::i32), {n}));
@@ -258,7 +260,7 @@ void select_rows(Lowering& l) {
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
   const Shape source = around(x.shape(), axis);
   const Expr index = l.bounded(l.in(1), source[1], site);
-  const std::int64_t k = index.shape().numel();
+  const Extent k = index.shape().numel();
   if (l.shape().numel() == 0 && k > 0) return l.out(l.checked_nothing(index));
   if (source[0] == 1) {
     const Expr rows = l.gather(l.reshape(x, {source[1], source[2]}), index);
@@ -289,23 +291,22 @@ void select_at(Lowering& l) {
 // position), step, size
 void put_slice(Lowering& l) {
   const Expr x = l.stored_in(0), value = l.stored_in(1);
-  const auto attrs = l.attrs();
+  const auto attrs = l.open_attrs();
   const Shape shape = x.shape();
   const int rank = shape.rank(), site = l.next_site();
   const bool one = value.shape().numel() == 1;
   Expr inside;  // of the region
   const auto both = [&](Expr condition) {
-    inside = inside.id < 0 ? condition : l.binary(ScalarOp::logical_and, inside, condition);
+    inside = inside.is_none() ? condition : l.binary(ScalarOp::logical_and, inside, condition);
   };
-  std::vector<std::int64_t> before(static_cast<std::size_t>(rank), 0), sizes, wide;
+  std::vector<Extent> before(static_cast<std::size_t>(rank), 0), sizes;
   bool padded = false, stepped = false;
   int position = 2;
   Expr number;  // of the value's elements, where steps lead there
-  const std::vector<std::int64_t> strides = strides_of(value.shape());
+  const std::vector<Extent> strides = strides_of(value.shape());
   for (int axis = 0; axis < rank; ++axis) {
     const std::size_t at = static_cast<std::size_t>(axis);
-    const std::int64_t start = attrs[1 + 3 * at], step = attrs[2 + 3 * at],
-                       count = attrs[3 + 3 * at];
+    const Extent start = attrs[1 + 3 * at], step = attrs[2 + 3 * at], count = attrs[3 + 3 * at];
     sizes.push_back(shape[axis]);
     Expr along = l.iota(shape, axis);
     if (start < 0) {
@@ -327,7 +328,7 @@ void put_slice(Lowering& l) {
     }
     if (value.shape()[axis] == 1) continue;
     const Expr term = along * size(l, strides[at]);
-    number = number.id < 0 ? term : number + term;
+    number = number.is_none() ? term : number + term;
   }
   if (padded) {
     const Expr region = l.expand(l.constant(1, DType::boolean), Shape(sizes));
@@ -341,7 +342,7 @@ void put_slice(Lowering& l) {
   } else {
     laid = l.pad(l.expand(value, Shape(sizes)), before, shape, 0);
   }
-  l.out(inside.id < 0 ? laid : l.where(inside, laid, x));
+  l.out(inside.is_none() ? laid : l.where(inside, laid, x));
 }
 
 // x, diagonal
@@ -360,7 +361,7 @@ void triu(Lowering& l) {
 
 // indices; attrs: classes
 void one_hot(Lowering& l) {
-  const std::int64_t classes = l.attrs()[0];
+  const Extent classes = l.open_attrs()[0];
   const Expr index = l.bounded(l.cast(l.in(0), DType::i64), classes, l.next_site());
   const Shape shape = index.shape().inserted(index.shape().rank(), 1);
   const Expr hot =
@@ -378,8 +379,8 @@ Expr running_count(Lowering& l, Expr mask) {
 }
 
 // Where the first `count` true elements of mask [n] stand, n for those there are not: [count].
-Expr positions(Lowering& l, Expr mask, std::int64_t count) {
-  const std::int64_t n = mask.shape()[0];
+Expr positions(Lowering& l, Expr mask, Extent count) {
+  const Extent n = mask.shape()[0];
   if (n == 0) return l.expand(zero(l, DType::i32), {count});
   const Expr running = running_count(l, mask);
   const Expr wanted = l.cast(l.iota({count}, 0), running.dtype()) + l.constant(1, running.dtype());
@@ -389,15 +390,15 @@ Expr positions(Lowering& l, Expr mask, std::int64_t count) {
 }  // namespace
 
 // mask [n]; attrs: count
-void true_positions(Lowering& l) { l.out(positions(l, l.in(0), l.attrs()[0])); }
+void true_positions(Lowering& l) { l.out(positions(l, l.in(0), l.open_attrs()[0])); }
 
 // mask [n], fill; attrs: count, the sizes of the shape that n counts
 void nonzero(Lowering& l) {
-  const Shape shape(l.attrs().subspan(1));
-  const std::int64_t count = l.attrs()[0], n = shape.numel();
+  const Shape shape(l.open_attrs().subspan(1));
+  const Extent count = l.open_attrs()[0], n = shape.numel();
   const Expr at = l.cast(l.reshape(positions(l, l.in(0), count), {count, 1}), DType::i64);
   const Expr inside = below(l, at, size(l, n));
-  const std::vector<std::int64_t> strides = strides_of(shape);
+  const std::vector<Extent> strides = strides_of(shape);
   Expr result = l.in(1);
   for (int axis = 0; n > 0 && axis < shape.rank(); ++axis) {
     const std::size_t d = static_cast<std::size_t>(axis);
@@ -412,7 +413,7 @@ void nonzero(Lowering& l) {
 void rows_at_true(Lowering& l) {
   const Expr x = l.stored_in(0), fill = l.stored_in(2);
   const int site = l.next_site();
-  const std::int64_t n = x.shape()[0], count = l.attrs()[0];
+  const Extent n = x.shape()[0], count = l.open_attrs()[0];
   if (x.shape().numel() == 0 || count == 0) return l.out(l.expand(fill, l.shape()));
   const Expr at = positions(l, l.in(1), count), end = l.size(n, DType::i32);
   const Expr inside = below(l, at, end);
@@ -425,7 +426,7 @@ void rows_at_true(Lowering& l) {
 void rows_to_true(Lowering& l) {
   const Expr rows = l.stored_in(0), mask = l.in(1);
   const int site = l.next_site();
-  const std::int64_t k = rows.shape()[0], n = mask.shape()[0];
+  const Extent k = rows.shape()[0], n = mask.shape()[0];
   if (rows.shape().numel() == 0) return l.out(l.expand(zero(l, l.dtype()), l.shape()));
   const Expr count = running_count(l, mask);
   const Expr at = count - l.constant(1, count.dtype());

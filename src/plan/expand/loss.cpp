@@ -1,9 +1,9 @@
 // Losses that are nodes of their own, in primitives; used when a plan is built.
 #include <numeric>
 
-#include "graph/class_loss.h"
-#include "graph/expand.h"
-#include "graph/rules.h"
+#include "graph/attributes/class_loss.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
 
 namespace volta::graph::expand {
 
@@ -11,6 +11,8 @@ using kernel::ReduceOp;
 using kernel::ScalarOp;
 using plan::Expr;
 using plan::Lowering;
+using plan::Shape;
+using Axis = ClassAxisOf<Shape>;
 
 namespace {
 
@@ -30,10 +32,10 @@ Expr reduced(Lowering& l, Expr losses, Reduction reduction) {
 struct Labels {
   Lowering& l;
   const ClassLoss& spec;
-  const ClassAxis& at;
+  const Axis& at;
   Expr label, is_kept;
 
-  Labels(Lowering& lowering, const ClassLoss& loss, const ClassAxis& place, int site)
+  Labels(Lowering& lowering, const ClassLoss& loss, const Axis& place, int site)
       : l(lowering), spec(loss), at(place) {
     const Expr given = l.in(1);
     is_kept = l.binary(ScalarOp::ne, given, l.in(spec.ignored));
@@ -77,7 +79,7 @@ void cross_entropy(Lowering& l) {
   const ClassLoss spec(OpId::cross_entropy, l.attrs());
   const int site = l.next_site();  // of probabilities too: sites are counted by operation
   const Expr x = l.in(0);
-  const ClassAxis at(x.shape());
+  const Axis at(x.shape());
   const std::int64_t axis = at.axis;
   const auto over_classes = [&](Expr each) { return l.reduce(ReduceOp::Sum, each, {&axis, 1}); };
   const Expr largest = l.reduce(ReduceOp::Max, x, {&axis, 1}, true);
@@ -113,7 +115,7 @@ void cross_entropy(Lowering& l) {
 void nll_loss(Lowering& l) {
   const ClassLoss spec(OpId::nll_loss, l.attrs());
   const Expr x = l.in(0);
-  const ClassAxis at(x.shape());
+  const Axis at(x.shape());
   const Labels labels(l, spec, at, l.next_site());
   Expr losses = l.unary(ScalarOp::neg, labels.picked(x));
   if (spec.weighted) losses = losses * labels.weights();

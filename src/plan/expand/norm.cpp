@@ -13,32 +13,41 @@
 #include <utility>
 #include <vector>
 
-#include "graph/expand.h"
-#include "graph/rules.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
 
 namespace volta::graph::expand {
 
 using kernel::ReduceOp;
 using kernel::ScalarOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
+using plan::Shape;
 
 namespace {
 
 // An axis in equal parts, of which the last may go beyond its end.
 struct Parts {
-  std::int64_t extent, count, length;
+  Extent extent, count, length;
   bool even() const { return count * length == extent; }
-  std::int64_t shortest() const { return extent - (count - 1) * length; }
+  Extent shortest() const { return extent - (count - 1) * length; }
 };
 
 // As many as `wanted`, or down to half as many that go into the axis evenly.
-Parts parts_of(std::int64_t extent, std::int64_t wanted) {
-  for (std::int64_t count = wanted; count > wanted / 2; --count) {
-    if (extent % count == 0) return {extent, count, extent / count};
-  }
-  const std::int64_t length = (extent + wanted - 1) / wanted;
-  return {extent, (extent + length - 1) / length, length};
+Parts parts_of(Extent extent, Extent wanted) {
+  if (wanted == 1) return {extent, 1, extent};
+  const Extent count = plan::evaluated(
+      [](std::span<const std::int64_t> a) {
+        const std::int64_t most = std::max(a[1], INT64_C(1));
+        for (std::int64_t fitting = most; fitting > most / 2; --fitting) {
+          if (a[0] % fitting == 0) return fitting;
+        }
+        const std::int64_t length = std::max((a[0] + most - 1) / most, INT64_C(1));
+        return (a[0] + length - 1) / length;
+      },
+      {extent, wanted});
+  return {extent, count, (extent + count - 1) / count};
 }
 
 // How many chunks the values of a channel are cut into: so few that combining them is nothing, so
@@ -63,36 +72,43 @@ class Channels {
  public:
   Channels(Lowering& l, Expr x) : l_(l), channels_(x.shape()[1]) {
     const Shape shape = x.shape();
-    std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+    std::vector<Extent> sizes(shape.begin(), shape.end());
     if (sizes.size() == 2) sizes.push_back(1);
     whole_ = Shape(sizes);
     for (int i = 3; i < whole_.rank(); ++i) rest_ *= whole_[i];
     count_ = whole_[0] * whole_[2] * rest_;
     // Chunks are whole images, side by side; or parts of one, cut along its first axis.
-    const std::int64_t wanted =
-        wanted_chunks(channels_, count_, l.has_channels_last(x), l.wide_device());
-    const std::int64_t images = std::max<std::int64_t>(whole_[0], 1),
-                       lines = std::max<std::int64_t>(whole_[2], 1);
-    images_ = parts_of(whole_[0], std::min(wanted, images));
-    lines_ = parts_of(whole_[2], std::clamp<std::int64_t>(wanted / images, 1, lines));
+    const Extent wanted = plan::evaluated(
+        [](std::span<const std::int64_t> a) {
+          return wanted_chunks(a[0], a[1], a[2] != 0, a[3] != 0);
+        },
+        {channels_, count_, l.has_channels_last(x), l.massively_parallel()});
+    const Extent images = plan::greater(whole_[0], 1), lines = plan::greater(whole_[2], 1);
+    if (wanted == 1) {
+      images_ = {whole_[0], 1, whole_[0]};
+      lines_ = {whole_[2], 1, whole_[2]};
+      return;
+    }
+    images_ = parts_of(whole_[0], plan::lesser(wanted, images));
+    lines_ = parts_of(whole_[2], plan::lesser(plan::greater(wanted / images, 1), lines));
   }
 
-  std::int64_t count() const { return count_; }
+  Extent count() const { return count_; }
   bool in_chunks() const { return images_.count * lines_.count > 1; }
 
   // [n, c, ...] as [chunks of n, n in a chunk, chunks of lines, c, lines in a chunk, ...], zeros at
   // the ends.
   Expr cut(Expr x) const {
-    std::vector<std::int64_t> sizes(whole_.begin(), whole_.end());
+    std::vector<Extent> sizes(whole_.begin(), whole_.end());
     x = l_.reshape(x, whole_);
     if (!even()) {
-      const std::vector<std::int64_t> none(sizes.size(), 0);
+      const std::vector<Extent> none(sizes.size(), 0);
       sizes[0] = images_.count * images_.length;
       sizes[2] = lines_.count * lines_.length;
       x = l_.pad(x, none, Shape(sizes), 0);
     }
-    std::vector<std::int64_t> split{images_.count, images_.length, channels_, lines_.count,
-                                    lines_.length};
+    std::vector<Extent> split{images_.count, images_.length, channels_, lines_.count,
+                              lines_.length};
     split.insert(split.end(), sizes.begin() + 3, sizes.end());
     // Channels last among what is kept: where they lie side by side in memory, so do the threads.
     if (lines_.count == 1) {
@@ -146,9 +162,9 @@ class Channels {
   // Of each chunk the element so many thirds along every axis, of what every chunk has of it.
   Expr element_of(Expr cut, std::int64_t thirds) const {
     const Shape from = cut.shape();
-    std::vector<std::int64_t> sizes(from.begin(), from.end()), starts(sizes.size(), 0);
+    std::vector<Extent> sizes(from.begin(), from.end()), starts(sizes.size(), 0);
     for (const std::int64_t axis : within(cut)) {
-      std::int64_t common = from[static_cast<int>(axis)];
+      Extent common = from[static_cast<int>(axis)];
       if (axis == 1) common = images_.shortest();
       if (axis == 4) common = lines_.shortest();
       starts[static_cast<std::size_t>(axis)] = common * thirds / 3;
@@ -163,21 +179,21 @@ class Channels {
     return axes;
   }
   Expr lengths_along(int axis, const Parts& parts) const {
-    const auto size = [&](std::int64_t number) { return l_.size(number, DType::i64); };
+    const auto size = [&](Extent number) { return l_.size(number, DType::i64); };
     const Expr part = l_.iota({images_.count, lines_.count, channels_}, axis);
     return l_.binary(ScalarOp::minimum, size(parts.length),
                      size(parts.extent) - part * size(parts.length));
   }
 
   Lowering& l_;
-  std::int64_t channels_, count_ = 0, rest_ = 1;
+  Extent channels_, count_ = 0, rest_ = 1;
   Shape whole_;
   Parts images_{}, lines_{};
 };
 
 // [c] beside x [n, c, ...].
 Expr beside(Lowering& l, Expr by_channel, const Shape& x) {
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.rank()), 1);
+  std::vector<Extent> sizes(static_cast<std::size_t>(x.rank()), 1);
   sizes[1] = x[1];
   return l.reshape(by_channel, Shape(sizes));
 }
@@ -205,7 +221,7 @@ Statistics statistics_of(Lowering& l, Expr x, const Channels& channels) {
   l.stored(means);
   l.stored(centred);
   // From the first chunk's mean on, for the same reason as above.
-  const std::int64_t none[] = {0, 0, 0};
+  const Extent none[] = {0, 0, 0};
   const Expr start = l.shrink(means, none, {1, 1, by_channel[0]});
   const Expr step = channels.sum_over_chunks((means - start) * lengths);
   const Expr mean = l.reshape(start, by_channel) + step / l.size(channels.count(), x.dtype());

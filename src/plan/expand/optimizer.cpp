@@ -6,9 +6,10 @@
 #include <limits>
 #include <numeric>
 
-#include "graph/expand.h"
-#include "graph/optimizer.h"
-#include "graph/rules.h"
+#include "graph/attributes/optimizer.h"
+#include "plan/calls/matmul.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
 
 namespace volta::graph::expand {
 
@@ -29,11 +30,9 @@ class Scaling {
     skips_ = l.binary(ScalarOp::ne, l.in(found), l.constant(0, DType::f32));
     if (kind == kChecksAndUnscales) inverse_ = l.in(found + 1);
   }
-  Expr gradient(Expr g) const {
-    return inverse_.lowering == nullptr ? g : g * l_.cast(inverse_, g.dtype());
-  }
+  Expr gradient(Expr g) const { return inverse_.is_none() ? g : g * l_.cast(inverse_, g.dtype()); }
   void out(int number, Expr now, Expr before) const {
-    l_.out(number, skips_.lowering == nullptr ? now : l_.where(skips_, before, now));
+    l_.out(number, skips_.is_none() ? now : l_.where(skips_, before, now));
   }
 
  private:
@@ -245,11 +244,11 @@ Expr orthogonalized(Lowering& l, Expr x, std::int64_t steps, Expr eps,
   const Expr norm = rounded(l.unary(ScalarOp::sqrt, l.reduce(ReduceOp::Sum, start * start, axes)));
   x = l.stored(rounded(start / l.binary(ScalarOp::maximum, wide(norm), wide(rounded(eps)))));
   for (std::int64_t i = 0; i < steps; ++i) {
-    const Expr gram = l.stored(l.matmul(x, x, tall, !tall, false));
-    const Expr square = l.matmul(wide(gram), wide(gram), false, false, false);
+    const Expr gram = l.stored(plan::matmul(l, x, x, tall, !tall, false));
+    const Expr square = plan::matmul(l, wide(gram), wide(gram), false, false, false);
     const Expr factor = l.stored(rounded(wide(gram) * b + square * c));
-    const Expr product = tall ? l.matmul(wide(x), wide(factor), false, false, false)
-                              : l.matmul(wide(factor), wide(x), false, false, false);
+    const Expr product = tall ? plan::matmul(l, wide(x), wide(factor), false, false, false)
+                              : plan::matmul(l, wide(factor), wide(x), false, false, false);
     x = l.stored(rounded(wide(x) * a + product));
   }
   return wide(x);

@@ -1,10 +1,10 @@
 // Pooling and its gradients in primitives: reductions over windows, and sums where they overlap.
 #include <limits>
 
-#include "graph/expand.h"
-#include "graph/expand_windows.h"
-#include "graph/pooling.h"
-#include "graph/rules.h"
+#include "graph/attributes/pooling.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
+#include "plan/expand/windows.h"
 
 namespace volta::graph::expand {
 namespace {
@@ -12,7 +12,9 @@ namespace {
 using kernel::ReduceOp;
 using kernel::ScalarOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
+using plan::Shape;
 
 constexpr std::int64_t kTaps[] = {4, 5};  // of [n, oh, ow, c, kh, kw]
 
@@ -26,8 +28,8 @@ struct Pool {
         windows(spec_windows(results)),
         channels_last(images.rank() == 4 && l.has_channels_last(like)) {
     const std::int64_t pixels = image.height * image.width;
-    c = channels_last ? images[1] : 1;
-    n = pixels * c == 0 ? 0 : images.numel() / (pixels * c);
+    c = channels_last ? images[1] : Extent(1);
+    n = pixels * c == 0 ? Extent(0) : images.numel() / (pixels * c);
   }
   Windows spec_windows(const Shape& results) const {
     return {.kernel = spec.kernel,

@@ -2,16 +2,19 @@
 // new state. What every step has is written where the sequence of it lies.
 #include <vector>
 
-#include "graph/expand.h"
-#include "graph/recurrence.h"
-#include "graph/rules.h"
+#include "graph/attributes/recurrence.h"
+#include "plan/calls/matmul.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
 
 namespace volta::graph::expand {
 namespace {
 
 using kernel::ScalarOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
+using plan::Shape;
 
 // A sequence [length, batch, ...], its steps in the order they are taken.
 class Sequence {
@@ -22,13 +25,13 @@ class Sequence {
   // Of [length, batch, n]: the step's [batch, n].
   Expr at(Expr all, std::int64_t step) const {
     const Shape shape = all.shape();
-    const std::int64_t start[] = {place(step), 0, 0};
+    const Extent start[] = {place(step), 0, 0};
     const Expr one = l_.shrink(all, start, {1, shape[1], shape[2]});
     return widened(l_, l_.reshape(one, {shape[1], shape[2]}));
   }
   // Gate `number` of [batch, gates * size].
   Expr gate(Expr all, std::int64_t number) const {
-    const std::int64_t start[] = {0, number * size};
+    const Extent start[] = {0, number * size};
     return l_.shrink(all, start, {batch, size});
   }
   // What a step has of a sequence: written there.
@@ -43,7 +46,9 @@ class Sequence {
   // A part as it is used.
   Expr value(Expr part) const { return widened(l_, l_.reshape(part, {batch, part.shape()[2]})); }
 
-  std::int64_t length, batch, size;
+  // The steps are written out, so that their number is fixed.
+  std::int64_t length;
+  Extent batch, size;
 
  private:
   std::int64_t place(std::int64_t step) const { return reverse_ ? length - 1 - step : step; }
@@ -78,27 +83,27 @@ void recurrent(Lowering& l) {
   for (std::int64_t step = 0; step < s.length; ++step) {
     const Expr in = s.at(x, step);
     // The state's part of the gates; of no state and no bias there is none.
-    Expr state = h.id >= 0 ? l.matmul(h, weight, false, true, r.tf32) : Expr{};
-    if (r.biased) state = state.id >= 0 ? state + bias : l.expand(bias, in.shape());
-    const Expr all = state.id < 0 ? in : in + state;
+    Expr state = !h.is_none() ? plan::matmul(l, h, weight, false, true, r.tf32) : Expr{};
+    if (r.biased) state = !state.is_none() ? state + bias : l.expand(bias, in.shape());
+    const Expr all = state.is_none() ? in : in + state;
     std::vector<Expr> keep;
     if (r.is_lstm()) {
       const Expr i = sigmoid(l, s.gate(all, 0)), f = sigmoid(l, s.gate(all, 1)),
                  g = l.unary(ScalarOp::tanh, s.gate(all, 2)), o = sigmoid(l, s.gate(all, 3));
-      const Expr now = c.id >= 0 ? f * c + i * g : i * g;
+      const Expr now = !c.is_none() ? f * c + i * g : i * g;
       last = o * l.unary(ScalarOp::tanh, now);
       if (r.projected) {
         const Expr whole = widened(l, l.cast(last, dtype));
-        last = l.matmul(whole, projection, false, true, r.tf32);
+        last = plan::matmul(l, whole, projection, false, true, r.tf32);
       }
       c = now;
       keep = {i, f, g, o, now};
     } else if (r.is_gru()) {
       const Expr reset = sigmoid(l, s.gate(all, 0)), z = sigmoid(l, s.gate(all, 1));
       const Expr own = s.gate(in, 2);
-      const Expr q = state.id < 0 ? l.expand(literal(l, 0, own), own.shape()) : s.gate(state, 2);
+      const Expr q = state.is_none() ? l.expand(literal(l, 0, own), own.shape()) : s.gate(state, 2);
       const Expr n = l.unary(ScalarOp::tanh, own + reset * q), rest = literal(l, 1, z) - z;
-      last = h.id < 0 ? rest * n : rest * n + z * h;
+      last = h.is_none() ? rest * n : rest * n + z * h;
       keep = {reset, z, n, q};
     } else {
       last = r.cell == Cell::tanh ? l.unary(ScalarOp::tanh, all)
@@ -141,23 +146,23 @@ void recurrent_grad(Lowering& l) {
     for (const Expr& gate : gates) parts.push_back(s.part(gate, dtype));
     return l.join(parts, 2);
   };
-  const auto plus = [](Expr a, Expr b) { return a.id < 0 ? b : b.id < 0 ? a : a + b; };
-  const auto zeros = [&](std::int64_t width) {
+  const auto plus = [](Expr a, Expr b) { return a.is_none() ? b : b.is_none() ? a : a + b; };
+  const auto zeros = [&](Extent width) {
     return l.expand(literal(l, 0, weight), {s.batch, width});
   };
   const Expr zero = zeros(s.size);
   for (std::int64_t step = s.length; step-- > 0;) {
     if (r.output) dh = plus(dh, s.at(d_output, step));
-    if (dh.id < 0) dh = zeros(weight.shape()[1]);
+    if (dh.is_none()) dh = zeros(weight.shape()[1]);
     if (of.projected) {
       to_h.push_back(s.part(dh, dtype));
-      dh = l.matmul(s.value(to_h.back()), projection, false, false, of.tf32);
+      dh = plan::matmul(l, s.value(to_h.back()), projection, false, false, of.tf32);
     }
     Expr more;  // what goes past the product
     if (of.is_lstm()) {
       const Expr i = s.at(kept[0], step), f = s.at(kept[1], step), g = s.at(kept[2], step),
                  o = s.at(kept[3], step), t = l.unary(ScalarOp::tanh, s.at(kept[4], step));
-      const Expr before = step > 0 ? s.at(kept[4], step - 1) : first.id >= 0 ? first : zero;
+      const Expr before = step > 0 ? s.at(kept[4], step - 1) : !first.is_none() ? first : zero;
       const Expr d = plus(dc, dh * o * tanh_slope(l, t));
       to_x.push_back(joined({d * g * sigmoid_slope(l, i), d * before * sigmoid_slope(l, f),
                              d * i * tanh_slope(l, g), dh * t * sigmoid_slope(l, o)}));
@@ -165,7 +170,7 @@ void recurrent_grad(Lowering& l) {
     } else if (of.is_gru()) {
       const Expr reset = s.at(kept[0], step), z = s.at(kept[1], step), n = s.at(kept[2], step),
                  q = s.at(kept[3], step);
-      const Expr before = step > 0 ? s.at(output, step - 1) : first.id >= 0 ? first : zero;
+      const Expr before = step > 0 ? s.at(output, step - 1) : !first.is_none() ? first : zero;
       const Expr dn = dh * (literal(l, 1, z) - z) * tanh_slope(l, n);
       const Expr dr = dn * q * sigmoid_slope(l, reset),
                  dz = dh * (before - n) * sigmoid_slope(l, z);
@@ -181,7 +186,7 @@ void recurrent_grad(Lowering& l) {
       to_x.push_back(joined({dh * slope}));
     }
     const Expr gates = of.is_gru() ? to_state.back() : to_x.back();
-    dh = plus(more, l.matmul(s.value(gates), weight, false, false, of.tf32));
+    dh = plus(more, plan::matmul(l, s.value(gates), weight, false, false, of.tf32));
   }
   const auto in_order = [&](std::vector<Expr> parts) {
     return s.join({parts.rbegin(), parts.rend()});

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/expand.h"
-#include "graph/rules.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
 
 namespace volta::graph::expand {
 

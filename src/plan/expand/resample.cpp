@@ -2,9 +2,10 @@
 // an element of the result, or of the gradient, is a sum over a few neighbours.
 #include <algorithm>
 
-#include "graph/expand.h"
-#include "graph/pooling.h"
-#include "graph/rules.h"
+#include "graph/attributes/pooling.h"
+#include "plan/expand/expand.h"
+#include "plan/expand/rules.h"
+#include "plan/expand/windows.h"
 
 namespace volta::graph::expand {
 namespace {
@@ -12,14 +13,16 @@ namespace {
 using kernel::ReduceOp;
 using kernel::ScalarOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
+using plan::Shape;
 
 std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // One axis: `from` elements before, `to` after resizing. Indices are i64, weights in `dtype`.
 struct Axis {
   Lowering& l;
-  Resampling way;
+  Resampling mode;
   std::int64_t from, to;
   Expr ratio;  // from / to; not of means
   DType dtype;
@@ -37,7 +40,7 @@ struct Axis {
   // Its place among the elements before, in `dtype`.
   Expr place(Expr o) const {
     const Expr at = l.cast(o, dtype);
-    if (way != Resampling::bilinear) return at * ratio;
+    if (mode != Resampling::bilinear) return at * ratio;
     return not_negative((at + half(1)) * ratio - half(1));
   }
   // nearest: the element; bilinear: the first of two.
@@ -59,27 +62,27 @@ struct Axis {
   // `first_use` on, and some more, whose share is 0.
 
   std::int64_t most_uses() const {
-    if (way == Resampling::mean) return std::min(to, rounded_up(to, from) + 1);
-    if (way == Resampling::nearest) return std::min(to, rounded_up(to + 1, from) + 3);
-    if (way == Resampling::bilinear) return std::min(to, rounded_up(2 * (to + 1), from) + 3);
+    if (mode == Resampling::mean) return std::min(to, rounded_up(to, from) + 1);
+    if (mode == Resampling::nearest) return std::min(to, rounded_up(to + 1, from) + 3);
+    if (mode == Resampling::bilinear) return std::min(to, rounded_up(2 * (to + 1), from) + 3);
     return from == 1 ? to : std::min(to, rounded_up(2 * (to - 1), from - 1) + 3);
   }
   Expr first_use(Expr i) const {
     const std::int64_t most = most_uses();
     if (most == to) return l.expand(l.constant(0, DType::i64), i.shape());
-    if (way == Resampling::mean) return least(i * number(to) / number(from), to - most);
+    if (mode == Resampling::mean) return least(i * number(to) / number(from), to - most);
     const Expr at = l.cast(i, dtype);
-    const Expr start = way == Resampling::nearest    ? at / ratio
-                       : way == Resampling::bilinear ? (at - half(1)) / ratio - half(1)
-                                                     : (at - l.constant(1, dtype)) / ratio;
+    const Expr start = mode == Resampling::nearest    ? at / ratio
+                       : mode == Resampling::bilinear ? (at - half(1)) / ratio - half(1)
+                                                      : (at - l.constant(1, dtype)) / ratio;
     return least(not_negative(floored(start) - number(1)), to - most);
   }
   // How much of element i went into element o.
   Expr share(Expr o, Expr i) const {
     const Expr nothing = l.constant(0, dtype), all = l.constant(1, dtype);
-    if (way == Resampling::mean) return l.where(is_in_mean(o, i), all / count(o), nothing);
+    if (mode == Resampling::mean) return l.where(is_in_mean(o, i), all / count(o), nothing);
     const Expr near = source(o), is_near = l.binary(ScalarOp::eq, near, i);
-    if (way == Resampling::nearest) return l.where(is_near, all, nothing);
+    if (mode == Resampling::nearest) return l.where(is_near, all, nothing);
     const Expr second = weight(o);
     return l.where(is_near, all - second, nothing) +
            l.where(l.binary(ScalarOp::eq, next(near), i), second, nothing);
@@ -102,21 +105,22 @@ struct Images {
   Lowering& l;
   const Extent2 image;
   const int site;
-  std::int64_t n;
+  Extent n;
   Expr flat;
 };
 
 struct Axes {
   Axes(Lowering& l, const Shape& from, const Shape& to)
-      : way(static_cast<Resampling>(l.attrs()[0])),
+      : mode(static_cast<Resampling>(l.attrs()[0])),
         height(axis(l, image_of(from).height, image_of(to).height, 1)),
         width(axis(l, image_of(from).width, image_of(to).width, 2)) {}
   Axis axis(Lowering& l, std::int64_t from, std::int64_t to, int input) const {
-    const bool wide = l.dtype() == DType::f64 && way != Resampling::nearest;
+    const bool wide = l.dtype() == DType::f64 && mode != Resampling::nearest;
     const DType dtype = wide ? DType::f64 : DType::f32;
-    return {l, way, from, to, way == Resampling::mean ? Expr{} : l.cast(l.in(input), dtype), dtype};
+    return {l,    mode, from, to, mode == Resampling::mean ? Expr{} : l.cast(l.in(input), dtype),
+            dtype};
   }
-  Resampling way;
+  Resampling mode;
   Axis height, width;
 };
 
@@ -127,7 +131,7 @@ Expr interpolated(Lowering& l, const Axes& axes, const Images& x, Extent2 size) 
   const Shape shape{x.n, size.height, size.width};
   const Expr i = l.iota(shape, 1), j = l.iota(shape, 2);
   const Expr row = axes.height.source(i), column = axes.width.source(j);
-  if (axes.way == Resampling::nearest) return x.at(shape, row, column);
+  if (axes.mode == Resampling::nearest) return x.at(shape, row, column);
   const Expr down = axes.height.weight(i), right = axes.width.weight(j);
   const Expr one = l.constant(1, down.dtype());
   const auto along = [&](Expr r) {
@@ -177,8 +181,8 @@ void resample(Lowering& l) {
   const Axes axes(l, x.shape(), l.shape());
   const Images images(l, x, site);
   const Extent2 size = image_of(l.shape());
-  const Expr y = axes.way == Resampling::mean ? averaged(l, axes, images, size)
-                                              : interpolated(l, axes, images, size);
+  const Expr y = axes.mode == Resampling::mean ? averaged(l, axes, images, size)
+                                               : interpolated(l, axes, images, size);
   l.out(l.reshape(y, l.shape()));
 }
 

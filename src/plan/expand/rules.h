@@ -1,96 +1,13 @@
-// The rules the operation table names: gradients (vjp*.cpp) and expansions (expand*.cpp).
+// The expansions of composed operations into primitives, and which operation has which.
 #pragma once
 
-#include "graph/vjp.h"
-#include "plan/ir.h"
+#include "graph/record/op.h"
+#include "plan/lower/lowering.h"
 
 namespace volta::graph {
 
-namespace vjp {
-void formula(Vjp&);
-void zero(Vjp&);
-void neg(Vjp&);
-void abs(Vjp&);
-void exp(Vjp&);
-void expm1(Vjp&);
-void log(Vjp&);
-void log1p(Vjp&);
-void sqrt(Vjp&);
-void rsqrt(Vjp&);
-void sin(Vjp&);
-void cos(Vjp&);
-void tanh(Vjp&);
-void erf(Vjp&);
-void add(Vjp&);
-void sub(Vjp&);
-void mul(Vjp&);
-void div(Vjp&);
-void pow(Vjp&);
-void maximum(Vjp&);
-void minimum(Vjp&);
-void where(Vjp&);
-void cast(Vjp&);
-void reshape(Vjp&);
-void permute(Vjp&);
-void shrink(Vjp&);
-void pad(Vjp&);
-void stride(Vjp&);
-void unfold(Vjp&);
-void fold(Vjp&);
-void sum(Vjp&);
-void prod(Vjp&);
-void extremum(Vjp&);
-void extremum_along(Vjp&);
-void var(Vjp&);
-void std(Vjp&);
-void norm(Vjp&);
-void logsumexp(Vjp&);
-void concat(Vjp&);
-void gather(Vjp&);
-void matmul(Vjp&);
-void to_device(Vjp&);
-void function(Vjp&);
-void function_output(Vjp&);
-void mean(Vjp&);
-void sum_to(Vjp&);
-void softmax(Vjp&);
-void log_softmax(Vjp&);
-void linear(Vjp&);
-void conv(Vjp&);
-void conv_input_grad(Vjp&);
-void conv_weight_grad(Vjp&);
-void max_pool(Vjp&);
-void max_pool_grad(Vjp&);
-void max_pool_at(Vjp&);
-void avg_pool(Vjp&);
-void avg_pool_grad(Vjp&);
-void resample(Vjp&);
-void resample_grad(Vjp&);
-void attention(Vjp&);
-void mse_loss(Vjp&);
-void cross_entropy(Vjp&);
-void nll_loss(Vjp&);
-void layer_norm(Vjp&);
-void batch_norm(Vjp&);
-void dropout(Vjp&);
-void scatter_rows(Vjp&);
-// Indexing (vjp_index.cpp).
-void take_along(Vjp&);
-void index(Vjp&);
-void index_sum(Vjp&);
-void index_put(Vjp&);
-void add_along(Vjp&);
-void put_along(Vjp&);
-void select_rows(Vjp&);
-void select_at(Vjp&);
-void put_slice(Vjp&);
-void tril(Vjp&);
-void triu(Vjp&);
-void rows_at_true(Vjp&);
-void rows_to_true(Vjp&);
-void cumsum(Vjp&);
-void sort(Vjp&);
-}  // namespace vjp
+// The expansion of an operation; null where the planner knows it as a primitive.
+VOLTA_BACKEND_API plan::Expansion expansion_of(OpId op);
 
 namespace expand {
 void formula(plan::Lowering&);
@@ -106,6 +23,7 @@ void logsumexp(plan::Lowering&);
 void concat(plan::Lowering&);
 void softmax(plan::Lowering&);
 void log_softmax(plan::Lowering&);
+void matmul(plan::Lowering&);
 void linear(plan::Lowering&);
 void conv(plan::Lowering&);
 void conv_input_grad(plan::Lowering&);
@@ -131,7 +49,7 @@ void batch_norm_grad(plan::Lowering&);
 void dropout(plan::Lowering&);
 void normal(plan::Lowering&);
 void scatter_rows(plan::Lowering&);
-// Indexing (expand_index.cpp).
+// Indexing (plan/expand/index.cpp).
 void take_along(plan::Lowering&);
 void index(plan::Lowering&);
 void index_sum(plan::Lowering&);

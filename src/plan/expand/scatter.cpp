@@ -1,19 +1,35 @@
 // Scattering rows in primitives. Ids are sorted, stably, so that the rows of one id stand together
 // and in their order; each result then sums its segment, or takes its last. Nothing is atomic: the
 // order of additions, and who writes last, are functions of the ids alone.
-#include "graph/expand_scatter.h"
+#include "plan/expand/scatter.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "graph/rules.h"
+#include "plan/calls/sort.h"
+#include "plan/expand/rules.h"
+
+namespace volta::plan {
+
+bool scatter_compares_all(std::int64_t n, std::int64_t k, std::int64_t d) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 16;
+  const auto within = [&](std::int64_t limit, std::int64_t factor) {
+    return factor == 0 ? kMost : limit / factor;
+  };
+  // n * k * d <= kMost, without the product.
+  return k <= 1 || within(within(within(kMost, n), k), d) >= 1;
+}
+
+}  // namespace volta::plan
 
 namespace volta::graph::expand {
 
 using kernel::ReduceOp;
 using kernel::ScalarOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
+using plan::Shape;
 
 namespace {
 
@@ -21,19 +37,32 @@ namespace {
 constexpr std::int64_t kChunkedIds = 512;
 
 // About as many chunks as a chunk has rows: neither a chunk nor a segment of chunks is long.
-std::int64_t chunk_rows(std::int64_t ids) {
-  std::int64_t rows = 32;
-  while (rows * rows < ids) rows *= 2;
-  return rows;
+Extent chunk_rows(Extent ids) {
+  return plan::evaluated(
+      [](std::span<const std::int64_t> count) {
+        std::int64_t rows = 32;
+        while (rows * rows < count[0]) rows *= 2;
+        return rows;
+      },
+      {ids});
 }
 
 Expr below(Lowering& l, Expr a, Expr b) { return l.binary(ScalarOp::lt, a, b); }
+
+// Whether every result looks at every id, as scatter_compares_all decides.
+bool compares_all(Extent n, Extent k, Extent d) {
+  return plan::evaluated(
+             [](std::span<const std::int64_t> a) -> std::int64_t {
+               return plan::scatter_compares_all(a[0], a[1], a[2]);
+             },
+             {n, k, d}) != 0;
+}
 
 // A value per result as it varies over [results, segment, columns].
 Expr per_row(Lowering& l, Expr x) { return l.reshape(x, {x.shape()[0], 1}); }
 Expr per_element(Lowering& l, Expr x) {
   const Shape shape = x.shape();
-  return l.reshape(x, {shape[0], shape.rank() > 1 ? shape[1] : 1, 1});
+  return l.reshape(x, {shape[0], shape.rank() > 1 ? shape[1] : Extent(1), 1});
 }
 Expr per_column(Lowering& l, Expr x) { return l.reshape(x, {x.shape()[0], 1}); }
 
@@ -41,11 +70,11 @@ DType sum_dtype(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
 }
 
-Expr i32(Lowering& l, std::int64_t number) { return l.size(number, DType::i32); }
+Expr i32(Lowering& l, Extent number) { return l.size(number, DType::i32); }
 
 // Every result looks at every id: no step of its own, so that it fuses with what is around it.
-Expr compare_all(Lowering& l, Expr rows, Expr ids, std::int64_t n) {
-  const std::int64_t k = rows.shape()[0], d = rows.shape()[1];
+Expr compare_all(Lowering& l, Expr rows, Expr ids, Extent n) {
+  const Extent k = rows.shape()[0], d = rows.shape()[1];
   const std::int64_t order[] = {1, 0}, axis = 2;
   const Expr wide = l.cast(rows, sum_dtype(rows.dtype()));
   const Expr columns = l.reshape(l.permute(wide, order), {1, d, k});
@@ -58,12 +87,12 @@ Expr compare_all(Lowering& l, Expr rows, Expr ids, std::int64_t n) {
 class Segments {
  public:
   // ids [k] in [0, n)
-  Segments(Lowering& l, Expr ids, std::int64_t n, int site)
+  Segments(Lowering& l, Expr ids, Extent n, int site)
       : l_(l), n_(n), k_(ids.shape()[0]), site_(site) {
     const DType key = n < INT32_MAX ? DType::i32 : DType::i64;
     const Expr keys = l.reshape(l.cast(ids, key), {1, k_});
-    order_ = l.sort(keys, k_, false, DType::i32);
-    sorted_ = l.reshape(l.sorted_keys(order_), {k_});
+    order_ = plan::sort(l, keys, k_, false, DType::i32);
+    sorted_ = l.reshape(plan::sorted_keys(l, order_), {k_});
     order_ = l.reshape(order_, {k_});
     id_ = l.cast(l.iota({n}, 0), key);
     next_id_ = id_ + l.constant(1, key);
@@ -113,7 +142,7 @@ class Segments {
   // Chunks that lie in one segment are summed first; a segment then adds the rows before its first
   // whole chunk, the chunks, the rows after its last.
   Expr sum_chunks() {
-    const std::int64_t chunk = chunk_rows(k_), chunks = k_ / chunk;
+    const Extent chunk = chunk_rows(k_), chunks = k_ / chunk;
     const Expr sums = chunk_sums(chunk, chunks);
     const Expr first = l_.search(sorted_, id_, 0, chunk, chunks);
     const Expr last = l_.search(sorted_, next_id_, chunk - 1, chunk, chunks);
@@ -134,8 +163,8 @@ class Segments {
   }
 
   // [chunks, d]: of chunks that have one id only; nothing of the others.
-  Expr chunk_sums(std::int64_t chunk, std::int64_t chunks) {
-    const std::int64_t start[] = {0, 0}, end[] = {0, chunk - 1}, none[] = {0};
+  Expr chunk_sums(Extent chunk, Extent chunks) {
+    const Extent start[] = {0, 0}, end[] = {0, chunk - 1}, none[] = {0};
     const auto in_chunks = [&](Expr x) {
       return l_.reshape(l_.shrink(x, none, {chunks * chunk}), {chunks, chunk});
     };
@@ -150,22 +179,23 @@ class Segments {
 
   Lowering& l_;
   Expr rows_;
-  const std::int64_t n_, k_;
+  const Extent n_, k_;
   const int site_;
   Expr order_, sorted_, id_, next_id_, begin_, end_;
 };
 
 }  // namespace
 
-Expr sum_rows_at(Lowering& l, Expr rows, Expr ids, std::int64_t n, int site) {
-  const std::int64_t k = rows.shape()[0], d = rows.shape()[1];
-  if (plan::scatter_compares_all(n, k, d)) return compare_all(l, rows, ids, n);
+Expr sum_rows_at(Lowering& l, Expr rows, Expr ids, Extent n, int site) {
+  const Extent k = rows.shape()[0], d = rows.shape()[1];
+  if (compares_all(n, k, d)) return compare_all(l, rows, ids, n);
   return Segments(l, ids, n, site).sum(rows);
 }
 
-Expr last_at(Lowering& l, Expr ids, std::int64_t n, int site) {
-  const std::int64_t k = ids.shape()[0], axis = 1;
-  if (!plan::scatter_compares_all(n, k, 1)) return Segments(l, ids, n, site).last();
+Expr last_at(Lowering& l, Expr ids, Extent n, int site) {
+  const std::int64_t axis = 1;
+  const Extent k = ids.shape()[0];
+  if (!compares_all(n, k, 1)) return Segments(l, ids, n, site).last();
   const Expr hit =
       l.binary(ScalarOp::eq, l.iota({n, k}, 0), l.cast(l.reshape(ids, {1, k}), DType::i64));
   const Expr place =
@@ -178,8 +208,8 @@ Expr last_at(Lowering& l, Expr ids, std::int64_t n, int site) {
 // order.
 void scatter_rows(Lowering& l) {
   const Expr ids = l.in(1);
-  const std::int64_t n = l.attrs()[0], k = ids.shape().numel();
-  const std::int64_t d = l.shape().numel() / std::max<std::int64_t>(n, 1);
+  const Extent n = l.open_attrs()[0], k = ids.shape().numel();
+  const Extent d = l.shape().numel() / plan::greater(n, 1);
   const Expr rows = l.reshape(l.stored_in(0), {k, d});
   const int site = l.next_site();
   const Expr inside = l.bounded(l.reshape(ids, {k}), n, site);

@@ -1,16 +1,18 @@
 // Sorting and running sums in primitives.
-#include "graph/rules.h"
+#include "plan/calls/sort.h"
+#include "plan/expand/rules.h"
 
 namespace volta::graph::expand {
 
 using plan::Expr;
 using plan::Lowering;
+using plan::Shape;
 
 namespace {
 
 // A shape as [before, extent, after] around an axis.
 Shape around(const Shape& shape, int axis) {
-  std::int64_t sizes[] = {1, 1, 1};
+  plan::Extent sizes[] = {1, 1, 1};
   for (int i = 0; i < shape.rank(); ++i) sizes[i < axis ? 0 : i == axis ? 1 : 2] *= shape[i];
   return {sizes[0], sizes[1], sizes[2]};
 }
@@ -23,10 +25,10 @@ void cumsum(Lowering& l) { l.out(l.scan(l.in(0), l.attrs()[0], l.attrs()[1] != 0
 void sort(Lowering& l) {
   const Expr x = l.stored_in(0);
   const Shape shape = around(x.shape(), x.shape().rank() - 1);
-  const std::int64_t count = l.attrs()[0];
+  const plan::Extent count = l.open_attrs()[0];
   const Expr rows = l.reshape(x, {shape[0], shape[1]});
-  const Expr order = l.sort(rows, count, l.attrs()[1] != 0, DType::i64);
-  l.out(0, l.reshape(l.sorted_keys(order), l.shape()));
+  const Expr order = plan::sort(l, rows, count, l.open_attrs()[1] != 0, DType::i64);
+  l.out(0, l.reshape(plan::sorted_keys(l, order), l.shape()));
   l.out(1, l.reshape(order, l.shape()));
 }
 

@@ -1,5 +1,5 @@
 // Windows of images in primitives: views, and sums along diagonals.
-#include "graph/expand_windows.h"
+#include "plan/expand/windows.h"
 
 #include <algorithm>
 
@@ -8,11 +8,13 @@ namespace {
 
 using kernel::ReduceOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
+using plan::Shape;
 
-constexpr std::int64_t kNothing[kMaxRank] = {};
-std::span<const std::int64_t> nothing(const Shape& shape) {
-  return {kNothing, static_cast<std::size_t>(shape.rank())};
+constexpr Extent kNothing[kMaxRank] = {};
+std::span<const Extent> nothing(const Shape& shape) {
+  return std::span(kNothing).first(static_cast<std::size_t>(shape.rank()));
 }
 
 std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -40,19 +42,20 @@ Expr spaced(Lowering& l, const Direction& d, Expr x, int axis) {
     x = l.reshape(x, shape.with(axis, shape[axis] * d.dilation));
     x = l.shrink(x, nothing(shape), shape.with(axis, d.reach));
   }
-  std::int64_t before[kMaxRank] = {};
+  Extent before[kMaxRank] = {};
   before[axis] = d.shift;
-  return l.pad(x, {before, static_cast<std::size_t>(shape.rank())},
+  return l.pad(x, std::span(before).first(static_cast<std::size_t>(shape.rank())),
                shape.with(axis, d.steps * d.stride), 0);
 }
 
 // `count` elements along the axis from `start` on, zeros past its end.
 Expr part(Lowering& l, Expr x, int axis, std::int64_t start, std::int64_t count) {
   const Shape shape = x.shape();
-  x = l.pad(x, nothing(shape), shape.with(axis, std::max(shape[axis], start + count)), 0);
-  std::int64_t from[kMaxRank] = {};
+  x = l.pad(x, nothing(shape), shape.with(axis, plan::greater(shape[axis], start + count)), 0);
+  Extent from[kMaxRank] = {};
   from[axis] = start;
-  return l.shrink(x, {from, static_cast<std::size_t>(shape.rank())}, shape.with(axis, count));
+  return l.shrink(x, std::span(from).first(static_cast<std::size_t>(shape.rank())),
+                  shape.with(axis, count));
 }
 
 }  // namespace
@@ -62,9 +65,9 @@ Expr windows_of(Lowering& l, const Windows& w, Expr images, double fill) {
   const Extent2 reach = w.reach();
   const std::int64_t rows = (w.count.height - 1) * w.stride.height + reach.height,
                      columns = (w.count.width - 1) * w.stride.width + reach.width;
-  const std::int64_t before[] = {0, w.padding.height, w.padding.width, 0};
-  const Shape padded{shape[0], std::max(shape[1] + w.padding.height, rows),
-                     std::max(shape[2] + w.padding.width, columns), shape[3]};
+  const Extent before[] = {0, w.padding.height, w.padding.width, 0};
+  const Shape padded{shape[0], plan::greater(shape[1] + w.padding.height, rows),
+                     plan::greater(shape[2] + w.padding.width, columns), shape[3]};
   Expr x = l.pad(images, before, padded, fill);
   x = l.shrink(x, nothing(shape), {shape[0], rows, columns, shape[3]});
   x = l.windows(x, 1, w.kernel.height, w.stride.height, w.dilation.height);
@@ -74,7 +77,7 @@ Expr windows_of(Lowering& l, const Windows& w, Expr images, double fill) {
 Expr scattered(Lowering& l, const Windows& w, Expr seen, Extent2 image) {
   const Direction v(w.kernel.height, w.stride.height, w.padding.height, w.dilation.height),
       h(w.kernel.width, w.stride.width, w.padding.width, w.dilation.width);
-  const std::int64_t n = seen.shape()[0], c = seen.shape()[5];
+  const Extent n = seen.shape()[0], c = seen.shape()[5];
   Expr x = spaced(l, h, spaced(l, v, seen, 3), 4);
   x = l.reshape(x, {n, w.count.height, w.count.width, v.steps, v.stride, h.steps, h.stride * c});
   // What is wanted of the diagonals is taken before they are added up: whole strides of pixels.
@@ -85,7 +88,7 @@ Expr scattered(Lowering& l, const Windows& w, Expr seen, Extent2 image) {
   const std::int64_t turn[] = {0, 1, 2, 3, 4, 6, 5}, sums[] = {5, 6};
   x = part(l, l.shear(l.permute(x, turn), 3), 3, h.skipped, columns);
   x = l.reshape(l.reduce(ReduceOp::Sum, x, sums), {n, rows * v.stride, columns * h.stride, c});
-  return l.shrink(x, {kNothing, 4}, {n, image.height, image.width, c});
+  return l.shrink(x, std::span(kNothing).first(4), {n, image.height, image.width, c});
 }
 
 }  // namespace volta::graph::expand

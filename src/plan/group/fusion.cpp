@@ -1,48 +1,19 @@
-// Joining roots into groups.
-#include "plan/fusion.h"
+// Joins roots into groups.
+#include "plan/group/fusion.h"
 
 #include <algorithm>
-#include <set>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "plan/lower/visits.h"
 
 namespace volta::plan {
 namespace {
 
-// Kernels larger than this are not made: compile time and registers, not correctness.
-constexpr int kMaxGroupInstructions = 320;
-constexpr std::size_t kMaxBuffers = 24;
-
-std::int64_t bytes_of(const Value& v) {
-  return v.shape.numel() * static_cast<std::int64_t>(size_of(v.dtype));
-}
-
-std::int64_t product(const Space& space, bool reduced) {
-  std::int64_t result = 1;
-  for (std::size_t d = 0; d < space.dims.size(); ++d) {
-    if (space.reduced[d] == reduced) result *= space.dims[d];
-  }
-  return result;
-}
-
-// Cheap test before anything else: could the spaces be one?
-bool sizes_agree(const Space& a, const Space& b) {
-  const std::int64_t kept_a = product(a, false), kept_b = product(b, false);
-  const std::int64_t all_a = kept_a * product(a, true), all_b = kept_b * product(b, true);
-  if (a.has_reduce() == b.has_reduce()) return kept_a == kept_b && all_a == all_b;
-  return a.has_reduce() ? all_b == all_a || all_b == kept_a : all_a == all_b || all_a == kept_b;
-}
-
 void insert_sorted(std::vector<int>& list, int value) {
   const auto place = std::lower_bound(list.begin(), list.end(), value);
   if (place == list.end() || *place != value) list.insert(place, value);
-}
-
-// Of sorted lists.
-bool are_disjoint(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
-  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
-    if (*x == *y) return false;
-    ++(*x < *y ? x : y);
-  }
-  return true;
 }
 
 }  // namespace
@@ -92,7 +63,7 @@ bool agree(const Rows& a, const Rows& b) {
   return !scans && !back && a.bound == b.bound;
 }
 
-// Walks from a root to the roots and leaves it reads.
+// Walks from a root to the roots and leaves that it reads.
 std::vector<Access> walk(const std::vector<Value>& values, const Grouping& grouping, int id,
                          const Space& space, int& instructions) {
   const auto at = [&](int value) -> const Value& {
@@ -106,7 +77,7 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
   };
   std::vector<Visit> stack;
   std::vector<Access> found;
-  // Gathers and products read memory even where others compute the value for themselves.
+  // Gathers and steps read memory even if other kernels compute the value in place.
   const auto push_memory = [&](int value) {
     const auto stored = [&](int n) { return grouping.stored[static_cast<std::size_t>(n)]; };
     while (at(value).is_view() && !stored(value)) value = at(value).in[0];
@@ -117,8 +88,8 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
     for (std::size_t k = 0; k < v.in.size(); ++k) {
       if (v.in[k] < 0) continue;
       const Value& operand = at(v.in[k]);
-      // Searches look at the whole of their table from every point alike; even one element must be
-      // in memory by then.
+      // A search reads its whole table from every point; the table must be in memory even if it has
+      // one element.
       if (v.kind == ValueKind::Search && k == 0) {
         const int table = reshape_base(values, v.in[k]);
         found.push_back({table, Linear(axes), at(table).shape.numel() > 1});
@@ -126,9 +97,7 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
       }
       const bool memory = v.is_step() || (v.kind == ValueKind::Gather && k == 0);
       if (memory) push_memory(v.in[k]);
-      const bool whole = v.kind == ValueKind::Matmul && k >= 2;
-      if (v.kind == ValueKind::Sort || v.kind == ValueKind::Conv ||
-          v.kind == ValueKind::Attention || v.kind == ValueKind::Join || whole) {
+      if (v.kind == ValueKind::Call || v.kind == ValueKind::Join) {
         stack.push_back({v.in[k], {}, false});
         continue;
       }
@@ -170,16 +139,18 @@ std::vector<Access> walk(const std::vector<Value>& values, const Grouping& group
     const auto index = root_index(values, id, space);
     push_operands(top, index ? *index : IndexMap{}, index.has_value());
   }
-  std::set<std::pair<int, std::vector<std::int64_t>>> seen;
+  std::unordered_multimap<int, Visit> seen;
   while (!stack.empty()) {
-    Visit visit = std::move(stack.back());
+    ++visits().walked;
+    Visit next = std::move(stack.back());
     stack.pop_back();
-    std::vector<std::int64_t> key{visit.known};
-    for (const Linear& e : visit.index) {
-      key.insert(key.end(), e.coefficient.begin(), e.coefficient.end());
-      key.push_back(e.offset);
+    const auto [begin, end] = seen.equal_range(next.id);
+    if (std::any_of(begin, end, [&](const auto& entry) {
+          return entry.second.known == next.known && entry.second.index == next.index;
+        })) {
+      continue;
     }
-    if (!seen.insert({visit.id, std::move(key)}).second) continue;
+    const Visit& visit = seen.emplace(next.id, std::move(next))->second;
     const Value& v = at(visit.id);
     ++instructions;
     if (grouping.in_memory(values, visit.id)) {
@@ -210,114 +181,72 @@ bool fits(const std::vector<Value>& values, const Grouping& grouping, int id, in
   });
 }
 
-Fusion::Fusion(const std::vector<Value>& values, Grouping& grouping, bool wide_device)
-    : values_(values), grouping_(grouping), wide_device_(wide_device) {}
+Fusion::Fusion(const std::vector<Value>& values, Grouping& grouping, bool massively_parallel,
+               std::vector<Walked>& walked)
+    : values_(values),
+      grouping_(grouping),
+      massively_parallel_(massively_parallel),
+      walked_(walked) {}
 
 void Fusion::run() {
   start();
   while (!pairs_.empty()) {
     const Pair pair = pairs_.top();
     pairs_.pop();
-    if (part(pair.a).version != pair.version_a || part(pair.b).version != pair.version_b) continue;
+    if (part(pair.a).version != pair.version_a) continue;
+    if (pair.b == Pair::kDeferred) {
+      propose_deferred(pair.a);
+      continue;
+    }
+    if (part(pair.b).version != pair.version_b) continue;
     if (auto space = joined(pair.a, pair.b)) join(pair.a, pair.b, std::move(*space));
   }
   finish();
 }
 
-// One part per root, and what joining two of them would save.
+// Makes one part per root and queues the pairs that are worth joining.
 void Fusion::start() {
+  ranked_at_ = visits().searched;
   part_of_.assign(values_.size(), -1);
-  readers_.assign(values_.size(), {});
-  walked_.assign(values_.size(), {});
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const int id = static_cast<int>(i);
     const bool root = grouping_.stored[i] || at(id).is_over_rows();
     if (!grouping_.needed[i] || at(id).kind == ValueKind::Leaf || !root) continue;
     if (at(id).kind == ValueKind::StepResult) {
-      // A further result of a step.
-      const int sort = part_of_[static_cast<std::size_t>(at(id).in[0])];
-      part(sort).roots.push_back(id);
-      part(sort).latest = id;
-      part_of_[i] = sort;
-      raise_latest(sort);
+      // A further result of a call.
+      const int call = part_of_[static_cast<std::size_t>(at(id).in[0])];
+      part(call).roots.push_back(id);
+      part(call).latest = id;
+      part_of_[i] = call;
       continue;
     }
-    const int number = static_cast<int>(parts_.size());
     Part fresh;
     fresh.is_call = at(id).is_step();
     fresh.space = space_of_root(values_, id);
     fresh.roots = {id};
-    fresh.latest = id;
-    fresh.stage = at(id).stage;
-    fresh.instructions = 1;
-    std::vector<Access> reads = walk(values_, grouping_, id, fresh.space, fresh.instructions);
-    for (const Access& access : reads) insert_sorted(fresh.reads, access.value);
+    fresh.members = {static_cast<int>(parts_.size())};
+    fresh.first = fresh.latest = id;
+    fresh.phase = at(id).phase;
+    Walked& walked = walked_[i];
+    if (walked.over.empty()) {
+      walked.instructions = 1;
+      walked.over.emplace_back(fresh.space,
+                               walk(values_, grouping_, id, fresh.space, walked.instructions));
+    }
+    fresh.instructions = walked.instructions;
+    const std::vector<Access>& reads = walked.over.front().second;
+    for (const Access& access : reads) fresh.reads.push_back(access.value);
+    std::sort(fresh.reads.begin(), fresh.reads.end());
+    fresh.reads.erase(std::unique(fresh.reads.begin(), fresh.reads.end()), fresh.reads.end());
     add_points(fresh, reads);
-    for (const int value : fresh.reads) readers_[static_cast<std::size_t>(value)].push_back(number);
-    walked_[i].emplace_back(fresh.space, std::move(reads));
-    part_of_[i] = number;
+    part_of_[i] = static_cast<int>(parts_.size());
     parts_.push_back(std::move(fresh));
   }
-  find_apart();
-  std::vector<int> others;  // each once, however many buffers two parts share
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    others.clear();
-    for (const int value : parts_[p].reads) {
-      const std::size_t v = static_cast<std::size_t>(value);
-      if (part_of_[v] >= 0) others.push_back(part_of_[v]);
-      if (at(value).shape.rank() == 0) continue;
-      for (const int other : readers_[v]) {
-        if (other < static_cast<int>(p)) others.push_back(other);
-      }
-    }
-    std::sort(others.begin(), others.end());
-    others.erase(std::unique(others.begin(), others.end()), others.end());
-    for (const int other : others) propose(other, static_cast<int>(p));
-  }
-}
-
-// Calls stay by themselves: what needs another through one is never joined to it. Steps of a
-// sequence read the same weights, so that without this all pairs of them would be looked at.
-void Fusion::find_apart() {
-  constexpr std::size_t kMostWords = std::size_t{1} << 23;
-  const std::size_t count = parts_.size();
-  bit_of_.assign(count, 0);
-  std::size_t kernels = 0;
-  for (std::size_t p = 0; p < count; ++p) {
-    if (!parts_[p].is_call) bit_of_[p] = kernels++;
-  }
-  apart_words_ = (kernels + 63) / 64;
-  if (count * apart_words_ > kMostWords) apart_words_ = 0;
-  if (apart_words_ == 0) return;
-  apart_.assign(count * apart_words_, 0);
-  std::vector<std::uint64_t> needed(apart_.size(), 0);
-  for (std::size_t p = 0; p < count; ++p) {
-    for (const int value : parts_[p].reads) {
-      if (part_of_[static_cast<std::size_t>(value)] < 0) continue;
-      const auto from = static_cast<std::size_t>(part_of_[static_cast<std::size_t>(value)]);
-      if (from == p) continue;
-      const auto& through = parts_[from].is_call ? needed : apart_;
-      for (std::size_t w = 0; w < apart_words_; ++w) {
-        apart_[p * apart_words_ + w] |= through[from * apart_words_ + w];
-        needed[p * apart_words_ + w] |= needed[from * apart_words_ + w];
-      }
-      if (parts_[from].is_call) continue;
-      needed[p * apart_words_ + bit_of_[from] / 64] |= std::uint64_t{1} << (bit_of_[from] % 64);
-    }
-  }
-}
-
-bool Fusion::are_apart(int a, int b) const {
-  const auto needs_through_call = [&](int from, int to) {
-    const std::size_t bit = bit_of_[static_cast<std::size_t>(to)];
-    const std::size_t row = static_cast<std::size_t>(from) * apart_words_;
-    return (apart_[row + bit / 64] >> (bit % 64) & 1) != 0;
-  };
-  return apart_words_ > 0 && (needs_through_call(a, b) || needs_through_call(b, a));
+  propose_all();
 }
 
 const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
-  auto& known = walked_[static_cast<std::size_t>(root)];
+  auto& known = walked_[static_cast<std::size_t>(root)].over;
   for (const auto& [walked, found] : known) {
     if (walked == space) return found;
   }
@@ -342,49 +271,17 @@ void Fusion::add_points(Part& to, const std::vector<Access>& reads) const {
   to.points.erase(std::unique(to.points.begin(), to.points.end()), to.points.end());
 }
 
-// Enters the pair with the bytes that one kernel in place of two need not read. Parts of a buffer
-// that many read, the steps of a sequence, make many pairs that have no point in common: of those
-// that go over the same space nothing is entered.
-void Fusion::propose(int a, int b) {
-  if (a == b) return;
-  const Part &x = part(std::min(a, b)), &y = part(std::max(a, b));
-  if (x.is_call || y.is_call || are_apart(a, b) || !sizes_agree(x.space, y.space)) return;
-  if (x.stage != y.stage && x.stage != 0 && y.stage != 0) return;
-  const auto reads_root = [](const Part& to, const Part& from) {
-    return std::any_of(from.roots.begin(), from.roots.end(), [&](int root) {
-      return std::binary_search(to.reads.begin(), to.reads.end(), root);
-    });
-  };
-  if (x.space == y.space && !reads_root(x, y) && !reads_root(y, x) &&
-      are_disjoint(x.points, y.points)) {
-    return;
-  }
-  std::int64_t saved = 0;
-  std::vector<int> both;
-  std::set_intersection(x.reads.begin(), x.reads.end(), y.reads.begin(), y.reads.end(),
-                        std::back_inserter(both));
-  for (const int value : both) {
-    if (at(value).shape.rank() > 0) saved += bytes_of(at(value));
-  }
-  for (const auto& [from, to] : {std::pair(&x, &y), std::pair(&y, &x)}) {
-    for (const int root : from->roots) {
-      if (std::binary_search(to->reads.begin(), to->reads.end(), root)) saved += bytes_of(at(root));
-    }
-  }
-  if (saved == 0) return;
-  pairs_.push({saved, std::min(a, b), std::max(a, b), x.version, y.version});
-}
-
-// Whether the parts meet at each point: what one computes and the other reads is read where it is
-// computed, and if neither needs the other, something is loaded by both at once.
+// Whether one loop can compute both parts: a value that one computes and the other reads must be
+// read at the point where it is computed. If neither needs the other, both must load some element
+// at the same point.
 bool Fusion::shares_points(const Part& a, const Part& b, const Space& space) {
   bool related = false;
   for (const auto& [from, to] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    const bool reads_other = std::any_of(from->roots.begin(), from->roots.end(), [&](int r) {
+      return std::binary_search(to->reads.begin(), to->reads.end(), r);
+    });
+    if (!reads_other) continue;
     for (const int root : to->roots) {
-      const bool reads_other = std::any_of(from->roots.begin(), from->roots.end(), [&](int r) {
-        return std::binary_search(to->reads.begin(), to->reads.end(), r);
-      });
-      if (!reads_other) continue;
       for (const Access& access : accesses(root, space)) {
         if (!std::binary_search(from->roots.begin(), from->roots.end(), access.value)) continue;
         if (!access.known) return false;
@@ -397,7 +294,7 @@ bool Fusion::shares_points(const Part& a, const Part& b, const Space& space) {
     }
   }
   if (related) return true;
-  if (at(a.roots.front()).epoch != at(b.roots.front()).epoch || a.stage != b.stage) return false;
+  if (at(a.roots.front()).epoch != at(b.roots.front()).epoch || a.phase != b.phase) return false;
   for (const int left : a.roots) {
     for (const Access& x : accesses(left, space)) {
       if (!x.known || at(x.value).shape.rank() == 0 ||
@@ -416,33 +313,53 @@ bool Fusion::shares_points(const Part& a, const Part& b, const Space& space) {
   return false;
 }
 
-// Whether `from` needs `to` through a third part: one kernel for both would wait for itself.
+// Whether `from` needs `to` through a third part; one kernel for both would then depend on itself.
+// The search alternates between the parts that `from` needs and the parts that need `to`, until the
+// two sets meet, a chain of trunks closes the gap between them, or one is exhausted.
 bool Fusion::leads_around(int from, int to) {
-  const int first = part(to).roots.front();
-  std::vector<int> stack;
-  std::vector<bool> seen(parts_.size(), false);
-  const auto push_needs = [&](int number, bool direct) {
-    for (const int value : part(number).reads) {
-      const int needed = part_of_[static_cast<std::size_t>(value)];
-      if (needed < 0 || needed == number || seen[static_cast<std::size_t>(needed)]) continue;
-      if (direct && needed == to) continue;
-      // What it needs, and what that needs, ends before `to` begins.
-      if (part(needed).latest < first) continue;
-      seen[static_cast<std::size_t>(needed)] = true;
-      stack.push_back(needed);
-    }
+  const auto is_known = [&](int start, int goal) {
+    const std::vector<int>&starts = part(start).members, &goals = part(goal).members;
+    const int last = *std::max_element(starts.begin(), starts.end());
+    return std::any_of(goals.begin(), goals.end(), [&](int member) {
+      ++visits().searched;
+      return is_along_trunk(last, member);
+    });
   };
-  push_needs(from, true);
-  while (!stack.empty()) {
-    const int number = stack.back();
-    stack.pop_back();
-    if (number == to) return true;
-    push_needs(number, false);
+  if (visits().searched - ranked_at_ > 2 * readers_.size() + 8 * parts_.size()) rank_parts();
+  const int first = part(to).first, latest = part(from).latest;
+  const int below = ++seen_, above = ++seen_;
+  std::vector<int> needed{from}, readers{to};
+  for (std::size_t next = 0; next < needed.size() && next < readers.size(); ++next) {
+    for (const int value : part(needed[next]).reads) {
+      ++visits().searched;
+      const int other = part_of_[static_cast<std::size_t>(value)];
+      if (other < 0 || other == needed[next] || (next == 0 && other == to)) continue;
+      int& mark = mark_[static_cast<std::size_t>(other)];
+      if (other == to || mark == above) return true;
+      // `other` cannot need `to`, which comes later than everything `other` needs.
+      if (mark == below || part(other).latest < first) continue;
+      if (is_known(other, to)) return true;
+      mark = below;
+      needed.push_back(other);
+    }
+    for (const int root : part(readers[next]).roots) {
+      for (const int start : readers_of(root)) {
+        ++visits().searched;
+        const int other = owner_of(start);
+        if (other == readers[next] || (next == 0 && other == from)) continue;
+        int& mark = mark_[static_cast<std::size_t>(other)];
+        if (other == from || mark == below) return true;
+        // `from` cannot need `other`, which comes later than everything `from` needs.
+        if (mark == above || part(other).latest > latest) continue;
+        mark = above;
+        readers.push_back(other);
+      }
+    }
   }
   return false;
 }
 
-// The space of one kernel for both parts, if there is one.
+// Returns the space of one kernel for both parts, if there is one.
 std::optional<Space> Fusion::joined(int a, int b) {
   const Part &x = part(a), &y = part(b);
   if (x.instructions + y.instructions >= kMaxGroupInstructions) return std::nullopt;
@@ -453,20 +370,20 @@ std::optional<Space> Fusion::joined(int a, int b) {
   auto space = common_space(x.space, y.space);
   if (!space) return std::nullopt;
   if (x.space.has_reduce() != y.space.has_reduce()) {
-    // Elementwise work goes along with a reduction where its rows keep the device busy.
+    // Elementwise work may join a reduction if the rows keep the device busy.
     const Part &rows = x.space.has_reduce() ? x : y, &plain = x.space.has_reduce() ? y : x;
     const std::int64_t length = product(*space, true), count = product(*space, false);
     const bool whole = product(plain.space, false) == length * count;
     const bool innermost = space->reduced.back();
-    // Nobody goes to the end of a row that has a bound.
+    // Rows with a bound are not walked to their end, so work on all elements cannot join them.
     if (whole && rows_of(values_, rows.roots).bound >= 0) return std::nullopt;
-    if (whole && !keeps_busy(length, count, innermost, wide_device_)) return std::nullopt;
-    // A CPU walks an array along its rows; column by column it loses more than a pass over memory,
-    // unless the columns' results are waited for anyway.
+    if (whole && !keeps_busy(length, count, innermost, massively_parallel_)) return std::nullopt;
+    // A CPU that walks an array column by column loses more than another pass over memory costs,
+    // unless the elementwise part needs the columns' results anyway.
     const bool waits = std::any_of(rows.roots.begin(), rows.roots.end(), [&](int root) {
       return std::binary_search(plain.reads.begin(), plain.reads.end(), root);
     });
-    if (whole && !innermost && !wide_device_ && !waits) return std::nullopt;
+    if (whole && !innermost && !massively_parallel_ && !waits) return std::nullopt;
   }
   const Rows rows_x = rows_of(values_, x.roots), rows_y = rows_of(values_, y.roots);
   if (x.space.has_reduce() && y.space.has_reduce() && !agree(rows_x, rows_y)) return std::nullopt;
@@ -485,33 +402,66 @@ void Fusion::join(int a, int b, Space space) {
     part_of_[static_cast<std::size_t>(root)] = a;
     insert_sorted(x.roots, root);
   }
-  for (const int value : y.reads) {
-    insert_sorted(x.reads, value);
-    auto& readers = readers_[static_cast<std::size_t>(value)];
-    readers.erase(std::find(readers.begin(), readers.end(), b));
-    if (std::find(readers.begin(), readers.end(), a) == readers.end()) readers.push_back(a);
-  }
+  for (const int value : y.reads) insert_sorted(x.reads, value);
+  x.members.insert(x.members.end(), y.members.begin(), y.members.end());
+  owner_[static_cast<std::size_t>(b)] = a;
+  // Index entries of `b` now lead to `a`; new ones are needed only if the space has changed.
+  const bool is_moved = x.space_id != y.space_id || !(x.space == space);
   x.space = std::move(space);
   x.points.clear();
   for (const int root : x.roots) add_points(x, accesses(root, x.space));
   x.instructions += y.instructions;
-  x.stage = std::max(x.stage, y.stage);
+  x.phase = std::max(x.phase, y.phase);
   x.version++;
+  x.first = std::min(x.first, y.first);
   x.latest = std::max(x.latest, y.latest);
   raise_latest(a);
   y = Part();
   y.version = -1;
+  if (is_moved) enter(a);
   propose_neighbours(a);
 }
 
-// A part that grew by a later root makes all that need it later, which values alone never are.
+// Ranks all parts in topological order. Joining an early part with a late one raises the `latest`
+// of all readers of the early one; searches then look at most of the graph. The parts are ranked
+// anew whenever searches have taken twice as many steps as that takes.
+void Fusion::rank_parts() {
+  std::vector<std::pair<int, std::size_t>> stack;
+  std::vector<bool> entered(parts_.size(), false);
+  int rank = 0;
+  for (std::size_t start = 0; start < parts_.size(); ++start) {
+    if (entered[start] || parts_[start].version < 0) continue;
+    entered[start] = true;
+    stack.push_back({static_cast<int>(start), 0});
+    while (!stack.empty()) {
+      auto& [number, next] = stack.back();
+      Part& ranked = part(number);
+      if (next == ranked.reads.size()) {
+        ranked.first = ranked.latest = rank++;
+        stack.pop_back();
+        continue;
+      }
+      ++visits().searched;
+      const int need = part_of_[static_cast<std::size_t>(ranked.reads[next++])];
+      if (need < 0 || entered[static_cast<std::size_t>(need)]) continue;
+      entered[static_cast<std::size_t>(need)] = true;
+      stack.push_back({need, 0});
+    }
+  }
+  ranked_at_ = visits().searched;
+}
+
+// Propagates `latest` of a joined part to all parts that need it. Initial parts need no such
+// update, because values are numbered in topological order.
 void Fusion::raise_latest(int number) {
   std::vector<int> stack{number};
   while (!stack.empty()) {
     const Part& grown = part(stack.back());
     stack.pop_back();
     for (const int root : grown.roots) {
-      for (const int reader : readers_[static_cast<std::size_t>(root)]) {
+      for (const int start : readers_of(root)) {
+        ++visits().searched;
+        const int reader = owner_of(start);
         if (part(reader).latest >= grown.latest) continue;
         part(reader).latest = grown.latest;
         stack.push_back(reader);
@@ -520,25 +470,8 @@ void Fusion::raise_latest(int number) {
   }
 }
 
-void Fusion::propose_neighbours(int number) {
-  std::vector<int> others;
-  for (const int value : part(number).reads) {
-    const std::size_t v = static_cast<std::size_t>(value);
-    if (part_of_[v] >= 0) others.push_back(part_of_[v]);
-    if (at(value).shape.rank() > 0)
-      others.insert(others.end(), readers_[v].begin(), readers_[v].end());
-  }
-  for (const int root : part(number).roots) {
-    const auto& readers = readers_[static_cast<std::size_t>(root)];
-    others.insert(others.end(), readers.begin(), readers.end());
-  }
-  std::sort(others.begin(), others.end());
-  others.erase(std::unique(others.begin(), others.end()), others.end());
-  for (const int other : others) propose(number, other);
-}
-
-// Parts become groups, in order of their first roots; what one computes and another reads lies in
-// memory.
+// Turns parts into groups, in order of their first roots. Values that one group computes and
+// another reads are stored.
 void Fusion::finish() {
   std::vector<int> number(parts_.size(), -1);
   std::vector<std::pair<int, int>> order;

@@ -1,51 +1,66 @@
-// Which roots share a kernel: groups start with one root each and are joined pair by pair, the pair
-// that saves most bytes first, as long as one schedule covers both.
+// Decides which roots share a kernel. Every root starts as a part of its own; pairs of parts are
+// joined, the pair that saves most bytes first, as long as one schedule covers both.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <queue>
+#include <span>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "plan/grouping.h"
-#include "plan/space.h"
+#include "plan/group/grouping.h"
+#include "plan/group/space.h"
 
 namespace volta::plan {
 
-// One place where a kernel reads memory or a root.
+// One access of a kernel to a leaf or a root.
 struct Access {
-  int value;       // a leaf or a root
-  Linear address;  // element number in its buffer, over the dims of the space walked
-  bool known;      // whether `address` could be found
+  int value;       // the leaf or root that is read
+  Linear address;  // element number in its buffer, as a function of the point in the space
+  bool known;      // whether `address` could be determined
 };
 
-// How roots go over rows.
+// The directions and the bound of the row loops that roots need.
 struct Rows {
   bool reduces = false, scans = false, scans_back = false;
-  int bound = -1;  // the value that says how long the rows of reductions are
+  int bound = -1;  // the value that limits the length of reduced rows; -1 if none does
 };
 Rows rows_of(const std::vector<Value>& values, const std::vector<int>& roots);
-// Whether one loop serves both: rows end at one bound and are walked one way.
+// Whether one row loop can serve both: they have the same bound and direction.
 bool agree(const Rows& a, const Rows& b);
 
-// What computing a value at every point of a space reads, and about how many instructions that
-// takes.
+// The accesses that computing a value at every point of a space needs; `instructions` is increased
+// by about the number of instructions.
 std::vector<Access> walk(const std::vector<Value>& values, const Grouping& grouping, int id,
                          const Space& space, int& instructions);
 
-// Whether the value can be computed along with the group that has the space: it fits, and reads
-// the group's roots at its own points only.
+// Whether the group can compute the value too: the value fits the group's space, and it reads the
+// group's roots only at its own points.
 bool fits(const std::vector<Value>& values, const Grouping& grouping, int id, int group);
+
+// The accesses of a root over each space in which it was examined; the first one is its own space.
+struct Walked {
+  int instructions = 0;  // instructions over its own space
+  std::vector<std::pair<Space, std::vector<Access>>> over;
+};
+
+// Larger kernels are not built; the limits bound compile time and register use.
+inline constexpr int kMaxGroupInstructions = 320;
+inline constexpr std::size_t kMaxBuffers = 24;
 
 class Fusion {
  public:
-  // Groups the roots of `grouping` (its marks are set, its groups are not yet).
-  Fusion(const std::vector<Value>& values, Grouping& grouping, bool wide_device);
+  // Groups the roots of `grouping`, whose marks are set and whose groups are not yet. `walked`
+  // caches the accesses of each value; existing entries are assumed to be valid.
+  Fusion(const std::vector<Value>& values, Grouping& grouping, bool massively_parallel,
+         std::vector<Walked>& walked);
   void run();
 
-  // Per group, valid after run(): the groups it needs, and the values it reads from memory.
+  // For each group, valid after run(): the groups it needs, and the values it reads from memory.
   std::vector<std::vector<int>> needs;
   std::vector<std::vector<int>> loads;
 
@@ -53,55 +68,151 @@ class Fusion {
   struct Part {
     bool is_call = false;
     Space space;
-    std::vector<int> roots;             // in order of value number
-    std::vector<int> reads;             // leaves and roots it reads, its own included; sorted
-    std::vector<std::uint64_t> points;  // which of them at which address, as hashes; sorted
+    std::vector<int> roots;    // in order of value number
+    std::vector<int> members;  // the initial parts joined into this one, itself included
+    std::vector<int> reads;    // leaves and roots it reads, its own roots included; sorted
+    // Hashes of the values it reads with their addresses, sorted.
+    std::vector<std::uint64_t> points;
     int instructions = 0;
-    std::uint32_t stage = 0;  // of an expansion: two are not joined
-    int version = 0;          // counts joins; -1: gone into another
-    int latest = 0;           // the last root of the part and of all it needs, directly or not
+    int space_id = -1;
+    std::uint32_t phase = 0;  // phase of an expansion; different phases are not joined
+    int version = 0;          // number of joins; -1 after it was joined into another part
+    // Bounds in a topological order of the parts: its own first place, and the last place of the
+    // part and of everything it depends on. Places are numbers of values until rank_parts().
+    int first = 0, latest = 0;
   };
-  // Bytes saved, then the roots of both (smaller first), then the versions they were valued at.
+  // A pair of parts with the bytes that joining them saves, and the versions at which it was
+  // evaluated. Pairs that save more come first, then those with the smaller part numbers.
   struct Pair {
+    // Stands in for b: all pairs that defer() has postponed for a. It follows other pairs that save
+    // as many bytes, so that one part after the other finds parts that have room for it.
+    static constexpr int kDeferred = -1;
     std::int64_t saved;
     int a, b, version_a, version_b;
     friend bool operator<(const Pair& x, const Pair& y) {
-      return std::tuple(x.saved, -x.a, -x.b) < std::tuple(y.saved, -y.a, -y.b);
+      return std::tuple(x.saved, x.b != kDeferred, -x.a, -x.b) <
+             std::tuple(y.saved, y.b != kDeferred, -y.a, -y.b);
     }
   };
+  // All pairs of the readers of a value are tried if there are at most this many.
+  static constexpr std::size_t kFew = 16;
 
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
   Part& part(int number) { return parts_[static_cast<std::size_t>(number)]; }
   const std::vector<Access>& accesses(int root, const Space& space);
   void add_points(Part& to, const std::vector<Access>& reads) const;
   void start();
-  void find_apart();
-  bool are_apart(int a, int b) const;
+  void propose_all();
+  void index_readers();
+  std::span<const int> readers_of(int value) const {
+    const std::size_t v = static_cast<std::size_t>(value);
+    return {readers_.data() + first_reader_[v], first_reader_[v + 1] - first_reader_[v]};
+  }
+  int owner_of(int number);
+  void find_trunks();
+  bool is_call(int number) const { return parts_[static_cast<std::size_t>(number)].is_call; }
+  // Whether the chain of trunks from a part leads to another part.
+  bool is_along_trunk(int from, int to) const {
+    const Trunk &start = trunks_[static_cast<std::size_t>(from)],
+                &goal = trunks_[static_cast<std::size_t>(to)];
+    return goal.enter <= start.enter && start.enter < goal.enter + goal.size;
+  }
+  bool are_apart(int a, int b);
+  void enter(int number);
+  template <class Add>
+  void add_siblings(int number, const Add& add);
+  template <class Add>
+  void add_from_shelves(int number, const Add& add);
+  void defer(int number);
+  void propose_deferred(int number);
+  struct Bucket;
+  template <class Add>
+  void add_from(Bucket& bucket, int number, const Add& add);
+  std::size_t demand_of(int number) const;
+  bool has_room(const Bucket& bucket, int number, std::size_t demand) const;
+  std::optional<std::size_t> next_with_room(Bucket& bucket, std::size_t demand, std::size_t end);
+  bool waits_for(int a, int b);
+  template <class Find>
+  void propose_to(int number, const Find& find);
   void propose(int a, int b);
   void propose_neighbours(int number);
   std::optional<Space> joined(int a, int b);
   bool shares_points(const Part& a, const Part& b, const Space& space);
   bool leads_around(int from, int to);
+  void rank_parts();
   void raise_latest(int number);
   void join(int a, int b, Space space);
   void finish();
 
   const std::vector<Value>& values_;
   Grouping& grouping_;
-  bool wide_device_;
+  bool massively_parallel_;
   std::vector<Part> parts_;
-  std::vector<int> part_of_;               // per value: the part whose root it is, or -1
-  std::vector<std::vector<int>> readers_;  // per value: parts that read it
-  // Per part, as they were at the start: a bit for each kernel that it needs through a call.
-  std::vector<std::uint64_t> apart_;
-  std::size_t apart_words_ = 0;
-  std::vector<std::size_t> bit_of_;  // per part that is a kernel
+  std::vector<int> part_of_;  // for each value, the part whose root it is, or -1
+  // For each value, the initial parts that read it (CSR lists); and for each initial part, the part
+  // that it was joined into (union-find).
+  std::vector<std::size_t> first_reader_;
+  std::vector<int> readers_, owner_;
+  // The spaces of all parts so far; parts by the points they read, and by the values they read.
+  struct PointHash {
+    std::size_t operator()(const std::pair<std::uint64_t, int>& key) const {
+      return key.first + static_cast<std::uint64_t>(key.second) * 0x9E3779B97F4A7C15u;
+    }
+  };
+  struct Entry {
+    int part;           // its number when it was entered
+    std::size_t first;  // the part depends, through a call, on all entries before this one
+  };
+  struct Bucket {
+    std::vector<Entry> entries;
+    bool is_ordered = true;  // whether the entries are sorted by part
+    // Whether only parts that have searched have entries. Buckets with many entries become such
+    // when a joined part enters them out of order.
+    bool only_searched = false;
+    std::size_t looked = 0;  // entries from here on have not been searched from
+    // At most the instructions of any part that may enter.
+    int least_instructions = kMaxGroupInstructions;
+    // For each class of demand: for each number of entries, the smaller or equal number of those
+    // whose last one has room for that demand (union-find). Parts only grow, so entries without
+    // room, and earlier entries of a part, never come back.
+    std::array<std::vector<std::size_t>, 4> roomy = {};
+    bool is_large() const { return only_searched || entries.size() > kFew; }
+    std::size_t last_roomy(std::size_t demand, std::size_t count);
+    void drop(std::size_t demand, std::size_t entry) { roomy[demand][entry + 1] = entry; }
+  };
+  struct Shelf {
+    int space_id;
+    Bucket parts;
+  };
+  std::vector<Space> spaces_;
+  std::unordered_map<std::pair<std::uint64_t, int>, Bucket, PointHash> by_point_;
+  // For each value that many parts read, one shelf per space with the parts that have searched.
+  std::vector<std::vector<Shelf>> shelves_;
+  std::vector<int> least_instructions_;  // for each value, the fewest of a part that reads it
+  // The initial parts as a tree: a part's parent is the last part that it needs, its trunk.
+  // Subtrees are intervals of a preorder walk.
+  struct Trunk {
+    int parent = -1;     // the last part that it needs
+    int calls = 0;       // calls along the trunk, itself excluded
+    int most_calls = 0;  // most calls along any path to a part that it depends on
+    int enter = 0, size = 1;
+    std::size_t first_need = 0;  // position in needed_ of the parts that it needs
+  };
+  std::vector<Trunk> trunks_;
+  std::vector<int> needed_;
+  // For each part, the number of the last search that visited it.
+  std::vector<int> mark_;
+  int seen_ = 0;
+  // For each part, the last search through a bucket that met it, and the entry.
+  std::vector<std::pair<int, std::size_t>> met_;
+  int search_ = 0;
+  std::vector<bool> has_searched_;  // for each part, whether propose_deferred() has been called
+  std::uint64_t ranked_at_ = 0;     // visits().searched when the parts were last ranked
   std::priority_queue<Pair> pairs_;
-  // Per root: what it reads, over the spaces it was looked at in.
-  std::vector<std::vector<std::pair<Space, std::vector<Access>>>> walked_;
+  std::vector<Walked>& walked_;
 };
 
-// The iteration space of a root: of a reduction its operand's shape, else its own.
+// The iteration space of a root: the operand's shape for a reduction, otherwise its own.
 Space space_of_root(const std::vector<Value>& values, int id);
 
 // The index of a root's own value at a point of the space.

@@ -1,22 +1,19 @@
-// Grouping: the largest set one iteration space covers.
-#include "plan/grouping.h"
+// Groups values into the largest kernels that one iteration space covers.
+#include "plan/group/grouping.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <stdexcept>
 
-#include "plan/fusion.h"
+#include "plan/calls/call.h"
+#include "plan/calls/operand_view.h"
+#include "plan/group/fusion.h"
+#include "plan/lower/visits.h"
 
 namespace volta::plan {
 namespace {
 
-// Kernels larger than this are cut: compile time and registers, not correctness.
+// Larger kernels are split; the limit bounds compile time and register use.
 constexpr std::size_t kMaxInstructions = 160;
-
-std::int64_t bytes_of(const Value& v) {
-  return v.shape.numel() * static_cast<std::int64_t>(size_of(v.dtype));
-}
 
 bool is_free(const Value& v) {
   return v.kind == ValueKind::Const || v.kind == ValueKind::Arg || v.kind == ValueKind::Size ||
@@ -25,34 +22,17 @@ bool is_free(const Value& v) {
 
 }  // namespace
 
-std::int64_t storing_saves(const Sharing& sharing) {
-  std::int64_t read = sharing.spared_bytes, largest = 0;
-  for (const std::int64_t bytes : sharing.operand_bytes) {
-    read += bytes;
-    largest = std::max(largest, bytes);
-  }
-  const std::int64_t kernels = static_cast<std::int64_t>(sharing.operand_bytes.size());
-  if (sharing.producer_bytes >= 0) {
-    return read - sharing.producer_bytes - sharing.value_bytes * (1 + kernels);
-  }
-  // The kernel that stores it reads its operands still: taken to be the one with most to read. And
-  // it may become a kernel of its own, which costs as much as moving a few kilobytes.
-  constexpr std::int64_t kLaunchBytes = 4096;
-  return read - largest - sharing.value_bytes * kernels - kLaunchBytes;
-}
-
-int reshape_base(const std::vector<Value>& values, int id) {
-  while (values[static_cast<std::size_t>(id)].kind == ValueKind::Reshape) {
-    id = values[static_cast<std::size_t>(id)].in[0];
-  }
-  return id;
-}
-
 Grouper::Grouper(const std::vector<Value>& values, const std::vector<int>& outputs,
-                 const std::vector<bool>& must_store, bool wide_device)
-    : values_(values), outputs_(outputs), must_store_(must_store), wide_device_(wide_device) {}
+                 const std::vector<bool>& must_store, bool massively_parallel,
+                 std::vector<bool>& worth_storing)
+    : values_(values),
+      outputs_(outputs),
+      must_store_(must_store),
+      massively_parallel_(massively_parallel),
+      worth_storing_(worth_storing) {}
 
 Grouping Grouper::run() {
+  ++visits().groupings;
   grouping_.needed.assign(values_.size(), false);
   grouping_.stored.assign(values_.size(), false);
   mark_needed();
@@ -60,19 +40,26 @@ Grouping Grouper::run() {
   mark_finished();
   mark_points();
   limit_size();
-  // Each round stores more values that groups would compute for themselves; bounded, since planning
-  // time is too.
+  // Each round stores more values that several groups would compute for themselves. The number of
+  // rounds is limited to bound planning time.
   constexpr int kMaxRounds = 16;
   std::vector<bool> stored = grouping_.stored;
   const std::vector<bool> asked = stored;
+  worth_storing_.resize(values_.size(), false);
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (worth_storing_[i] && grouping_.needed[i]) stored[i] = true;
+  }
+  std::vector<Walked> walked(values_.size());
   for (int round = 0; round < kMaxRounds; ++round) {
+    ++visits().rounds;
     grouping_.stored = stored;
-    Fusion fusion(values_, grouping_, wide_device_);
+    Fusion fusion(values_, grouping_, massively_parallel_, walked);
     fusion.run();
     needs_ = std::move(fusion.needs);
     loads_ = std::move(fusion.loads);
-    if (round + 1 == kMaxRounds || !store_more(stored)) break;
+    if (round + 1 == kMaxRounds || !store_more(stored, walked)) break;
   }
+  for (std::size_t i = 0; i < values_.size(); ++i) worth_storing_[i] = stored[i] && !asked[i];
   compute_again(asked);
   merge_points();
   order_groups();
@@ -87,10 +74,10 @@ void Grouper::mark_needed() {
       if (in >= 0) grouping_.needed[static_cast<std::size_t>(in)] = true;
     }
   }
-  // Attention and products write all of their results.
+  // Most calls write all of their results, needed or not.
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const Value& v = values_[i];
-    if (v.kind == ValueKind::StepResult && at(v.in[0]).kind != ValueKind::Sort)
+    if (v.kind == ValueKind::StepResult && at(v.in[0]).call->writes_all_results())
       grouping_.needed[i] = grouping_.needed[static_cast<std::size_t>(v.in[0])];
   }
 }
@@ -103,7 +90,7 @@ void Grouper::mark_stored() {
   };
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (!grouping_.needed[i]) continue;
-    // A binary search is done once, not by everybody who needs its result.
+    // A binary search runs once, not in every kernel that needs its result.
     if (values_[i].is_step() || values_[i].kind == ValueKind::Search) stored[i] = true;
     if (must_store_[i] || values_[i].stored) store(static_cast<int>(i));
   }
@@ -111,33 +98,21 @@ void Grouper::mark_stored() {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (!grouping_.needed[i]) continue;
     const Value& v = values_[i];
-    if (v.kind == ValueKind::Gather || v.kind == ValueKind::Search || v.kind == ValueKind::Sort)
-      store(v.in[0]);
-    if (v.kind == ValueKind::Conv) {
-      for (const int in : v.in) {
-        if (in >= 0) store(in);
-      }
-    }
-    if (v.kind == ValueKind::Attention) {
-      for (const int in : v.in) {
-        if (in >= 0 && strided_view(values_, stored, in).base < 0) store(in);
-      }
-    }
-    if (v.kind == ValueKind::Matmul) {
-      for (const std::size_t more : {2, 3}) {
-        if (v.in[more] >= 0) store(v.in[more]);
-      }
-      for (int side = 0; side < 2; ++side) {
-        if (matrix_view(values_, stored, v.in[static_cast<std::size_t>(side)]).base < 0) {
-          store(v.in[static_cast<std::size_t>(side)]);
-        }
+    if (v.kind == ValueKind::Gather || v.kind == ValueKind::Search) store(v.in[0]);
+    if (v.kind != ValueKind::Call) continue;
+    // Dense operands come first, because other operands may be views of them.
+    for (const bool dense : {true, false}) {
+      for (std::size_t k = 0; k < v.in.size(); ++k) {
+        const OperandLayout layout = v.call->layout(k);
+        if (v.in[k] < 0 || (layout == OperandLayout::Dense) != dense) continue;
+        if (!lies_as({values_, stored}, v.in[k], layout)) store(v.in[k]);
       }
     }
   }
 }
 
 namespace {
-// Operations that take many instructions.
+// Whether the operation takes many instructions.
 bool is_costly(const Value& v) {
   using kernel::ScalarOp;
   return v.kind == ValueKind::Scalar && is_floating(v.dtype) &&
@@ -146,8 +121,8 @@ bool is_costly(const Value& v) {
 }
 }  // namespace
 
-// Whether the value is computed from a reduction of as many results over far fewer elements than
-// those that read it: by a kernel that comes before theirs in any case.
+// Whether the value is computed from a reduction that has as many results, but far fewer elements
+// than `readers`. The reduction's kernel precedes the readers in any case and can finish the value.
 bool Grouper::finishes_reduction(int id, std::int64_t readers) const {
   constexpr std::size_t kMost = 32;
   std::vector<int> stack{id}, seen;
@@ -170,12 +145,12 @@ bool Grouper::finishes_reduction(int id, std::int64_t readers) const {
   return false;
 }
 
-// What every element of a large value would compute from a small one by a costly operation, a mean
-// from a sum, is finished where the sum is.
+// Stores costly small values, such as a mean, in the kernel of the reduction that they come from,
+// so that the elements of a large value do not each compute them again.
 void Grouper::mark_finished() {
   constexpr std::int64_t kRepeats = 32;
-  // Per value: the elements that read it, through operations that cost next to nothing, if they are
-  // many times its own.
+  // For each value, the number of elements that read it through cheap operations, if they are many
+  // times as many as its own.
   std::vector<std::int64_t> readers(values_.size(), 0);
   std::vector<int> users(values_.size(), 0), user(values_.size(), -1);
   const auto is_cheap = [&](const Value& v) {
@@ -191,9 +166,9 @@ void Grouper::mark_finished() {
       ++users[operand];
       user[operand] = static_cast<int>(i);
       const std::int64_t size = at(in).shape.numel();
-      if (size <= 1) continue;  // a single number is computed once by each thread
+      if (size <= 1) continue;  // each thread computes a single number only once
       if (v.kind == ValueKind::Expand && v.shape.numel() / size >= kRepeats)
-        readers[operand] = std::max(readers[operand], v.shape.numel());
+        readers[operand] = std::max<std::int64_t>(readers[operand], v.shape.numel());
       if (is_cheap(v) && !grouping_.stored[i])
         readers[operand] = std::max(readers[operand], readers[i]);
     }
@@ -201,7 +176,7 @@ void Grouper::mark_finished() {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (!grouping_.needed[i] || readers[i] == 0 || !is_costly(values_[i])) continue;
     if (grouping_.stored[i] || !finishes_reduction(static_cast<int>(i), readers[i])) continue;
-    // With the little that follows it.
+    // Instead of the value, the result of the cheap operations that follow it is stored.
     std::size_t last = i;
     while (users[last] == 1) {
       const auto next = static_cast<std::size_t>(user[last]);
@@ -215,7 +190,7 @@ void Grouper::mark_finished() {
   }
 }
 
-// Chains longer than a kernel should be are cut into pieces that are stored.
+// Splits chains that are too long for one kernel into stored pieces.
 void Grouper::limit_size() {
   std::vector<std::vector<int>> inlined(values_.size());
   for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -242,8 +217,8 @@ void Grouper::limit_size() {
   }
 }
 
-// Scalars a few operations away from leaves (a step count plus one) are computed wherever they are
-// used.
+// Scalars a few operations away from leaves, such as a step count plus one, are computed wherever
+// they are used.
 void Grouper::mark_points() {
   constexpr int kMaxPoint = 12;
   grouping_.point.assign(values_.size(), false);
@@ -271,161 +246,36 @@ bool Grouping::in_memory(const std::vector<Value>& values, int id) const {
   return v.kind == ValueKind::Leaf || ((stored[i] || v.is_over_rows()) && !is_free(v) && !point[i]);
 }
 
-// Scalar operations and gathers that are not roots, with the groups that compute them.
-std::map<int, std::vector<int>> Grouper::computed_in_place() const {
-  std::map<int, std::vector<int>> users;
-  std::vector<int> stack;
-  std::vector<int> seen(values_.size(), -1);
-  for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
-    const int group = static_cast<int>(g);
-    const auto push_operands = [&](int id) {
-      for (const int in : at(id).in) {
-        if (in >= 0) stack.push_back(in);
-      }
-    };
-    for (const int root : grouping_.groups[g].roots) push_operands(root);
-    while (!stack.empty()) {
-      const int id = stack.back();
-      stack.pop_back();
-      int& visited = seen[static_cast<std::size_t>(id)];
-      if (visited == group || grouping_.in_memory(values_, id) || is_free(at(id))) continue;
-      visited = group;
-      const bool sharable = at(id).kind == ValueKind::Scalar || at(id).kind == ValueKind::Gather;
-      if (sharable && !grouping_.point[static_cast<std::size_t>(id)]) users[id].push_back(group);
-      push_operands(id);
-    }
-  }
-  return users;
-}
-
-// Values in memory that computing `from` reads, without what only `skipped` needs; the roots of
-// `group` are not looked at.
-std::vector<int> Grouper::sources_of(const std::vector<int>& from, int skipped, int group) const {
-  std::vector<int> sources, stack = from;
-  std::set<int> seen;
-  while (!stack.empty()) {
-    const int id = stack.back();
-    stack.pop_back();
-    for (const int in : at(id).in) {
-      if (in < 0 || in == skipped || !seen.insert(in).second) continue;
-      if (grouping_.group_of[static_cast<std::size_t>(in)] == group && group >= 0) continue;
-      (grouping_.in_memory(values_, in) ? sources : stack).push_back(in);
-    }
-  }
-  std::sort(sources.begin(), sources.end());
-  return sources;
-}
-
-// A value reads no more elements of a source than it has itself (a slice, a few rows).
-std::int64_t Grouper::bytes_read_of(int source, int id) const {
-  return std::min(at(source).shape.numel(), at(id).shape.numel()) *
-         static_cast<std::int64_t>(size_of(at(source).dtype));
-}
-
-// What the group reads from memory to compute the value in place and for nothing else.
-std::int64_t Grouper::bytes_read_for(int id, int group) const {
-  const std::vector<int>& roots = grouping_.groups[static_cast<std::size_t>(group)].roots;
-  const std::vector<int> all = sources_of(roots, -1, group), rest = sources_of(roots, id, group);
-  std::int64_t bytes = 0;
-  for (const int source : all) {
-    if (!std::binary_search(rest.begin(), rest.end(), source)) bytes += bytes_read_of(source, id);
-  }
-  return bytes;
-}
-
-// A group that computes an operand of the value and could store the value itself; -1 if none.
-int Grouper::producer_of(int id, const std::vector<int>& users,
-                         const std::vector<int>& sources) const {
-  for (const int source : sources) {
-    const int group = grouping_.group_of[static_cast<std::size_t>(source)];
-    if (group < 0 || at(source).is_step()) continue;
-    if (std::find(users.begin(), users.end(), group) != users.end()) continue;
-    const auto& needs = needs_[static_cast<std::size_t>(group)];
-    const bool early = std::all_of(sources.begin(), sources.end(), [&](int other) {
-      const int from = grouping_.group_of[static_cast<std::size_t>(other)];
-      return from < 0 || from == group ||
-             std::find(needs.begin(), needs.end(), from) != needs.end();
-    });
-    if (early && fits(values_, grouping_, id, group)) return group;
-  }
-  return -1;
-}
-
-// Marks values that are better stored than computed where they are used: those that save most
-// first, and of each group one at a time, since storing one changes what the others cost.
-bool Grouper::store_more(std::vector<bool>& stored) const {
-  struct Candidate {
-    std::int64_t saved;
-    int id;
-    std::vector<int> groups;
-  };
-  std::vector<Candidate> candidates;
-  for (auto& [id, users] : computed_in_place()) {
-    const std::vector<int> sources = sources_of({id}, -1, -1);
-    Sharing sharing{.value_bytes = bytes_of(at(id))};
-    // Reductions that are in memory only for the sake of the users.
-    std::vector<int> spared;
-    for (const int source : sources) {
-      if (at(source).kind == ValueKind::Reduce && !stored[static_cast<std::size_t>(source)])
-        spared.push_back(source);
-    }
-    if (users.size() < 2 && spared.empty()) continue;
-    for (const int group : users) sharing.operand_bytes.push_back(bytes_read_for(id, group));
-    std::vector<int> groups = users;
-    if (const int producer = producer_of(id, users, sources); producer >= 0) {
-      const auto& loads = loads_[static_cast<std::size_t>(producer)];
-      sharing.producer_bytes = 0;
-      for (const int source : sources) {
-        const bool own = grouping_.group_of[static_cast<std::size_t>(source)] == producer;
-        if (!own && std::find(loads.begin(), loads.end(), source) == loads.end())
-          sharing.producer_bytes += bytes_read_of(source, id);
-      }
-      for (const int source : spared) {
-        if (grouping_.group_of[static_cast<std::size_t>(source)] != producer) continue;
-        const bool only_for_it = std::all_of(loads_.begin(), loads_.end(), [&](const auto& reads) {
-          const int group = static_cast<int>(&reads - loads_.data());
-          if (std::find(reads.begin(), reads.end(), source) == reads.end()) return true;
-          const std::vector<int>& roots = grouping_.groups[static_cast<std::size_t>(group)].roots;
-          const std::vector<int> rest = sources_of(roots, id, group);
-          return !std::binary_search(rest.begin(), rest.end(), source);
-        });
-        if (only_for_it) sharing.spared_bytes += bytes_of(at(source));
-      }
-      groups.push_back(producer);
-    } else if (users.size() < 2) {
-      continue;
-    }
-    const std::int64_t saved = storing_saves(sharing);
-    if (saved > 0) candidates.push_back({saved, id, std::move(groups)});
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.saved > b.saved; });
-  std::set<int> touched;
-  for (const Candidate& candidate : candidates) {
-    const bool free = std::none_of(candidate.groups.begin(), candidate.groups.end(),
-                                   [&](int group) { return touched.count(group) != 0; });
-    if (!free) continue;
-    touched.insert(candidate.groups.begin(), candidate.groups.end());
-    stored[static_cast<std::size_t>(candidate.id)] = true;
-  }
-  return !candidates.empty();
-}
-
-// A one-element result that nobody else reads (a step count) is stored by a kernel that reads the
-// same operands anyway.
+// A one-element result that no other kernel reads, such as a step count, is stored by a kernel that
+// reads the same operands anyway.
 void Grouper::merge_points() {
   auto& groups = grouping_.groups;
-  std::vector<bool> gone(groups.size(), false);
+  std::vector<bool> gone(groups.size(), false), is_needed(groups.size(), false);
+  for (const std::vector<int>& needs : needs_) {
+    for (const int g : needs) is_needed[static_cast<std::size_t>(g)] = true;
+  }
+  // For each value, the groups that read it, in order.
+  std::vector<std::vector<int>> readers(values_.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const int load : loads_[g])
+      readers[static_cast<std::size_t>(load)].push_back(static_cast<int>(g));
+  }
+  const auto readers_of = [&](int load) -> const auto& {
+    return readers[static_cast<std::size_t>(load)];
+  };
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const bool scalars = std::all_of(groups[g].roots.begin(), groups[g].roots.end(),
                                      [&](int root) { return at(root).shape.rank() == 0; });
-    if (!groups[g].space.dims.empty() || !scalars || !needs_[g].empty() || loads_[g].empty())
+    if (!groups[g].space.dims.empty() || !scalars || !needs_[g].empty() || loads_[g].empty() ||
+        is_needed[g]) {
       continue;
-    const bool read = std::any_of(needs_.begin(), needs_.end(), [&](const auto& needs) {
-      return std::find(needs.begin(), needs.end(), static_cast<int>(g)) != needs.end();
+    }
+    const int rarest = *std::min_element(loads_[g].begin(), loads_[g].end(), [&](int a, int b) {
+      return readers_of(a).size() < readers_of(b).size();
     });
-    if (read) continue;
-    for (std::size_t h = 0; h < groups.size(); ++h) {
+    for (const int reader : readers_of(rarest)) {
+      ++visits().marked;
+      const auto h = static_cast<std::size_t>(reader);
       const auto& dims = groups[h].space.dims;
       const bool empty = std::count(dims.begin(), dims.end(), 0) > 0;
       if (h == g || gone[h] || empty || groups[h].is_call || loads_[h].size() <= loads_[g].size()) {
@@ -435,7 +285,7 @@ void Grouper::merge_points() {
         return std::find(loads_[h].begin(), loads_[h].end(), load) != loads_[h].end();
       });
       if (!covers) continue;
-      // With what it took over itself.
+      // The group may have taken over other scalars before.
       for (const auto* roots : {&groups[g].roots, &groups[g].once}) {
         for (const int root : *roots) {
           groups[h].once.push_back(root);
@@ -455,7 +305,8 @@ void Grouper::order_groups() {
   auto& groups = grouping_.groups;
   std::vector<int> order;
   std::vector<std::uint8_t> state(groups.size(), 0);
-  // Groups in order of their first root, each after the groups it needs. Iterative depth first.
+  // Topological order by an iterative depth-first search, starting from the groups in order of
+  // their first root.
   for (std::size_t start = 0; start < groups.size(); ++start) {
     std::vector<std::pair<int, std::size_t>> stack{{static_cast<int>(start), 0}};
     while (!stack.empty()) {
@@ -468,7 +319,7 @@ void Grouper::order_groups() {
       state[number] = 1;
       if (next < needs_[number].size()) {
         const int needed = needs_[number][next++];
-        // Values would be read before they are written: an error is better than that.
+        // Throws instead of letting a cycle read values before they are written.
         if (state[static_cast<std::size_t>(needed)] == 1 && needed != g)
           throw std::logic_error("planner: kernels that need each other");
         if (state[static_cast<std::size_t>(needed)] == 0) stack.push_back({needed, 0});

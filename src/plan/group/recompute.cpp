@@ -1,16 +1,17 @@
-// Computing again what a kernel would read: a value in memory costs a pass over it, a few
-// operations on what the kernel reads anyway cost nothing. After batch norm, relu's result is
-// wanted by the next layer; whether it was 0 a gradient finds out from the input that it reads for
-// the sums.
+// Recomputes values in a kernel instead of reading them: reading a value costs a pass over memory,
+// while a few operations on values that the kernel reads anyway cost nothing. For example, a
+// gradient after batch norm and relu finds out where relu was 0 from the input that it reads for
+// its sums.
 #include <algorithm>
 
-#include "plan/grouping.h"
+#include "plan/group/grouping.h"
 
 namespace volta::plan {
 namespace {
 
 constexpr std::size_t kMostOperations = 12;
-constexpr std::int64_t kFewBytes = 16;  // so much smaller than the value are those read in addition
+// Additional operands must be this many times smaller than the value.
+constexpr std::int64_t kFewBytes = 16;
 
 std::int64_t bytes_of(const Value& v) {
   return v.shape.numel() * static_cast<std::int64_t>(size_of(v.dtype));
@@ -45,8 +46,9 @@ bool is_cheap(const Value& v) {
 
 }  // namespace
 
-// The value and those between it and what the group reads anyway or what is small, all of which lie
-// in memory; nothing if few cheap operations do not lead there.
+// Returns the values that the group would compute to have `id` without reading it; none if that
+// takes more than a few cheap operations. `sources` receives the values that they read, which the
+// group reads anyway or which are small.
 std::vector<int> Grouper::computable_in(int group, int id, std::vector<int>& sources) const {
   const std::vector<int>& loads = loads_[static_cast<std::size_t>(group)];
   const auto is_small = [&](int value) {
@@ -70,7 +72,7 @@ std::vector<int> Grouper::computable_in(int group, int id, std::vector<int>& sou
         stack.push_back(in);
         continue;
       }
-      // A result of this kernel, or one that stays within its own, is in no memory to be read.
+      // A result of this kernel cannot be read from memory, nor one that is not stored.
       const bool readable =
           kind == ValueKind::Leaf || grouping_.stored[static_cast<std::size_t>(in)];
       if (!readable || grouping_.group_of[static_cast<std::size_t>(in)] == group) return {};
@@ -87,7 +89,8 @@ std::vector<int> Grouper::computable_in(int group, int id, std::vector<int>& sou
   return found;
 }
 
-// `asked`: what was to be stored before groups were made; the rest is so for its readers only.
+// `asked` marks values that were to be stored before grouping; other values are stored only for
+// their readers.
 void Grouper::compute_again(const std::vector<bool>& asked) {
   std::vector<bool> read(values_.size(), false);
   for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {

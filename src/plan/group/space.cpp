@@ -1,5 +1,5 @@
-// Refining iteration spaces, and laying shapes over them.
-#include "plan/space.h"
+// Refines iteration spaces and lays shapes over them.
+#include "plan/group/space.h"
 
 #include <algorithm>
 
@@ -7,27 +7,34 @@ namespace volta::plan {
 namespace {
 
 struct Dim {
-  std::int64_t size;
+  Extent size;
   bool reduced;
 };
 
-// The common refinement of two row-major factorings. `roles`: whether reduced flags must agree;
-// otherwise the left side's are kept.
+Extent points_of(const std::vector<Dim>& dims) {
+  Extent points = 1;
+  for (const Dim& d : dims) points *= d.size;
+  return points;
+}
+
+// The common refinement of two row-major factorings. With `roles`, the reduced flags must agree;
+// otherwise the flags of `a` are kept.
 std::optional<std::vector<Dim>> refine(std::vector<Dim> a, std::vector<Dim> b, bool roles) {
   const auto empty = [](const Dim& d) { return d.size == 0; };
   if (std::any_of(a.begin(), a.end(), empty) || std::any_of(b.begin(), b.end(), empty)) {
-    // Nothing to divide: only the very same dimensions.
+    // Sizes of 0 cannot be divided, so the dimensions must be identical.
     const bool same =
         std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const Dim& left, const Dim& right) {
           return left.size == right.size && (!roles || left.reduced == right.reduced);
         });
     return same ? std::optional(a) : std::nullopt;
   }
+  if (points_of(a) != points_of(b)) return std::nullopt;
   std::vector<Dim> result;
   std::size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {
     if (roles && a[i].reduced != b[j].reduced) return std::nullopt;
-    const std::int64_t outer = std::min(a[i].size, b[j].size);
+    const Extent outer = b[j].size < a[i].size ? b[j].size : a[i].size;
     if (a[i].size % outer != 0 || b[j].size % outer != 0) return std::nullopt;
     result.push_back({outer, a[i].reduced});
     a[i].size /= outer;
@@ -54,7 +61,7 @@ Space space_of(const std::vector<Dim>& dims) {
   return space;
 }
 
-// `plain` over the kept dimensions of `rows`, which stay in their places between the reduced ones.
+// Refines the kept dimensions of `rows` by `plain`; the reduced dimensions stay where they are.
 std::optional<Space> refine_kept(const Space& rows, const Space& plain) {
   std::vector<Dim> kept;
   const std::vector<Dim> all = dims_of(rows);
@@ -70,11 +77,11 @@ std::optional<Space> refine_kept(const Space& rows, const Space& plain) {
       result.push_back(d);
       continue;
     }
-    std::int64_t left = d.size;
+    Extent left = d.size;
     do {
       const Dim& factor = (*finer)[next++];
       result.push_back(factor);
-      left = factor.size == 0 ? 1 : left / factor.size;
+      left = factor.size == 0 ? Extent(1) : left / factor.size;
     } while (left > 1);
   }
   return space_of(result);
@@ -87,11 +94,11 @@ std::optional<IndexMap> place(const Shape& shape, const Space& space, bool whole
   const auto skip = [&] {
     while (!whole && axis < axes && space.reduced[axis]) ++axis;
   };
-  for (const std::int64_t size : shape) {
+  for (const Extent size : shape) {
     Linear e(axes);
     if (size != 1) {
       std::vector<std::size_t> digits;
-      std::int64_t product = 1;
+      Extent product = 1;
       do {
         skip();
         if (axis == axes) return std::nullopt;
@@ -99,7 +106,7 @@ std::optional<IndexMap> place(const Shape& shape, const Space& space, bool whole
         digits.push_back(axis++);
       } while (product < size);
       if (product != size) return std::nullopt;
-      std::int64_t stride = 1;
+      Extent stride = 1;
       for (std::size_t k = digits.size(); k-- > 0;) {
         e.coefficient[digits[k]] = stride;
         stride *= space.dims[digits[k]];
@@ -115,6 +122,14 @@ std::optional<IndexMap> place(const Shape& shape, const Space& space, bool whole
 
 bool Space::has_reduce() const {
   return std::find(reduced.begin(), reduced.end(), true) != reduced.end();
+}
+
+Extent product(const Space& space, bool reduced) {
+  Extent result = 1;
+  for (std::size_t d = 0; d < space.dims.size(); ++d) {
+    if (space.reduced[d] == reduced) result *= space.dims[d];
+  }
+  return result;
 }
 
 std::optional<Space> common_space(const Space& a, const Space& b) {

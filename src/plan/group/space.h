@@ -1,32 +1,34 @@
-// Iteration spaces of kernels: row-major dimensions, some of them reduced. Two spaces are one if
-// they agree after cutting dimensions into factors, as a row of 12 and rows of 3 x 4 do.
+// Iteration spaces of kernels: row-major dimensions, some of which are reduced. Two spaces are
+// compatible if they agree after splitting dimensions into factors, as [12] and [3, 4] do.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "plan/index_map.h"
+#include "plan/lower/index_map.h"
 #include "volta/export.h"
-#include "volta/shape.h"
 
 namespace volta::plan {
 
 struct Space {
-  std::vector<std::int64_t> dims;  // none of them 1
-  std::vector<bool> reduced;       // per dim
+  std::vector<Extent> dims;   // no dimension is 1
+  std::vector<bool> reduced;  // for each dimension, whether it is reduced
 
   bool has_reduce() const;
   friend bool operator==(const Space&, const Space&) = default;
 };
 
-// The space that has both as coarser forms: every dimension of either is a product of neighbouring
-// ones of the result. A space without reductions may cover all of the other's dimensions, or those
-// that are kept. Nothing if there is no such space.
+// The common refinement of two spaces: every dimension of either one is a product of adjacent
+// dimensions of the result. A space without reductions may cover all dimensions of the other one or
+// only the kept ones. Returns nothing if there is no refinement.
 VOLTA_BACKEND_API std::optional<Space> common_space(const Space& a, const Space& b);
 
-// The index of a shape laid over the space (all of it, or the dimensions kept): one expression per
-// dimension, over the space's dims. Nothing if the shape does not fit.
+// The product of the reduced dimensions, or of the kept ones.
+Extent product(const Space& space, bool reduced);
+
+// The index of a shape laid over the whole space, or over its kept dimensions: for each dimension
+// of the shape, an expression in the dimensions of the space. Nothing if the shape does not fit.
 VOLTA_BACKEND_API std::optional<IndexMap> place_whole(const Shape& shape, const Space& space);
 VOLTA_BACKEND_API std::optional<IndexMap> place_kept(const Shape& shape, const Space& space);
 

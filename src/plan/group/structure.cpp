@@ -1,19 +1,19 @@
-// Structure keys and the groupings kept under them.
-#include "plan/structure.h"
+// Structure hashes, and the cache of groupings.
+#include "plan/group/structure.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "plan/fusion.h"
+#include "core/heap_bytes.h"
+#include "plan/calls/call.h"
+#include "plan/group/fusion.h"
 
 namespace volta::plan {
-namespace {
 
-// The groups' spaces at the sizes of `values`; false if some group is no kernel at these sizes.
 bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     Group& group = grouping.groups[g];
-    // Reductions first: what the others lie over.
+    // Reductions come first, because the other roots are laid over their spaces.
     std::optional<Space> space;
     for (const bool reduces : {true, false}) {
       for (const int root : group.roots) {
@@ -33,11 +33,24 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
   return true;
 }
 
+namespace {
+
+std::uint64_t bytes_of(const Grouping& grouping) {
+  std::uint64_t bytes = sizeof(Grouping) + heap_bytes(grouping.groups) +
+                        heap_bytes(grouping.group_of) + heap_bytes(grouping.stored) +
+                        heap_bytes(grouping.needed) + heap_bytes(grouping.point);
+  for (const Group& group : grouping.groups) {
+    bytes += heap_bytes(group.space.dims) + heap_bytes(group.space.reduced) +
+             heap_bytes(group.roots) + heap_bytes(group.once) + heap_bytes(group.again);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int>& outputs) {
   graph::Hash hash;
-  std::unordered_map<std::int64_t, std::uint64_t> names;  // of sizes, in order of appearance
+  std::unordered_map<std::int64_t, std::uint64_t> names;  // sizes numbered in order of appearance
   const auto mix_size = [&](std::int64_t size) {
     if (size <= 1) return hash.mix(static_cast<std::uint64_t>(size));
     const std::uint64_t name = names.try_emplace(size, names.size() + 1).first->second;
@@ -49,9 +62,12 @@ graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int
              static_cast<std::uint64_t>(v.op) << 16 | static_cast<std::uint64_t>(v.reduce) << 24 |
              static_cast<std::uint64_t>(v.shape.rank()) << 32 |
              static_cast<std::uint64_t>(v.stored) << 40);
+    // Grouping only depends on how a call reads its operands, not on its attributes.
+    if (v.call != nullptr) hash.mix(v.call->alternative());
     for (const int in : v.in) hash.mix(static_cast<std::uint64_t>(in));
     for (const std::int64_t size : v.shape) mix_size(size);
-    // Offsets and steps of slices and pads are sizes; everything else is axes and flags.
+    // Attributes of slices and pads are sizes, of which only the class matters; others are axes and
+    // flags.
     const bool offsets = v.kind == ValueKind::Shrink || v.kind == ValueKind::Pad;
     if (offsets) {
       for (const std::int64_t offset : v.attrs) hash.mix(offset == 0 ? 0 : 1);
@@ -59,8 +75,8 @@ graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int
       for (const std::int64_t number : v.attrs)
         hash.mix(number < 0 ? 3 : static_cast<std::uint64_t>(std::min<std::int64_t>(number, 2)));
     } else if (v.kind == ValueKind::Reduce || v.kind == ValueKind::Permute ||
-               v.kind == ValueKind::Iota || v.kind == ValueKind::Matmul ||
-               v.kind == ValueKind::Scan || v.kind == ValueKind::Join) {
+               v.kind == ValueKind::Iota || v.kind == ValueKind::Scan ||
+               v.kind == ValueKind::Join) {
       for (const std::int64_t attr : v.attrs) hash.mix(static_cast<std::uint64_t>(attr));
     }
   }
@@ -73,22 +89,33 @@ std::optional<Grouping> GroupingCache::find(const graph::Hash& structure,
   const auto found = by_structure_.find(structure);
   if (found == by_structure_.end()) return std::nullopt;
   entries_.splice(entries_.begin(), entries_, found->second);
-  Grouping grouping = found->second->second;
+  Grouping grouping = found->second->grouping;
   if (grouping.stored.size() != values.size() || !lay_out(values, grouping)) return std::nullopt;
   return grouping;
 }
 
 void GroupingCache::insert(const graph::Hash& structure, Grouping grouping) {
+  // Spaces belong to the sizes, which may be open in one plan.
+  for (Group& group : grouping.groups) group.space = {};
+  const std::uint64_t bytes = bytes_of(grouping);
   if (const auto found = by_structure_.find(structure); found != by_structure_.end()) {
-    found->second->second = std::move(grouping);  // the sizes did not fit the former one
-    return;
+    bytes_ -= found->second->bytes;  // the former grouping did not fit the sizes
+    entries_.erase(found->second);
   }
-  entries_.emplace_front(structure, std::move(grouping));
+  entries_.push_front({structure, std::move(grouping), bytes});
   by_structure_[structure] = entries_.begin();
-  if (entries_.size() > kMaxEntries) {
-    by_structure_.erase(entries_.back().first);
+  bytes_ += bytes;
+  while (entries_.size() > kMaxEntries || (bytes_ > kMaxBytes && entries_.size() > 1)) {
+    bytes_ -= entries_.back().bytes;
+    by_structure_.erase(entries_.back().structure);
     entries_.pop_back();
   }
+}
+
+void GroupingCache::clear() {
+  entries_.clear();
+  by_structure_.clear();
+  bytes_ = 0;
 }
 
 }  // namespace volta::plan

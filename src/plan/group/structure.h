@@ -1,42 +1,55 @@
-// The upper level of the plan key: what grouping depends on. Batches of one structure, such as a
-// sequence that grows by one each step, share a grouping; only sizes and memory are worked out
-// anew.
+// The structure of a batch: everything that its grouping depends on. Batches of one structure, such
+// as a sequence that grows by one in each step, share a grouping; only sizes and memory are
+// computed again.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "graph/segment.h"
-#include "plan/grouping.h"
-#include "plan/ir.h"
+#include "graph/record/recorder.h"
+#include "plan/group/grouping.h"
+#include "plan/lower/ir.h"
 
 namespace volta::plan {
 
-// Topology, dtypes and operations of the values, which of them are held, and of their dimensions:
-// which are 0 or 1, which are equal, and their orders of magnitude.
+// A hash of the topology, dtypes and operations of the values and of the set of outputs. Dimensions
+// are distinguished by whether they are 0 or 1 or equal to others, and by their order of magnitude.
 graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int>& outputs);
 
-// Groupings by structure, the least recently used leaving first.
+// Computes the groups' spaces for the sizes of `values`; false if some group cannot be one kernel
+// at these sizes.
+bool lay_out(const std::vector<Value>& values, Grouping& grouping);
+
+// Groupings by structure; the least recently used is evicted first.
 class GroupingCache {
  public:
-  // The grouping for values of a structure seen before, with spaces of their own sizes; nothing
-  // where there is none, or where it does not fit these sizes.
+  // Returns the cached grouping of a structure with spaces adapted to the sizes of `values`;
+  // nothing if there is none or if it does not fit these sizes.
   std::optional<Grouping> find(const graph::Hash& structure, const std::vector<Value>& values);
   void insert(const graph::Hash& structure, Grouping grouping);
   std::size_t size() const { return entries_.size(); }
+  // An estimate of the memory that the groupings take.
+  std::uint64_t bytes() const { return bytes_; }
+  void clear();
 
   static constexpr std::size_t kMaxEntries = 256;
+  static constexpr std::uint64_t kMaxBytes = std::uint64_t{32} << 20;
 
  private:
   struct KeyHash {
     std::size_t operator()(const graph::Hash& hash) const { return hash.a; }
   };
-  using Entry = std::pair<graph::Hash, Grouping>;
+  struct Entry {
+    graph::Hash structure;
+    Grouping grouping;
+    std::uint64_t bytes;
+  };
   std::list<Entry> entries_;  // most recently used first
+  std::uint64_t bytes_ = 0;   // of all entries
   std::unordered_map<graph::Hash, std::list<Entry>::iterator, KeyHash> by_structure_;
 };
 

@@ -1,5 +1,5 @@
 // Following views through index expressions.
-#include "plan/index_map.h"
+#include "plan/lower/index_map.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,24 +9,24 @@ namespace {
 
 // Divides an expression with values in [0, ...) into quotient and remainder by n: what is a
 // multiple of n goes to the quotient, the rest must stay within [0, n).
-bool divide(const Linear& e, std::int64_t n, const std::vector<std::int64_t>& extents,
-            Linear& quotient, Linear& remainder, std::optional<AxisSplit>& split) {
+bool divide(const Linear& e, Extent n, const std::vector<Extent>& extents, Linear& quotient,
+            Linear& remainder, std::optional<AxisSplit>& split) {
   quotient = Linear(e.coefficient.size());
   remainder = Linear(e.coefficient.size());
   quotient.offset = e.offset / n;
   remainder.offset = e.offset % n;
   if (e.offset < 0) return false;
-  std::int64_t smallest = remainder.offset, largest = remainder.offset;
+  Extent smallest = remainder.offset, largest = remainder.offset;
   for (std::size_t a = 0; a < e.coefficient.size(); ++a) {
-    const std::int64_t c = e.coefficient[a];
+    const Extent c = e.coefficient[a];
     if (c == 0 || extents[a] <= 1) continue;
     if (c % n == 0) {
       quotient.coefficient[a] = c / n;
     } else {
-      const std::int64_t reach = c * (extents[a] - 1);
-      if (std::abs(reach) >= n) {
+      const Extent reach = c * (extents[a] - 1), size = c < 0 ? -c : c;
+      if ((c < 0 ? -reach : reach) >= n) {
         // The axis carries past n: cut it where it does, if that is at a whole number of steps.
-        const std::int64_t steps = n / std::abs(c);
+        const Extent steps = n / size;
         if (n % c == 0 && extents[a] % steps == 0) split = AxisSplit{a, steps};
         return false;
       }
@@ -40,7 +40,7 @@ bool divide(const Linear& e, std::int64_t n, const std::vector<std::int64_t>& ex
 // Dimensions are regrouped where products of sizes agree: a run of the view's dimensions becomes
 // one number, which is then cut into the operand's.
 bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
-             const std::vector<std::int64_t>& extents, IndexMap& result,
+             const std::vector<Extent>& extents, IndexMap& result,
              std::optional<AxisSplit>& split) {
   const std::size_t axes = extents.size();
   result.assign(static_cast<std::size_t>(to.rank()), Linear(axes));
@@ -49,7 +49,7 @@ bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
   while (i < from.rank() || j < to.rank()) {
     // One group: dimensions [i, i2) of the view against [j, j2) of the operand.
     int i2 = i, j2 = j;
-    std::int64_t p = 1, q = 1;
+    Extent p = 1, q = 1;
     if (i2 < from.rank()) p *= from[i2++];
     if (j2 < to.rank()) q *= to[j2++];
     while (p != q) {
@@ -83,17 +83,17 @@ bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
 
 bool Linear::is_zero() const {
   return offset == 0 &&
-         std::all_of(coefficient.begin(), coefficient.end(), [](auto c) { return c == 0; });
+         std::all_of(coefficient.begin(), coefficient.end(), [](Extent c) { return c == 0; });
 }
 
-void Linear::add(const Linear& other, std::int64_t factor) {
+void Linear::add(const Linear& other, Extent factor) {
   for (std::size_t a = 0; a < coefficient.size(); ++a)
     coefficient[a] += factor * other.coefficient[a];
   offset += factor * other.offset;
 }
 
 std::optional<IndexMap> through_view(const Value& view, const Shape& operand, const IndexMap& index,
-                                     const std::vector<std::int64_t>& extents,
+                                     const std::vector<Extent>& extents,
                                      std::vector<LinearBound>& bounds,
                                      std::optional<AxisSplit>& split) {
   IndexMap result;
@@ -120,7 +120,7 @@ std::optional<IndexMap> through_view(const Value& view, const Shape& operand, co
     case ValueKind::Affine: {
       const std::size_t factors = index.size();
       for (std::size_t d = 0; d < static_cast<std::size_t>(operand.rank()); ++d) {
-        const std::int64_t* row = view.attrs.data() + d * (1 + factors);
+        const Extent* row = view.attrs.data() + d * (1 + factors);
         Linear& e = result.emplace_back(extents.size());
         e.offset = row[0];
         for (std::size_t k = 0; k < factors; ++k) {
@@ -146,12 +146,19 @@ std::optional<IndexMap> through_view(const Value& view, const Shape& operand, co
 
 Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes) {
   Linear number(axes);
-  std::int64_t stride = 1;
+  Extent stride = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
     number.add(index[static_cast<std::size_t>(d)], stride);
-    stride *= std::max<std::int64_t>(shape[d], 1);  // of an empty shape too, every axis counts
+    stride *= greater(shape[d], 1);  // of an empty shape too, every axis counts
   }
   return number;
+}
+
+int reshape_base(const std::vector<Value>& values, int id) {
+  while (values[static_cast<std::size_t>(id)].kind == ValueKind::Reshape) {
+    id = values[static_cast<std::size_t>(id)].in[0];
+  }
+  return id;
 }
 
 }  // namespace volta::plan

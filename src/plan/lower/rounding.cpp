@@ -1,16 +1,12 @@
 // Sums of what was computed in f32 and would be rounded to a half only for the sum to read it.
 #include <vector>
 
-#include "plan/ir.h"
+#include "plan/lower/lowering.h"
 
 namespace volta::plan {
 
 using graph::Node;
 using graph::OpId;
-
-namespace {
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-}  // namespace
 
 void Lowering::count_readers() {
   readers_.assign(batch_->nodes.size(), 0);
@@ -38,15 +34,16 @@ Expr Lowering::unrounded_in(int i) {
     views.push_back(source);
     source = source->inputs[0];
   }
-  if (!has_one_reader(*source) || value_of(*source) < 0) return in(i);
-  const Value& rounded = values[static_cast<std::size_t>(value_of(*source))];
+  const ValueId value = graph_.value_of(*source);
+  if (!has_one_reader(*source) || value.is_none()) return in(i);
+  const Value& rounded = values_[value];
   if (rounded.kind != ValueKind::Cast || !is_half(rounded.dtype) ||
-      values[static_cast<std::size_t>(rounded.in[0])].dtype != DType::f32) {
+      values_[rounded.in[0]].dtype != DType::f32) {
     return in(i);
   }
   Expr x{this, rounded.in[0]};
   for (std::size_t n = views.size(); n-- > 0;) {
-    x = views[n]->op == OpId::reshape ? reshape(x, views[n]->shape)
+    x = views[n]->op == OpId::reshape ? reshape(x, sizes_.shape(*views[n]))
                                       : permute(x, views[n]->attr_span());
   }
   return x;

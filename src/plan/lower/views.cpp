@@ -1,11 +1,12 @@
-// Lowering's builders of views: they become index expressions, never kernels.
+// Builders of views: they become index expressions, never kernels.
 #include <algorithm>
+#include <utility>
 
-#include "plan/ir.h"
+#include "plan/lower/builder.h"
 
 namespace volta::plan {
 
-Expr Lowering::reshape(Expr a, const Shape& shape) {
+Expr ValueBuilder::reshape(Expr a, const Shape& shape) {
   if (a.shape() == shape) return a;
   if (at(a).kind == ValueKind::Reshape) return reshape({this, at(a).in[0]}, shape);
   if (at(a).kind == ValueKind::Expand && at({this, at(a).in[0]}).shape.numel() == 1) {
@@ -16,9 +17,9 @@ Expr Lowering::reshape(Expr a, const Shape& shape) {
   return insert(std::move(value));
 }
 
-Expr Lowering::permute(Expr a, std::span<const std::int64_t> order) {
+Expr ValueBuilder::permute(Expr a, std::span<const std::int64_t> order) {
   const Shape from = a.shape();
-  std::vector<std::int64_t> sizes(order.size());
+  std::vector<Extent> sizes(order.size());
   bool in_order = true;  // only axes of size 1 move
   std::int64_t before = -1;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -32,7 +33,7 @@ Expr Lowering::permute(Expr a, std::span<const std::int64_t> order) {
   if (at(a).kind == ValueKind::Permute) {
     std::vector<std::int64_t> both;
     for (const std::int64_t axis : order)
-      both.push_back(at(a).attrs[static_cast<std::size_t>(axis)]);
+      both.push_back(at(a).attrs[static_cast<std::size_t>(axis)].fixed());
     return permute(inner, both);
   }
   if (at(a).kind == ValueKind::Expand && inner.shape().rank() == from.rank())
@@ -43,10 +44,10 @@ Expr Lowering::permute(Expr a, std::span<const std::int64_t> order) {
   return insert(std::move(value));
 }
 
-Expr Lowering::expand(Expr a, const Shape& shape) {
+Expr ValueBuilder::expand(Expr a, const Shape& shape) {
   if (a.shape() == shape) return a;
   if (a.shape().rank() < shape.rank()) {
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(shape.rank() - a.shape().rank()), 1);
+    std::vector<Extent> sizes(static_cast<std::size_t>(shape.rank() - a.shape().rank()), 1);
     const Shape inner = a.shape();
     sizes.insert(sizes.end(), inner.begin(), inner.end());
     a = reshape(a, Shape(sizes));
@@ -60,7 +61,7 @@ Expr Lowering::expand(Expr a, const Shape& shape) {
   return insert(std::move(value));
 }
 
-Expr Lowering::shrink(Expr a, std::span<const std::int64_t> start, const Shape& shape) {
+Expr ValueBuilder::shrink(Expr a, std::span<const Extent> start, const Shape& shape) {
   if (a.shape() == shape) return a;
   Value value{.kind = ValueKind::Shrink, .dtype = a.dtype(), .shape = shape};
   value.in[0] = a.id;
@@ -68,19 +69,19 @@ Expr Lowering::shrink(Expr a, std::span<const std::int64_t> start, const Shape& 
   return insert(std::move(value));
 }
 
-Expr Lowering::affine(Expr a, std::vector<std::int64_t> attrs, const Shape& shape) {
+Expr ValueBuilder::affine(Expr a, std::vector<Extent> attrs, const Shape& shape) {
   Value value{.kind = ValueKind::Affine, .dtype = a.dtype(), .shape = shape};
   value.in[0] = a.id;
   value.attrs = std::move(attrs);
   return insert(std::move(value));
 }
 
-Expr Lowering::stride(Expr a, std::span<const std::int64_t> start,
-                      std::span<const std::int64_t> step, const Shape& shape) {
-  if (std::all_of(step.begin(), step.end(), [](std::int64_t n) { return n == 1; }))
+Expr ValueBuilder::stride(Expr a, std::span<const Extent> start, std::span<const Extent> step,
+                          const Shape& shape) {
+  if (std::all_of(step.begin(), step.end(), [](Extent n) { return n == 1; }))
     return shrink(a, start, shape);
   const std::size_t rank = step.size();
-  std::vector<std::int64_t> attrs((1 + rank) * rank, 0);
+  std::vector<Extent> attrs((1 + rank) * rank, 0);
   for (std::size_t d = 0; d < rank; ++d) {
     attrs[(1 + rank) * d] = start[d];
     attrs[(1 + rank) * d + 1 + d] = step[d];
@@ -88,13 +89,12 @@ Expr Lowering::stride(Expr a, std::span<const std::int64_t> start,
   return affine(a, std::move(attrs), shape);
 }
 
-Expr Lowering::windows(Expr a, std::int64_t axis, std::int64_t size, std::int64_t step,
-                       std::int64_t spacing) {
+Expr ValueBuilder::windows(Expr a, std::int64_t axis, Extent size, Extent step, Extent spacing) {
   const Shape full = a.shape();
   const std::size_t rank = static_cast<std::size_t>(full.rank()), row = 2 + rank;
-  std::vector<std::int64_t> attrs(row * rank, 0);
+  std::vector<Extent> attrs(row * rank, 0);
   for (std::size_t d = 0; d < rank; ++d) attrs[row * d + 1 + d] = 1;
-  std::int64_t* along = attrs.data() + row * static_cast<std::size_t>(axis);
+  Extent* along = attrs.data() + row * static_cast<std::size_t>(axis);
   along[1 + axis] = step;
   along[1 + rank] = spacing;
   const int at = static_cast<int>(axis);
@@ -102,23 +102,23 @@ Expr Lowering::windows(Expr a, std::int64_t axis, std::int64_t size, std::int64_
   return affine(a, std::move(attrs), outer.inserted(full.rank(), size));
 }
 
-Expr Lowering::shear(Expr a, std::int64_t axis) {
+Expr ValueBuilder::shear(Expr a, std::int64_t axis) {
   const Shape full = a.shape();
   const int at = static_cast<int>(axis), last = full.rank() - 1;
-  const std::int64_t more = full[last] - 1;
-  std::vector<std::int64_t> before(static_cast<std::size_t>(full.rank()), 0);
+  const Extent more = full[last] - 1;
+  std::vector<Extent> before(static_cast<std::size_t>(full.rank()), 0);
   before[static_cast<std::size_t>(axis)] = more;
   const Expr padded = pad(a, before, full.with(at, full[at] + 2 * more), 0);
   const std::size_t rank = static_cast<std::size_t>(full.rank()), row = 1 + rank;
-  std::vector<std::int64_t> attrs(row * rank, 0);
+  std::vector<Extent> attrs(row * rank, 0);
   for (std::size_t d = 0; d < rank; ++d) attrs[row * d + 1 + d] = 1;
-  std::int64_t* along = attrs.data() + row * static_cast<std::size_t>(axis);
+  Extent* along = attrs.data() + row * static_cast<std::size_t>(axis);
   along[0] = more;
   along[rank] = -1;
   return affine(padded, std::move(attrs), full.with(at, full[at] + more));
 }
 
-Expr Lowering::pad(Expr a, std::span<const std::int64_t> before, const Shape& shape, double fill) {
+Expr ValueBuilder::pad(Expr a, std::span<const Extent> before, const Shape& shape, double fill) {
   if (a.shape() == shape) return a;
   Value value{.kind = ValueKind::Pad, .dtype = a.dtype(), .shape = shape};
   value.in[0] = a.id;

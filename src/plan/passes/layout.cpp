@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/ir.h"
+#include "plan/passes/passes.h"
+#include "plan/passes/rewrite.h"
 
 namespace volta::plan {
 namespace {
@@ -15,10 +16,6 @@ bool is_image(const Value& v) { return v.shape.rank() >= 3; }
 // The same images, or as many with as many channels.
 bool same_channels(const Value& a, const Value& b) {
   return is_image(a) && is_image(b) && a.shape[0] == b.shape[0] && a.shape[1] == b.shape[1];
-}
-
-bool is_pointwise(const Value& v) {
-  return v.kind == ValueKind::Scalar || v.kind == ValueKind::Cast;
 }
 
 // Sizes without those of 1.
@@ -39,38 +36,37 @@ bool is_line(const Value& to, const Value& from) {
 // them or leads to them element by element.
 class Preference {
  public:
-  Preference(const std::vector<Value>& values, const std::vector<int>& asked)
-      : values_(values), last_(values.size(), false) {
-    for (const int id : asked) last_[static_cast<std::size_t>(id)] = is_image(at(id));
+  Preference(const Values& values, const std::vector<ValueId>& asked)
+      : values_(values), last_(values, false) {
+    for (const ValueId id : asked) last_[id] = is_image(at(id));
   }
 
-  std::vector<bool> run() {
+  PerValue<bool> run() {
     do {
       changed_ = false;
-      for (std::size_t i = 0; i < values_.size(); ++i) take_over(i);
-      for (std::size_t i = values_.size(); i-- > 0;) hand_down(i);
+      for (const ValueId id : values_.ids()) take_over(id);
+      for (const ValueId id : values_.ids().backwards()) hand_down(id);
     } while (changed_);
     return std::move(last_);
   }
 
  private:
-  const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
+  const Value& at(ValueId id) const { return values_[id]; }
 
-  void mark(int id) {
-    const std::size_t i = static_cast<std::size_t>(id);
-    if (last_[i]) return;
-    last_[i] = true;
+  void mark(ValueId id) {
+    if (last_[id]) return;
+    last_[id] = true;
     changed_ = true;
   }
 
   // The images that a value is made of: operands of its own shape, what a view shows, or what
   // windows are reduced of.
-  std::vector<int> images_of(const Value& v) const {
-    std::vector<int> images;
+  std::vector<ValueId> images_of(const Value& v) const {
+    std::vector<ValueId> images;
     if (!is_image(v)) return images;
-    if (is_pointwise(v)) {
-      for (const int in : v.in) {
-        if (in >= 0 && at(in).kind != ValueKind::Expand) images.push_back(in);
+    if (v.is_pointwise()) {
+      for (const ValueId in : v.in) {
+        if (!in.is_none() && at(in).kind != ValueKind::Expand) images.push_back(in);
       }
     } else if (v.kind == ValueKind::Pad || v.kind == ValueKind::Shrink ||
                v.kind == ValueKind::Affine) {
@@ -78,27 +74,27 @@ class Preference {
         images.push_back(v.in[0]);
     } else if (v.kind == ValueKind::Reshape) {
       if (is_line(v, at(v.in[0]))) images.push_back(v.in[0]);
-    } else if (v.kind == ValueKind::Reduce && v.in[1] < 0) {
-      int id = v.in[0];
+    } else if (v.kind == ValueKind::Reduce && v.in[1].is_none()) {
+      ValueId id = v.in[0];
       while (at(id).is_view() && at(id).shape.rank() > v.shape.rank()) id = at(id).in[0];
       if (same_channels(v, at(id)) && at(id).shape.rank() == v.shape.rank()) images.push_back(id);
     }
     return images;
   }
 
-  void take_over(std::size_t i) {
-    if (last_[i]) return;
-    for (const int image : images_of(values_[i])) {
-      if (last_[static_cast<std::size_t>(image)]) mark(static_cast<int>(i));
+  void take_over(ValueId id) {
+    if (last_[id]) return;
+    for (const ValueId image : images_of(values_[id])) {
+      if (last_[image]) mark(id);
     }
   }
-  void hand_down(std::size_t i) {
-    if (!last_[i]) return;
-    for (const int image : images_of(values_[i])) mark(image);
+  void hand_down(ValueId id) {
+    if (!last_[id]) return;
+    for (const ValueId image : images_of(values_[id])) mark(image);
   }
 
-  const std::vector<Value>& values_;
-  std::vector<bool> last_;
+  const Values& values_;
+  PerValue<bool> last_;
   bool changed_ = false;
 };
 
@@ -117,53 +113,32 @@ std::vector<std::int64_t> to_second(int rank) {
 }
 
 Shape moved(const Shape& shape, const std::vector<std::int64_t>& order) {
-  std::vector<std::int64_t> sizes;
+  std::vector<Extent> sizes;
   for (const std::int64_t axis : order) sizes.push_back(shape[static_cast<int>(axis)]);
   return Shape(sizes);
 }
 
-}  // namespace
-
-bool Lowering::has_channels_last(Expr images) const {
-  constexpr int kFar = 64;
-  std::vector<int> stack{images.id};
-  for (int steps = 0; steps < kFar && !stack.empty(); ++steps) {
-    const int id = stack.back();
-    stack.pop_back();
-    if (std::find(channels_last_.begin(), channels_last_.end(), id) != channels_last_.end())
-      return true;
-    const Value& v = values[static_cast<std::size_t>(id)];
-    if (v.kind == ValueKind::Permute && v.attrs == std::vector<std::int64_t>{0, 3, 1, 2})
-      return true;
-    if (!is_pointwise(v)) continue;
-    for (const int in : v.in) {
-      if (in >= 0 && values[static_cast<std::size_t>(in)].kind != ValueKind::Expand)
-        stack.push_back(in);
-    }
-  }
-  return false;
-}
-
-Expr Lowering::rebuilt(Value v, bool channels_last) {
-  const auto operand = [&](std::size_t k) { return Expr{this, v.in[k]}; };
+// The value, computed with its channels last where that is asked for and can be done.
+Expr rebuilt(ValueBuilder& builder, Value v, bool channels_last) {
+  const Expr operand{&builder, v.in[0]};
   const int rank = v.shape.rank();
   if (v.kind == ValueKind::Permute) {
-    const Expr view = permute(operand(0), v.attrs);
-    return v.stored ? stored(view) : view;
+    const Expr view = builder.permute(operand, fixed(v.attrs));
+    return v.stored ? builder.stored(view) : view;
   }
-  if (!channels_last) return insert(std::move(v));
-  if (v.kind == ValueKind::Reshape && is_line(v, at(operand(0)))) {
-    const Expr image = permute(operand(0), to_last(operand(0).shape().rank()));
-    return permute(reshape(image, moved(v.shape, to_last(rank))), to_second(rank));
+  if (!channels_last) return builder.insert(std::move(v));
+  if (v.kind == ValueKind::Reshape && is_line(v, builder.at(operand))) {
+    const Expr image = builder.permute(operand, to_last(operand.shape().rank()));
+    return builder.permute(builder.reshape(image, moved(v.shape, to_last(rank))), to_second(rank));
   }
-  if (is_pointwise(v)) {
-    for (int& in : v.in) {
-      if (in >= 0) in = permute({this, in}, to_last(rank)).id;
+  if (v.is_pointwise()) {
+    for (ValueId& in : v.in) {
+      if (!in.is_none()) in = builder.permute({&builder, in}, to_last(rank)).id;
     }
-  } else if (v.kind == ValueKind::Reduce && v.in[1] < 0) {
+  } else if (v.kind == ValueKind::Reduce && v.in[1].is_none()) {
     // The axes that stay trade places; those reduced keep theirs.
     std::vector<std::int64_t> order, kept;
-    const int full = operand(0).shape().rank();
+    const int full = operand.shape().rank();
     for (std::int64_t axis = 0; axis < full; ++axis) {
       order.push_back(axis);
       if (std::find(v.attrs.begin(), v.attrs.end(), axis) == v.attrs.end()) kept.push_back(axis);
@@ -171,19 +146,22 @@ Expr Lowering::rebuilt(Value v, bool channels_last) {
     const std::vector<std::int64_t> last = to_last(rank);
     for (std::size_t k = 0; k < kept.size(); ++k)
       order[static_cast<std::size_t>(kept[k])] = kept[static_cast<std::size_t>(last[k])];
-    v.in[0] = permute(operand(0), order).id;
+    v.in[0] = builder.permute(operand, order).id;
   } else {
-    return insert(std::move(v));
+    return builder.insert(std::move(v));
   }
   v.shape = moved(v.shape, to_last(rank));
-  return permute(insert(std::move(v)), to_second(rank));
+  return builder.permute(builder.insert(std::move(v)), to_second(rank));
 }
 
-void Lowering::lay_out_images() {
-  if (channels_last_.empty()) return;
-  const std::vector<bool> last = Preference(values, channels_last_).run();
-  rebuild([&](std::size_t i, Value v, const std::vector<int>&) {
-    return rebuilt(std::move(v), last[i]);
+}  // namespace
+
+void lay_out_images(Graph& graph) {
+  const std::vector<ValueId> asked = std::exchange(graph.channels_last, {});
+  if (asked.empty()) return;
+  const PerValue<bool> last = Preference(graph.values, asked).run();
+  rebuild(graph, [&](Rebuild& all, ValueId id, Value v) {
+    return rebuilt(all.builder, std::move(v), last[id]);
   });
 }
 

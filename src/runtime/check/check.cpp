@@ -1,5 +1,5 @@
-// Steps on a device beside the same steps on the CPU.
-#include "plan/check.h"
+// Runs steps on a device and on the CPU and compares their results.
+#include "runtime/check/check.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "backend/cpu/conv.h"
-#include "backend/matmul_program.h"
-#include "graph/host.h"
-#include "plan/attention_reference.h"
+#include "core/convert.h"
+#include "plan/calls/call.h"
 #include "plan/explain.h"
 #include "platform/env.h"
 #include "volta/error.h"
@@ -23,8 +21,8 @@
 namespace volta::plan {
 namespace {
 
-// What a result may differ by, relative to the element and to the root mean square of all: sums are
-// added up in another order, functions round differently.
+// The tolerance of a result, relative to the element and to the root mean square of all elements:
+// the CPU sums in another order, and functions round differently.
 double tolerance(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -40,58 +38,6 @@ double tolerance(DType dtype) {
   }
 }
 
-// A buffer that a step writes.
-struct Written {
-  BufferRef buffer;
-  DType dtype = DType::f32;
-};
-
-std::vector<Written> written_by(const Step& step) {
-  std::vector<Written> written;
-  if (const auto* kernel = std::get_if<KernelStep>(&step)) {
-    for (const Binding& segment : kernel->segments) {
-      for (std::size_t slot = 0; slot < kernel->program->slots.size(); ++slot) {
-        const kernel::Slot& one = kernel->program->slots[slot];
-        if (one.written) written.push_back({segment.buffers[slot], one.dtype});
-      }
-    }
-  } else if (const auto* product = std::get_if<MatmulStep>(&step)) {
-    written.push_back({product->c, product->result_dtype()});
-    if (product->keeps_input) written.push_back({product->other, product->result_dtype()});
-  } else if (const auto* sort = std::get_if<SortStep>(&step)) {
-    written.push_back({sort->indices, sort->index_dtype});
-    if (sort->has_values) written.push_back({sort->values, sort->dtype});
-  } else if (const auto* conv = std::get_if<ConvStep>(&step)) {
-    written.push_back({conv->c, conv->dtype});
-  } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
-    for (std::size_t i = 0; i < attention->writes.size(); ++i) {
-      const bool logs = !attention->gradient && i == 1;
-      written.push_back({attention->writes[i], logs ? DType::f32 : attention->dtype});
-    }
-  }
-  return written;
-}
-
-// Weights [out, height, width, in] as [out, in, height, width], or back.
-std::vector<std::byte> with_channels(const std::byte* weights, const ConvStep& step, bool last) {
-  const std::size_t size = size_of(step.dtype);
-  const auto area = static_cast<std::size_t>(step.kernel[0] * step.kernel[1]);
-  const auto in = static_cast<std::size_t>(step.group_in());
-  const auto out = static_cast<std::size_t>(step.c_out);
-  std::vector<std::byte> result(out * in * area * size);
-  for (std::size_t o = 0; o < out; ++o) {
-    for (std::size_t a = 0; a < area; ++a) {
-      for (std::size_t i = 0; i < in; ++i) {
-        const std::size_t channels_last = ((o * area + a) * in + i) * size;
-        const std::size_t channels_second = ((o * in + i) * area + a) * size;
-        std::memcpy(result.data() + (last ? channels_last : channels_second),
-                    weights + (last ? channels_second : channels_last), size);
-      }
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 bool checks_steps() {
@@ -105,29 +51,23 @@ bool checks_steps() {
 }
 
 struct CheckedSteps::Step {
-  std::unique_ptr<Executable> on_device, on_cpu;
-  // A convolution is the CPU's library call with weights as that wants them.
-  std::optional<ConvStep> convolution;
-  std::unique_ptr<cpu::Conv> call;
-  const AttentionStep* attention = nullptr;
-  std::vector<Written> written;
-  bool can_check() const { return on_cpu != nullptr || call != nullptr || attention != nullptr; }
+  std::unique_ptr<Executable> on_device;
+  std::unique_ptr<Executable> on_cpu;  // set if the step is a kernel
+  Reference reference;                 // set if the step is a call
+  std::vector<WrittenBuffer> written;
+  bool can_check() const { return on_cpu != nullptr || reference != nullptr; }
 };
 
-// The plan's buffers in the host's memory. Outputs lie where the device has them: in a leaf, if it
-// gave its memory to them.
+// The plan's buffers in host memory. An output that takes over a leaf's memory on the device does
+// so here too.
 struct CheckedSteps::Host {
   std::vector<std::vector<std::byte>> leaf_bytes, output_bytes;
   std::vector<std::byte> arena_bytes;
   std::vector<Address> leaves, outputs;
   Address arena;
 
-  std::byte* at(const BufferRef& buffer) {
-    const Address& address = buffer.kind == BufferRef::Kind::Leaf     ? leaves[buffer.index]
-                             : buffer.kind == BufferRef::Kind::Output ? outputs[buffer.index]
-                                                                      : arena;
-    return static_cast<std::byte*>(address.pointer()) + buffer.offset;
-  }
+  HostBuffers buffers() const { return {leaves, outputs, arena}; }
+  std::byte* at(const BufferRef& buffer) const { return buffers().at(buffer); }
 };
 
 CheckedSteps::CheckedSteps(DeviceEntry& entry, const PlanSteps& steps)
@@ -136,7 +76,7 @@ CheckedSteps::CheckedSteps(DeviceEntry& entry, const PlanSteps& steps)
   for (const plan::Step& step : steps.steps) {
     PlanSteps one;
     one.id = steps.id;
-    one.frugal = true;
+    one.low_memory = true;
     one.leaf_bytes = steps.leaf_bytes;
     one.output_bytes = steps.output_bytes;
     one.arena_bytes = steps.arena_bytes;
@@ -145,19 +85,9 @@ CheckedSteps::CheckedSteps(DeviceEntry& entry, const PlanSteps& steps)
     auto checked = std::make_unique<Step>();
     checked->written = written_by(step);
     checked->on_device = entry.backend.prepare(entry.index, one);
-    if (const auto* conv = std::get_if<ConvStep>(&step)) {
-      ConvStep same = *conv;
-      same.weight_channels_last = false;
-      if (cpu::takes_conv(same)) {
-        checked->call = cpu::make_conv(same);
-        checked->convolution = *conv;
-      }
-    } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
-      checked->attention = attention;
+    if (const Call* call = call_of(step)) {
+      checked->reference = call->reference(std::move(one));
     } else {
-      if (const auto* product = std::get_if<MatmulStep>(&step);
-          product != nullptr && (product->activation != Activation::None || product->keeps_input))
-        one.steps.front() = lower_matmul(*product);
       checked->on_cpu = cpu.prepare(0, one);
     }
     if (!checked->can_check()) {
@@ -193,7 +123,7 @@ void CheckedSteps::run(std::span<const Address> leaves, std::span<const Address>
 
   for (std::size_t number = 0; number < steps_.size(); ++number) {
     const Step& step = *steps_[number];
-    // What earlier steps left on the device is what this one begins with.
+    // The CPU starts from the values that earlier steps left on the device.
     for (std::size_t i = 0; i < outputs.size(); ++i)
       fetch(host.at({BufferRef::Kind::Output, static_cast<std::uint32_t>(i), 0}), outputs[i],
             plan_.output_bytes[i]);
@@ -202,31 +132,8 @@ void CheckedSteps::run(std::span<const Address> leaves, std::span<const Address>
     step.on_device->run(leaves, outputs, arena, args);
     if (step.on_cpu != nullptr) {
       step.on_cpu->run(host.leaves, host.outputs, host.arena, args);
-    } else if (step.call != nullptr) {
-      const ConvStep& conv = *step.convolution;
-      const bool of_weights = conv.kind == ConvStep::Kind::WeightGrad;
-      const std::byte* b = host.at(conv.b);
-      std::byte* c = host.at(conv.c);
-      std::vector<std::byte> weights;
-      if (conv.weight_channels_last && !of_weights) {
-        weights = with_channels(b, conv, false);
-        b = weights.data();
-      } else if (conv.weight_channels_last) {
-        weights.resize(static_cast<std::size_t>(conv.weight_size()) * size_of(conv.dtype));
-      }
-      std::byte* result = of_weights && conv.weight_channels_last ? weights.data() : c;
-      step.call->run(host.at(conv.a), b, result, conv.has_bias ? host.at(conv.bias) : nullptr);
-      if (result != c) {
-        const std::vector<std::byte> turned = with_channels(result, conv, true);
-        std::memcpy(c, turned.data(), turned.size());
-      }
-    } else if (step.attention != nullptr) {
-      std::vector<const std::byte*> reads;
-      for (const AttentionStep::Operand& read : step.attention->reads)
-        reads.push_back(host.at(read.buffer));
-      std::vector<std::byte*> writes;
-      for (const BufferRef& buffer : step.attention->writes) writes.push_back(host.at(buffer));
-      attend(*step.attention, reads, writes);
+    } else if (step.reference != nullptr) {
+      step.reference(host.buffers());
     }
     check_indices(step, number);
     if (step.can_check()) compare(step, number, host, outputs, arena);
@@ -237,14 +144,16 @@ std::optional<kernel::ErrorRecord> CheckedSteps::take_error() {
   return std::exchange(error_, std::nullopt);
 }
 
-// Both sides go on with an index that is in range: the results tell nothing. Of several wrong ones
-// each side tells any.
+// Compares whether both sides met a wrong index. Results cannot show that, because both sides
+// clamp; and the reported index may differ, because each side reports any one of several.
 void CheckedSteps::check_indices(const Step& step, std::size_t number) {
   entry_.backend.synchronize(entry_.index);
   const std::optional<kernel::ErrorRecord> device = step.on_device->take_error();
   if (device && !error_) error_ = device;
-  if (step.on_cpu == nullptr) return;
-  const std::optional<kernel::ErrorRecord> cpu = step.on_cpu->take_error();
+  if (!step.can_check()) return;
+  // Reference calls on the CPU check no indices.
+  std::optional<kernel::ErrorRecord> cpu;
+  if (step.on_cpu != nullptr) cpu = step.on_cpu->take_error();
   if (device.has_value() == cpu.has_value()) return;
   const kernel::ErrorRecord& record = device ? *device : *cpu;
   const std::string name = to_string(entry_.device);
@@ -258,23 +167,26 @@ void CheckedSteps::check_indices(const Step& step, std::size_t number) {
 
 void CheckedSteps::compare(const Step& step, std::size_t number, Host& host,
                            std::span<const Address> outputs, Address arena) const {
-  // Where the plan's temporaries begin: one ends where another does at the latest. What lies
-  // between is the same on both sides.
+  // The offsets at which temporaries begin. A temporary ends at the next offset at the latest;
+  // bytes between its end and that offset are the same on both sides.
   std::set<std::uint64_t> begins{plan_.arena_bytes};
-  for (const plan::Step& other : plan_.steps) {  // libraries leave there what they like
-    if (const auto* sort = std::get_if<SortStep>(&other)) begins.insert(sort->scratch.offset);
-    if (const auto* conv = std::get_if<ConvStep>(&other)) begins.insert(conv->scratch.offset);
-    if (const auto* attention = std::get_if<AttentionStep>(&other))
-      begins.insert(attention->scratch.offset);
+  // A library's scratch memory has arbitrary contents, so the comparison must end where it begins.
+  for (const plan::Step& other : plan_.steps) {
+    std::visit(
+        [&](const auto& one) {
+          if constexpr (requires { one.scratch; }) begins.insert(one.scratch.offset);
+        },
+        other);
   }
   for (const auto& other : steps_) {
-    for (const Written& written : other->written) {
+    for (const WrittenBuffer& written : other->written) {
       if (written.buffer.kind == BufferRef::Kind::Temp) begins.insert(written.buffer.offset);
     }
   }
-  for (const Written& written : step.written) {
+  for (const WrittenBuffer& written : step.written) {
     const BufferRef& buffer = written.buffer;
-    if (buffer.kind == BufferRef::Kind::Leaf) continue;  // its output is compared
+    if (buffer.kind == BufferRef::Kind::Leaf)
+      continue;  // compared through the output that takes it over
     const bool is_output = buffer.kind == BufferRef::Kind::Output;
     const std::uint64_t bytes = is_output ? plan_.output_bytes[buffer.index]
                                           : *begins.upper_bound(buffer.offset) - buffer.offset;
@@ -287,8 +199,8 @@ void CheckedSteps::compare(const Step& step, std::size_t number, Host& host,
 
     const std::size_t count = bytes / size_of(written.dtype);
     std::vector<double> ours(count), theirs(count);
-    graph::convert(device.data(), written.dtype, theirs.data(), DType::f64, count);
-    graph::convert(cpu, written.dtype, ours.data(), DType::f64, count);
+    convert(device.data(), written.dtype, theirs.data(), DType::f64, count);
+    convert(cpu, written.dtype, ours.data(), DType::f64, count);
     double squares = 0;
     std::size_t finite = 0;
     for (const double value : ours) {

@@ -1,5 +1,5 @@
-// VOLTA_CHECK=cpu: every step that a device runs is run by the CPU too, from the same values, and
-// the first one whose results differ is named.
+// VOLTA_CHECK=cpu: the CPU repeats every step of a device from the same values, and the first step
+// whose results differ is reported.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/registry.h"
+#include "backend/registry.h"
+#include "backend/steps.h"
 #include "kernel/program.h"
-#include "plan/plan_steps.h"
 
 namespace volta::plan {
 
-// Whether VOLTA_CHECK asks for it.
+// Whether VOLTA_CHECK=cpu is set.
 bool checks_steps();
 
-// The steps of a plan, one by one, on a device and on the CPU.
+// Runs the steps of a plan one by one on a device and on the CPU, and compares the results.
 class VOLTA_BACKEND_API CheckedSteps : public Executable {
  public:
   CheckedSteps(DeviceEntry& entry, const PlanSteps& steps);
   ~CheckedSteps() override;
 
-  // Waits for the device. Throws BackendError naming the step that differs.
+  // Waits for the device. Throws BackendError that names the first step whose results differ.
   void run(std::span<const Address> leaves, std::span<const Address> outputs, Address arena,
            std::span<const std::uint64_t> args) override;
   std::optional<kernel::ErrorRecord> take_error() override;

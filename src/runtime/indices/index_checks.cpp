@@ -1,5 +1,5 @@
-// Asking devices for wrong indices, and telling who looks.
-#include "graph/index_checks.h"
+// Asks devices for wrong indices, and throws or logs them.
+#include "runtime/indices/index_checks.h"
 
 #include <algorithm>
 #include <optional>
@@ -27,7 +27,7 @@ void IndexLog::verify(std::uint64_t finished) {
     where = fmt::format("{} ({}:{})", op_info(site.op).name, site.place.file(), site.place.line());
     if (wraps_indices(site.op)) {
       low = -record->high;
-      if (index < 0) index -= record->high;  // as it was before it was counted from the end
+      if (index < 0) index -= record->high;  // undoes the wrap-around of a negative index
     }
   }
   failures_.push_back(
@@ -83,8 +83,9 @@ void throw_known_index_error(const Node& node) {
 }
 
 void verify_indices(const Dependence& indices) {
-  // The run that made the value may not have ended: a scalar is read as soon as it is written. The
-  // checks it depends on were before that, and so were all earlier runs.
+  // The run that produced the value may not have ended, because a scalar is read as soon as it is
+  // written. The checks that it depends on came earlier in that run, and all earlier runs have
+  // ended.
   for (const Dependence::Runs& on : indices.runs) {
     if (on.last > on.log->verified()) on.log->verify(on.last - 1);
   }
@@ -95,7 +96,7 @@ void verify_indices(Node& node) {
   const auto* indices = node.indices();
   if (indices == nullptr) return;
   verify_indices(**indices);
-  node.doubts->indices.reset();
+  node.errors->indices.reset();
 }
 
 namespace {
@@ -108,13 +109,13 @@ void warn_of(IndexLog::Failure& failure) {
         fmt::format("{}; the step went on with the index clamped, and nobody has looked at what "
                     "it computed",
                     error.what()));
-  } catch (...) {  // the device cannot be asked: whoever looks is told why
+  } catch (...) {  // the device cannot be asked; reading a value throws the reason
   }
 }
 }  // namespace
 
 void warn_of_wrong_indices(const Batch& batch) noexcept {
-  const Dependence* last = nullptr;  // parameters of one step have one in common
+  const Dependence* last = nullptr;  // parameters updated by one step share a Dependence
   for (const Leaf& leaf : batch.leaves) {
     const auto* indices = leaf.node->indices();
     if (indices == nullptr || indices->get() == last) continue;
@@ -125,7 +126,7 @@ void warn_of_wrong_indices(const Batch& batch) noexcept {
         if (IndexLog::Failure* failure = on.log->failure(on.first, on.last, true))
           warn_of(*failure);
       }
-    } catch (...) {  // asked again by whoever looks
+    } catch (...) {  // the next read asks again
     }
   }
 }

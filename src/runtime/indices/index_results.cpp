@@ -1,5 +1,6 @@
-// Follows checked indices from leaves and from the run's own checks to its results.
-#include "plan/index_results.h"
+// Propagates dependences on checked indices from the leaves and from the run's own checks to its
+// results.
+#include "runtime/indices/index_results.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "graph/index_checks.h"
+#include "runtime/indices/index_checks.h"
 
 namespace volta::plan {
 
@@ -17,7 +18,7 @@ using graph::Node;
 
 namespace {
 
-// Leaves with the same dependence have one bit; more than 64 of them share the last.
+// One bit per distinct Dependence of the leaves; beyond 64, they share the last bit.
 struct Origins {
   std::vector<std::shared_ptr<const Dependence>> dependences;
   std::vector<std::uint64_t> leaf_bits;
@@ -29,7 +30,7 @@ struct Origins {
     leaf_bits[leaf] = std::uint64_t{1} << std::min<std::ptrdiff_t>(found - dependences.begin(), 63);
   }
 
-  // Per node of the batch, the bits of the leaves it is computed from.
+  // For each node of the batch, the bits of the leaves that it is computed from.
   std::vector<std::uint64_t> follow(const Batch& batch) const {
     std::vector<std::uint64_t> bits(batch.nodes.size());
     if (dependences.empty()) return bits;
@@ -57,7 +58,7 @@ struct Origins {
   }
 };
 
-// Whether a value of the batch is computed from another node.
+// Whether `value` is computed from `other` within the batch.
 bool depends_on(const Batch& batch, const Node* value, const Node* other) {
   std::vector<bool> seen(batch.nodes.size(), false);
   std::vector<const Node*> next{value};
@@ -75,14 +76,15 @@ bool depends_on(const Batch& batch, const Node* value, const Node* other) {
   return false;
 }
 
-// Which nodes are the new values of state: an optimizer's, or of a variable updated from its own
-// former value.
+// Marks the nodes that are new values of state: those of an optimizer, or of a variable that is
+// updated from its own former value.
 std::vector<bool> state_nodes(const Batch& batch) {
   std::vector<bool> is_state(batch.nodes.size(), false);
   for (const Node* node : batch.nodes) is_state[node->index] = node->is_state;
   for (const graph::JournalEntry& entry : batch.journal) {
     if (!entry.is_state || is_state[entry.assigned->index]) continue;
-    // In a repeated step the former value is a leaf, and is so because the new one reads it.
+    // In a repeated step the former value is a leaf, which exists only because the new value reads
+    // it.
     is_state[entry.assigned->index] =
         entry.leaf != Batch::kNoLeaf || depends_on(batch, entry.assigned, entry.previous);
   }
@@ -92,9 +94,10 @@ std::vector<bool> state_nodes(const Batch& batch) {
 }  // namespace
 
 void note_dependences(const Plan& plan, const Batch& batch, std::uint64_t run) {
-  Dependence shared;  // of every result: what state the batch read may still have to tell
+  Dependence
+      shared;  // unreported failures of state that the batch read; every result inherits them
   Origins origins;
-  const Dependence* last = nullptr;  // parameters of one step have one in common
+  const Dependence* last = nullptr;  // parameters updated by one step share a Dependence
   for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
     const auto* indices = batch.leaves[i].node->indices();
     if (indices == nullptr) continue;
@@ -130,7 +133,7 @@ void note_dependences(const Plan& plan, const Batch& batch, std::uint64_t run) {
       origins.add_to(fresh, bits[n], is_state[n]);
       dependence = std::make_shared<const Dependence>(std::move(fresh));
     }
-    if (!dependence->runs.empty()) batch.nodes[n]->own_doubts().indices = dependence;
+    if (!dependence->runs.empty()) batch.nodes[n]->own_errors().indices = dependence;
   }
 }
 

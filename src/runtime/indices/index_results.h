@@ -1,15 +1,16 @@
-// After a run: which of its results depend on indices that were checked, in this run or before.
+// Records after a run which of its results depend on checked indices of this run or of earlier
+// ones.
 #pragma once
 
 #include <cstdint>
 
-#include "graph/segment.h"
+#include "graph/record/recorder.h"
 #include "plan/plan.h"
 
 namespace volta::plan {
 
-// Gives the results of the run their dependences. `run`: its number in the plan's log, if it has
-// one. The batch's nodes still have their inputs.
+// Sets the dependences of the run's results. `run` is its number in the plan's index log, if there
+// is one. The batch's nodes must still have their inputs.
 void note_dependences(const Plan& plan, const graph::Batch& batch, std::uint64_t run);
 
 }  // namespace volta::plan

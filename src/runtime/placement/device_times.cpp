@@ -1,5 +1,5 @@
-// Measuring devices, and remembering it.
-#include "graph/device_times.h"
+// Measures devices and keeps the results in the disk cache.
+#include "runtime/placement/device_times.h"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/emit.h"
+#include "kernel/cache.h"
 #include "platform/fork.h"
 #include "volta/autograd.h"
 #include "volta/error.h"
@@ -58,10 +58,11 @@ TimeCurve TimeCurve::of(double fixed_seconds, double amount_per_second) {
 namespace graph {
 namespace {
 
-// What takes longer is not measured: larger amounts take longer in proportion.
+// The measurement ends with the first amount that takes longer; times of larger amounts are
+// extrapolated in proportion.
 constexpr double kLongestSeconds = 0.05;
 
-// Less takes no longer than more: what says otherwise was disturbed.
+// Makes the times rise with the amounts: a larger time for a smaller amount was a disturbance.
 void smooth(TimeCurve& curve) {
   for (std::size_t i = curve.points.size(); i-- > 1;)
     curve.points[i - 1].second = std::min(curve.points[i - 1].second, curve.points[i].second);
@@ -102,7 +103,7 @@ std::string written(std::initializer_list<TimeCurve*> curves) {
   return text;
 }
 
-// False where the text is not what `written` gives.
+// Parses the text that `written` returns; false if it is malformed.
 bool read(const std::string& text, std::initializer_list<TimeCurve*> curves) {
   std::istringstream lines(text);
   std::string line;
@@ -131,7 +132,8 @@ Known& known() {
   return *table;
 }
 
-// The greatest amount a second, of amounts from `least` on, or the greatest measured.
+// The highest rate among the amounts from `least` on, or that of the largest amount if all are
+// smaller.
 double best_rate(const TimeCurve& curve, double least) {
   double best = 0;
   for (const auto& [amount, seconds] : curve.points) {
@@ -197,7 +199,7 @@ void prepare_figures() {
   std::vector<Device> lacking;
   for_each_used_device([&](DeviceEntry& entry) {
     const std::lock_guard guard(entry.lock);
-    if (entry.plans != nullptr && lacks_figures(entry)) lacking.push_back(entry.device);
+    if (entry.runtime != nullptr && lacks_figures(entry)) lacking.push_back(entry.device);
   });
   for (const Device device : lacking) {
     try {

@@ -1,12 +1,13 @@
-// Operations of recorded nodes.
-#include "graph/operation_count.h"
+// Counts the operations of recorded nodes.
+#include "runtime/placement/operation_count.h"
 
 #include <algorithm>
 #include <unordered_set>
 #include <vector>
 
-#include "graph/node.h"
-#include "graph/recurrence.h"
+#include "graph/attributes/recurrence.h"
+#include "graph/record/node.h"
+#include "volta/detail/operation_count.h"
 
 namespace volta::graph {
 
@@ -85,12 +86,12 @@ std::int64_t operations_of(OpId op, std::span<Node* const> inputs,
       return 2 * input(0).numel() * (input(1).numel() / input(1)[0]);
     case OpId::conv_weight_grad:
       return 2 * elements * input(1)[0] * input(1)[2] * input(1)[3];
-    case OpId::attention: {  // two products
+    case OpId::attention: {  // two matrix products
       const Shape &q = input(0), &k = input(1), &v = input(2);
       const std::int64_t scores = q.numel() / last_size(q) * k[k.rank() - 2];
       return 2 * scores * (last_size(q) + last_size(v));
     }
-    case OpId::recurrent: {  // a product with the state for each step, and one that projects it
+    case OpId::recurrent: {  // per step, a product with the state and optionally its projection
       const std::int64_t gates = input(0).numel(), out = last_size(input(1));
       const bool projected = Recurrence(attrs).projected;
       return 2 * gates * out + gates + (projected ? 2 * (gates / 4) * out : 0);
@@ -103,6 +104,14 @@ std::int64_t operations_of(OpId op, std::span<Node* const> inputs,
   for (const Node* one : inputs) most = std::max(most, one->shape.numel());
   return most;
 }
+
+}  // namespace volta::graph
+
+namespace volta::detail {
+
+using graph::Node;
+using graph::node_of;
+using graph::NodeState;
 
 std::int64_t count_operations(std::span<const Tensor> results, std::span<const Tensor> given) {
   std::unordered_set<const Node*> seen;
@@ -121,10 +130,10 @@ std::int64_t count_operations(std::span<const Tensor> results, std::span<const T
     const Node* node = open.back();
     open.pop_back();
     if (node->state != NodeState::Pending) continue;
-    total += operations_of(node->op, node->input_span(), node->attr_span(), node->shape);
+    total += graph::operations_of(node->op, node->input_span(), node->attr_span(), node->shape);
     for (const Node* input : node->input_span()) meet(input);
   }
   return total;
 }
 
-}  // namespace volta::graph
+}  // namespace volta::detail

@@ -1,26 +1,23 @@
-// How many operations pending tensors take: for people who compare networks, not for the planner.
+// Counts the operations of pending tensors, for model summaries and for placement; the planner does
+// not use it.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "graph/node.h"
-#include "graph/op.h"
+#include "graph/record/node.h"
+#include "graph/record/op.h"
 #include "volta/shape.h"
 #include "volta/tensor.h"
 
 namespace volta::graph {
 
-// Of what computes `results` from `given`. Multiplications and additions of products count one
-// each, of everything else one per element read or written, whichever is more; moving is free.
-std::int64_t count_operations(std::span<const Tensor> results, std::span<const Tensor> given);
-
-// The same of one operation.
+// The operations of one node, counted as volta/detail/operation_count.h says.
 std::int64_t operations_of(OpId op, std::span<Node* const> inputs,
                            std::span<const std::int64_t> attrs, const Shape& shape);
-// Whether each element is one of the operand's, at another place or of another dtype.
+// Whether each element of the result is an element of the operand, moved or converted.
 bool only_arranges(OpId op);
-// Whether it is products of matrices, or is like them.
+// Whether the operation consists mainly of matrix products.
 bool is_product(OpId op);
 
 }  // namespace volta::graph

@@ -1,5 +1,5 @@
-// Deciding where operations run, and moving what they need.
-#include "graph/placement.h"
+// Decides on which device an operation runs, and moves its operands there.
+#include "runtime/placement/placement.h"
 
 #include <algorithm>
 #include <array>
@@ -13,14 +13,14 @@
 #include <fmt/format.h>
 
 #include "core/log_once.h"
-#include "graph/formula.h"
-#include "graph/host.h"
-#include "graph/mirrors.h"
-#include "graph/operation_count.h"
-#include "graph/segment.h"
-#include "graph/transfers.h"
+#include "graph/record/evaluation.h"
+#include "graph/record/formula.h"
+#include "graph/record/recorder.h"
+#include "graph/record/replicas.h"
 #include "platform/env.h"
 #include "platform/thread_local.h"
+#include "runtime/placement/operation_count.h"
+#include "runtime/transfer/transfers.h"
 #include "volta/error.h"
 #include "volta/log.h"
 
@@ -36,21 +36,21 @@ Placement named_placement() {
 std::atomic<PlacementChooser> chooser{nullptr};
 VOLTA_INITIAL_EXEC constinit thread_local PlacementTrace* trace_of_thread = nullptr;
 
-// What the thread goes by, found at the first question after its options changed.
+// The thread's placement policy, determined at the first operation after its options changed.
 struct Policy {
   bool known = false;
   Placement placement = Placement::as_written;
   std::int64_t threshold = 0;
-  DeviceEntry* gpu = nullptr;  // null: there is none
+  DeviceEntry* gpu = nullptr;  // null if there is no GPU
   const Reckoning* reckoning = nullptr;
-  std::uint32_t edition = 0;  // of the figures that `reckoning` is of
+  std::uint32_t edition = 0;  // edition of the figures behind `reckoning`
 };
 VOLTA_INITIAL_EXEC constinit thread_local Policy policy_of_thread;
 
 DeviceEntry* placement_gpu(const ExecutionOptions& options) {
   if (options.gpu) return options.gpu->is_cpu() ? nullptr : &device_entry(*options.gpu);
   if (const std::optional<Device> gpu = Device::gpu()) return &device_entry(*gpu);
-  // With the message that says why.
+  // These calls throw with a message that tells why there is no GPU.
   if (options.placement == Placement::force_gpu) Device::parse("gpu");
   if (default_placement != Placement::as_written) Device::best();
   return nullptr;
@@ -78,19 +78,19 @@ const Reckoning& reckoning_of(DeviceEntry& gpu) {
   return *policy.reckoning;
 }
 
-// ---- Moving
+// ---- Moving operands to the device of an operation.
 
 bool is_constant(const Node* node) {
   return node->state.load(std::memory_order_acquire) == NodeState::Constant;
 }
 
-// Recorded by this thread and not submitted: its inputs may be read.
+// Whether this thread recorded the node and has not submitted it, so that its inputs may be read.
 bool is_pending_here(const Node* node) {
   return node->state.load(std::memory_order_acquire) == NodeState::Pending &&
-         node->segment.load(std::memory_order_acquire) == &current_segment(*node->entry);
+         node->recorder.load(std::memory_order_acquire) == &current_recorder(*node->entry);
 }
 
-// A view or a conversion: its rule takes the gradient on any device.
+// Views and conversions, whose gradient rules accept a gradient on any device.
 bool is_view(OpId op) {
   switch (op) {
     case OpId::reshape:
@@ -106,7 +106,7 @@ bool is_view(OpId op) {
   }
 }
 
-// Sums of leaves and of views of them, where nothing else is between.
+// Whether the tape consists only of sums and views of leaves.
 bool is_sum_of_leaves(const Tape& tape, int depth = 8) {
   const bool sums = tape.op == OpId::add || tape.op == OpId::sub || tape.op == OpId::neg;
   return (sums || is_view(tape.op)) &&
@@ -115,9 +115,9 @@ bool is_sum_of_leaves(const Tape& tape, int depth = 8) {
          });
 }
 
-// Whether the node is recorded again on another device rather than copied to it: what it is made of
-// is mostly a parameter that should move itself. Of what is much larger, a data set, only the part
-// moves.
+// Whether the node is recorded again on another device instead of being copied there. The source of
+// a view is usually a parameter, which should move itself; of a much larger source, such as a data
+// set, only the part is copied.
 bool is_recorded_again(const Node* node) {
   constexpr std::int64_t kParts = 16;
   if ((node->op != OpId::iota && !is_view(node->op)) || !is_pending_here(node)) return false;
@@ -126,7 +126,7 @@ bool is_recorded_again(const Node* node) {
   return !takes_part || node->inputs[0]->shape.numel() <= kParts * node->shape.numel();
 }
 
-// The value that moves if the node is wanted elsewhere.
+// The value that has to be copied if the node is needed on another device.
 const Node* root_of(const Node* node) {
   while (node->inputs_count == 1 && is_recorded_again(node)) node = node->inputs[0];
   return node;
@@ -139,18 +139,19 @@ double bytes_of(const Shape& shape, DType dtype) {
 Held copied(Node* node, DeviceEntry& entry) {
   if (is_constant(node))
     return Held::adopt(make_constant(node->value, node->integer, node->shape, node->dtype, entry));
-  if (Held known = known_mirror(node, entry)) return known;
+  if (Held known = known_replica(node, entry)) return known;
   const Tensor copy = entry.device.is_cpu()
                           ? on_host(node)
                           : upload(observe(node).data(), node->shape, node->dtype, entry.device);
   Held held(node_of(copy));
-  // The user may change memory of his own.
+  // The user may change foreign memory, so its copy is not kept as a replica.
   if (node->buffer != nullptr && node->buffer->foreign) return held;
-  keep_mirror(node, held);
+  keep_replica(node, held);
   return held;
 }
 
-// Records of moves are none of the program's: a stretch that is computed again may need others.
+// Hides moves from the tape collector: a checkpointed section that is computed again may need other
+// moves.
 class Uncollected {
  public:
   Uncollected() : collector_(std::exchange(recording_state.collector, nullptr)) {}
@@ -162,20 +163,20 @@ class Uncollected {
   TapeCollector* const collector_;
 };
 
-// The node's value there. `tape`: its history, if it has one.
-Held brought(Node* node, const Tape* tape, DeviceEntry& entry, Place place) {
+// The node's value on the device `entry`. `tape` is the node's history, if it has one.
+Held brought(Node* node, const Tape* tape, DeviceEntry& entry, SourceLocation place) {
   if (node->entry == &entry) return Held(node);
   const bool is_of_tape = tape != nullptr && tape->op == node->op;
   const bool sums = is_of_tape && is_pending_here(node) && is_sum_of_leaves(*tape);
   if (!sums && !is_recorded_again(node)) return copied(node, entry);
-  // Bringing an input may submit the segment that the node's lists are in.
+  // Moving an input may submit the recorder that owns the node's lists, so they are copied.
   const std::vector<std::int64_t> attrs(node->attr_span().begin(), node->attr_span().end());
   std::vector<Held> inputs;
   for (Node* input : node->input_span()) inputs.emplace_back(input);
   std::vector<Node*> there;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Edge* edge = is_of_tape ? &tape->edges[i] : nullptr;
-    // A leaf moves itself, whatever it is made of.
+    // A leaf is copied itself, even if it is a view or a sum.
     inputs[i] =
         edge != nullptr && edge->leaf.defined()
             ? copied(inputs[i].get(), entry)
@@ -205,7 +206,7 @@ PlacementTrace::Scope::Scope(PlacementTrace& trace)
     : outer_(std::exchange(trace_of_thread, &trace)) {}
 PlacementTrace::Scope::~Scope() { trace_of_thread = outer_; }
 
-Tensor moved(const Borrowed& operand, DeviceEntry& entry, Place place, bool adopts) {
+Tensor moved(const Borrowed& operand, DeviceEntry& entry, SourceLocation place, bool adopts) {
   Node* node = operand.node();
   if (node->entry == &entry) return operand.tensor();
   const Uncollected uncollected;
@@ -221,37 +222,37 @@ bool takes_gradients_of_any_device(const Tape& tape) {
   return is_view(tape.op) || is_sum_of_leaves(tape);
 }
 
-bool adopt_mirror(Variable& leaf, DeviceEntry& entry) {
+bool adopt_replica(Variable& leaf, DeviceEntry& entry) {
   if (leaf.node->entry == &entry) return true;
-  Held mirror = is_constant(leaf.node.get()) ? copied(leaf.node.get(), entry)
-                                             : known_mirror(leaf.node.get(), entry);
-  if (!mirror) return false;
+  Held replica = is_constant(leaf.node.get()) ? copied(leaf.node.get(), entry)
+                                              : known_replica(leaf.node.get(), entry);
+  if (!replica) return false;
   if (leaf.grad.defined() && node_of(leaf.grad)->entry != &entry) {
     const Tensor grad = leaf.grad.to(entry.device);
     assign_node(leaf.grad, TensorAccess::variable(grad)->node);
     set_tape(*TensorAccess::variable(leaf.grad), TensorAccess::variable(grad)->tape);
   }
-  // The former value stays, as the mirror of its mirror, until the leaf gets another one: spans
-  // look into it, and other threads may be reading it.
-  swap_with_mirror(leaf.node.get(), mirror.get());
-  leaf.node = std::move(mirror);
+  // The former value stays alive as the replica of its replica until the leaf is assigned again,
+  // because spans refer to it and other threads may be reading it.
+  swap_with_replica(leaf.node.get(), replica.get());
+  leaf.node = std::move(replica);
   return true;
 }
 
 namespace {
 
-// ---- Deciding
+// ---- Choosing the device of an operation.
 
-// What is known of an operation before it is placed.
-struct Work {
+// The work of an operation, and the devices of its operands.
+struct OperationCost {
   double bytes = 0, multiplications = 0, functions = 0;
-  std::int64_t elements = 0;   // of its largest operand or result
-  DeviceEntry* gpu = nullptr;  // that an operand is on
-  bool on_cpu = false;         // an operand is
+  std::int64_t elements = 0;   // elements of the largest operand or result
+  DeviceEntry* gpu = nullptr;  // the GPU that holds an operand, if any
+  bool on_cpu = false;         // an operand is on the CPU
   bool differentiated = false;
 };
 
-// Whether a formula's value has a function in it.
+// Whether a formula calls a transcendental function.
 bool calls_function(std::string_view formula) {
   constexpr std::string_view kFunctions[] = {"exp", "log", "tanh", "erf", "pow", "sin", "cos"};
   return std::any_of(std::begin(kFunctions), std::end(kFunctions), [&](std::string_view name) {
@@ -259,7 +260,7 @@ bool calls_function(std::string_view formula) {
   });
 }
 
-// Takes logarithms, powers or angles of its elements, or draws numbers for them.
+// Whether the operation evaluates transcendental functions or draws random numbers per element.
 bool takes_functions(OpId op) {
   if (is_scalar_op(op)) {
     return (op >= OpId::exp && op <= OpId::erf) || op == OpId::pow || op == OpId::atan2 ||
@@ -277,7 +278,7 @@ bool takes_functions(OpId op) {
   }
   const FormulaText* formula = op_info(op).formula;
   if (formula == nullptr) return false;
-  // 0: not looked at yet.
+  // Caches the answer for each operation: 0 unknown, 1 no, 2 yes.
   static std::array<std::atomic<std::uint8_t>, kOps> found{};
   const auto number = static_cast<std::size_t>(op);
   if (number >= kOps) return calls_function(formula->value);
@@ -288,7 +289,7 @@ bool takes_functions(OpId op) {
   return calls;
 }
 
-// Reads only what it gives.
+// Whether the operation reads only those elements of its first operand that it returns.
 bool reads_part(OpId op) {
   switch (op) {
     case OpId::gather:
@@ -310,62 +311,65 @@ bool reads_part(OpId op) {
                                 operation.place.line()));
 }
 
-Work work_of(const Unplaced& operation) {
-  Work work;
+OperationCost cost_of(const Unplaced& operation) {
+  OperationCost cost;
   const bool part = reads_part(operation.op);
   for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
     const Borrowed& input = operation.inputs[i];
     const Node* node = input.node();
-    work.differentiated = work.differentiated || input.wants_gradient();
+    cost.differentiated = cost.differentiated || input.wants_gradient();
     if (is_constant(node)) continue;
     DeviceEntry* entry = node->entry;
     if (entry->device.is_cpu()) {
-      work.on_cpu = true;
+      cost.on_cpu = true;
     } else {
-      if (work.gpu != nullptr && work.gpu != entry)
-        throw_two_gpus(operation, work.gpu->device, entry->device);
-      work.gpu = entry;
+      if (cost.gpu != nullptr && cost.gpu != entry)
+        throw_two_gpus(operation, cost.gpu->device, entry->device);
+      cost.gpu = entry;
     }
     if (part && i == 0) continue;
     const std::int64_t elements = node->shape.numel();
-    work.bytes += static_cast<double>(elements) * static_cast<double>(size_of(node->dtype));
-    work.elements = std::max(work.elements, elements);
+    cost.bytes += static_cast<double>(elements) * static_cast<double>(size_of(node->dtype));
+    cost.elements = std::max(cost.elements, elements);
   }
   for (std::size_t i = 0; i < operation.shapes.size(); ++i) {
-    work.bytes += (part ? 2 : 1) * bytes_of(operation.shapes[i], operation.dtypes[i]);
-    work.elements = std::max(work.elements, operation.shapes[i].numel());
+    cost.bytes += (part ? 2 : 1) * bytes_of(operation.shapes[i], operation.dtypes[i]);
+    cost.elements = std::max(cost.elements, operation.shapes[i].numel());
   }
   if (is_product(operation.op)) {
     std::vector<Node*> nodes;
     nodes.reserve(operation.inputs.size());
     for (const Borrowed& input : operation.inputs) nodes.push_back(input.node());
-    work.multiplications = 0.5 * static_cast<double>(operations_of(
+    cost.multiplications = 0.5 * static_cast<double>(operations_of(
                                      operation.op, nodes, operation.attrs, operation.shapes[0]));
   }
-  if (takes_functions(operation.op)) work.functions = static_cast<double>(work.elements);
-  work.differentiated = work.differentiated && grad_mode();
-  return work;
+  if (takes_functions(operation.op)) cost.functions = static_cast<double>(cost.elements);
+  cost.differentiated = cost.differentiated && grad_mode();
+  return cost;
 }
 
-// What moves for an operation, what that costs, and what moving its gradient back will.
+// A value that an operation would move, the seconds of the move and those of moving its gradient
+// back.
 struct Move {
   Node* root;
   double seconds, back;
 };
-// Whether the operand's gradient comes back from where `root` moves to: to all but leaves, and
-// views and sums of them, which move there themselves.
+// Whether the operand's gradient has to be copied back from the device that `root` moves to.
+// Leaves, and views and sums of leaves, need no copy, because the leaves move to that device
+// themselves.
 bool gradient_returns(const Borrowed& operand, const Node* root) {
   const Tape* tape = operand->tape.get();
   if (tape == nullptr) return false;
   if (!is_sum_of_leaves(*tape)) return true;
   while (is_view(tape->op) && tape->edges[0].tape) tape = tape->edges[0].tape.get();
   if (!is_view(tape->op)) return !is_pending_here(root);
-  // A copy of a view is none of its leaf.
+  // Copying a view alone does not move its leaf.
   const Tensor& leaf = tape->edges[0].leaf;
   return !leaf.defined() || node_of(leaf) != root;
 }
 
-// Each value once. `differentiated`: gradients come back.
+// The moves that the operands need, each value once; `differentiated` adds those of their
+// gradients.
 std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> inputs,
                            bool differentiated, const PlacementFigures& figures) {
   const bool to_cpu = entry.device.is_cpu();
@@ -376,11 +380,12 @@ std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> i
     Node* node = input.node();
     if (node->entry == &entry || is_constant(node)) continue;
     auto* root = const_cast<Node*>(root_of(node));
-    if (is_constant(root) || root->op == OpId::iota || known_mirror(root, entry)) continue;
+    if (is_constant(root) || root->op == OpId::iota || known_replica(root, entry)) continue;
     if (std::any_of(moves.begin(), moves.end(), [&](const Move& m) { return m.root == root; }))
       continue;
     const double bytes = bytes_of(root->shape, root->dtype);
-    // Of what is only recorded so far, the device does that part first, and starts again later.
+    // Downloading a pending value splits the recorded work in two, so the GPU pays its start-up
+    // time twice.
     const bool cuts = to_cpu && is_pending_here(root);
     const bool returns = differentiated && input.wants_gradient() && gradient_returns(input, root);
     moves.push_back({root, there.seconds(bytes) + (cuts ? figures.gpu.memory.seconds(0) : 0),
@@ -389,37 +394,37 @@ std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> i
   return moves;
 }
 
-// On which of the two it is done first. What moving would have saved is remembered with the values:
-// when it comes to more than the moves cost, they pay.
-DeviceEntry& cheaper(const Unplaced& operation, const Work& work, DeviceEntry& cpu,
+// Chooses the device that finishes the operation first. The seconds missed by not moving a value
+// are summed in the value; once they exceed the cost of the move, the value moves.
+DeviceEntry& cheaper(const Unplaced& operation, const OperationCost& cost, DeviceEntry& cpu,
                      DeviceEntry& gpu, const Reckoning& reckoning) {
-  const bool on_gpu = work.gpu != nullptr;
-  if (on_gpu && !work.on_cpu && work.bytes <= reckoning.stay_bytes &&
-      work.multiplications <= reckoning.stay_multiplications)
+  const bool on_gpu = cost.gpu != nullptr;
+  if (on_gpu && !cost.on_cpu && cost.bytes <= reckoning.stay_bytes &&
+      cost.multiplications <= reckoning.stay_multiplications)
     return gpu;
-  if (!on_gpu && work.bytes <= reckoning.small_bytes &&
-      work.multiplications <= reckoning.small_multiplications &&
-      work.functions <= reckoning.small_functions)
+  if (!on_gpu && cost.bytes <= reckoning.small_bytes &&
+      cost.multiplications <= reckoning.small_multiplications &&
+      cost.functions <= reckoning.small_functions)
     return cpu;
-  // Two operations of the backward pass follow each that has a gradient.
-  const double times = work.differentiated ? 3 : 1;
+  // A differentiated operation is followed by about two operations of the backward pass.
+  const double times = cost.differentiated ? 3 : 1;
   const PlacementFigures& figures = reckoning.figures;
   const double cpu_work =
-      times * Reckoning::whole(figures.cpu, work.bytes, work.multiplications, work.functions);
+      times * Reckoning::whole(figures.cpu, cost.bytes, cost.multiplications, cost.functions);
   const double gpu_work =
       times *
-      (on_gpu ? reckoning.marginal_gpu(work.bytes, work.multiplications, work.functions)
-              : Reckoning::whole(figures.gpu, work.bytes, work.multiplications, work.functions));
+      (on_gpu ? reckoning.marginal_gpu(cost.bytes, cost.multiplications, cost.functions)
+              : Reckoning::whole(figures.gpu, cost.bytes, cost.multiplications, cost.functions));
   double up = 0, down = 0;
-  const std::vector<Move> uploads = moves_to(gpu, operation.inputs, work.differentiated, figures);
+  const std::vector<Move> uploads = moves_to(gpu, operation.inputs, cost.differentiated, figures);
   for (const Move& move : uploads) {
-    const double forgone = move.root->forgone.load(std::memory_order_relaxed);
-    up += std::max(0.0, move.seconds + move.back - forgone);
+    const double missed = move.root->missed_seconds.load(std::memory_order_relaxed);
+    up += std::max(0.0, move.seconds + move.back - missed);
   }
-  for (const Move& move : moves_to(cpu, operation.inputs, work.differentiated, figures))
+  for (const Move& move : moves_to(cpu, operation.inputs, cost.differentiated, figures))
     down += move.seconds + move.back;
   if (gpu_work + up < cpu_work + down) {
-    for (const Move& move : uploads) move.root->forgone.store(0, std::memory_order_relaxed);
+    for (const Move& move : uploads) move.root->missed_seconds.store(0, std::memory_order_relaxed);
     return gpu;
   }
   if (const double gain = cpu_work + down - gpu_work; gain > 0) {
@@ -427,9 +432,9 @@ DeviceEntry& cheaper(const Unplaced& operation, const Work& work, DeviceEntry& c
     for (const Move& move : uploads) total += move.seconds + move.back;
     for (const Move& move : uploads) {
       const double share = (move.seconds + move.back) / total;
-      const float before = move.root->forgone.load(std::memory_order_relaxed);
-      move.root->forgone.store(before + static_cast<float>(gain * share),
-                               std::memory_order_relaxed);
+      const float before = move.root->missed_seconds.load(std::memory_order_relaxed);
+      move.root->missed_seconds.store(before + static_cast<float>(gain * share),
+                                      std::memory_order_relaxed);
     }
   }
   return cpu;
@@ -447,10 +452,10 @@ DeviceEntry& cpu_entry() {
   return entry;
 }
 
-DeviceEntry& wanted_device(const Unplaced& operation, const Work& work, const Policy& policy,
-                           DeviceEntry& gpu) {
+DeviceEntry& wanted_device(const Unplaced& operation, const OperationCost& cost,
+                           const Policy& policy, DeviceEntry& gpu) {
   DeviceEntry& cpu = cpu_entry();
-  const bool on_gpu = work.gpu != nullptr;
+  const bool on_gpu = cost.gpu != nullptr;
   switch (policy.placement) {
     case Placement::standard:
     case Placement::as_written:
@@ -459,9 +464,9 @@ DeviceEntry& wanted_device(const Unplaced& operation, const Work& work, const Po
     case Placement::force_gpu:
       return gpu;
     case Placement::automatic:
-      return on_gpu || work.elements >= policy.threshold ? gpu : cpu;
+      return on_gpu || cost.elements >= policy.threshold ? gpu : cpu;
     case Placement::by_cost:
-      return cheaper(operation, work, cpu, gpu, reckoning_of(gpu));
+      return cheaper(operation, cost, cpu, gpu, reckoning_of(gpu));
     case Placement::minimize_transfers:
       break;
   }
@@ -470,16 +475,16 @@ DeviceEntry& wanted_device(const Unplaced& operation, const Work& work, const Po
     const Node* node = input.node();
     if (is_constant(node)) continue;
     const double bytes = bytes_of(node->shape, node->dtype);
-    there += node->entry == &gpu || known_mirror(node, gpu) ? bytes : 0;
-    here += node->entry == &cpu || known_mirror(node, cpu) ? bytes : 0;
+    there += node->entry == &gpu || known_replica(node, gpu) ? bytes : 0;
+    here += node->entry == &cpu || known_replica(node, cpu) ? bytes : 0;
   }
   return there >= here ? gpu : cpu;
 }
 
 DeviceEntry& chosen_device(const Unplaced& operation) {
   const Policy& policy = graph::policy();
-  const Work work = work_of(operation);
-  DeviceEntry* const gpu = work.gpu != nullptr ? work.gpu : policy.gpu;
+  const OperationCost cost = cost_of(operation);
+  DeviceEntry* const gpu = cost.gpu != nullptr ? cost.gpu : policy.gpu;
   if (gpu == nullptr) return cpu_entry();
   DeviceEntry* wanted = nullptr;
   if (const PlacementChooser choose = chooser.load(std::memory_order_relaxed)) [[unlikely]]
@@ -487,13 +492,13 @@ DeviceEntry& chosen_device(const Unplaced& operation) {
   if (wanted == nullptr) {
     const bool forced =
         policy.placement == Placement::force_gpu || policy.placement == Placement::force_cpu;
-    if (!forced && work.gpu == nullptr && !work.on_cpu)
-      return *operation.inputs[0].node()->entry;  // of numbers
-    // Arranging moves nothing by itself: whoever computes with the result decides.
+    if (!forced && cost.gpu == nullptr && !cost.on_cpu)
+      return *operation.inputs[0].node()->entry;  // all operands are constants
+    // Rearranging causes no move; the operation that computes with the result decides.
     const bool stays =
-        !forced && only_arranges(operation.op) && (work.gpu == nullptr || !work.on_cpu);
-    wanted = stays ? work.gpu != nullptr ? gpu : &cpu_entry()
-                   : &wanted_device(operation, work, policy, *gpu);
+        !forced && only_arranges(operation.op) && (cost.gpu == nullptr || !cost.on_cpu);
+    wanted = stays ? cost.gpu != nullptr ? gpu : &cpu_entry()
+                   : &wanted_device(operation, cost, policy, *gpu);
   }
   if (!wanted->device.is_cpu() && !has_dtypes(*wanted, operation)) return cpu_entry();
   return *wanted;
@@ -549,8 +554,9 @@ Device placed_creation(const Shape& shape, DType dtype, bool from_host) {
     return shape.numel() >= policy.threshold ? gpu : Device::cpu();
   if (policy.placement != Placement::by_cost || from_host) return Device::cpu();
   const PlacementFigures& figures = reckoning_of(*policy.gpu).figures;
-  // It is made once and used more often: by what the simplest operation with it costs, which reads
-  // and writes as much. Where others pay there, it moves.
+  // A tensor is created once but used often, so the choice depends on the cost of the simplest
+  // operation that reads and writes it. The tensor moves later if other operations are cheaper
+  // elsewhere.
   const double bytes = 2 * bytes_of(shape, dtype);
   return Reckoning::whole(figures.gpu, bytes, 0, 0) < Reckoning::whole(figures.cpu, bytes, 0, 0)
              ? gpu

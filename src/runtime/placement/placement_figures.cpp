@@ -1,4 +1,4 @@
-// What placement by cost reckons with.
+// The cost figures of placement: measured, nominal or set by the user.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,11 +14,11 @@
 
 #include <fmt/format.h>
 
-#include "core/registry.h"
-#include "graph/device_times.h"
-#include "graph/node.h"
-#include "graph/placement.h"
+#include "backend/registry.h"
+#include "graph/record/node.h"
 #include "platform/fork.h"
+#include "runtime/placement/device_times.h"
+#include "runtime/placement/placement.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -30,7 +30,7 @@ namespace volta {
 
 namespace {
 
-// The curves by name, in the order in which they are kept.
+// The curves and their names, in the order in which they are printed.
 template <class Figures>
 auto curves_of(Figures& figures) {
   return std::array{std::pair{"cpu memory", &figures.cpu.memory},
@@ -47,7 +47,7 @@ auto curves_of(Figures& figures) {
   throw ArgumentError(fmt::format("set_placement_figures: the curve \"{}\" {}", name, why));
 }
 
-// What TimeCurve::seconds can go by.
+// Throws ArgumentError if TimeCurve::seconds cannot use the curve.
 void require_usable(const char* name, const TimeCurve& curve, bool may_be_empty) {
   if (curve.points.empty() && !may_be_empty) refuse(name, "has no points");
   double last = 0;
@@ -86,7 +86,7 @@ std::ostream& operator<<(std::ostream& out, const PlacementFigures& figures) {
 namespace graph {
 namespace {
 
-// The moves of one device, up and down.
+// The transfer times of a device in both directions.
 struct Moves {
   TimeCurve upload, download;
 };
@@ -124,7 +124,7 @@ PlacementFigures remembered_or_measured(DeviceEntry& gpu) {
           std::move(moves.download)};
 }
 
-// Of a device that is not measured: what its maker says, or figures of a usual one.
+// The times of a device that was not measured, from its vendor's figures or else from typical ones.
 DeviceTimes nominal_times(const DeviceEntry& entry, double start_seconds, DeviceFigures usual) {
   const DeviceFigures known = entry.backend.figures(entry.index);
   const double bytes = known.bytes_per_second > 0 ? known.bytes_per_second : usual.bytes_per_second;
@@ -134,7 +134,7 @@ DeviceTimes nominal_times(const DeviceEntry& entry, double start_seconds, Device
           TimeCurve::of(start_seconds, bytes / 10)};
 }
 
-// What measuring would need more memory for than there is, is not measured.
+// Figures when memory runs out while measuring: curves that cannot be measured are estimated.
 PlacementFigures without_measuring(DeviceEntry& gpu) {
   const auto or_else = [](const auto& measure, auto instead) {
     try {
@@ -156,8 +156,9 @@ PlacementFigures without_measuring(DeviceEntry& gpu) {
 struct Known {
   platform::ForkRecursiveMutex lock;
   std::map<const DeviceEntry*, const Reckoning*> current;
-  std::set<const DeviceEntry*> unmeasured;            // of these, for want of memory
-  std::vector<std::unique_ptr<const Reckoning>> all;  // threads may still go by earlier ones
+  std::set<const DeviceEntry*> unmeasured;  // devices that could not be measured for lack of memory
+  // Never freed, because threads may still use earlier ones.
+  std::vector<std::unique_ptr<const Reckoning>> all;
 };
 Known& known() {
   static auto* table = new Known;
@@ -173,7 +174,7 @@ const Reckoning& keep(const DeviceEntry& gpu, PlacementFigures figures) {
   return *(table.current[&gpu] = table.all.back().get());
 }
 
-// The greatest amount for which `seconds` stays below a limit.
+// The greatest amount for which `seconds` does not exceed the limit.
 template <class Seconds>
 double amount_below(double limit, const Seconds& seconds) {
   double amount = 0;
@@ -181,7 +182,7 @@ double amount_below(double limit, const Seconds& seconds) {
   return amount;
 }
 
-// A kernel of a plan that runs anyway.
+// The time of one more kernel in a plan that runs anyway.
 constexpr double kLaunchSeconds = 2e-6;
 
 }  // namespace
@@ -238,8 +239,7 @@ const Reckoning& reckoning(DeviceEntry& gpu) {
 }
 
 namespace {
-// Whoever asks for the figures is told why there are none, and they are measured when there is
-// memory.
+// Measures figures that are still estimated; throws if there is still no memory for that.
 void measure_if_not(DeviceEntry& gpu) {
   Known& table = known();
   const std::lock_guard guard(table.lock);
@@ -262,7 +262,7 @@ PlacementFigures placement_figures(Device gpu) {
 void set_placement_figures(Device gpu, PlacementFigures figures) {
   require_gpu("set_placement_figures", gpu);
   for (const auto& [name, curve] : curves_of(figures)) {
-    // Without it functions take as long as their bytes.
+    // Without this curve, functions are assumed to take as long as their memory traffic.
     const bool optional = curve == &figures.cpu.functions || curve == &figures.gpu.functions;
     require_usable(name, *curve, optional);
   }

@@ -1,4 +1,4 @@
-// From what was recorded to what users see: events, rows, a table.
+// Turns a recording into a Profile: events, rows and a table.
 #include <algorithm>
 #include <map>
 #include <ostream>
@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "core/registry.h"
-#include "profile/recorder.h"
+#include "backend/registry.h"
+#include "runtime/profile/recorder.h"
 
 namespace volta {
 namespace profiling {
@@ -44,11 +44,11 @@ const char* words_of(Span::Kind kind) {
   }
 }
 
-// What the library did in a thread, and the same without what it did inside of that.
+// An interval of library work in a thread. exclusive_times subtracts the intervals nested in each.
 struct Nested {
   int thread = 0;
   Time begin = 0, end = 0;
-  std::size_t host = kNone;  // which host event; kNone: a step of the CPU
+  std::size_t host = kNone;  // index of the host event; kNone for a step of the CPU
   static constexpr std::size_t kNone = ~std::size_t{0};
 };
 
@@ -106,14 +106,14 @@ Profile make_profile(const Recording& recording) {
   profile.seconds = seconds(recording.end - recording.begin);
   profile.dropped = recording.dropped;
   Rows rows;
-  std::map<ProfileRow*, double> least;  // what a row takes at its device's peak
+  std::map<ProfileRow*, double> least;  // seconds that each row would take at its device's peak
   for (const DeviceEvent& recorded : split_runs(recording.spans)) {
     const Span& span = recorded.span;
     ProfileEvent event{.kind = kind_of(span.kind),
                        .what = words_of(span.kind),
                        .device = recorded.device,
                        .thread = recorded.thread,
-                       .stream = static_cast<int>(span.lane),
+                       .stream = static_cast<int>(span.stream),
                        .start = seconds(span.begin - recording.begin),
                        .seconds = seconds(span.end - span.begin),
                        .bytes = span.bytes};
@@ -194,7 +194,7 @@ std::string rate(double amount, double seconds, const char* unit) {
   return fmt::format("{:.1f} G{}", value * 1e-9, unit);
 }
 
-// A row is a line: control characters as in a C string.
+// Escapes control characters as in a C string, because each row must be one line.
 std::string printable(std::string_view text) {
   std::string line;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -219,7 +219,8 @@ std::string printable(std::string_view text) {
 }  // namespace
 
 double Profile::busy_seconds(Device device) const {
-  // Events are by start, and may overlap: a copy while a kernel runs counts once.
+  // Events are sorted by start and may overlap; time in which a copy and a kernel overlap counts
+  // once.
   double busy = 0, until = 0;
   for (const ProfileEvent& event : events) {
     if (!is_device_work(event.kind) || event.device != device) continue;

@@ -1,5 +1,5 @@
-// The recording under way.
-#include "profile/recorder.h"
+// The recording in progress, to which all threads add events.
+#include "runtime/profile/recorder.h"
 
 #include <algorithm>
 #include <exception>
@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/fork_guard.h"
-#include "core/registry.h"
-#include "graph/device_times.h"
-#include "io/json.h"
+#include "backend/fork_guard.h"
+#include "backend/registry.h"
 #include "platform/fork.h"
+#include "runtime/placement/device_times.h"
+#include "volta/detail/utf8.h"
 #include "volta/error.h"
 #include "volta/log.h"
 
@@ -39,7 +39,7 @@ struct State {
   platform::ForkMutex mutex;
   std::uint64_t last_session = 0;
   Recording recording;
-  std::vector<const OpenRange*> open;  // of the recording under way
+  std::vector<const OpenRange*> open;  // ranges of the recording in progress
 };
 
 State& state() {
@@ -47,7 +47,7 @@ State& state() {
   return *state;
 }
 
-// Calls body(recording) if this is the recording under way.
+// Calls body(recording) if `number` is the recording in progress.
 template <class Body>
 void with_recording(std::uint64_t number, const Body& body) {
   State& s = state();
@@ -72,21 +72,9 @@ void open_range(const OpenRange& range) {
 void close_range(OpenRange& range, Time end) {
   State& s = state();
   const std::lock_guard guard(s.mutex);
-  if (std::erase(s.open, &range) == 0) return;  // closed with its recording
+  if (std::erase(s.open, &range) == 0) return;  // closed when its recording ended
   add_to(s.recording,
          {std::move(range.name), true, s.recording.thread_number(range.thread), range.begin, end});
-}
-
-// Traces are JSON, which has valid UTF-8 only.
-std::string valid_utf8(std::string_view text) {
-  std::string valid;
-  for (;;) {
-    const std::size_t good = io::valid_utf8_prefix(text);
-    valid += text.substr(0, good);
-    if (good == text.size()) return valid;
-    valid += "\xEF\xBF\xBD";  // U+FFFD
-    text.remove_prefix(good + 1);
-  }
 }
 
 }  // namespace
@@ -110,7 +98,7 @@ Recording end_recording() {
     const std::lock_guard guard(entry.lock);
     try {
       entry.backend.flush_profile(entry.index);
-    } catch (const std::exception& error) {  // a profile without the device's last spans
+    } catch (const std::exception& error) {  // the profile then lacks the device's last spans
       log(LogLevel::warning, "Profiler: " + std::string(error.what()));
     }
   });
@@ -129,7 +117,7 @@ void add(Device device, std::span<const Span> spans) {
     const int thread = device.is_cpu() ? recording.thread_number() : 0;
     const bool was_full = recording.is_full();
     for (const Span& span : spans) {
-      // The samples of a run are of use together only.
+      // Samples of a run are only useful together, so they are kept or dropped together.
       if (span.kind == Span::Kind::Sample ? was_full : recording.is_full()) {
         ++recording.dropped;
       } else {
@@ -160,7 +148,7 @@ void add_memory(Device device, std::uint64_t in_use, std::uint64_t reserved) noe
         recording.memory.push_back({device, now(), in_use, reserved});
       }
     });
-  } catch (...) {  // a curve without it
+  } catch (...) {  // the memory curve then lacks this sample
   }
 }
 
@@ -169,7 +157,7 @@ void HostSpan::end() noexcept {
     with_recording(session_, [&](Recording& recording) {
       add_to(recording, {what_, false, recording.thread_number(), begin_, now()});
     });
-  } catch (...) {  // a profile without it
+  } catch (...) {  // the profile then lacks this event
   }
 }
 
@@ -184,7 +172,7 @@ Profiler::~Profiler() {
   if (!recording_) return;
   try {
     profiling::end_recording();
-  } catch (...) {  // a lost device has nothing to tell
+  } catch (...) {  // a lost device has no events to report
     profiling::detail::session.store(0, std::memory_order_release);
   }
 }
@@ -194,7 +182,7 @@ Profile Profiler::stop() {
   recording_ = false;
   try {
     return profiling::make_profile(profiling::end_recording());
-  } catch (...) {  // a lost device: the next profiler is free to record
+  } catch (...) {  // after the loss of a device, the next profiler must be able to record
     profiling::detail::session.store(0, std::memory_order_release);
     throw;
   }
@@ -202,13 +190,13 @@ Profile Profiler::stop() {
 
 ProfileRange::ProfileRange(std::string_view name) {
   const std::uint64_t session = profiling::session();
-  Backend* tool = nullptr;  // whose vendor's tools are watching
+  Backend* tool = nullptr;  // the backend whose vendor's tools are attached
   for_each_used_device([&](DeviceEntry& entry) {
     if (entry.index == 0 && entry.backend.shows_ranges()) tool = &entry.backend;
   });
   if (session == 0 && tool == nullptr) return;
   open_ = std::make_unique<OpenRange>();
-  open_->name = profiling::valid_utf8(name);
+  open_->name = detail::valid_utf8(name);  // traces are JSON, which allows only valid UTF-8
   open_->session = session;
   open_->tool = tool;
   if (tool != nullptr) tool->begin_range(open_->name.c_str());
@@ -223,7 +211,7 @@ ProfileRange::~ProfileRange() {
   if (open_->session == 0) return;
   try {
     profiling::close_range(*open_, end);
-  } catch (...) {  // a profile without it
+  } catch (...) {  // the profile then lacks this event
   }
 }
 

@@ -1,4 +1,4 @@
-// What was told during a recording, kept until it ends.
+// The events of a profile's recording, kept until it ends.
 #pragma once
 
 #include <mutex>
@@ -15,7 +15,7 @@ namespace volta::profiling {
 
 struct DeviceEvent {
   Device device = Device::cpu();
-  int thread = 0;  // of the CPU's: the one that ran it; else 0
+  int thread = 0;  // the thread that ran a step of the CPU; 0 for other devices
   Span span;
 };
 
@@ -48,15 +48,15 @@ struct Recording {
   bool is_full() const { return spans.size() + host.size() >= options.most_events; }
 };
 
-// Throws ArgumentError while another recording is under way.
+// Throws ArgumentError if another recording is in progress.
 void begin_recording(ProfilerOptions options);
 Recording end_recording();
 
-// Runs split into steps, as their samples say; samples as if nothing had slowed them down. The
-// others stay as they are.
+// Splits runs into steps in proportion to the sampled times of their plan. Samples become steps
+// too, scaled to the length of an undisturbed run. Other spans are unchanged.
 VOLTA_BACKEND_API std::vector<DeviceEvent> split_runs(std::vector<DeviceEvent> spans);
 
-// A recording as what users see.
+// Builds the profile that users see.
 Profile make_profile(const Recording& recording);
 
 }  // namespace volta::profiling

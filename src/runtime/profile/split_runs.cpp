@@ -1,25 +1,27 @@
-// Whole runs, of which only some had their steps timed, as steps.
+// Splits whole runs of a plan into steps, using the runs whose steps were timed one by one
+// (samples).
 #include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
 #include <utility>
 
-#include "profile/recorder.h"
+#include "runtime/profile/recorder.h"
 
 namespace volta::profiling {
 namespace {
 
-// What was seen of one plan on one device.
+// The samples and runs of one plan on one device.
 struct Seen {
-  // Per step of a sample, in order: the plan's number of it, and the sum of its times.
+  // For each step of a sample, in order: its number in the plan and the sum of its times.
   std::vector<std::pair<std::uint32_t, double>> steps;
   std::size_t samples = 0;
-  double run_time = 0;  // of all runs
+  double run_time = 0;  // sum over all runs
   std::size_t runs = 0;
 
   double mean_run() const { return run_time / static_cast<double>(runs); }
-  // The part of a run that each step takes. Taking a time costs every step the same.
+  // The share of a run that each step takes. The cost of taking a time is assumed equal for all
+  // steps and is subtracted.
   std::vector<double> shares() const {
     std::vector<double> times;
     double sum = 0;
@@ -29,7 +31,7 @@ struct Seen {
     }
     if (runs > 0) {
       const double cost = std::max(0.0, (sum - mean_run()) / static_cast<double>(times.size()));
-      constexpr double kLeast = 0.1;  // of what was measured
+      constexpr double kLeast = 0.1;  // the least part of a measured time that remains
       sum = 0;
       for (double& time : times) sum += time = std::max(time - cost, kLeast * time);
     }
@@ -41,7 +43,8 @@ struct Seen {
 using Key = std::tuple<std::string, std::uint32_t>;
 Key key_of(const DeviceEvent& event) { return {to_string(event.device), event.span.plan}; }
 
-// The end of the sample that begins at `first`: its steps follow each other without a gap.
+// The end of the sample that begins at `first`; steps of one sample follow each other without a
+// gap.
 std::size_t sample_end(const std::vector<DeviceEvent>& spans, std::size_t first) {
   std::size_t end = first + 1;
   while (end < spans.size() && spans[end].span.kind == Span::Kind::Sample &&

@@ -1,6 +1,5 @@
-// Profiles in Chrome's trace format: a process for the program with its threads, one for each
-// device with a lane for each stream that computes and each direction of copies, counters for
-// memory.
+// Writes profiles in Chrome's trace format: one process for the program with its threads, one for
+// each device with a row for each compute stream and each copy direction, and counters for memory.
 #include <map>
 #include <set>
 #include <string>
@@ -8,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "io/json.h"
+#include "encoding/json.h"
 #include "platform/files.h"
 #include "volta/profiler.h"
 
@@ -18,7 +17,7 @@ namespace {
 constexpr int kProgram = 1;
 constexpr int kCompute = 1, kUploads = 2, kDownloads = 3, kOtherStreams = 3;
 
-int lane_of(const ProfileEvent& event) {
+int track_of(const ProfileEvent& event) {
   if (event.stream > 0) return kOtherStreams + event.stream;
   return event.kind == "upload" ? kUploads : event.kind == "download" ? kDownloads : kCompute;
 }
@@ -29,9 +28,9 @@ class Trace {
     text_ += text_.empty() ? "{\"traceEvents\":[\n" : ",\n";
     text_ += event;
   }
-  void name(const char* what, int process, int lane, const std::string& name) {
+  void name(const char* what, int process, int track, const std::string& name) {
     add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}}}}})", what,
-                    process, lane, io::json_quoted(name)));
+                    process, track, io::json_quoted(name)));
   }
   std::string take() && {
     if (text_.empty()) text_ = "{\"traceEvents\":[";
@@ -66,9 +65,9 @@ void Profile::save_trace(const std::string& path) const {
   for (const ProfileEvent& event : events) {
     const bool is_host = event.kind == "host" || event.kind == "range";
     const int process = is_host ? kProgram : process_of(event.device);
-    const int lane = is_host ? event.thread : lane_of(event);
-    if (event.stream > 0 && streams.emplace(process, lane).second)
-      trace.name("thread_name", process, lane, fmt::format("computing, stream {}", event.stream));
+    const int track = is_host ? event.thread : track_of(event);
+    if (event.stream > 0 && streams.emplace(process, track).second)
+      trace.name("thread_name", process, track, fmt::format("computing, stream {}", event.stream));
     if (is_host && threads.try_emplace(event.thread, true).second)
       trace.name("thread_name", kProgram, event.thread, fmt::format("thread {}", event.thread));
     std::string args;
@@ -77,7 +76,7 @@ void Profile::save_trace(const std::string& path) const {
       args += fmt::format(R"({}"operations":{})", args.empty() ? "" : ",", event.operations);
     trace.add(fmt::format(
         R"({{"ph":"X","name":{},"cat":{},"pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}})",
-        io::json_quoted(event.what), io::json_quoted(event.kind), process, lane, event.start * 1e6,
+        io::json_quoted(event.what), io::json_quoted(event.kind), process, track, event.start * 1e6,
         event.seconds * 1e6, args));
   }
   for (const ProfileMemory& sample : memory) {

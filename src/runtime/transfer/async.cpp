@@ -1,4 +1,4 @@
-// Events, and values that are fetched while the program goes on.
+// Events, and values that are fetched asynchronously.
 #include "volta/async.h"
 
 #include <fmt/format.h>
@@ -12,17 +12,18 @@
 #include <utility>
 #include <vector>
 
+#include "backend/fork_guard.h"
 #include "backend/pinned_cache.h"
-#include "core/fork_guard.h"
+#include "backend/registry.h"
+#include "core/convert.h"
 #include "core/profiling.h"
-#include "core/registry.h"
-#include "graph/apply.h"
-#include "graph/host.h"
-#include "graph/index_checks.h"
-#include "graph/node.h"
-#include "graph/recording_state.h"
-#include "graph/segment.h"
-#include "graph/transfers.h"
+#include "graph/record/apply.h"
+#include "graph/record/evaluation.h"
+#include "graph/record/node.h"
+#include "graph/record/recorder.h"
+#include "graph/record/recording_state.h"
+#include "runtime/indices/index_checks.h"
+#include "runtime/transfer/transfers.h"
 #include "volta/error.h"
 #include "volta/transfers.h"
 
@@ -31,7 +32,7 @@ namespace volta {
 using graph::Node;
 using graph::NodeState;
 
-static_assert(kMaxStreams == static_cast<int>(kComputeLanes));
+static_assert(kMaxStreams == static_cast<int>(kComputeStreams));
 
 namespace {
 int valid_stream(int stream) {
@@ -54,8 +55,8 @@ int current_stream() noexcept { return graph::recording_state.stream; }
 
 namespace {
 
-// What a wait found wrong. The device tells of a wrong index in a parameter once: whoever looks at
-// the same moment again is told from here.
+// Remembers the error that a wait found. The device reports a wrong index behind a parameter only
+// once; later waits for the same event rethrow it from here.
 class Finding {
  public:
   template <class Look>
@@ -71,28 +72,29 @@ class Finding {
   }
 
  private:
-  mutable std::mutex mutex_;  // before the device's lock
+  mutable std::mutex mutex_;  // always taken before the device's lock
   mutable std::exception_ptr error_;
 };
 
 }  // namespace
 
 struct Event::State {
-  // A tensor's part: when its value is there, and the indices it depends on.
+  // The part of one tensor: the events after which its value is available, and the indices it
+  // depends on.
   struct Part {
     DeviceEntry* entry = nullptr;
-    std::shared_ptr<const Point> computed, uploaded;
+    std::shared_ptr<const StreamEvent> computed, uploaded;
     std::shared_ptr<const graph::Dependence> indices;
   };
   std::vector<Part> parts;
-  std::exception_ptr error;  // of the submit
+  std::exception_ptr error;  // error of the submit
   Finding indices;
 };
 
 bool Event::done() const noexcept {
   if (state_ == nullptr || state_->error) return true;
   return std::ranges::all_of(state_->parts, [](const State::Part& part) {
-    if (is_forked(*part.entry)) return true;  // will never be there
+    if (is_forked(*part.entry)) return true;  // a forked process never gets the value
     return (!part.computed || part.computed->has_passed()) &&
            (!part.uploaded || part.uploaded->has_passed());
   });
@@ -118,10 +120,11 @@ void Event::wait() const {
 
 namespace {
 
-// Under the device's lock, of a node that has been submitted: what its value waits for.
-LaneTimes times_of(const Node& node) {
+// The stream times that the value of a submitted node waits for. The caller holds the device's
+// lock.
+StreamTimes times_of(const Node& node) {
   const bool computed = node.state.load(std::memory_order_acquire) == NodeState::Computed;
-  return computed && node.buffer != nullptr ? node.buffer->times.get() : LaneTimes{};
+  return computed && node.buffer != nullptr ? node.buffer->times.get() : StreamTimes{};
 }
 
 }  // namespace
@@ -137,9 +140,9 @@ Event eval_async(std::span<const Tensor> tensors) {
       require_not_forked(entry);
       const std::lock_guard guard(entry.lock);
       graph::throw_known_index_error(node);
-      const LaneTimes times = times_of(node);
-      Event::State::Part part{&entry, entry.lanes.computed(times.written),
-                              entry.lanes.uploaded(times.upload), nullptr};
+      const StreamTimes times = times_of(node);
+      Event::State::Part part{&entry, entry.streams.computed(times.written),
+                              entry.streams.uploaded(times.upload), nullptr};
       if (const auto* indices = node.indices()) part.indices = *indices;
       if (part.computed || part.uploaded || part.indices) state->parts.push_back(std::move(part));
     }
@@ -170,18 +173,18 @@ struct ValuesOnTheWay::State {
   std::size_t count = 0;
   DType dtype = DType::f32;
   graph::Held node;
-  std::exception_ptr error;  // of the submit
+  std::exception_ptr error;  // error of the submit
   Finding indices;
   std::span<const std::byte> bytes;
-  // Where the bytes go that are on their way.
+  // The destination of bytes that are still being copied.
   PinnedBlock pinned;
   std::unique_ptr<graph::HostCopy> pageable;
-  std::shared_ptr<const Point> arrived;
+  std::shared_ptr<const StreamEvent> arrived;
 };
 
 namespace {
 
-// Memory of the host that the device can fill by itself, or any where there is none of that.
+// Allocates page-locked host memory, or ordinary memory if there is none.
 std::span<std::byte> host_memory(DeviceEntry& entry, std::size_t bytes, PinnedBlock& pinned,
                                  std::unique_ptr<graph::HostCopy>& pageable) {
   pinned = entry.pinned.take(bytes);
@@ -193,10 +196,10 @@ std::span<std::byte> host_memory(DeviceEntry& entry, std::size_t bytes, PinnedBl
 }  // namespace
 
 ValuesOnTheWay::ValuesOnTheWay(const Tensor& tensor, DType dtype, std::size_t element_bytes,
-                               Place place) {
+                               SourceLocation place) {
   graph::require_defined("to_vector_async", tensor, "this");
   graph::require_host_memory("to_vector_async", tensor, element_bytes);
-  graph::require_holds("to_vector_async", tensor.dtype(), dtype);
+  require_holds("to_vector_async", tensor.dtype(), dtype);
   const TransferReason reason("to_vector_async", place);
   Node* node = graph::node_of(tensor);
   auto state = std::make_shared<State>();
@@ -213,7 +216,8 @@ ValuesOnTheWay::ValuesOnTheWay(const Tensor& tensor, DType dtype, std::size_t el
                          node->state.load(std::memory_order_acquire) == NodeState::Constant;
     if (is_here) {
       state->bytes = graph::observe(node);
-      if (node->buffer != nullptr && node->buffer->foreign) {  // may change from now on
+      if (node->buffer != nullptr &&
+          node->buffer->foreign) {  // the owner may change the memory from now on
         state->pageable = std::make_unique<graph::HostCopy>(bytes);
         std::ranges::copy(state->bytes, state->pageable->bytes.begin());
         state->bytes = state->pageable->bytes;
@@ -222,8 +226,8 @@ ValuesOnTheWay::ValuesOnTheWay(const Tensor& tensor, DType dtype, std::size_t el
       require_not_forked(entry);
       const std::span<std::byte> to = host_memory(entry, bytes, state->pinned, state->pageable);
       const Transfer transfer(Transfer::Direction::ToHost, entry.device, bytes);
-      state->arrived =
-          entry.lanes.begin_download(to.data(), node->buffer->address, node->buffer->times, bytes);
+      state->arrived = entry.streams.begin_download(to.data(), node->buffer->address,
+                                                    node->buffer->times, bytes);
       state->bytes = to;
     }
   } catch (...) {
@@ -255,8 +259,7 @@ std::size_t ValuesOnTheWay::count() const noexcept { return state_ == nullptr ? 
 
 void ValuesOnTheWay::copy_to(DType dtype, void* values) const {
   wait();
-  if (state_ != nullptr)
-    graph::convert(state_->bytes.data(), state_->dtype, values, dtype, state_->count);
+  if (state_ != nullptr) convert(state_->bytes.data(), state_->dtype, values, dtype, state_->count);
 }
 
 }  // namespace detail

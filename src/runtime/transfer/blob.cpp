@@ -1,5 +1,5 @@
-// Tensors on memory that is not Volta's: in place where its layout allows, else copies.
-#include "graph/blob.h"
+// Tensors on foreign memory: used in place if the layout allows, copied otherwise.
+#include "runtime/transfer/blob.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,11 +12,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/registry.h"
-#include "graph/apply.h"
-#include "graph/creation.h"
-#include "graph/host.h"
-#include "graph/segment.h"
+#include "backend/registry.h"
+#include "graph/record/apply.h"
+#include "graph/record/creation.h"
+#include "graph/record/evaluation.h"
+#include "graph/record/recorder.h"
 #include "volta/creation.h"
 #include "volta/error.h"
 
@@ -24,11 +24,11 @@ namespace volta {
 namespace graph {
 namespace {
 
-// What kernels of GPUs read at once.
+// GPU kernels read up to 16 bytes at once.
 constexpr std::uintptr_t kGpuAlignment = 16;
 
-// The axes from the slowest to the fastest, if the strides are those of a row-by-row array with its
-// axes exchanged.
+// The axes from the slowest to the fastest, if the strides are those of a dense array with permuted
+// axes.
 std::optional<std::vector<std::int64_t>> dense_order(const Shape& shape,
                                                      std::span<const std::int64_t> strides) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(shape.rank()));
@@ -39,7 +39,7 @@ std::optional<std::vector<std::int64_t>> dense_order(const Shape& shape,
   const auto is_dense = [&] {
     std::int64_t expected = 1;
     for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-      if (size(*axis) == 1) continue;  // walked by no stride
+      if (size(*axis) == 1) continue;  // the stride of an axis of size 1 is irrelevant
       if (stride(*axis) != expected) return false;
       expected *= size(*axis);
     }
@@ -53,7 +53,8 @@ std::optional<std::vector<std::int64_t>> dense_order(const Shape& shape,
   return std::nullopt;
 }
 
-// Elements in the order of the tensor, bytes by bytes: the source need not be aligned.
+// Copies the elements into the order of the tensor, with memcpy because the source may be
+// unaligned.
 std::vector<std::byte> gathered(const std::byte* from, const Shape& shape,
                                 std::span<const std::int64_t> strides, std::size_t size) {
   std::vector<std::byte> values(static_cast<std::size_t>(shape.numel()) * size);
@@ -108,15 +109,15 @@ Tensor copied(const char* op, const Foreign& memory, bool contiguous, Device tar
   const Tensor copy = in_buffer(buffer, *memory.shape, memory.dtype);
   const std::lock_guard guard(entry.lock);
   MemoryTimes not_ours;
-  entry.lanes.copy(buffer->address, buffer->times, memory.address, not_ours, bytes);
-  entry.backend.synchronize(entry.index);  // before the memory is given back
+  entry.streams.copy(buffer->address, buffer->times, memory.address, not_ours, bytes);
+  entry.backend.synchronize(entry.index);  // before the caller returns the memory to its owner
   return copy.to(target);
 }
 
 }  // namespace
 
 Tensor from_foreign(const char* op, const Foreign& memory, std::optional<Device> copy_to,
-                    Once give_back, Place place) {
+                    Once give_back, SourceLocation place) {
   const Shape& shape = *memory.shape;
   DeviceEntry& entry = *memory.entry;
   const Device target = copy_to.value_or(entry.device);
@@ -157,14 +158,14 @@ Tensor on_steady_memory(void* memory, const Shape& shape, DType dtype, Once give
   const Foreign steady{{memory, 0},      &device_entry(Device::cpu()), dtype, &shape, {},
                        /*changes=*/false};
   return from_foreign("on_steady_memory", steady, std::nullopt, std::move(give_back),
-                      Place::here());
+                      SourceLocation::here());
 }
 
 }  // namespace graph
 
 Tensor from_blob(const void* data, const Shape& shape, DType dtype, BlobOptions options,
-                 Place place) {
-  void* memory = const_cast<void*>(data);  // only the deleter may do more than read
+                 SourceLocation place) {
+  void* memory = const_cast<void*>(data);  // Volta only reads it; the deleter may write
   graph::Once give_back([deleter = std::move(options.deleter), memory] {
     if (deleter) deleter(memory);
   });

@@ -1,4 +1,4 @@
-// Memory of others as buffers.
+// Foreign memory as tensors.
 #pragma once
 
 #include <functional>
@@ -6,11 +6,11 @@
 #include <span>
 #include <utility>
 
-#include "graph/node.h"
+#include "graph/record/node.h"
 
 namespace volta::graph {
 
-// Runs a function once: when told to, or at the end of its life.
+// Runs a function once: on request, or in the destructor.
 class Once {
  public:
   explicit Once(std::function<void()> act) : act_(std::move(act)) {}
@@ -24,27 +24,27 @@ class Once {
   void run() {
     if (const auto act = std::exchange(act_, {})) act();
   }
-  // Leaves it to the caller.
+  // Passes the function to the caller, who must run it.
   std::function<void()> take() { return std::exchange(act_, {}); }
 
  private:
   std::function<void()> act_;
 };
 
-// Elements in memory that is not Volta's, `strides` in elements (none: row by row).
+// Elements in foreign memory. `strides` are in elements; empty means a dense row-major array.
 struct Foreign {
   Address address;
   DeviceEntry* entry;
   DType dtype;
   const Shape* shape;
   std::span<const std::int64_t> strides;
-  bool changes = true;  // its owner may write to it while the tensor lives
+  bool changes = true;  // the owner may write to it while the tensor lives
 };
-// A tensor on that memory, or of a copy: where one is wanted (on which device), and where the
-// memory cannot be used as it is. `give_back` is called when it is used no more.
+// Makes a tensor on foreign memory. It is a copy if `copy_to` names a device, or if the memory
+// cannot be used in place. `give_back` is called when the memory is no longer used.
 Tensor from_foreign(const char* op, const Foreign& memory, std::optional<Device> copy_to,
-                    Once give_back, Place place);
-// A CPU tensor on memory that nobody writes to while it lives.
+                    Once give_back, SourceLocation place);
+// Makes a CPU tensor on memory that nobody writes to while the tensor lives.
 Tensor on_steady_memory(void* memory, const Shape& shape, DType dtype, Once give_back);
 
 }  // namespace volta::graph

@@ -1,5 +1,5 @@
-// DLPack: exporting holds the node, whose memory nobody overwrites then; importing wraps the
-// memory.
+// DLPack. An exported tensor holds its node, so nobody overwrites its memory; an import wraps the
+// memory in place where possible.
 #include "volta/dlpack.h"
 
 #include <array>
@@ -9,14 +9,14 @@
 
 #include <fmt/format.h>
 
-#include "core/registry.h"
-#include "graph/apply.h"
-#include "graph/blob.h"
-#include "graph/creation.h"
-#include "graph/host.h"
-#include "graph/index_checks.h"
-#include "graph/segment.h"
-#include "graph/upload.h"
+#include "backend/registry.h"
+#include "graph/record/apply.h"
+#include "graph/record/creation.h"
+#include "graph/record/evaluation.h"
+#include "graph/record/recorder.h"
+#include "runtime/indices/index_checks.h"
+#include "runtime/transfer/blob.h"
+#include "runtime/transfer/upload.h"
 #include "volta/dlpack_abi.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -27,7 +27,7 @@ namespace {
 using graph::Node;
 using graph::NodeState;
 
-// In the order of DType.
+// DLPack types in the order of DType.
 constexpr std::array<DLDataType, kDTypeCount> kTypes = {{{dlpack::kFloat, 16, 1},
                                                          {dlpack::kBfloat, 16, 1},
                                                          {dlpack::kFloat, 32, 1},
@@ -74,7 +74,7 @@ DLDevice device_to(Device device) {
   return {types[static_cast<int>(device.type())], device.index()};
 }
 
-// What an exported tensor keeps alive, and the structure itself.
+// The exported structure and the node that it keeps alive.
 template <class Managed>
 struct Export {
   explicit Export(graph::Held holds) : node(std::move(holds)) {
@@ -104,7 +104,7 @@ struct Export {
   Managed managed{};
 };
 
-// The node with its value in memory; a copy of its own where wanted, or where there is none.
+// A node with its value in memory: a copy if one is asked for or if the node is a constant.
 struct InMemory {
   graph::Held node;
   bool copied;
@@ -127,8 +127,8 @@ InMemory in_memory(const Tensor& tensor, bool copy) {
     graph::Buffer* buffer = graph::allocate_buffer(entry, node->buffer->bytes);
     result = graph::Held(graph::node_of(graph::in_buffer(buffer, node->shape, node->dtype)));
     if (buffer->bytes > 0)
-      entry.lanes.copy(buffer->address, buffer->times, node->buffer->address, node->buffer->times,
-                       buffer->bytes);
+      entry.streams.copy(buffer->address, buffer->times, node->buffer->address, node->buffer->times,
+                         buffer->bytes);
   }
   entry.backend.synchronize(entry.index);
   graph::verify_indices(*node);
@@ -136,7 +136,7 @@ InMemory in_memory(const Tensor& tensor, bool copy) {
 }
 
 template <class Managed>
-Tensor import(Managed* managed, Place place) {
+Tensor import(Managed* managed, SourceLocation place) {
   if (managed == nullptr) throw ArgumentError("from_dlpack: no tensor");
   graph::Once give_back([managed] {
     if (managed->deleter != nullptr) managed->deleter(managed);
@@ -156,7 +156,7 @@ Tensor import(Managed* managed, Place place) {
   const DType dtype = dtype_from(tensor.dtype);
   DeviceEntry& entry = device_entry(device_from(tensor.device));
   if (!entry.device.is_cpu()) {
-    // Work that reads the memory may still be under way when the last reference goes.
+    // Work that reads the memory may still be running when the last reference is dropped.
     give_back = graph::Once([&entry, act = give_back.take()] {
       try {
         const std::lock_guard guard(entry.lock);
@@ -191,9 +191,11 @@ DLManagedTensor* to_dlpack_unversioned(const Tensor& tensor) {
   return &exported.release()->managed;
 }
 
-Tensor from_dlpack(DLManagedTensorVersioned* managed, Place place) {
+Tensor from_dlpack(DLManagedTensorVersioned* managed, SourceLocation place) {
   return import(managed, place);
 }
-Tensor from_dlpack(DLManagedTensor* managed, Place place) { return import(managed, place); }
+Tensor from_dlpack(DLManagedTensor* managed, SourceLocation place) {
+  return import(managed, place);
+}
 
 }  // namespace volta

@@ -1,5 +1,5 @@
-// The table of transfers.
-#include "graph/transfers.h"
+// Counts transfers by reason and place, and reports them.
+#include "runtime/transfer/transfers.h"
 
 #include <algorithm>
 #include <exception>
@@ -16,7 +16,8 @@
 
 #include "core/counting.h"
 #include "core/text.h"
-#include "graph/recording_state.h"
+#include "graph/record/evaluation.h"
+#include "graph/record/recording_state.h"
 #include "platform/env.h"
 #include "platform/fork.h"
 #include "platform/thread_local.h"
@@ -26,12 +27,12 @@ namespace {
 
 VOLTA_INITIAL_EXEC thread_local const TransferReason* current_reason = nullptr;
 
-// Direction, device, reason, operation, file, line.
+// Direction, device type and index, reason, operation, file, line.
 using Key = std::tuple<bool, DeviceType, int, std::string_view, std::string_view, std::string_view,
                        std::uint32_t>;
 struct Sum {
   Device device;
-  Place place;
+  SourceLocation place;
   std::uint64_t count = 0, bytes = 0;
   profiling::Time time = 0;
 };
@@ -52,7 +53,7 @@ std::string amount(std::uint64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
-// VOLTA_TRANSFERS: what a program moved, told when it ends.
+// VOLTA_TRANSFERS: prints or writes the report of transfers when the process ends.
 struct ReportAtExit {
   std::string where = platform::environment("VOLTA_TRANSFERS").value_or("");
   ~ReportAtExit() {
@@ -71,7 +72,7 @@ struct ReportAtExit {
                             row.place);
       }
       if (!file.flush()) std::cerr << "volta: VOLTA_TRANSFERS: cannot write " << where << '\n';
-    } catch (...) {  // a program that ends anyway
+    } catch (...) {  // the process is ending anyway
     }
   }
 };
@@ -79,7 +80,7 @@ const ReportAtExit report_at_exit;
 
 }  // namespace
 
-TransferReason::TransferReason(const char* reason, Place place, const char* op)
+TransferReason::TransferReason(const char* reason, SourceLocation place, const char* op)
     : reason_(reason),
       op_(op),
       place_(graph::told_place(place)),
@@ -91,7 +92,9 @@ TransferReason::~TransferReason() {
   if (outermost_) current_reason = nullptr;
 }
 
-Place transfer_place() { return current_reason == nullptr ? Place() : current_reason->place(); }
+SourceLocation graph::transfer_place() {
+  return current_reason == nullptr ? SourceLocation() : current_reason->place();
+}
 
 Transfer::Transfer(Direction direction, Device device, std::uint64_t bytes)
     : direction_(direction),
@@ -107,8 +110,9 @@ Transfer::~Transfer() {
   count(live_counters().transfers);
   count(to_device ? live_counters().bytes_to_device : live_counters().bytes_to_host, bytes_);
   const TransferReason* why = current_reason;
-  // A line of the library says nothing to users.
-  const Place place = why == nullptr || graph::is_own(why->place_) ? Place() : why->place_;
+  // A line of the library's own source would mean nothing to users.
+  const SourceLocation place =
+      why == nullptr || graph::is_own(why->place_) ? SourceLocation() : why->place_;
   const Key key{to_device,
                 device_.type(),
                 device_.index(),
@@ -122,7 +126,7 @@ Transfer::~Transfer() {
     ++sum.count;
     sum.bytes += bytes_;
     sum.time += time;
-  } catch (...) {  // a report without it
+  } catch (...) {  // the report then lacks this transfer
   }
 }
 

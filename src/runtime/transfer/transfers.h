@@ -1,4 +1,4 @@
-// Counting what moves between host and devices, with the reason.
+// Counts transfers between host and devices, with their reasons.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace volta {
 
-// A copy that ends with the scope; nothing is counted where it ends by an exception, or where
-// nothing moves between host and device.
+// Counts a copy that ends with the scope, unless the scope ends by an exception or the device is
+// not a GPU.
 class VOLTA_BACKEND_API Transfer {
  public:
   enum class Direction : std::uint8_t { ToDevice, ToHost };
@@ -27,8 +27,5 @@ class VOLTA_BACKEND_API Transfer {
   const int exceptions_;
   const profiling::Time begin_;
 };
-
-// Where the transfer under way in this thread comes from; nowhere without one.
-Place transfer_place();
 
 }  // namespace volta

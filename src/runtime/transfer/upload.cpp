@@ -1,23 +1,27 @@
-// Many arrays to a device: a copy of a few KiB takes as long as one of a MiB, and only large ones
-// keep several threads and the bus busy, so what lies together goes together.
-#include "graph/upload.h"
+// Uploads many arrays at once. A copy of a few KiB takes as long as one of a MiB, and only large
+// copies keep several threads and the bus busy, so arrays that are adjacent in memory are copied
+// together.
+#include "runtime/transfer/upload.h"
 
 #include <memory>
 #include <mutex>
 
+#include "backend/registry.h"
 #include "core/profiling.h"
-#include "core/registry.h"
-#include "graph/apply.h"
-#include "graph/creation.h"
-#include "graph/holders.h"
-#include "graph/node.h"
-#include "graph/segment.h"
-#include "graph/transfers.h"
+#include "graph/record/apply.h"
+#include "graph/record/creation.h"
+#include "graph/record/holders.h"
+#include "graph/record/node.h"
+#include "graph/record/recorder.h"
+#include "runtime/transfer/transfers.h"
+#include "volta/detail/upload.h"
 
 namespace volta::graph {
 namespace {
 
-// What goes in one copy. Larger arrays go by themselves.
+using detail::HostArray;
+
+// The most bytes that are combined into one copy; larger arrays are copied by themselves.
 constexpr std::size_t kTogetherBytes = std::size_t{32} << 20;
 
 std::size_t bytes_of(const HostArray& array) {
@@ -43,16 +47,22 @@ void make_resident(Node& node) {
   if (!bytes.empty()) {
     const TransferReason reason("placement", node.place, op_info(node.op).name);
     const Transfer counted(Transfer::Direction::ToDevice, entry.device, bytes.size());
-    entry.lanes.upload(buffer->address, buffer->times, bytes.data(), bytes.size());
+    entry.streams.upload(buffer->address, buffer->times, bytes.data(), bytes.size());
   }
   note_holding(buffer.get(), node);
   node.buffer = buffer.release();
 }
 
+}  // namespace volta::graph
+
+namespace volta::detail {
+
+using namespace graph;  // NOLINT(google-build-using-namespace): this is its upload
+
 std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays, Device device) {
   DeviceEntry& entry = device_entry(device);
   std::vector<Tensor> tensors;
-  std::vector<Buffer*> buffers;  // the tensors have them
+  std::vector<Buffer*> buffers;  // owned by the tensors
   tensors.reserve(arrays.size());
   buffers.reserve(arrays.size());
   for (const HostArray& array : arrays) {
@@ -68,7 +78,7 @@ std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays
     if (bytes == 0) return;
     const profiling::HostSpan span("uploading");
     const Transfer counted(Transfer::Direction::ToDevice, device, bytes);
-    entry.lanes.upload(to.address, to.times, from, bytes);
+    entry.streams.upload(to.address, to.times, from, bytes);
   };
   Scratch scratch;
   for (std::size_t first = 0; first < arrays.size();) {
@@ -87,7 +97,7 @@ std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays
       for (std::size_t i = first; i < end; ++i) {
         const std::size_t bytes = bytes_of(arrays[i]);
         if (bytes > 0)
-          entry.lanes.copy(buffers[i]->address, buffers[i]->times, part, scratch->times, bytes);
+          entry.streams.copy(buffers[i]->address, buffers[i]->times, part, scratch->times, bytes);
         part.offset += bytes;
       }
     }
@@ -96,4 +106,4 @@ std::vector<Tensor> upload_all(const char* op, std::span<const HostArray> arrays
   return tensors;
 }
 
-}  // namespace volta::graph
+}  // namespace volta::detail

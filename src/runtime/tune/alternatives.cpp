@@ -1,6 +1,6 @@
-// Neighbours of a schedule: blocks of other sizes, longer and shorter vectors, more and fewer
-// lanes, rows that stay in registers or are read again.
-#include "plan/alternatives.h"
+// Neighbours of a schedule: other block sizes, vector lengths and numbers of lanes per row, and
+// rows that are kept in registers or read again.
+#include "runtime/tune/alternatives.h"
 
 #include <algorithm>
 #include <bit>
@@ -20,10 +20,10 @@ using kernel::Schedule;
 using kernel::ScheduleKind;
 
 constexpr std::size_t kMost = 12;
-constexpr std::int64_t kTileBytes = 48 * 1024;  // of shared memory, without asking for more
-constexpr std::int64_t kSharedLength = 64;      // rows that lanes may share
-// What a thread may hold of a row, in registers, and the code that makes: more than choose_schedule
-// allows itself, as what does not fit turns out to be slow.
+constexpr std::int64_t kTileBytes = 48 * 1024;  // shared memory that needs no opt-in
+constexpr std::int64_t kSharedLength = 64;      // the shortest row that several lanes share
+// Limits for keeping a row in a thread's registers: words, items and unrolled instructions. They
+// are higher than those of choose_schedule, because timing rejects schedules that spill registers.
 constexpr std::int64_t kKeptWords = 128, kKeptItems = 128, kKeptInstructions = 3072;
 constexpr std::int64_t kUnrolledInstructions = 1024;
 
@@ -87,7 +87,7 @@ class Neighbours {
   }
 
   std::int64_t instructions() const { return static_cast<std::int64_t>(program_.instrs.size()); }
-  // Elements in 16 bytes.
+  // The number of elements in a vector of 16 bytes.
   int whole_vector() const { return std::clamp(static_cast<int>(16 / widest_), 1, 8); }
 
   void blocks(std::initializer_list<int> threads) {
@@ -119,19 +119,19 @@ class Neighbours {
     add([](Schedule& s) { s.tile = 0, s.tile_axis = -1, s.vec = 1; });
   }
 
-  // ---- Rows, a thread each.
+  // ---- Rows reduced by one thread each.
 
   void columns() {
     for (const int vec : {4, 2, 1}) add([&](Schedule& s) { s.vec = vec; });
     blocks({256, 64, 512, 32});
-    // What one thread alone may overwrite, another lane may still have to read.
+    // With several lanes per row, one lane could overwrite a value that another has yet to read.
     if (bounded_ || updates_ || longest_ < kSharedLength) return;
     for (const int lanes : {8, 32, 128}) {
       if (lanes <= longest_) add([&](Schedule& s) { s.lanes = lanes, s.vec = 1; });
     }
   }
 
-  // ---- Rows that lanes share.
+  // ---- Rows reduced by several lanes.
 
   void scanned_rows() {
     for (const int lanes : {2 * usual_.lanes, usual_.lanes / 2, 4 * usual_.lanes}) {
@@ -173,7 +173,8 @@ class Neighbours {
     shared(lanes, 2 * vec, peeled, kept);
   }
 
-  // As many items as hold the longest row; false where registers do not.
+  // Sets the number of items per thread that keeps the longest row in registers; returns false if
+  // the row is too long.
   bool keep(Schedule& s, int words) const {
     const std::int64_t together = std::int64_t{s.lanes} * s.vec;
     const std::int64_t grouped = s.peeled ? longest_ / s.vec * s.vec : longest_;

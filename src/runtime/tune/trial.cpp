@@ -1,5 +1,5 @@
-// Memory for trying a step: every buffer is a leaf of a plan of that step alone.
-#include "plan/trial.h"
+// Allocates memory for timing a step: every buffer becomes a leaf of a plan with that step alone.
+#include "runtime/tune/trial.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,15 +11,16 @@
 #include <utility>
 #include <variant>
 
-#include "core/count_aside.h"
-#include "core/registry.h"
+#include "backend/registry.h"
+#include "core/separate_counters.h"
+#include "plan/calls/call.h"
 #include "volta/counters.h"
 
 namespace volta::plan {
 namespace {
 
 constexpr std::uint64_t kAlignment = 256;
-// Twice what the caches of large GPUs hold: a run finds nothing of the one before.
+// Twice the size of large GPUs' caches, so that a run finds no data of the previous one there.
 constexpr std::uint64_t kCacheBytes = std::uint64_t{128} << 20;
 constexpr std::uint64_t kMostSets = 8;
 constexpr std::size_t kFillBytes = std::size_t{1} << 20;
@@ -28,7 +29,7 @@ std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// What the device has, and what the limit of its pool leaves.
+// The free memory of the device, or the rest of its pool's limit if that is less.
 std::optional<std::uint64_t> room_on(Backend& backend, int device) {
   std::optional<std::uint64_t> room = backend.free_memory(device);
   for_each_used_device([&](DeviceEntry& entry) {
@@ -41,7 +42,7 @@ std::optional<std::uint64_t> room_on(Backend& backend, int device) {
   return room;
 }
 
-// The elements from a slot's first to the last that some access may name.
+// The number of elements from a slot's first to the last that any access may touch.
 std::int64_t span_of(const kernel::Program& program, const std::vector<std::int64_t>& ints,
                      int slot) {
   std::int64_t span = 1;
@@ -67,7 +68,7 @@ bool same(const BufferRef& a, const BufferRef& b) {
   return a.kind == b.kind && a.index == b.index && a.offset == b.offset;
 }
 
-// Numbers near ±1 in whatever floating-point format they are read.
+// Fills memory with numbers near ±1 in any floating-point format.
 void fill_floats(std::vector<std::byte>& bytes) {
   std::minstd_rand random(1);
   for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) {
@@ -87,7 +88,7 @@ void fill_integers(std::vector<std::byte>& bytes, std::int64_t high) {
   }
 }
 
-// Integers are below every bound that indices are held to.
+// The smallest bound that the step checks indices against; random integers stay below it.
 std::int64_t least_bound(const Step& step) {
   std::int64_t high = 2;
   const auto* kernel = std::get_if<KernelStep>(&step);
@@ -112,16 +113,18 @@ Trial::Trial(Backend& backend, int device, const PlanSteps& plan, const Step& st
   if (kernel != nullptr) {
     add_buffers(*kernel);
   } else {
-    add_buffers(std::get<MatmulStep>(step));
+    Step call = step;
+    for (const UsedBuffer& used : call_of(call)->buffers(call))
+      add(*used.buffer, used.dtype, used.bytes);
   }
-  for (Place& place : places_) {
+  for (SourceLocation& place : places_) {
     place.offset = set_bytes_;
     set_bytes_ += aligned(std::max<std::uint64_t>(place.bytes, 1));
   }
   std::uint64_t sets = std::clamp<std::uint64_t>(kCacheBytes / set_bytes_, 1, kMostSets);
-  // Addresses of segments side by side are a table, which had to be sent for every set.
+  // Several segments take their addresses from a table, which would have to be sent for every set.
   if (kernel != nullptr && kernel->segments.size() > 1) sets = 1;
-  // Half of it stays for what other threads need meanwhile.
+  // Half of the free memory is left to other threads.
   if (const auto room = room_on(backend, device)) {
     if (*room / 2 < set_bytes_) return;
     sets = std::min(sets, *room / 2 / set_bytes_);
@@ -130,7 +133,7 @@ Trial::Trial(Backend& backend, int device, const PlanSteps& plan, const Step& st
   if (!has_memory()) return;
   for (std::uint64_t set = 0; set < sets; ++set) {
     std::vector<Address>& addresses = sets_.emplace_back();
-    for (const Place& place : places_)
+    for (const SourceLocation& place : places_)
       addresses.push_back({memory_.base, memory_.offset + set * set_bytes_ + place.offset});
   }
   try {
@@ -148,7 +151,7 @@ void Trial::release() noexcept {
   try {
     backend_.synchronize(device_);
     backend_.release(device_, memory_);
-  } catch (...) {  // a device that is lost keeps its memory; the next call says so
+  } catch (...) {  // a lost device keeps its memory, and the next call reports the loss
   }
 }
 
@@ -157,8 +160,8 @@ void Trial::add(const BufferRef& buffer, DType dtype, std::uint64_t bytes) {
   if (buffer.kind == BufferRef::Kind::Output) bytes = plan_.output_bytes[buffer.index];
   if (buffer.kind == BufferRef::Kind::Temp)
     bytes = std::min(bytes, plan_.arena_bytes - buffer.offset);
-  const auto known =
-      std::ranges::find_if(places_, [&](const Place& place) { return same(place.buffer, buffer); });
+  const auto known = std::ranges::find_if(
+      places_, [&](const SourceLocation& place) { return same(place.buffer, buffer); });
   if (known != places_.end()) {
     known->bytes = std::max(known->bytes, bytes);
   } else {
@@ -181,30 +184,10 @@ void Trial::add_buffers(const KernelStep& step) {
   }
 }
 
-void Trial::add_buffers(const MatmulStep& step) {
-  const auto elements = [&](std::int64_t rows, std::int64_t leading, std::int64_t columns,
-                            std::int64_t stride, std::int64_t offset, DType dtype) {
-    const std::int64_t last = offset + (step.batch - 1) * stride + (rows - 1) * leading + columns;
-    return static_cast<std::uint64_t>(last) * size_of(dtype);
-  };
-  const std::int64_t rows_a = step.transpose_a ? step.k : step.m,
-                     rows_b = step.transpose_b ? step.n : step.k;
-  const DType result = step.result_dtype();
-  add(step.a, step.dtype,
-      elements(rows_a, step.lda, step.m + step.k - rows_a, step.stride_a, step.offset_a,
-               step.dtype));
-  add(step.b, step.dtype,
-      elements(rows_b, step.ldb, step.n + step.k - rows_b, step.stride_b, step.offset_b,
-               step.dtype));
-  add(step.c, result, elements(step.m, step.ldc, step.n, step.stride_c, 0, result));
-  if (step.has_bias) add(step.bias, result, elements(1, 0, step.n, 0, 0, result));
-  if (step.uses_other()) add(step.other, result, elements(step.m, step.n, step.n, 0, 0, result));
-}
-
 void Trial::fill(const Step& step) {
   const std::int64_t high = least_bound(step);
   for (std::size_t n = 0; n < places_.size(); ++n) {
-    const Place& place = places_[n];
+    const SourceLocation& place = places_[n];
     if (place.bytes == 0) continue;
     std::vector<std::byte> bytes(std::min<std::uint64_t>(aligned(place.bytes), kFillBytes));
     switch (place.dtype) {
@@ -235,8 +218,8 @@ void Trial::fill(const Step& step) {
 }
 
 std::size_t Trial::leaf_of(const BufferRef& buffer) const {
-  const auto found =
-      std::ranges::find_if(places_, [&](const Place& place) { return same(place.buffer, buffer); });
+  const auto found = std::ranges::find_if(
+      places_, [&](const SourceLocation& place) { return same(place.buffer, buffer); });
   return static_cast<std::size_t>(found - places_.begin());
 }
 
@@ -248,31 +231,28 @@ void Trial::move_to_leaves(Step& step) const {
     for (Binding& segment : kernel->segments) std::ranges::for_each(segment.buffers, move);
     return;
   }
-  auto& product = std::get<MatmulStep>(step);
-  for (BufferRef* buffer : {&product.a, &product.b, &product.c}) move(*buffer);
-  if (product.has_bias) move(product.bias);
-  if (product.uses_other()) move(product.other);
+  for (const UsedBuffer& used : call_of(step)->buffers(step)) move(*used.buffer);
 }
 
 std::unique_ptr<Executable> Trial::prepare(const Step& step) const {
   PlanSteps one;
-  one.frugal = true;
-  for (const Place& place : places_) one.leaf_bytes.push_back(place.bytes);
+  one.low_memory = true;
+  for (const SourceLocation& place : places_) one.leaf_bytes.push_back(place.bytes);
   one.arg_words = plan_.arg_words;
   one.steps.push_back(step);
-  one.work.emplace_back();
+  one.costs.emplace_back();
   move_to_leaves(one.steps.back());
   return backend_.prepare(device_, one);
 }
 
 void Trial::compile(const std::vector<const Step*>& steps) const {
   PlanSteps all;
-  all.frugal = true;
-  for (const Place& place : places_) all.leaf_bytes.push_back(place.bytes);
+  all.low_memory = true;
+  for (const SourceLocation& place : places_) all.leaf_bytes.push_back(place.bytes);
   all.arg_words = plan_.arg_words;
   for (const Step* step : steps) {
     all.steps.push_back(*step);
-    all.work.emplace_back();
+    all.costs.emplace_back();
     move_to_leaves(all.steps.back());
   }
   backend_.prepare(device_, all);
@@ -284,7 +264,7 @@ double Trial::seconds(Executable& executable, int times) {
     executable.run(sets_[next_set_], {}, {}, args_);
     next_set_ = (next_set_ + 1) % sets_.size();
   };
-  const CountAside not_the_program;
+  const SeparateCounters not_the_program;
   run();
   backend_.synchronize(device_);
   const auto start = Clock::now();

@@ -1,5 +1,5 @@
-// Finds a plan's large kernels, looks their schedules up, times those that nobody has timed yet.
-#include "plan/tuner.h"
+// Finds the large kernels of a plan, looks up their schedules and times those not timed before.
+#include "runtime/tune/tuner.h"
 
 #include <fmt/format.h>
 
@@ -20,9 +20,10 @@
 #include "core/counting.h"
 #include "core/profiling.h"
 #include "kernel/observer.h"
-#include "plan/alternatives.h"
-#include "plan/trial.h"
+#include "plan/calls/call.h"
 #include "platform/fork.h"
+#include "runtime/tune/alternatives.h"
+#include "runtime/tune/trial.h"
 #include "volta/error.h"
 #include "volta/log.h"
 #include "volta/tuning.h"
@@ -30,17 +31,19 @@
 namespace volta::plan {
 namespace {
 
-// Kernels that are expected to take less are not worth the time; where the device's figures are not
-// known, those that move less.
+// Kernels with a shorter expected time are not tuned; if the device's figures are unknown, kernels
+// that move fewer bytes are not.
 constexpr double kLeastSeconds = 8e-6;
 constexpr std::uint64_t kLeastBytes = std::uint64_t{16} << 20;
-constexpr double kLeastProduct = 1e8;  // multiplications
-// Another schedule is taken if it is faster by more than this; by this, if there was no time to
-// time it often.
+constexpr double kLeastProduct = 1e8;  // multiplications of a call that is worth tuning
+// The fraction of time by which a schedule must be faster than the default, with enough rounds of
+// timing and with fewer.
 constexpr double kNoise = 0.03, kHastyNoise = 0.1;
 constexpr int kRounds = 5, kEnoughRounds = 3;
-constexpr double kSlow = 1.25;   // not timed again
-constexpr double kHopeless = 4;  // one run is enough
+// Candidates slower than the best by this factor are not timed again.
+constexpr double kSlow = 1.25;
+// Candidates slower than the default by this factor get a single run.
+constexpr double kHopeless = 4;
 constexpr double kSampleSeconds = 5e-4;
 constexpr int kMostRuns = 50;
 
@@ -54,14 +57,14 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Two classes to a doubling.
+// Sizes are grouped into two classes per power of two.
 int size_class(std::int64_t extent) {
   if (extent <= 1) return static_cast<int>(extent);
   const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(extent)));
   return 2 * bits + static_cast<int>(extent >> (bits - 2) & 1);
 }
 
-// ---- What is remembered of this process, for whoever asks.
+// ---- The choices made by this process, for tuned_choices().
 
 struct Told {
   platform::ForkMutex mutex;
@@ -73,17 +76,17 @@ Told& told() {
   return told;
 }
 
-void tell(const TimedThing& thing, TunedChoice choice) {
+void tell(const ChoiceKey& choice_key, TunedChoice choice) {
   const std::lock_guard lock(told().mutex);
-  if (!told().keys.insert(thing.machine + "\n" + thing.what).second) return;
-  choice.device = thing.device;
-  choice.what = thing.label;
+  if (!told().keys.insert(choice_key.machine + "\n" + choice_key.what).second) return;
+  choice.device = choice_key.device;
+  choice.what = choice_key.label;
   told().choices.push_back(std::move(choice));
 }
 
 // ---- Candidates.
 
-// Neither numbers that decide how long a row is nor ones that must be in order can be made up.
+// Trial memory holds random numbers, which cannot stand in for row lengths or for sorted values.
 bool can_try(const kernel::Program& program) {
   return std::ranges::none_of(program.axes, [](const auto& axis) { return axis.bound >= 0; }) &&
          std::ranges::none_of(program.instrs, [](const kernel::Instr& instr) {
@@ -105,10 +108,11 @@ std::vector<Candidate> candidates_of(Backend& backend, int device, const Step& s
       other.tuned = true;
       candidates.push_back({std::move(other), kernel::to_text(schedule)});
     }
-  } else if (const auto* product = std::get_if<MatmulStep>(&step)) {
-    for (const std::string& name : backend.product_cuts(device, *product)) {
-      MatmulStep other = *product;
-      if (!candidates.empty()) other.cut = name;
+  } else {
+    const Call& call = *call_of(step);
+    for (const std::string& name : call.forms(backend, device, step)) {
+      Step other = step;
+      if (!candidates.empty()) call.set_form(other, name);
       candidates.push_back({std::move(other), name});
     }
   }
@@ -116,7 +120,7 @@ std::vector<Candidate> candidates_of(Backend& backend, int device, const Step& s
   return candidates;
 }
 
-// Sizes by their classes; of segments side by side the largest.
+// The size classes of a kernel's axes; with several segments, the largest of each axis.
 std::string sizes_of(const KernelStep& step) {
   std::string text;
   for (const kernel::Axis& axis : step.program->axes) {
@@ -136,35 +140,33 @@ std::string what_of(const Step& step, const std::string& usual) {
                      .horizontal = bare.schedule.horizontal};
     return fmt::format("schedule\n{}{}\nsizes{}", kernel::to_text(bare), usual, sizes_of(*kernel));
   }
-  const auto& p = std::get<MatmulStep>(step);
-  return fmt::format("cut {} {} {}{} {} sizes {} {} {} {}", name_of(p.dtype),
-                     name_of(p.result_dtype()), p.transpose_a ? "T" : "N",
-                     p.transpose_b ? "T" : "N", usual, size_class(p.m), size_class(p.n),
-                     size_class(p.k), size_class(p.batch));
+  const TuningKey key = call_of(step)->tuning_key(step);
+  std::string text = fmt::format("{} {} sizes", key.text, usual);
+  for (const std::int64_t size : key.sizes) text += fmt::format(" {}", size_class(size));
+  return text;
 }
 
 std::string label_of(const Step& step) {
   return std::visit([](const auto& one) { return one.label; }, step);
 }
 
-// ---- Steps of a plan that are one thing.
+// ---- Steps of a plan that share one tuning decision.
 
 struct Group {
   std::vector<Candidate> candidates = {};
-  TimedThing thing = {};
+  ChoiceKey choice_key = {};
   std::vector<std::size_t> steps = {};
   double weight = 0;
 };
 
-// How much there is to gain, by the device's figures or else by bytes; 0: nothing.
-double weight_of(const Step& step, const Work& work, const DeviceFigures& figures) {
-  const std::uint64_t bytes = work.bytes_read + work.bytes_written;
-  if (const auto* product = std::get_if<MatmulStep>(&step)) {
-    const double work_done = static_cast<double>(product->batch) * static_cast<double>(product->m) *
-                             static_cast<double>(product->n) * static_cast<double>(product->k);
-    return work_done >= kLeastProduct ? work_done * 1e-12 : 0;
+// The expected time of a step, by the device's figures or else by its bytes; 0 if it is not worth
+// tuning.
+double weight_of(const Step& step, const StepCost& cost, const DeviceFigures& figures) {
+  const std::uint64_t bytes = cost.bytes_read + cost.bytes_written;
+  if (call_of(step) != nullptr) {
+    const double multiplications = static_cast<double>(cost.operations) / 2;
+    return multiplications >= kLeastProduct ? multiplications * 1e-12 : 0;
   }
-  if (!std::holds_alternative<KernelStep>(step)) return 0;
   if (hooks().least_bytes)
     return bytes >= *hooks().least_bytes ? static_cast<double>(bytes) * 1e-12 : 0;
   if (figures.bytes_per_second <= 0)
@@ -172,18 +174,18 @@ double weight_of(const Step& step, const Work& work, const DeviceFigures& figure
   double seconds = static_cast<double>(bytes) / figures.bytes_per_second;
   if (figures.operations_per_second > 0)
     seconds =
-        std::max(seconds, static_cast<double>(work.operations) / figures.operations_per_second);
+        std::max(seconds, static_cast<double>(cost.operations) / figures.operations_per_second);
   return seconds >= kLeastSeconds ? seconds : 0;
 }
 
-// The groups that matter most come first.
+// Groups with the greatest weight come first.
 std::vector<Group> groups_of(Backend& backend, int device, const PlanSteps& plan) {
   const DeviceFigures figures = backend.figures(device);
   std::vector<Group> groups;
   std::map<std::string, std::size_t> numbers;
   std::string machine, name;
   for (std::size_t n = 0; n < plan.steps.size(); ++n) {
-    const double weight = weight_of(plan.steps[n], plan.work[n], figures);
+    const double weight = weight_of(plan.steps[n], plan.costs[n], figures);
     if (weight <= 0) continue;
     std::vector<Candidate> candidates = candidates_of(backend, device, plan.steps[n]);
     if (candidates.size() < 2) continue;
@@ -192,10 +194,10 @@ std::vector<Group> groups_of(Backend& backend, int device, const PlanSteps& plan
     const auto [place, fresh] = numbers.try_emplace(what, groups.size());
     if (fresh) {
       groups.push_back({.candidates = std::move(candidates),
-                        .thing = {.machine = machine,
-                                  .what = what,
-                                  .device = name,
-                                  .label = label_of(plan.steps[n])}});
+                        .choice_key = {.machine = machine,
+                                       .what = what,
+                                       .device = name,
+                                       .label = label_of(plan.steps[n])}});
     }
     groups[place->second].steps.push_back(n);
     groups[place->second].weight += weight;
@@ -204,7 +206,7 @@ std::vector<Group> groups_of(Backend& backend, int device, const PlanSteps& plan
   return groups;
 }
 
-// Sizes of one class may differ in what they allow: a step takes the schedule by its name.
+// Steps of one size class may allow different schedules, so each looks up the chosen one by name.
 void apply(Backend& backend, int device, PlanSteps& plan, const Group& group,
            const std::string& name) {
   if (name == group.candidates.front().name) return;
@@ -244,7 +246,7 @@ std::optional<Decision> time_group(Backend& backend, int device, const PlanSteps
       some.push_back(&candidates[compiled].step);
     try {
       trial.compile(some);
-    } catch (const Error&) {  // which of them it is shows below
+    } catch (const Error&) {  // prepare() below finds the one that fails
     }
   }
   std::vector<std::unique_ptr<Executable>> ready(compiled);
@@ -275,11 +277,11 @@ std::optional<Decision> time_group(Backend& backend, int device, const PlanSteps
       is_late);
 }
 
-TuningSource source_of(WaySource source) {
+TuningSource source_of(CandidateSource source) {
   switch (source) {
-    case WaySource::Adopted:
+    case CandidateSource::Adopted:
       return TuningSource::Adopted;
-    case WaySource::Shipped:
+    case CandidateSource::Shipped:
       return TuningSource::Shipped;
     default:
       return TuningSource::Remembered;
@@ -292,22 +294,22 @@ void tune_group(Backend& backend, int device, PlanSteps& plan, const Group& grou
   for (const Candidate& candidate : group.candidates) names.push_back(candidate.name);
   TunedChoice choice;
   choice.usual = choice.chosen = names.front();
-  WaySource source = WaySource::Process;
-  if (const auto known = remembered_way(group.thing, names, &source)) {
+  CandidateSource source = CandidateSource::Process;
+  if (const auto known = remembered_candidate(group.choice_key, names, &source)) {
     choice.chosen = names[*known];
     choice.source = source_of(source);
     apply(backend, device, plan, group, choice.chosen);
-    return tell(group.thing, std::move(choice));
+    return tell(group.choice_key, std::move(choice));
   }
   if (unknown == Unknown::Leave) return;
   const double left = tuning_seconds_left();
-  // A profile shows the program's work alone.
+  // Timing runs would appear in a profile.
   const bool may_time =
       schedule_tuning(backend.device_is_gpu(device)) == Tuning::Time && profiling::session() == 0;
   if (!may_time || left <= 0) {
-    // In this process it stays so, whatever later plans have time for.
-    use_way(group.thing, names.front());
-    return tell(group.thing, std::move(choice));
+    // This process keeps the default, even if later plans have time for tuning.
+    use_candidate(group.choice_key, names.front());
+    return tell(group.choice_key, std::move(choice));
   }
   const double start = now();
   std::optional<Decision> decision;
@@ -315,20 +317,20 @@ void tune_group(Backend& backend, int device, PlanSteps& plan, const Group& grou
     decision = time_group(backend, device, plan, group, start + left);
   } catch (const Error& error) {
     log(LogLevel::info,
-        fmt::format("tuning: {} is not timed: {}", group.thing.label, error.what()));
+        fmt::format("tuning: {} is not timed: {}", group.choice_key.label, error.what()));
   }
   spend_tuning_seconds(now() - start);
   if (!decision) {
-    use_way(group.thing, names.front());
-    return tell(group.thing, std::move(choice));
+    use_candidate(group.choice_key, names.front());
+    return tell(group.choice_key, std::move(choice));
   }
   choice.chosen = names[decision->chosen];
   choice.source = TuningSource::Timed;
   choice.usual_seconds = decision->usual_seconds;
   choice.chosen_seconds = decision->chosen_seconds;
-  remember_way(group.thing, choice.chosen);  // before its first use
+  remember_candidate(group.choice_key, choice.chosen);  // before the first use of the choice
   apply(backend, device, plan, group, choice.chosen);
-  tell(group.thing, std::move(choice));
+  tell(group.choice_key, std::move(choice));
 }
 
 }  // namespace
@@ -356,7 +358,7 @@ std::optional<Decision> decide(std::size_t count,
     const double best = *std::ranges::min_element(least);
     std::erase_if(left, [&](std::size_t n) { return n != 0 && least[n] > kSlow * best; });
     if (left.size() == 1) break;
-    std::ranges::reverse(left);  // a device slows down as it warms
+    std::ranges::reverse(left);  // alternating order: a device slows down as it warms up
     for (const std::size_t n : left) {
       if (is_late()) break;
       time(n);

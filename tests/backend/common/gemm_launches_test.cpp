@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "gemm_samples.h"
-#include "nvrtc_compile.h"
+#include "backend/common/gemm_samples.h"
+#include "support/nvrtc_compile.h"
 
 namespace volta::testing {
 namespace {

@@ -1,9 +1,9 @@
-// Ways to cut a product, and products with layouts of all kinds.
+// Candidates for cutting a product, and products with layouts of all kinds.
 #pragma once
 
 #include <cstdint>
 
-#include "backend/gemm_launches.h"
+#include "backend/common/gemm_launches.h"
 
 namespace volta::testing {
 

@@ -1,5 +1,5 @@
 // The lowering of products to kernel programs, with no device.
-#include "backend/matmul_program.h"
+#include "backend/common/matmul_program.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernel_reference.h"
-#include "kernel_samples.h"
+#include "kernel/kernel_reference.h"
+#include "kernel/kernel_samples.h"
 
 namespace volta::testing {
 namespace {

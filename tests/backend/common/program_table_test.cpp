@@ -1,5 +1,5 @@
 // Compiled programs: owned by plans, the latest kept besides, the rest freed.
-#include "backend/program_table.h"
+#include "backend/common/program_table.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "every_program.h"
-#include "plan/runner.h"
-#include "test_device.h"
+#include "plan/every_program.h"
+#include "runtime/runner.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {
@@ -43,6 +43,21 @@ TEST(ProgramTable, FindingKeepsAProgramAmongTheLatest) {
   EXPECT_EQ(table.find("b"), nullptr);
 }
 
+TEST(ProgramTable, KeepsProgramsUpToANumberOfBytes) {
+  ProgramTable<const int> table(100, 1000);
+  const auto owned = table.insert("owned", std::make_shared<const int>(-1), 5000);
+  for (int i = 0; i < 20; ++i) table.insert(std::to_string(i), std::make_shared<const int>(i), 300);
+  EXPECT_EQ(table.find("0"), nullptr);
+  EXPECT_NE(table.find("19"), nullptr);
+  EXPECT_LE(table.live(), 4u);
+  EXPECT_EQ(table.find("owned"), owned);
+  EXPECT_GE(table.bytes(), 5000u);
+  table.drop_unused();
+  EXPECT_EQ(table.live(), 1u);
+  EXPECT_EQ(table.size(), 1u);
+  EXPECT_EQ(table.find("owned"), owned);
+}
+
 // Every number a chain of other operations: another program.
 Tensor chain(Tensor x, int number) {
   for (int bit = 0; bit < 12; ++bit) x = (number >> bit & 1) != 0 ? x.sin() : x.abs();
@@ -51,7 +66,7 @@ Tensor chain(Tensor x, int number) {
 
 TEST(ProgramTable, ThousandsOfStructuresKeepABoundedNumberOfPrograms) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "thousands of kernels take a compiler too long";
-  const testing::NoProgramsCollected aside;
+  const testing::NoProgramsCollected uncollected;
   const Tensor x = ones({8}).exp().eval();
   const std::uint64_t compiled = counters().compilations;
   for (int number = 0; number < 3000; ++number) chain(x, number).eval();

@@ -8,11 +8,11 @@
 #include <limits>
 #include <memory>
 
-#include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/matmul.h"
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/cpu_runner.h"
+#include "backend/cpu/library/matmul.h"
+#include "backend/cpu/vector/simd_table.h"
+#include "backend/cpu_backend.h"
 #include "core/counting.h"
-#include "cpu_runner.h"
 #include "platform/parallel.h"
 #include "volta/error.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 #include "kernel/philox.h"
 
 namespace volta {

@@ -1,7 +1,7 @@
 // Errors of the CPU's vector functions in units of the last place, against long double, over the
 // whole range of the type: every exponent with both signs, mantissas at random, and consecutive
 // numbers around the places where a formula changes. The bounds here are those of
-// docs/architecture.md.
+// docs/internals/cpu.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 #include "kernel/philox.h"
 
 namespace volta {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/matmul.h"
+#include "backend/cpu/library/matmul.h"
+#include "kernel/kernel_reference.h"
 #include "kernel/program.h"
-#include "kernel_reference.h"
 #include "volta/volta.h"
 
 namespace volta::testing {

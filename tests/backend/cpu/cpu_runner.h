@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.h"
-#include "kernel_samples.h"
+#include "backend/cpu_backend.h"
+#include "kernel/kernel_samples.h"
 #include "platform/parallel.h"
 
 namespace volta::testing {

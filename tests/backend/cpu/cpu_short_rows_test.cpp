@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu_runner.h"
+#include "backend/cpu/cpu_runner.h"
 
 namespace volta::testing {
 namespace {

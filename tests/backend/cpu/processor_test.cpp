@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/matmul.h"
-#include "backend/cpu/processor.h"
-#include "backend/cpu/simd_table.h"
-#include "child.h"
-#include "errors.h"
+#include "backend/cpu/library/matmul.h"
+#include "backend/cpu/vector/processor.h"
+#include "backend/cpu/vector/simd_table.h"
+#include "support/child.h"
+#include "support/errors.h"
 #include "volta/volta.h"
 
 namespace volta {

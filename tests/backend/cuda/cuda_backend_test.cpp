@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/backend_loader.h"
+#include "backend/backend_loader.h"
 #include "core/build_stamp.h"
 #include "core/counting.h"
-#include "kernel_reference.h"
-#include "kernel_samples.h"
+#include "kernel/kernel_reference.h"
+#include "kernel/kernel_samples.h"
 #include "platform/library.h"
 #include "volta/error.h"
 
@@ -688,7 +688,7 @@ TEST_F(CudaBackend, AfterAFaultEveryCallSaysThatTheDeviceIsLost) {
     const Address memory = backend().allocate(0, 256);
     const auto executable = backend().prepare(0, add_plan(64));
     const Address nowhere{std::bit_cast<void*>(std::uintptr_t{256}), 0};
-    const auto before = backend().mark(0, Lane::Compute);
+    const auto before = backend().record_event(0, Stream::Compute);
     const bool noticed = says_lost([&] {
       executable->run(std::array{nowhere}, std::array{memory}, {}, arg(1));
       backend().synchronize(0);
@@ -701,10 +701,10 @@ TEST_F(CudaBackend, AfterAFaultEveryCallSaysThatTheDeviceIsLost) {
         says_lost([&] { backend().download(0, &value, memory, 4); }) &&
         says_lost([&] { backend().prepare(0, add_plan(64)); }) &&
         says_lost([&] { executable->run(std::array{memory}, std::array{memory}, {}, arg(1)); }) &&
-        says_lost([&] { backend().upload_aside(0, memory, &value, 4); }) &&
+        says_lost([&] { backend().upload_in_copy_stream(0, memory, &value, 4); }) &&
         says_lost([&] { backend().begin_download(0, &value, memory, 4); }) &&
-        says_lost([&] { backend().mark(0, Lane::Upload); }) &&
-        // Whoever waits for a point from before is told, and does not wait for ever.
+        says_lost([&] { backend().record_event(0, Stream::Upload); }) &&
+        // Whoever waits for an event from before is told, and does not wait for ever.
         says_lost([&] { before->wait(); }) && before->has_passed();
     std::_Exit(noticed && keeps_saying ? 0 : 1);
   };

@@ -7,7 +7,7 @@
 
 #include "backend/cuda/own_kernels.h"
 #include "backend/cuda/variants.h"
-#include "nvrtc_compile.h"
+#include "support/nvrtc_compile.h"
 
 namespace volta::testing {
 namespace {
@@ -117,7 +117,7 @@ TEST(CudaOwnKernels, Compile) {
   if (!nvrtc.present()) GTEST_SKIP() << "needs NVRTC";
   static_assert(sizeof(cuda::SlotCopyList) <= 4096);
   for (const char* architecture : {"sm_75", "sm_90"}) {
-    for (const auto& source : {cuda::mirror_kernel(), cuda::slot_copy_kernel()}) {
+    for (const auto& source : {cuda::readback_kernel(), cuda::slot_copy_kernel()}) {
       EXPECT_FALSE(nvrtc.compile(source.text, architecture).empty()) << source.name;
       EXPECT_NE(source.text.find(source.name), std::string::npos);
     }

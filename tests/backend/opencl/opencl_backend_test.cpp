@@ -22,9 +22,9 @@
 #include "core/counting.h"
 #include "kernel/cache_folder.h"
 #include "kernel/emit.h"
-#include "kernel_reference.h"
-#include "kernel_samples.h"
-#include "paths.h"
+#include "kernel/kernel_reference.h"
+#include "kernel/kernel_samples.h"
+#include "support/paths.h"
 #include "volta/error.h"
 
 namespace volta::testing {

@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "gemm_samples.h"
+#include "backend/common/gemm_samples.h"
+#include "kernel/kernel_reference.h"
 #include "kernel/observer.h"
-#include "kernel_reference.h"
 
 // The loader is opened by the tests that need it: others must not find a driver in the process.
 #define CALL(name) reinterpret_cast<decltype(&name)>(dlsym(library_, #name))

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernel/emit.h"
+#include "kernel/kernel_samples.h"
 #include "kernel/observer.h"
-#include "kernel_samples.h"
 
 namespace volta::testing {
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "device_work.h"
-#include "test_device.h"
+#include "runtime/device_work.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::conformance {

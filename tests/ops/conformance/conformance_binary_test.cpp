@@ -1,5 +1,5 @@
 // Conformance of the operations of two and three operands.
-#include "conformance_layouts.h"
+#include "ops/conformance/conformance_layouts.h"
 
 namespace volta::conformance {
 namespace {

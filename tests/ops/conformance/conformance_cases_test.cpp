@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

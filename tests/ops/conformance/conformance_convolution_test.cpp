@@ -2,7 +2,7 @@
 // either order against differences, and what pooling costs.
 #include <array>
 
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

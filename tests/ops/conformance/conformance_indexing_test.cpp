@@ -1,5 +1,5 @@
 // Conformance of indexing: parts, integers, masks; gather, scatter and their like; triangles.
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

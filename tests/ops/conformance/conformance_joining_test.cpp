@@ -1,5 +1,5 @@
 // Conformance of putting tensors together, taking them apart and repeating them.
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

@@ -2,7 +2,7 @@
 // each: the same checks for every operation.
 #pragma once
 
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 

@@ -1,5 +1,5 @@
 // Conformance of operations along an axis, over layouts and dtypes: one body for all of them.
-#include "conformance_layouts.h"
+#include "ops/conformance/conformance_layouts.h"
 
 namespace volta::conformance {
 namespace {

@@ -1,7 +1,7 @@
 // Conformance of creation, random numbers and movement.
 #include <set>
 
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

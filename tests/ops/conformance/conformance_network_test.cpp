@@ -1,5 +1,5 @@
 // Conformance of products, embedding, normalisation, dropout and losses.
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

@@ -2,7 +2,7 @@
 // they cost: one product each, nothing copied that lies in memory already.
 #include <map>
 
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

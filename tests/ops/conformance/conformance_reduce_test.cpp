@@ -1,5 +1,5 @@
 // Conformance of reductions and what is composed of them.
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

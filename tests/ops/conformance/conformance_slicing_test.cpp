@@ -1,5 +1,5 @@
 // Conformance of slices, steps, turned axes and windows.
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

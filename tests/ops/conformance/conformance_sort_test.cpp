@@ -1,7 +1,7 @@
 // Conformance of order and indexing: running sums, sorting, the largest k, taking along an axis,
 // adding into rows.
-#include "conformance.h"
-#include "errors.h"
+#include "ops/conformance/conformance.h"
+#include "support/errors.h"
 
 namespace volta::conformance {
 namespace {

@@ -1,5 +1,5 @@
 // Conformance of variances, norms and logarithms of sums of exponentials.
-#include "conformance.h"
+#include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {

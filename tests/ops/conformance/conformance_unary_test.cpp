@@ -1,7 +1,7 @@
 // Conformance of the operations of one operand.
 #include <set>
 
-#include "conformance_layouts.h"
+#include "ops/conformance/conformance_layouts.h"
 
 namespace volta::conformance {
 namespace {
@@ -56,12 +56,17 @@ const Unary kUnary[] = {
     VOLTA_UNARY(silu, x* sigmoid_of(x), -6, 6),
     VOLTA_UNARY(exp2, std::exp2(x), -6, 6),
     VOLTA_UNARY(log2, std::log2(x), 0.01, 9),
+    VOLTA_UNARY(log10, std::log10(x), 0.01, 9),
     VOLTA_UNARY(tan, std::tan(x), -1.4, 1.4),
     VOLTA_UNARY(asin, std::asin(x), -0.95, 0.95),
     VOLTA_UNARY(acos, std::acos(x), -0.95, 0.95),
     VOLTA_UNARY(atan, std::atan(x), -9, 9),
     VOLTA_UNARY(sinh, std::sinh(x), -3, 3),
     VOLTA_UNARY(cosh, std::cosh(x), -3, 3),
+    VOLTA_UNARY(asinh, std::asinh(x), -9, 9),
+    VOLTA_UNARY(acosh, std::acosh(x), 1.1, 9),
+    VOLTA_UNARY(atanh, std::atanh(x), -0.95, 0.95),
+    VOLTA_UNARY(erfc, std::erfc(x), -3, 3),
     VOLTA_UNARY(ceil, std::ceil(x), -5, 5, kNan, true),
     VOLTA_UNARY(round, std::nearbyint(x), -5, 5, kNan, true),
     VOLTA_UNARY(leaky_relu, x > 0 ? x : 0.01 * x, -3, 3, 0, true),
@@ -189,6 +194,18 @@ TEST_P(UnaryConformance, SecondGradient) {
 INSTANTIATE_TEST_SUITE_P(Ops, UnaryConformance, ::testing::ValuesIn(kUnary),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// A new row of the table is tested as soon as it stands there, or this fails.
+TEST(Conformance, EveryUnaryOperationHasAReference) {
+  std::set<std::string> known;
+  for (const Unary& op : kUnary) known.insert(op.name);
+  for (const char* name : {
+#define VOLTA_UNARY(name) #name,
+#include "ops/elementwise_rows.def"
+       }) {
+    EXPECT_EQ(known.count(name), 1u) << name;
+  }
+}
+
 TEST(Conformance, SignsOfZero) {
   const Array x({2}, {0.0, -0.0});
   const auto signs = [](const Array& a) {
@@ -207,18 +224,21 @@ TEST(Conformance, SignsOfZero) {
   EXPECT_EQ(
       signs(run({x}, [](const auto& in) { return in[0].asin() + in[0].atan() + in[0].tan(); })),
       (std::vector<bool>{false, true}));
+  EXPECT_EQ(signs(run({x}, [](const auto& in) { return in[0].asinh() + in[0].atanh(); })),
+            (std::vector<bool>{false, true}));
   EXPECT_EQ(signs(run({x}, [](const auto& in) { return in[0].tanh(); })),
             (std::vector<bool>{false, true}));
 }
 
 TEST(Conformance, UnaryOfIntegers) {
   const Array x({7}, {-3, -1, 0, 1, 2, 100, -100}, DType::i32);
-  const auto check = [&](Tensor (*op)(const Tensor&, Place), double (*reference)(double),
+  const auto check = [&](Tensor (*op)(const Tensor&, SourceLocation), double (*reference)(double),
                          DType result, Tolerance tolerance) {
     Array expected = mapped(x, reference);
     expected.dtype = result;
     expect_result(
-        {x}, [&](const auto& in) { return op(in[0], Place::here()); }, expected, tolerance);
+        {x}, [&](const auto& in) { return op(in[0], SourceLocation::here()); }, expected,
+        tolerance);
   };
   check(neg, [](double v) { return -v; }, DType::i32, {});
   check(abs, [](double v) { return std::fabs(v); }, DType::i32, {});

@@ -12,10 +12,10 @@
 #include <tuple>
 #include <vector>
 
-#include "errors.h"
-#include "op_calls.h"
-#include "op_declarations.h"
-#include "test_device.h"
+#include "ops/op_calls.h"
+#include "ops/op_declarations.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::errors {

@@ -1,8 +1,8 @@
 // Mistakes in calls of convolutions, pooling and resizing, whole messages.
 #include <gtest/gtest.h>
 
-#include "errors.h"
-#include "test_device.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::errors {

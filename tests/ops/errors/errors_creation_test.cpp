@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/registry.h"
-#include "errors.h"
-#include "test_device.h"
+#include "backend/registry.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/dlpack_abi.h"
 #include "volta/volta.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
-#include "errors.h"
-#include "test_device.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

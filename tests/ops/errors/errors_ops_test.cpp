@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "errors.h"
-#include "test_device.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::errors {
@@ -24,70 +24,24 @@ const Tensor none;
 // ---- Undefined tensors, one of each operation.
 
 TEST(Errors, UndefinedOperandsOfUnaryOperations) {
-  using Op = Tensor (*)(const Tensor&, Place);
-  const std::pair<const char*, Op> ops[] = {{"neg", neg},
-                                            {"abs", abs},
-                                            {"sign", sign},
-                                            {"exp", exp},
-                                            {"expm1", expm1},
-                                            {"log", log},
-                                            {"log1p", log1p},
-                                            {"sqrt", sqrt},
-                                            {"rsqrt", rsqrt},
-                                            {"square", square},
-                                            {"reciprocal", reciprocal},
-                                            {"sin", sin},
-                                            {"cos", cos},
-                                            {"tanh", tanh},
-                                            {"sigmoid", sigmoid},
-                                            {"erf", erf},
-                                            {"floor", floor},
-                                            {"relu", relu},
-                                            {"gelu", gelu},
-                                            {"silu", silu},
-                                            {"exp2", exp2},
-                                            {"log2", log2},
-                                            {"tan", tan},
-                                            {"asin", asin},
-                                            {"acos", acos},
-                                            {"atan", atan},
-                                            {"sinh", sinh},
-                                            {"cosh", cosh},
-                                            {"ceil", ceil},
-                                            {"round", round},
-                                            {"isnan", isnan},
-                                            {"isinf", isinf},
-                                            {"mish", mish},
-                                            {"hardswish", hardswish},
-                                            {"logical_not", logical_not}};
+  using Op = Tensor (*)(const Tensor&, SourceLocation);
+  const std::pair<const char*, Op> ops[] = {
+#define VOLTA_UNARY(name) {#name, name},
+#define VOLTA_TEST(name) {#name, name},
+#include "ops/elementwise_rows.def"
+  };
   for (const auto& [name, op] : ops) {
-    expect<ArgumentError>([&] { op(none, Place::here()); },
+    expect<ArgumentError>([&] { op(none, SourceLocation::here()); },
                           std::string(name) + ": the input is not a tensor");
   }
 }
 
 TEST(Errors, UndefinedOperandsOfBinaryOperations) {
   using Op = Tensor (*)(const Operand&, const Operand&);
-  const std::pair<const char*, Op> ops[] = {{"add", add},
-                                            {"sub", sub},
-                                            {"mul", mul},
-                                            {"div", div},
-                                            {"pow", pow},
-                                            {"maximum", maximum},
-                                            {"minimum", minimum},
-                                            {"lt", lt},
-                                            {"le", le},
-                                            {"gt", gt},
-                                            {"ge", ge},
-                                            {"eq", eq},
-                                            {"ne", ne},
-                                            {"logical_and", logical_and},
-                                            {"logical_or", logical_or},
-                                            {"logical_xor", logical_xor},
-                                            {"mod", mod},
-                                            {"fmod", fmod},
-                                            {"floor_div", floor_div},
-                                            {"atan2", atan2}};
+  const std::pair<const char*, Op> ops[] = {
+#define VOLTA_BINARY(name) {#name, name},
+#include "ops/elementwise_rows.def"
+  };
   const Tensor x = f32({2});
   for (const auto& [name, op] : ops) {
     expect<ArgumentError>([&] { op(none, x); },

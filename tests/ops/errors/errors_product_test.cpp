@@ -1,8 +1,8 @@
 // Mistakes in calls of products, whole messages.
 #include <gtest/gtest.h>
 
-#include "errors.h"
-#include "test_device.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::errors {
@@ -15,13 +15,13 @@ Tensor of(DType dtype, const Shape& shape) {
 const Tensor none;
 
 TEST(ErrorsProduct, Undefined) {
-  using Op = Tensor (*)(const Tensor&, const Tensor&, Place);
+  using Op = Tensor (*)(const Tensor&, const Tensor&, SourceLocation);
   const std::pair<std::string, Op> ops[] = {
       {"matmul", matmul}, {"bmm", bmm}, {"dot", dot}, {"outer", outer}};
   for (const auto& [name, op] : ops) {
-    expect<ArgumentError>([&] { op(none, f32({2}), Place::here()); },
+    expect<ArgumentError>([&] { op(none, f32({2}), SourceLocation::here()); },
                           name + ": the left operand is not a tensor");
-    expect<ArgumentError>([&] { op(f32({2}), none, Place::here()); },
+    expect<ArgumentError>([&] { op(f32({2}), none, SourceLocation::here()); },
                           name + ": the right operand is not a tensor");
   }
   expect<ArgumentError>([] { einsum("i,i->", {f32({2}), none}); },

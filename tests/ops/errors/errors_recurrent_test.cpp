@@ -1,8 +1,8 @@
 // Mistakes in calls of recurrent, whole messages; those of its layers are in nn/recurrent_test.cpp.
 #include <gtest/gtest.h>
 
-#include "errors.h"
-#include "test_device.h"
+#include "support/errors.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta::errors {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "golden.h"
+#include "ops/golden/golden.h"
 #include "volta/volta.h"
 
 namespace volta::golden {

@@ -1,7 +1,7 @@
 // Convolutions against PyTorch.
 #include <gtest/gtest.h>
 
-#include "golden.h"
+#include "ops/golden/golden.h"
 #include "volta/volta.h"
 
 namespace volta::golden {

@@ -1,7 +1,7 @@
 // Losses against PyTorch, and the gradients of the gradients of cross-entropy.
 #include <gtest/gtest.h>
 
-#include "golden.h"
+#include "ops/golden/golden.h"
 #include "volta/volta.h"
 
 namespace volta::golden {

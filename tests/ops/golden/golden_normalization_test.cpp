@@ -2,7 +2,7 @@
 // the gradients of its gradients.
 #include <gtest/gtest.h>
 
-#include "golden.h"
+#include "ops/golden/golden.h"
 #include "volta/volta.h"
 
 namespace volta::golden {

@@ -1,7 +1,7 @@
 // Pooling and resizing against PyTorch, and the gradients of their gradients.
 #include <gtest/gtest.h>
 
-#include "golden.h"
+#include "ops/golden/golden.h"
 #include "volta/volta.h"
 
 namespace volta::golden {

@@ -1,7 +1,7 @@
 // Products against PyTorch.
 #include <gtest/gtest.h>
 
-#include "golden.h"
+#include "ops/golden/golden.h"
 #include "volta/volta.h"
 
 namespace volta::golden {

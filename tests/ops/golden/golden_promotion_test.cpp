@@ -1,7 +1,7 @@
 // The promotion table against PyTorch: every pair of dtypes, with and without axes, and numbers.
 #include <gtest/gtest.h>
 
-#include "golden.h"
+#include "ops/golden/golden.h"
 #include "volta/volta.h"
 
 namespace volta::golden {

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "golden.h"
+#include "ops/golden/golden.h"
 #include "volta/volta.h"
 
 namespace volta::golden {

@@ -1,5 +1,5 @@
 // Reading golden files, and comparing with them.
-#include "golden.h"
+#include "ops/golden/golden.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "conformance.h"
-#include "io/json.h"
-#include "kernel_reference.h"
-#include "paths.h"
+#include "encoding/json.h"
+#include "kernel/kernel_reference.h"
+#include "ops/conformance/conformance.h"
+#include "support/paths.h"
 #include "volta/safetensors.h"
 
 namespace volta::golden {
@@ -64,7 +64,7 @@ Tensor upload(const SafetensorsFile& file, const TensorEntry& entry, bool requir
                              {.dtype = entry.dtype,
                               .device = test_device(),
                               .requires_grad = requires_grad && is_floating(entry.dtype)},
-                             Place::here());
+                             SourceLocation::here());
 }
 
 void read_notes(const SafetensorsFile& file, Case& read) {

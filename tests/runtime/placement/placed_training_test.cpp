@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "placements.h"
-#include "test_device.h"
+#include "runtime/placement/placements.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

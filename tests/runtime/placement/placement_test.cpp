@@ -1,5 +1,5 @@
 // Operations placed by a policy: where they run, what moves for it, and that results stay the same.
-#include "graph/placement.h"
+#include "runtime/placement/placement.h"
 
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "backend/pool_faults.h"
-#include "child.h"
-#include "graph/device_times.h"
-#include "op_calls.h"
-#include "placements.h"
-#include "test_device.h"
+#include "ops/op_calls.h"
+#include "runtime/placement/device_times.h"
+#include "runtime/placement/placements.h"
+#include "support/child.h"
+#include "support/test_device.h"
 #include "volta/async.h"
 #include "volta/volta.h"
 

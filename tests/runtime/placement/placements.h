@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "graph/placement.h"
-#include "test_device.h"
+#include "runtime/placement/placement.h"
+#include "support/test_device.h"
 #include "volta/volta.h"
 
 namespace volta {

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/kernel_samples.h"
 #include "kernel/vectors.h"
-#include "kernel_samples.h"
-#include "plan/alternatives.h"
-#include "plan/schedule.h"
+#include "plan/codegen/schedule.h"
+#include "runtime/tune/alternatives.h"
 
 namespace volta::testing {
 

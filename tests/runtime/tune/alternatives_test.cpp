@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "alternative_samples.h"
+#include "backend/opencl/opencl_runner.h"
 #include "kernel/hash.h"
 #include "kernel/vectors.h"
-#include "nvrtc_compile.h"
-#include "opencl_runner.h"
-#include "plan/alternatives.h"
-#include "plan/schedule.h"
+#include "plan/codegen/schedule.h"
+#include "runtime/tune/alternative_samples.h"
+#include "runtime/tune/alternatives.h"
+#include "support/nvrtc_compile.h"
 
 namespace volta::testing {
 namespace {

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "child.h"
+#include "backend/registry.h"
 #include "core/counting.h"
-#include "core/registry.h"
-#include "faulty_backend.h"
-#include "kernel_samples.h"
-#include "plan/schedule.h"
-#include "plan/tuner.h"
-#include "test_device.h"
+#include "kernel/kernel_samples.h"
+#include "plan/codegen/schedule.h"
+#include "runtime/faulty_backend.h"
+#include "runtime/tune/tuner.h"
+#include "support/child.h"
+#include "support/test_device.h"
 #include "volta/counters.h"
 #include "volta/tuning.h"
 #include "volta/volta.h"
@@ -68,7 +68,7 @@ plan::PlanSteps plan_of(std::int64_t rows, const std::string& label) {
   step.segments.push_back(std::move(binding));
   step.label = label;
   plan.steps = {std::move(step)};
-  plan.work = {{.bytes_read = 4 * kMiB, .bytes_written = 4 * kMiB, .operations = 1}};
+  plan.costs = {{.bytes_read = 4 * kMiB, .bytes_written = 4 * kMiB, .operations = 1}};
   return plan;
 }
 

@@ -19,11 +19,11 @@
 #include "backend/shipped_choices.h"
 #include "backend/timed_choice.h"
 #include "backend/tuning.h"
-#include "child.h"
-#include "kernel_samples.h"
-#include "plan/schedule.h"
-#include "plan/tuner.h"
-#include "test_device.h"
+#include "kernel/kernel_samples.h"
+#include "plan/codegen/schedule.h"
+#include "runtime/tune/tuner.h"
+#include "support/child.h"
+#include "support/test_device.h"
 #include "volta/counters.h"
 #include "volta/tuning.h"
 #include "volta/volta.h"
@@ -162,8 +162,8 @@ plan::PlanSteps large_plan(std::int64_t rows = 4096) {
   plan::PlanSteps plan;
   plan.steps = {step_of(testing::elementwise_sample(1), {rows, 4096}, "tanh"),
                 step_of(testing::softmax_sample(32, 0), {rows, 1024}, "softmax")};
-  plan.work = {{.bytes_read = 64 << 20, .bytes_written = 64 << 20, .operations = 1},
-               {.bytes_read = 16 << 20, .bytes_written = 16 << 20, .operations = 1}};
+  plan.costs = {{.bytes_read = 64 << 20, .bytes_written = 64 << 20, .operations = 1},
+                {.bytes_read = 16 << 20, .bytes_written = 16 << 20, .operations = 1}};
   plan.leaf_bytes.assign(8, std::uint64_t{64} << 20);
   plan.arg_words = 8;
   return plan;
@@ -342,7 +342,7 @@ TEST(Tuner, ReadTimesNothing) {
     EXPECT_EQ(timings(), 0u);
     EXPECT_EQ(schedule(plan, 0), "map vec 4");
     EXPECT_EQ(tuned_choices().front().source, TuningSource::Untimed);
-    EXPECT_EQ(chosen_ways().size(), 2u);
+    EXPECT_EQ(chosen_candidates().size(), 2u);
     EXPECT_TRUE(export_tuning().empty());
   });
 }
@@ -398,11 +398,11 @@ TEST(Tuner, SmallKernelsAreLeftAlone) {
     set_seconds(kBetter);
     NoDevice backend;
     plan::PlanSteps plan = large_plan();
-    for (plan::Work& work : plan.work) work.bytes_read = work.bytes_written = 1 << 20;
+    for (plan::StepCost& cost : plan.costs) cost.bytes_read = cost.bytes_written = 1 << 20;
     plan::tune(backend, 0, plan, Unknown::Time);
     EXPECT_EQ(timings(), 0u);
     EXPECT_TRUE(tuned_choices().empty());
-    EXPECT_TRUE(chosen_ways().empty());
+    EXPECT_TRUE(chosen_candidates().empty());
   });
 }
 
@@ -462,7 +462,7 @@ TEST(Tuner, AShippedChoiceIsUsedAndTimesNothing) {
 // A run that goes on from a checkpoint computes with the schedules of the run that wrote it.
 TEST(Tuner, ChoicesTravelInCheckpoints) {
   const Folder cache, other;
-  const std::string file = cache / "ways";
+  const std::string file = cache / "choices";
   in_process("writer", {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}, {"WAYS", file}},
              [] {
                set_seconds(kBetter);
@@ -470,16 +470,17 @@ TEST(Tuner, ChoicesTravelInCheckpoints) {
                plan::PlanSteps plan = large_plan();
                plan::tune(backend, 0, plan, Unknown::Time);
                std::ofstream out(std::getenv("WAYS"));
-               for (const auto& [key, name] : chosen_ways()) out << key << '\n' << name << '\n';
+               for (const auto& [key, name] : chosen_candidates())
+                 out << key << '\n' << name << '\n';
              });
   in_process("reader", {{"VOLTA_CACHE_DIR", other.path()}, {"VOLTA_TUNE", "2"}, {"WAYS", file}},
              [] {
-               std::map<std::string, std::string> ways;
+               std::map<std::string, std::string> choices;
                std::ifstream in(std::getenv("WAYS"));
                for (std::string key, name; std::getline(in, key) && std::getline(in, name);)
-                 ways[key] = name;
-               ASSERT_EQ(ways.size(), 2u);
-               adopt_ways(ways);
+                 choices[key] = name;
+               ASSERT_EQ(choices.size(), 2u);
+               adopt_candidates(choices);
                set_seconds({{"map vec 8", 0.1}});
                NoDevice backend;
                plan::PlanSteps plan = large_plan();
@@ -506,24 +507,24 @@ TEST(Tuner, WhatCannotBeTriedStaysUsual) {
 // Algorithms of libraries: with `off` the first that works, and nothing that was remembered.
 TEST(Tuner, OffHoldsForLibrariesToo) {
   const Folder cache;
-  const TimedThing thing{"a machine", "a product"};
+  const ChoiceKey choice_key{"a machine", "a product"};
   const std::vector<std::string> names{"broken", "first", "faster"};
-  const auto seconds = [](std::size_t way) -> std::optional<double> {
-    if (way == 0) return std::nullopt;
-    return way == 2 ? 0.1 : 1.0;
+  const auto seconds = [](std::size_t candidate) -> std::optional<double> {
+    if (candidate == 0) return std::nullopt;
+    return candidate == 2 ? 0.1 : 1.0;
   };
   in_process("timed", {{"VOLTA_CACHE_DIR", cache.path()}}, [&] {
-    EXPECT_EQ(fastest_way(3, seconds, 1), 2u);
-    remember_way(thing, names[2]);
+    EXPECT_EQ(fastest_candidate(3, seconds, 1), 2u);
+    remember_candidate(choice_key, names[2]);
   });
   in_process("off", {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "off"}}, [&] {
-    EXPECT_FALSE(remembered_way(thing, names));
-    EXPECT_EQ(fastest_way(3, seconds, 1), 1u);
+    EXPECT_FALSE(remembered_candidate(choice_key, names));
+    EXPECT_EQ(fastest_candidate(3, seconds, 1), 1u);
     EXPECT_EQ(timings(), 0u);
-    remember_way(thing, names[1]);
+    remember_candidate(choice_key, names[1]);
   });
   in_process("again", {{"VOLTA_CACHE_DIR", cache.path()}},
-             [&] { EXPECT_EQ(remembered_way(thing, names), 2u); });
+             [&] { EXPECT_EQ(remembered_candidate(choice_key, names), 2u); });
 }
 
 // ---- On a device.

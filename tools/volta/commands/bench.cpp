@@ -1,4 +1,4 @@
-// volta bench: how fast this machine is through Volta, in a few numbers per device.
+// volta bench: the speed of this machine through Volta, in a few numbers per device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "bench_cases.h"
 #include "command.h"
+#include "commands/bench_cases.h"
 #include "glob.h"
 #include "json_file.h"
-#include "table.h"
-#include "units.h"
+#include "output/table.h"
+#include "output/units.h"
 #include "volta/data/progress.h"
 #include "volta/error.h"
 #include "volta/execution.h"
@@ -46,7 +46,7 @@ struct Result {
   int runs = 0;
   std::optional<double> before = {};
 
-  // How many times as fast as before.
+  // The speed relative to the earlier result.
   std::optional<double> ratio() const {
     if (!before || *before <= 0 || value <= 0) return std::nullopt;
     return lower_is_better ? *before / value : value / *before;
@@ -58,7 +58,7 @@ struct DeviceResults {
   std::vector<Result> results;
 };
 
-constexpr double kQuickSeconds = 0.2, kSeconds = 0.8;  // of a case, besides its warming up
+constexpr double kQuickSeconds = 0.2, kSeconds = 0.8;  // time per case, not counting warm-up
 
 std::vector<Device> chosen_devices(const Options& options) {
   if (options.devices.empty()) return devices();
@@ -103,7 +103,7 @@ DeviceResults measured(const Context& context, const Options& options, Device de
     bar.set_text(one.name);
     try {
       all.results.push_back(measured(one, device, options));
-    } catch (const Error& error) {  // too little memory, a library that fails: the others go on
+    } catch (const Error& error) {  // too little memory or a failing library: the other cases go on
       context.warn(fmt::format("{} on {}: {}", one.name, to_string(device), error.what()));
     }
     bar.advance();
@@ -148,7 +148,7 @@ std::optional<double> found(const Earlier& earlier, Device device, const Result&
   for (const EarlierDevice& one : earlier) {
     if (one.device != to_string(device)) continue;
     for (const EarlierResult& entry : one.results) {
-      // Of another size, a number says nothing.
+      // Results for another size cannot be compared.
       if (entry.name == result.name && entry.what == result.what) return entry.value;
     }
   }
@@ -161,7 +161,8 @@ std::string hardware_of(const Earlier& earlier, Device device) {
   return {};
 }
 
-// "copy on cuda:0": what was measured before, is asked for now, and has no result.
+// Lists cases such as "copy on cuda:0" that have an earlier result and were requested, but failed
+// now.
 std::vector<std::string> missing(const Earlier& earlier, const Options& options,
                                  const std::vector<DeviceResults>& all) {
   std::vector<std::string> names;
@@ -197,7 +198,7 @@ void compare(const Context& context, const Earlier& earlier, const std::string& 
     throw ArgumentError(fmt::format("{} has none of the results that were measured now", path));
 }
 
-// Exit code 1, and a line that names what is slower or has no result any more.
+// Returns exit code 1 and prints a line if a case is slower or no longer has a result.
 int judged(const Context& context, const Options& options, const Earlier& earlier,
            const std::vector<DeviceResults>& all) {
   if (!options.fail_below) return kSuccess;
@@ -220,9 +221,9 @@ int judged(const Context& context, const Options& options, const Earlier& earlie
   return kFailure;
 }
 
-// ---- Showing.
+// ---- Output.
 
-// "12.3 GB/s", "3.4 us"; where there is little room, "12.3 G/s".
+// "12.3 GB/s", "3.4 us"; in narrow terminals "12.3 G/s".
 std::string shown(const Result& result, const Terminal& terminal) {
   constexpr int kNarrow = 40;
   const bool brief = terminal.wraps && terminal.columns < kNarrow;
@@ -287,7 +288,7 @@ void print_text(const Context& context, const DeviceResults& all, bool compared)
 int run(const Context& context, const Options& options) {
   if (options.fail_below && options.compare.empty())
     throw UsageError("--fail-below needs --compare FILE: what to compare with");
-  // Before minutes are spent.
+  // The file is read first, before minutes are spent on measurements.
   std::optional<Earlier> earlier;
   if (!options.compare.empty()) earlier = read_results(options.compare);
   const std::vector<Device> where = chosen_devices(options);

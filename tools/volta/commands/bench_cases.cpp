@@ -1,4 +1,4 @@
-#include "bench_cases.h"
+#include "commands/bench_cases.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <memory>
 #include <utility>
 
+#include "output/units.h"
 #include "train/recipe.h"
 #include "train/training_step.h"
-#include "units.h"
 #include "volta/convolution.h"
 #include "volta/counters.h"
 #include "volta/execution.h"
@@ -31,7 +31,7 @@ constexpr int kFewestBlocks = 5, kBlocks = 20, kMostWarmups = 20;
 
 // ---- Cases.
 
-// `reads` tensors in, one out.
+// A case that reads `reads` tensors and writes one.
 BenchCase streaming(const char* name, const char* what, Device device, const Shape& shape,
                     int reads, Tensor (*compute)(const Tensor& x, const Tensor& y)) {
   const double bytes = 4.0 * static_cast<double>(shape.numel());
@@ -70,7 +70,7 @@ BenchCase transfer(bool up, Device device, std::int64_t n) {
             const Device from = up ? Device::cpu() : device, to = up ? device : Device::cpu();
             const Tensor random = rand({n}, {.device = from}).eval();
             const Tensor x = up ? random.pin_memory() : random;
-            // A value that has been looked at keeps its copy on the host; its clone has none.
+            // A tensor that was downloaded keeps its copy on the host; its clone has none.
             return BenchStep{[=] { (up ? x : x.clone()).to(to).eval(); }, bytes, "B"};
           }};
 }
@@ -85,7 +85,7 @@ BenchCase launch(Device device) {
           }};
 }
 
-// Forward, backward and update on one batch, without the loading of data.
+// Forward pass, backward pass and update on one batch, without loading data.
 BenchCase training(const char* name, Device device) {
   return {std::string("train-") + name, "training steps of 64 images", [=] {
             struct Training {
@@ -110,7 +110,7 @@ BenchCase training(const char* name, Device device) {
           }};
 }
 
-// A clone is no copy until one of both changes; the sign costs nothing.
+// A clone is not a copy until one of the two changes, so this negates; the sign costs nothing.
 Tensor copied(const Tensor& x, const Tensor& /*y*/) { return -x; }
 Tensor chained(const Tensor& x, const Tensor& y) { return (x * y + x).relu() * 0.5 - y; }
 Tensor normalised(const Tensor& x, const Tensor& /*y*/) { return x.softmax(-1); }
@@ -121,7 +121,8 @@ std::vector<BenchCase> bench_cases(Device device) {
   constexpr std::uint64_t kLargeMemory = std::uint64_t{8} << 30;
   const DeviceCapabilities can = device.capabilities();
   const bool large = can.gpu && device.total_memory() >= kLargeMemory;
-  const std::int64_t rows = large ? 1 << 16 : 1 << 14;  // of 1024: beyond every cache
+  // Rows of 1024 elements: larger than every cache.
+  const std::int64_t rows = large ? 1 << 16 : 1 << 14;
   std::vector<BenchCase> cases = {
       streaming("copy", "y = -x", device, {rows, 1024}, 1, copied),
       streaming("elementwise", "five operations in one kernel", device, {rows, 1024}, 2, chained),
@@ -144,7 +145,7 @@ std::vector<BenchCase> bench_cases(Device device) {
 }
 
 Timing time_step(const std::function<void()>& step, Device device, double seconds) {
-  double one = 0;  // seconds of a step, once warm
+  double one = 0;  // seconds of a warm step
   for (int i = 0; i < kMostWarmups; ++i) {
     const Counters before = counters();
     const auto start = Clock::now();

@@ -1,4 +1,4 @@
-// What `volta bench` measures, and how a step is timed.
+// The measurements of `volta bench`, and the timing of a step.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace volta::cli {
 
-// A step to repeat, and what one does: so many bytes, operations or steps, which make a rate. No
-// work: the time itself is the result.
+// A step to repeat, with the amount of work in bytes, operations or steps that gives its rate.
+// Without work the result is the time itself.
 struct BenchStep {
   std::function<void()> run;
   double work = 0;
@@ -19,17 +19,17 @@ struct BenchStep {
 
 struct BenchCase {
   std::string name, what;
-  std::function<BenchStep()> make;  // its tensors live as long as the step
+  std::function<BenchStep()> make;  // the step owns its tensors
 };
-// Sizes are those of GPUs or of CPUs.
+// Sizes differ between GPUs and CPUs.
 std::vector<BenchCase> bench_cases(Device device);
 
 struct Timing {
-  double median = 0, low = 0, high = 0;  // seconds of a step; quartiles of the blocks
+  double median = 0, low = 0, high = 0;  // seconds per step; quartiles over the blocks
   int blocks = 0;
 };
-// Warms up until nothing is planned, compiled or tuned any more, then times blocks of steps with
-// one wait at the end of each: at least five, for at least so long.
+// Warms up until nothing more is planned, compiled or tuned, then times blocks of steps with one
+// wait at the end of each: at least five blocks, for at least `seconds`.
 Timing time_step(const std::function<void()>& step, Device device, double seconds);
 
 }  // namespace volta::cli

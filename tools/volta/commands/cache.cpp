@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "command.h"
-#include "units.h"
+#include "output/units.h"
 #include "volta/kernel_cache.h"
 
 namespace volta::cli {

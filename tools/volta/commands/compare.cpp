@@ -1,4 +1,4 @@
-// volta compare: what differs between two files of tensors.
+// volta compare: the differences between two files of tensors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 #include "command.h"
 #include "model_file.h"
-#include "statistics.h"
-#include "table.h"
-#include "units.h"
+#include "output/statistics.h"
+#include "output/table.h"
+#include "output/units.h"
 #include "volta/dtype.h"
 #include "volta/shape.h"
 #include "volta/tensor.h"
@@ -25,7 +25,7 @@ struct Options {
   bool any_dtype = false;
 };
 
-// A tensor that is in both.
+// A tensor that both files have.
 struct Pair {
   std::string name;
   Tensor a, b;
@@ -37,7 +37,7 @@ struct Pair {
 
 struct Comparison {
   std::vector<std::string> only_a, only_b;
-  std::vector<Pair> pairs;  // the worst first
+  std::vector<Pair> pairs;  // worst first
   std::size_t equal = 0;
 
   bool differs() const { return !only_a.empty() || !only_b.empty() || equal < pairs.size(); }

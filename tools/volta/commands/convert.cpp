@@ -1,4 +1,4 @@
-// volta convert: tensors from one file to another, under other names, in another format or type.
+// volta convert: copies tensors to another file, with other names or in another format or dtype.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 #include "command.h"
 #include "glob.h"
 #include "model_file.h"
-#include "nearest.h"
+#include "output/nearest.h"
+#include "output/units.h"
 #include "output_file.h"
-#include "units.h"
 #include "volta/dtype.h"
 #include "volta/error.h"
 #include "volta/io/npy.h"
@@ -38,12 +38,12 @@ struct Options {
   bool compress = false, force = false;
 };
 
-// A rule with what the user wrote for it.
+// A rule, with the text that the user wrote for it.
 struct Rule {
   std::string option, pattern;
 };
 
-// The rules in the order that the help promises.
+// The rules, in the order that the help states.
 class Rules {
  public:
   explicit Rules(const Options& options) {
@@ -73,11 +73,12 @@ class Rules {
     }
   }
 
-  // Throws where a rule applies to no tensor: it is mistyped, or the file is another.
+  // Throws if a rule applies to no tensor, because it is mistyped or meant for another file.
   MappedState apply(const StateDict& state) const {
     MappedState mapped = mapper_.map(state);
     if (mapped.unused_rules.empty()) return mapped;
-    // The mapper has its own words for rules; those of the command line are found by trying.
+    // The mapper describes rules in its own words, so those of the command line are tried one by
+    // one.
     for (const Rule& rule : rules_) {
       if (applies(rule, state)) continue;
       throw ArgumentError(fmt::format("{} {}: no tensor has such a name{}", rule.option,
@@ -103,7 +104,8 @@ class Rules {
   std::vector<Rule> rules_;
 };
 
-// The tensors that any of --select names; several are a union, unlike rules of a mapper.
+// Returns the tensors that match any --select. Several options are a union, unlike a mapper's
+// rules.
 StateDict selected(const StateDict& state, const std::vector<std::string>& globs) {
   if (globs.empty()) return state;
   StateDict result;
@@ -123,7 +125,7 @@ StateDict selected(const StateDict& state, const std::vector<std::string>& globs
   return result;
 }
 
-// Patterns become regular expressions, which recurse once for a character.
+// Patterns become regular expressions, which recurse once per character of a name.
 void check_names(const StateDict& state) {
   constexpr std::size_t kLongest = 4096;
   for (const auto& [name, tensor] : state) {
@@ -141,7 +143,7 @@ DType floating_type(const std::string& name) {
   return DType::f64;
 }
 
-// Floating-point tensors in another type. Integers and masks stay what they are.
+// Converts floating-point tensors to another dtype; integers and masks are unchanged.
 StateDict in_type(const Context& context, const StateDict& state, const std::string& dtype) {
   if (dtype.empty()) return state;
   const DType type = floating_type(dtype);
@@ -153,7 +155,8 @@ StateDict in_type(const Context& context, const StateDict& state, const std::str
     }
     const Tensor converted = tensor.to(type);
     if (tensor.numel() > 0) {
-      // Recorded first: what is held while a value is looked at is written to memory.
+      // The temporaries of this expression are gone before item(), which would otherwise write them
+      // to memory.
       const Tensor count = logical_and(converted.isinf(), tensor.isinf().logical_not()).sum();
       const auto lost = static_cast<std::uint64_t>(count.item<std::int64_t>());
       if (lost > 0)
@@ -190,8 +193,8 @@ void refuse_bf16(const StateDict& state, const std::string& path) {
   }
 }
 
-// One file and nothing else: save() would also remove the shards that it wrote to this path before,
-// and here they may be what was read.
+// Writes one file and nothing else. save() would also remove earlier shards at this path, which may
+// be the input here.
 void write_one_file(const StateDict& state, const std::string& path,
                     const SafetensorsMetadata& metadata) {
   std::vector<Tensor> held;

@@ -1,4 +1,4 @@
-// volta doctor: checks GPUs step by step in a child process, and says what to do.
+// volta doctor: checks GPUs step by step in a child process and gives advice.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,9 +16,9 @@
 
 #include "child.h"
 #include "command.h"
-#include "doctor_steps.h"
-#include "nearest.h"
-#include "terminal.h"
+#include "commands/doctor_steps.h"
+#include "output/nearest.h"
+#include "output/terminal.h"
 #include "volta/device.h"
 #include "volta/error.h"
 #include "volta/log.h"
@@ -44,7 +44,7 @@ const char* name_of(Outcome outcome) {
   return outcome == Outcome::ok ? "ok" : outcome == Outcome::failed ? "failed" : "not tried";
 }
 
-// "cuda", "opencl:1"
+// Parses "cuda" or "opencl:1".
 DoctorTarget target_of(const std::string& text) {
   const std::string_view family = std::string_view(text).substr(0, text.find(':'));
   DoctorTarget target;
@@ -66,10 +66,11 @@ std::string name_of(const DoctorTarget& target) {
   return fmt::format("{}:{}", target.family == DeviceType::cuda ? "cuda" : "opencl", target.index);
 }
 
-// ---- The child: one JSON document in a line for each step.
+// ---- The child reports one JSON document per line for each step.
 
 int run_steps(const DoctorTarget& target, int reports) {
-  ::fcntl(reports, F_SETFD, FD_CLOEXEC);  // its end is the end of this process, not of a compiler's
+  // Closed in compilers that it starts, so it ends with this process.
+  ::fcntl(reports, F_SETFD, FD_CLOEXEC);
   std::string warnings;
   set_log_handler([&warnings](LogLevel level, std::string_view message) {
     if (level >= LogLevel::warning) warnings += fmt::format("; {}", message);
@@ -86,7 +87,7 @@ int run_steps(const DoctorTarget& target, int reports) {
     }
     const std::string line = report.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     if (::write(reports, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-      return kFailure;  // the parent is gone
+      return kFailure;  // the parent has ended
     if (!report["ok"]) return kSuccess;
   }
   return kSuccess;
@@ -100,7 +101,7 @@ void fail(Result& result, std::string detail, std::string advice) {
   result.advice = std::move(advice);
 }
 
-// The result of the step that is under way; false where none can follow.
+// Waits for the result of the current step. Returns false if no further step can follow.
 bool hear(Child& child, Result& result, const DoctorTarget& target, double timeout) {
   constexpr double kLongest = 24 * 3600;
   const Child::Report report = child.next(
@@ -149,7 +150,7 @@ void print_line(const Context& context, const Result& result) {
   if (!result.advice.empty())
     context.out << std::string(static_cast<std::size_t>(indent), ' ')
                 << terminal.bold(wrapped(result.advice, terminal.columns, indent)) << '\n';
-  context.out.flush();  // the next step may take a while
+  context.out.flush();  // the next step may take long
 }
 
 std::vector<Result> examine(const Context& context, const DoctorTarget& target, double timeout) {
@@ -226,7 +227,7 @@ void add_doctor(CLI::App& app, Context& context) {
   };
   const auto steps = std::make_shared<StepOptions>();
   CLI::App* child = add_command(app, kStepsCommand, "The child process of volta doctor");
-  child->group("");  // not listed
+  child->group("");  // hidden in the list of commands
   child->add_option("DEVICE", steps->device)->required();
   child->add_option("DESCRIPTOR", steps->reports)->required();
   on_run(*child, context, [steps] { return run_steps(target_of(steps->device), steps->reports); });

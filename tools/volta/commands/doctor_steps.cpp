@@ -1,5 +1,5 @@
-// Each step through the public interface, against values of the CPU.
-#include "doctor_steps.h"
+// Each step uses the public API and compares its values with those of the CPU.
+#include "commands/doctor_steps.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "units.h"
+#include "output/units.h"
 #include "volta/convolution.h"
 #include "volta/counters.h"
 #include "volta/creation.h"
@@ -41,7 +41,7 @@ Device device_of(const DoctorTarget& target) {
   return is_cuda(target) ? Device::cuda(target.index) : Device::opencl(target.index);
 }
 
-// ---- What the system has.
+// ---- Drivers and device files.
 
 std::string driver_library(const DoctorTarget& target) {
   const char* name = is_cuda(target) ? "libcuda.so.1" : "libOpenCL.so.1";
@@ -55,7 +55,7 @@ std::string driver_library(const DoctorTarget& target) {
   throw BackendError(::dlerror());
 }
 
-// Names of the files in a folder that begin and end so.
+// Returns the names of the files in a folder that begin with `start` and end with `end`.
 std::vector<std::string> files_in(const fs::path& folder, std::string_view start,
                                   std::string_view end) {
   std::vector<std::string> found;
@@ -68,7 +68,7 @@ std::vector<std::string> files_in(const fs::path& folder, std::string_view start
   return found;
 }
 
-// The first of the files that this user may not use.
+// Returns the first of the files that this user may not access.
 std::string forbidden_one(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     std::error_code failure;
@@ -99,7 +99,7 @@ std::string opencl_files() {
   }
   if (drivers.empty()) throw BackendError(fmt::format("no driver is registered in {}", place));
   std::string found = fmt::format("{}", fmt::join(drivers, " "));
-  // Drivers of CPUs do without.
+  // OpenCL drivers for CPUs need no device files.
   if (const std::string file = forbidden_one(files_in("/dev/dri", "renderD", "")); !file.empty())
     found += fmt::format("; but {}: permission denied", file);
   return found;
@@ -109,7 +109,7 @@ std::string driver_files(const DoctorTarget& target) {
   return is_cuda(target) ? cuda_files() : opencl_files();
 }
 
-// ---- What Volta makes of it.
+// ---- Volta's backend and devices.
 
 std::string backend(const DoctorTarget& target) {
   if (const std::string why = why_absent(target.family); !why.empty()) throw DeviceError(why);
@@ -139,13 +139,13 @@ std::string opened(const DoctorTarget& target) {
 
 // ---- Values.
 
-// Throws where the two differ by more than rounding.
+// Throws if the values differ by more than rounding.
 double compare(const char* what, const Tensor& found, const Tensor& expected, double tolerance) {
   const std::vector<float> a = found.to_vector<float>(), b = expected.to_vector<float>();
   double worst = 0;
   for (std::size_t i = 0; i < b.size(); ++i) {
     const double difference = std::abs(static_cast<double>(a[i]) - b[i]);
-    // Not "greater": NaN must fail.
+    // The comparison is negated, so that NaN fails.
     if (!(difference <= tolerance * (1 + std::abs(b[i]))))
       throw BackendError(
           fmt::format("{}: element {} is {} on the device and {} on the CPU", what, i, a[i], b[i]));
@@ -261,8 +261,8 @@ std::string opencl_advice(const std::string& step, const std::string& message) {
            "file into /etc/OpenCL/vendors, which OCL_ICD_VENDORS can replace.";
   if (step == "backend") {
     if (has(message, "not built"))
-      return "Build Volta with OpenCL's headers and CLBlast (apt-get install ocl-icd-opencl-dev "
-             "libclblast-dev; VOLTA_OPENCL=ON), or put libvolta_opencl.so beside libvolta.so.";
+      return "Build Volta with OpenCL's headers (apt-get install ocl-icd-opencl-dev; "
+             "VOLTA_OPENCL=ON), or put libvolta_opencl.so beside libvolta.so.";
     if (has(message, "VOLTA_OPENCL_DEVICE")) return "Change VOLTA_OPENCL_DEVICE, or unset it.";
     return "Where the GPU's own driver shows no device, add yourself to the group that owns "
            "/dev/dri/renderD128 (usermod -aG render USER, then log in again); clinfo tells more.";

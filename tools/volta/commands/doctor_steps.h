@@ -1,5 +1,5 @@
 // The steps by which `volta doctor` checks a device, from finding the driver to a training step.
-// They run in a process of their own: a driver may crash it, or never answer.
+// They run in a separate process, because a driver may crash or hang it.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace volta::cli {
 
-// What is checked: a device of a family by its number.
+// The device to check: a family and a number.
 struct DoctorTarget {
   DeviceType family = DeviceType::cuda;
   int index = 0;
@@ -19,20 +19,20 @@ struct DoctorTarget {
 struct DoctorStep {
   std::string name;   // "memory"
   std::string title;  // "Memory is allocated and copied"
-  // Tells what was found; throws an error of Volta's where something is wrong.
+  // Returns a description of the finding; throws one of Volta's errors if something is wrong.
   std::function<std::string(const DoctorTarget&)> check;
 };
 
-// In their order; each needs those before it.
+// The steps in order; each one needs those before it.
 const std::vector<DoctorStep>& doctor_steps();
 
-// What to do after a step failed. `message` is what the step said.
+// Returns advice after a failed step with this error message.
 std::string doctor_advice(const DoctorTarget& target, const std::string& step,
                           const std::string& message);
-// What to do where a step gave no answer for so many seconds, or took its process with it.
+// Advice for a step that did not answer within `timeout` seconds, or that crashed its process.
 std::string doctor_advice_when_late(const DoctorTarget& target, double timeout);
 std::string doctor_advice_after_crash(const DoctorTarget& target);
-// What would make things faster or find more, after a step that went well; often nothing.
+// Returns a hint on speed or missing parts after a successful step; often empty.
 std::string doctor_hint(const DoctorTarget& target, const std::string& step,
                         const std::string& detail);
 

@@ -1,4 +1,4 @@
-// volta eval: a trained model on the data that was held out.
+// volta eval: evaluates a trained model on held-out data.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "command.h"
-#include "table.h"
+#include "output/table.h"
+#include "output/units.h"
 #include "train/recipe.h"
 #include "train/run_config.h"
 #include "train/run_folder.h"
 #include "train/setting_options.h"
-#include "units.h"
 #include "volta/random.h"
 
 namespace volta::cli {
@@ -32,9 +32,9 @@ struct Options {
 struct Chosen {
   const Recipe& recipe;
   Settings settings;
-  std::string checkpoint;  // a file
+  std::string checkpoint;  // path of a file
   Device device;
-  Json config;  // of the run
+  Json config;  // configuration of the run
 };
 
 Chosen chosen(const Options& options) {
@@ -58,12 +58,12 @@ Chosen chosen(const Options& options) {
           Device::parse(options.device.value_or("best")), Json::object()};
 }
 
-// What a class is taken for, and how often rightly.
+// Precision and recall of a class.
 struct ClassScore {
   std::string label;
   std::uint64_t examples = 0, guessed = 0, right = 0;
 
-  // Of none there is no share.
+  // Without examples there is no share.
   static std::optional<double> share(std::uint64_t part, std::uint64_t whole) {
     if (whole == 0) return std::nullopt;
     return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
@@ -131,7 +131,7 @@ int run(const Context& context, const Options& options) {
   Chosen what = chosen(options);
   options.settings.apply(what.settings);
   const Device device = what.device;
-  // Weights are drawn before they are loaded; nothing else is random here.
+  // The seed only affects the initial weights, which are then replaced by the loaded ones.
   manual_seed(static_cast<std::uint64_t>(what.settings.integer("seed")));
   const std::unique_ptr<Task> task = what.recipe.make(what.settings, device, what.config);
   const std::optional<std::int64_t> step =
@@ -176,7 +176,7 @@ void add_eval(CLI::App& app, Context& context) {
   command->add_option("--device", options->device,
                       "cpu, cuda:0, opencl:0, best; default: the run's");
   command->add_option("--batch", options->batch, "Examples at a time; default as in training")
-      ->check(at_least(1));
+      ->check(whole_number(1, static_cast<std::int64_t>(kMaxBatch)));
   options->settings.add_to(*command, {"data"});
   add_json(*command, context);
   add_quiet(*command, context);

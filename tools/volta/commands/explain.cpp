@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "command.h"
-#include "table.h"
+#include "output/table.h"
+#include "output/units.h"
 #include "train/recipe.h"
-#include "train/setting_options.h"
+#include "train/recipe_options.h"
 #include "train/training_step.h"
-#include "units.h"
 #include "volta/autocast.h"
 #include "volta/autograd.h"
 #include "volta/counters.h"
@@ -26,9 +26,8 @@ namespace volta::cli {
 namespace {
 
 struct Options {
-  std::string recipe = "digits-cnn", device = "best";
+  RecipeOptions what;
   bool inference = false, results = false;
-  SettingOptions settings;
 };
 
 // What running the step did.
@@ -57,8 +56,8 @@ Sums sums_of(const Explanation& plan) {
   return sums;
 }
 
-Explained explained(const Context& context, const Options& options, const Recipe& recipe,
-                    const Settings& settings, Device device) {
+Explained explained(const Context& context, const Options& options, const ChosenRecipe& chosen) {
+  const auto& [recipe, settings, device] = chosen;
   manual_seed(static_cast<std::uint64_t>(settings.integer("seed")));
   const std::unique_ptr<Task> task = recipe.make(settings, device);
   TrainingStep step(*task, settings);
@@ -198,27 +197,18 @@ void print_results(const Context& context, const Explanation& plan) {
 }
 
 int run(const Context& context, const Options& options) {
-  const Recipe& recipe = find_recipe(options.recipe);
-  Settings settings = recipe.all_settings();
-  options.settings.apply(settings);
-  const Device device = Device::parse(options.device);
-  const Explained all = explained(context, options, recipe, settings, device);
+  const ChosenRecipe chosen(options.what);
+  const Explained all = explained(context, options, chosen);
   if (context.json) {
-    Json document = {{"recipe", recipe.name},
-                     {"device", to_string(device)},
-                     {"step", options.inference ? "inference" : "training"}};
+    Json document = chosen.json();
+    document["step"] = options.inference ? "inference" : "training";
     document.update(json_of(all));
     context.print(document);
     return kSuccess;
   }
-  context.out << wrapped(
-                     printable(fmt::format("{}: {} of {} on {} ({})", recipe.name,
-                                           options.inference ? "inference" : "a training step",
-                                           plural(static_cast<std::uint64_t>(all.batch), "example"),
-                                           to_string(device), device.name()),
-                               context.terminal),
-                     context.terminal.columns, 2)
-              << '\n';
+  chosen.print_heading(context,
+                       fmt::format("{} of {}", options.inference ? "inference" : "a training step",
+                                   plural(static_cast<std::uint64_t>(all.batch), "example")));
   print_totals(context, all);
   print_steps(context, all.plan);
   if (options.results) print_results(context, all.plan);
@@ -234,12 +224,12 @@ void add_explain(CLI::App& app, Context& context) {
                   "volta explain digits-cnn --device cuda\n"
                   "volta explain char-gpt --batch 64 --amp --results\n"
                   "volta explain mlp --eval --json | jq '.steps[].what'");
-  command->add_option("RECIPE", options->recipe, "As of volta train --list; default digits-cnn");
+  options->what.add_recipe(*command);
   command->add_flag("--eval", options->inference, "The forward pass of a trained model instead");
   command->add_flag("--results", options->results,
                     "Also what the step leaves in memory, for whom, and in whose place");
-  command->add_option("--device", options->device, "cpu, cuda:0, opencl:0, best");
-  options->settings.add_to(*command, {"data", "batch", "amp"});
+  options->what.add_device(*command);
+  options->what.settings.add_to(*command, {"data", "batch", "amp"});
   add_json(*command, context);
   add_quiet(*command, context);
   on_run(*command, context, [&context, options] { return run(context, *options); });

@@ -1,4 +1,4 @@
-// volta generate: text from a language model, as it is made.
+// volta generate: prints text from a language model while it is generated.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,13 +22,13 @@
 
 #include "command.h"
 #include "json_file.h"
+#include "output/text_stream.h"
+#include "output/units.h"
 #include "stop_requests.h"
 #include "text_model.h"
-#include "text_stream.h"
 #include "train/recipe.h"
 #include "train/run_config.h"
 #include "train/run_folder.h"
-#include "units.h"
 #include "volta/autograd.h"
 #include "volta/creation.h"
 #include "volta/error.h"
@@ -38,6 +38,8 @@ namespace volta::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::int64_t kMaxTokens = 1'000'000'000;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
@@ -51,15 +53,15 @@ struct Options {
 
 struct Loaded {
   TextModel model;
-  std::string prompt;  // where none was given
+  std::string prompt;  // used if none is given
 };
 
-// A run's config.json has a recipe, Hugging Face's has none.
+// The config.json of a run has a recipe, that of Hugging Face has none.
 bool is_run(const std::string& folder) {
   std::error_code ignored;
   if (!fs::exists(fs::path(folder) / "config.json", ignored)) {
     const bool model = fs::exists(fs::path(folder) / "model.safetensors", ignored);
-    return !model;  // RunFolder finds it in runs/, or says what is wrong
+    return !model;  // RunFolder finds it in runs/ or reports the problem
   }
   const Json json = read_json_file((fs::path(folder) / "config.json").string());
   return json.is_object() && json.contains("recipe");
@@ -92,22 +94,24 @@ std::string prompt_of(const Options& options, const Loaded& what) {
     try {
       what.model.codec->encode(what.prompt);
       return what.prompt;
-    } catch (const ArgumentError&) {  // the recipe's own, for another text
+    } catch (const ArgumentError&) {  // the recipe's own prompt may not fit another text
       return {};
     }
   }
   if (*options.prompt != "-") return *options.prompt;
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
-  if (text.ends_with('\n')) text.pop_back();  // of echo, or of the file's last line
+  if (text.ends_with('\n')) text.pop_back();  // written by echo, or the end of the file's last line
   return text;
 }
 
 struct Result {
   std::size_t prompt_tokens = 0, tokens = 0;
-  double first_seconds = 0, second_seconds = 0, seconds = 0;  // until then, since the start
+  // Seconds from the start to the first, second and last token.
+  double first_seconds = 0, second_seconds = 0, seconds = 0;
   const char* ended = "length";
 
-  // Of the tokens after the second: the first waits for the prompt, and both for compilers.
+  // The rate of the tokens after the second: the first waits for the prompt, and both for
+  // compilers.
   std::optional<double> tokens_per_second() const {
     if (tokens < 3) return std::nullopt;
     return static_cast<double>(tokens - 2) / (seconds - second_seconds);
@@ -156,7 +160,7 @@ class Writing {
   }
 
  private:
-  // Whether another token is wanted.
+  // Returns whether generation continues.
   bool show(std::int64_t token, TextStream& stream, Result& result) {
     if (token == model_.codec->end()) {
       result.ended = "end of text";
@@ -181,7 +185,7 @@ class Writing {
     return from_vector(some, {1, static_cast<std::int64_t>(last)}, {.device = device_});
   }
 
-  // Where the model's positions are used up, it goes on from the later half of them.
+  // When the model has used all its positions, it continues from the later half of the tokens.
   Tensor logits_after(const Tensor& next) {
     Decoder& decoder = *model_.decoder;
     std::size_t fresh = next.defined() ? 1 : ids_.size();
@@ -199,7 +203,7 @@ class Writing {
   Device device_;
   std::uint64_t seed_;
   std::vector<std::int64_t> ids_;
-  Tensor next_;  // the token drawn last
+  Tensor next_;  // the last token drawn
 };
 
 DType dtype_of(const std::string& name) {
@@ -220,7 +224,7 @@ int run(const Context& context, const Options& options) {
   TextStream stream(context.json ? nullptr : &context.out, context.terminal, options.stops);
   const Result result = Writing(what.model, options, device, seed).write(context, prompt, stream);
   stream.finish();
-  if (stream.failed()) return kSuccess;  // main says why, and fails
+  if (stream.failed()) return kSuccess;  // main() reports the reason and fails
   const bool stopped = std::string_view(result.ended) == "interrupted";
   const std::optional<double> rate = result.tokens_per_second();
   if (context.json) {
@@ -263,13 +267,13 @@ void add_generate(CLI::App& app, Context& context) {
   command->add_option("--prompt", options->prompt,
                       "What the text begins with; - reads it from the standard input");
   command->add_option("--tokens", options->tokens, "At most so many; default 200")
-      ->check(whole_number(1));
+      ->check(whole_number(1, kMaxTokens));
   command
       ->add_option("--temperature", options->temperature,
                    "Below 1 likelier, above more surprising; 0 always the likeliest; default 0.8")
       ->check(at_least(0));
   command->add_option("--top-k", options->top_k, "Only of so many likeliest tokens; 0: of all")
-      ->check(whole_number(0));
+      ->check(whole_number(0, kMaxTokens));
   command
       ->add_option("--top-p", options->top_p,
                    "Only of the likeliest tokens that have this share together; default 1")

@@ -1,4 +1,4 @@
-// volta info: this build, and what it finds on this machine.
+// volta info: this build, and the devices and libraries on this machine.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 #include "command.h"
 #include "environment.h"
-#include "table.h"
-#include "units.h"
+#include "output/table.h"
+#include "output/units.h"
 #include "volta/device.h"
 #include "volta/dtype.h"
 #include "volta/error.h"
@@ -23,7 +23,7 @@
 namespace volta::cli {
 namespace {
 
-constexpr int kVersionColumns = 30;  // some tell half a page; --json has all of it
+constexpr int kVersionColumns = 30;  // some versions are very long; --json prints them in full
 
 struct Family {
   DeviceType type;
@@ -50,8 +50,8 @@ struct CacheReport {
 struct Report {
   BuildInfo build;
   std::vector<DeviceReport> devices;
-  std::vector<std::pair<std::string, std::string>> absent;     // family, why
-  std::vector<std::pair<std::string, LibraryInfo>> libraries;  // of whom
+  std::vector<std::pair<std::string, std::string>> absent;     // family and reason
+  std::vector<std::pair<std::string, LibraryInfo>> libraries;  // owner and library
   CacheReport cache;
 };
 
@@ -64,7 +64,7 @@ DeviceReport report_on(Device device) {
   try {
     report.free = free_memory(device);
   } catch (const Error&) {
-    // A device that cannot be opened is still listed; `volta doctor` says what is wrong with it.
+    // A device that cannot be opened is still listed; `volta doctor` explains the problem.
   }
   return report;
 }
@@ -163,7 +163,7 @@ void print_text(const Context& context, const Report& report) {
   say(fmt::format("{} build by {}{}", report.build.type, report.build.compiler,
                   report.build.sanitizer.empty() ? "" : ", sanitizers " + report.build.sanitizer));
   say(fmt::format("{}", fmt::join(report.build.options, " ")));
-  const std::string stamp = "stamp " + report.build.stamp;  // one word, which --json has whole
+  const std::string stamp = "stamp " + report.build.stamp;  // one word; --json prints it in full
   say(terminal.wraps ? shortened(stamp, terminal.columns - 2, terminal) : stamp);
 
   title("Devices");
@@ -216,7 +216,7 @@ void print_environment(const Context& context) {
 }
 
 int run(const Context& context, bool environment) {
-  if (environment) {  // needs no devices, which take a moment to look for
+  if (environment) {  // needs no devices, which take time to find
     if (context.json) {
       context.print({{"environment", environment_json()}});
     } else {

@@ -12,10 +12,10 @@
 #include "command.h"
 #include "glob.h"
 #include "model_file.h"
-#include "nearest.h"
-#include "statistics.h"
-#include "table.h"
-#include "units.h"
+#include "output/nearest.h"
+#include "output/statistics.h"
+#include "output/table.h"
+#include "output/units.h"
 #include "volta/dtype.h"
 #include "volta/error.h"
 #include "volta/shape.h"
@@ -40,7 +40,7 @@ struct Row {
 
 struct Totals {
   std::uint64_t elements = 0, bytes = 0;
-  std::map<std::string, std::uint64_t> dtypes;  // tensors of each
+  std::map<std::string, std::uint64_t> dtypes;  // number of tensors per dtype
 };
 
 std::vector<Row> chosen_rows(const ModelFile& model, const Options& options) {
@@ -140,7 +140,8 @@ void print_text(const Context& context, const Options& options, const ModelFile&
   if (options.statistics) {
     int importance = 9;
     for (const char* title : {"min", "max", "mean", "std", "zeros", "nan", "inf"}) {
-      // Of what is left out first, the counts; sizes and shapes can be had without --stats.
+      // Counts are dropped first in narrow terminals; sizes and shapes are available without
+      // --stats.
       columns.push_back({.title = title, .align = Align::right, .importance = importance--});
     }
   }
@@ -170,7 +171,8 @@ void print_text(const Context& context, const Options& options, const ModelFile&
   Table metadata({{.title = "", .importance = 2, .shortens = true},
                   {.title = "", .importance = 1, .shortens = true}});
   for (const auto& [key, value] : model.metadata)
-    metadata.add({key, key == "volta.crc32" ? "a checksum of each tensor" : value});
+    metadata.add(
+        {key, key == "volta.crc32" ? "checksums of the header and of each tensor" : value});
   metadata.print(context.out, terminal, 2);
 }
 

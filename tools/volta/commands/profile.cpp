@@ -12,22 +12,23 @@
 #include <vector>
 
 #include "command.h"
+#include "output/table.h"
+#include "output/units.h"
 #include "output_file.h"
-#include "table.h"
-#include "train/recipe.h"
-#include "train/setting_options.h"
+#include "train/recipe_options.h"
 #include "train/step_runner.h"
-#include "units.h"
 #include "volta/profiler.h"
 
 namespace volta::cli {
 namespace {
 
+constexpr std::int64_t kMaxRows = 1'000'000;
+
 struct Options {
-  std::string recipe = "digits-cnn", device = "best", trace;
+  RecipeOptions what;
+  std::string trace;
   std::int64_t steps = 50, warmup = 5, top = 15;
   bool force = false;
-  SettingOptions settings;
 };
 
 struct Profiled {
@@ -169,12 +170,9 @@ void print_host(const Context& context, const Profiled& all, std::int64_t steps)
 }
 
 int run(const Context& context, const Options& options) {
-  const Recipe& recipe = find_recipe(options.recipe);
-  Settings settings = recipe.all_settings();
-  options.settings.apply(settings);
-  const Device device = Device::parse(options.device);
+  const ChosenRecipe chosen(options.what);
   if (!options.trace.empty()) check_output(options.trace, options.force);  // before minutes of work
-  StepRunner training(recipe, settings, device);
+  StepRunner training(chosen.recipe, chosen.settings, chosen.device);
   const Profiled all = profile(training, options.warmup, options.steps);
   if (!options.trace.empty()) all.profile.save_trace(options.trace);
   if (all.profile.dropped > 0) {
@@ -184,20 +182,14 @@ int run(const Context& context, const Options& options) {
         plural(all.profile.dropped, "event"), options.steps));
   }
   if (context.json) {
-    Json document = {{"recipe", recipe.name}, {"device", to_string(device)}};
-    document.update(json_of(all, options.steps, device));
+    Json document = chosen.json();
+    document.update(json_of(all, options.steps, chosen.device));
     if (!options.trace.empty()) document["trace"] = options.trace;
     context.print(document);
     return kSuccess;
   }
-  context.out << wrapped(printable(fmt::format("{}: {} on {} ({})", recipe.name,
-                                               plural(static_cast<std::uint64_t>(options.steps),
-                                                      "training step"),
-                                               to_string(device), device.name()),
-                                   context.terminal),
-                         context.terminal.columns, 2)
-              << '\n';
-  print_totals(context, all, options.steps, device);
+  chosen.print_heading(context, plural(static_cast<std::uint64_t>(options.steps), "training step"));
+  print_totals(context, all, options.steps, chosen.device);
   print_rows(context, all, options);
   print_host(context, all, options.steps);
   if (!options.trace.empty() && !context.quiet) {
@@ -219,23 +211,23 @@ void add_profile(CLI::App& app, Context& context) {
                   "volta profile digits-cnn\n"
                   "volta profile char-gpt --device cuda --amp --trace trace.json\n"
                   "volta profile mlp --steps 200 --json | jq '.rows[0]'");
-  command->add_option("RECIPE", options->recipe, "As of volta train --list; default digits-cnn");
-  command->add_option("--device", options->device, "cpu, cuda:0, opencl:0, best");
+  options->what.add_recipe(*command);
+  options->what.add_device(*command);
   command->add_option("--steps", options->steps, "To profile; as many before them without")
-      ->check(whole_number(1))
+      ->check(whole_number(1, kMaxSteps))
       ->capture_default_str();
   command->add_option("--warmup", options->warmup, "Steps before, in which plans are made")
-      ->check(whole_number(0))
+      ->check(whole_number(0, kMaxSteps))
       ->capture_default_str();
   command->add_option("--top", options->top, "Rows to show")
-      ->check(whole_number(1))
+      ->check(whole_number(1, kMaxRows))
       ->capture_default_str();
   command
       ->add_option("--trace", options->trace,
                    "Write every event to a file in Chrome's trace format")
       ->type_name("FILE");
   command->add_flag("--force", options->force, "Replace the trace");
-  options->settings.add_to(*command, {"data", "batch", "amp", "seed"});
+  options->what.settings.add_to(*command, {"data", "batch", "amp", "seed"});
   add_json(*command, context);
   add_quiet(*command, context);
   on_run(*command, context, [&context, options] { return run(context, *options); });

@@ -1,4 +1,4 @@
-// volta train: a recipe into a folder that has everything about the run.
+// volta train: trains a recipe into a folder with everything about the run.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -89,7 +89,9 @@ int resume(Context& context, const Options& options) {
     throw UsageError("--resume names the run, which has its recipe: leave the recipe out");
   if (options.out) throw UsageError("--resume goes on in its own folder: leave --out out");
   RunFolder folder = RunFolder::open(*options.resume);
+  read_run(folder);  // checks first, so that nothing is created in other folders
   folder.lock();
+  // Read again under the lock, when no other run can change it.
   RunConfig config = read_run(folder);
   options.settings.apply(config.settings);
   const Device device = device_of(config, options.device);

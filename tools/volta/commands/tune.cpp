@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "command.h"
+#include "output/table.h"
+#include "output/units.h"
 #include "output_file.h"
-#include "table.h"
 #include "train/recipe.h"
 #include "train/setting_options.h"
 #include "train/step_runner.h"
-#include "units.h"
 #include "volta/error.h"
 #include "volta/io/durable_file.h"
 #include "volta/kernel_cache.h"
@@ -151,7 +151,7 @@ void add_tune(CLI::App& app, Context& context) {
       ->check(at_least(0))
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Training steps of each recipe")
-      ->check(whole_number(1))
+      ->check(whole_number(1, kMaxSteps))
       ->capture_default_str();
   command
       ->add_option("--export", options->export_file,

@@ -1,5 +1,5 @@
-// Edit distances, by dynamic programming over two words.
-#include "nearest.h"
+// Edit distance of two words by dynamic programming.
+#include "output/nearest.h"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ bool begins_with(std::string_view text, std::string_view start) {
 }  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Rows of the table: prefixes of a. The one before the last is for exchanged neighbours.
+  // Rows of the table, one per prefix of a. The row before the last serves swapped neighbours.
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -37,7 +37,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
-  // Names of tensors can be anything; a table of their squares should not be.
+  // Names of tensors may be very long, and the time is quadratic, so longer words are skipped.
   constexpr std::size_t kLongest = 200, kPrefix = 3;
   const std::string* best = nullptr;
   std::size_t least = 0;

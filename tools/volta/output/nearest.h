@@ -1,4 +1,4 @@
-// Which known name a mistyped one may have meant.
+// Finds the known name that a mistyped one may have meant.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace volta::cli {
 
-// Letters to insert, delete, replace or exchange with their neighbour; ASCII case does not count.
+// Counts insertions, deletions, replacements and swaps of neighbours; ASCII case is ignored.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// The nearest of the candidates, if it is near enough to be meant: a third of its letters differ at
-// most, or one begins with the other.
+// Returns the nearest candidate if at most a third of its letters differ, or if one begins with the
+// other.
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 
-// "; did you mean 'size'?", or nothing: the end of a sentence.
+// Returns "; did you mean 'size'?" to end a sentence with, or an empty string.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace volta::cli

@@ -1,5 +1,5 @@
-// The standard output, which remembers why it could not be written: errno is long lost where a
-// large result is flushed in the middle.
+// The standard output with the error of a failed write, because errno is lost when a large result
+// is flushed in the middle.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@ namespace volta::cli {
 
 class OutputBuffer : public std::streambuf {
  public:
-  // On a terminal whole lines are shown at once.
+  // On a terminal, output is flushed after whole lines.
   OutputBuffer(int descriptor, bool by_lines) : descriptor_(descriptor), by_lines_(by_lines) {}
 
-  // The errno of the write that failed; 0: none did.
+  // The errno of the write that failed, or 0.
   int failure() const { return failure_; }
 
  protected:
   int_type overflow(int_type character) override;
   std::streamsize xsputn(const char* text, std::streamsize count) override;
-  int sync() override;  // sets errno where it fails
+  int sync() override;  // sets errno on failure
 
  private:
   int descriptor_;

@@ -1,7 +1,8 @@
-// Each is a few reductions that are planned and run together: one reading of the file. Only they
-// are held when the plan is made, so that nothing as large as the tensor is written. Values are
-// taken as f64, which holds every one of the other types but the large ones of i64.
-#include "statistics.h"
+// Each statistic is a few reductions that are planned and run together, with one pass over the
+// file. Only the results are held when the plan is made, so nothing as large as the tensor is
+// written. Values are computed in f64, which holds all values of the other dtypes except large ones
+// of i64.
+#include "output/statistics.h"
 
 #include <cmath>
 #include <limits>
@@ -23,7 +24,7 @@ Tensor finite_mask(const Tensor& x) { return logical_or(x.isnan(), x.isinf()).lo
 
 struct Sums {
   Tensor nans, infinities, zeros, sum, least, greatest;
-  Tensor least_integer, greatest_integer;  // of integers
+  Tensor least_integer, greatest_integer;  // for integer dtypes
 };
 Sums sums_of(const Tensor& tensor) {
   const Tensor x = tensor.to(DType::f64), is_finite = finite_mask(x);
@@ -59,7 +60,7 @@ Distances distances_of(const Tensor& a, const Tensor& b, Tolerance tolerance) {
   const Tensor raw = (x - y).abs();
   const Tensor distance = where(same, 0.0, where(raw.isnan(), kInfinity, raw));
   const Tensor is_far = distance.isinf();
-  // Of two infinities the quotient would be no number.
+  // The quotient of two infinities would be NaN.
   const Tensor larger = x.abs().maximum(y.abs());
   const Tensor quotient = where(same, 0.0, where(is_far, kInfinity, distance / larger));
   const bool exact = tolerance.relative == 0 && tolerance.absolute == 0;

@@ -1,5 +1,5 @@
-// Widths of columns, and the lines.
-#include "table.h"
+// Column widths and lines of tables.
+#include "output/table.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace volta::cli {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kShortest = 8;  // of a column whose texts are cut
+constexpr int kShortest = 8;  // width down to which texts are cut
 
 struct Shown {
   std::size_t column;
@@ -27,7 +27,7 @@ std::string padded(const std::string& text, int width, Align align) {
   return align == Align::right ? space + text : text + space;
 }
 
-// Cuts the widest of the columns that may be, until all fit; false where they cannot.
+// Cuts the widest of the columns that allow it until all fit; returns false if they cannot.
 bool shorten(std::vector<Shown>& shown, const std::vector<Column>& columns, int limit) {
   while (total(shown) > limit) {
     Shown* widest = nullptr;

@@ -1,12 +1,12 @@
-// Tables that fit the terminal: texts are shortened, and where that is not enough, columns are left
-// out, the least important first. Numbers are never cut.
+// Tables that fit the terminal: texts are shortened and, if that is not enough, columns are
+// dropped, the least important first. Numbers are never cut.
 #pragma once
 
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "terminal.h"
+#include "output/terminal.h"
 
 namespace volta::cli {
 
@@ -15,19 +15,19 @@ enum class Align { left, right };
 struct Column {
   std::string title;
   Align align = Align::left;
-  int importance = 1;     // the column with the lowest is left out first; one always stays
-  bool shortens = false;  // its texts may be cut, down to a few characters
+  int importance = 1;     // the column with the lowest is dropped first; one column always stays
+  bool shortens = false;  // texts may be cut, down to a few characters
 };
 
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // One text for each column, of any origin.
+  // Adds a row with one text for each column; the texts may come from untrusted files.
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   bool empty() const { return rows_.empty(); }
 
-  // With a line of titles if any column has one; each line begins with `indent` spaces.
+  // Prints a line of titles if any column has one. Each line begins with `indent` spaces.
   void print(std::ostream& out, const Terminal& terminal, int indent = 0) const;
 
  private:

@@ -1,5 +1,5 @@
 // Terminals through POSIX calls, and text that fits them.
-#include "terminal.h"
+#include "output/terminal.h"
 
 #include <fmt/format.h>
 #include <langinfo.h>
@@ -15,14 +15,15 @@
 #include <cwchar>
 #include <optional>
 
-#include "utf8.h"
+#include "volta/detail/hidden_characters.h"
+#include "volta/detail/utf8.h"
 
 namespace volta::cli {
 namespace {
 
 constexpr int kDefaultColumns = 80, kFewestColumns = 20, kMostColumns = 10'000;
 
-// Unset and empty are the same.
+// Unset and empty variables are treated alike.
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -74,9 +75,9 @@ std::string Terminal::styled(const char* code, std::string_view text) const {
 std::string printable(std::string_view text, const Terminal& terminal) {
   std::string result;
   while (!text.empty()) {
-    const Character character = first_character(text);
+    const detail::Utf8Character character = detail::first_character(text);
     const std::size_t bytes = std::max<std::size_t>(character.bytes, 1);
-    const bool shown = character.bytes > 0 && !is_hidden(character.code) &&
+    const bool shown = character.bytes > 0 && !is_hidden_character(character.code) &&
                        (character.code < 0x80 || terminal.unicode);
     for (std::size_t i = 0; i < bytes; ++i) {
       if (shown) {
@@ -93,7 +94,7 @@ std::string printable(std::string_view text, const Terminal& terminal) {
 int display_width(std::string_view text) {
   int width = 0;
   while (!text.empty()) {
-    const Character character = first_character(text);
+    const detail::Utf8Character character = detail::first_character(text);
     width += character.bytes == 0 ? 1 : width_of(character.code);
     text.remove_prefix(std::max<std::size_t>(character.bytes, 1));
   }
@@ -104,9 +105,9 @@ std::string shortened(std::string_view text, int columns, const Terminal& termin
   if (display_width(text) <= columns) return std::string(text);
   if (columns < 1) return {};
   std::string result;
-  int width = 1;  // the ellipsis
+  int width = 1;  // width of the ellipsis
   while (!text.empty()) {
-    const Character character = first_character(text);
+    const detail::Utf8Character character = detail::first_character(text);
     const std::size_t bytes = std::max<std::size_t>(character.bytes, 1);
     width += character.bytes == 0 ? 1 : width_of(character.code);
     if (width > columns) break;

@@ -1,4 +1,4 @@
-// What a stream's terminal, if it is one, can show.
+// The capabilities of a stream's terminal, if it is one.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 namespace volta::cli {
 
 struct Terminal {
-  bool interactive = false;  // a terminal, and not a file or a pipe
+  bool interactive = false;  // a terminal, not a file or a pipe
   int columns = 80;          // $COLUMNS, or the terminal's own
-  bool wraps = false;        // lines longer than `columns` would be broken; not in files and pipes
+  bool wraps = false;        // long lines are broken at `columns`; not in files and pipes
   bool colour = false;       // interactive, without $NO_COLOR, not TERM=dumb
   bool unicode = false;      // the locale is UTF-8
 
-  // Of a file descriptor; set_locale() was called before.
+  // Describes a file descriptor. set_locale() must have been called before.
   static Terminal of(int descriptor);
 
   std::string bold(std::string_view text) const { return styled("1", text); }
@@ -31,15 +31,15 @@ struct Terminal {
 // Takes the character set from the environment (LC_ALL, LC_CTYPE, LANG).
 void set_locale();
 
-// Text of unknown origin, safe to show: control characters and bytes that are no UTF-8 become
-// \x1b; without Unicode all others than ASCII do.
+// Makes text of unknown origin safe to show: control characters and invalid UTF-8 become codes such
+// as \x1b, and without Unicode so do all characters beyond ASCII.
 std::string printable(std::string_view text, const Terminal& terminal);
 
-// Columns that printable text takes.
+// The number of columns that printable text takes.
 int display_width(std::string_view text);
-// The text, or as much of its beginning as fits into `columns` with an ellipsis.
+// Returns the text, or as much of its beginning as fits into `columns` with an ellipsis.
 std::string shortened(std::string_view text, int columns, const Terminal& terminal);
-// Paragraphs broken at spaces; lines after the first begin with `indent` spaces.
+// Breaks paragraphs at spaces. Lines after the first begin with `indent` spaces.
 std::string wrapped(std::string_view text, int columns, int indent);
 
 }  // namespace volta::cli

@@ -1,23 +1,13 @@
-#include "text_stream.h"
+#include "output/text_stream.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "utf8.h"
+#include "output/utf8.h"
+#include "volta/detail/utf8.h"
 
 namespace volta::cli {
 namespace {
-
-// What is no UTF-8 becomes the character that stands for such bytes.
-std::string valid_utf8(std::string_view bytes) {
-  std::string text;
-  while (!bytes.empty()) {
-    const std::size_t size = first_character(bytes).bytes;
-    text += size > 0 ? bytes.substr(0, size) : "\xef\xbf\xbd";
-    bytes.remove_prefix(std::max<std::size_t>(size, 1));
-  }
-  return text;
-}
 
 // A terminal gets lines and tabs, and no other control characters; files get the text.
 std::string shown(std::string_view text, const Terminal& terminal) {
@@ -42,7 +32,7 @@ TextStream::TextStream(std::ostream* out, const Terminal& terminal, std::vector<
 void TextStream::show(std::string_view text) {
   if (text.empty()) return;
   line_open_ = text.back() != '\n';
-  put(shown(valid_utf8(text), terminal_));
+  put(shown(detail::valid_utf8(text), terminal_));
 }
 
 void TextStream::put(std::string_view text) {
@@ -71,13 +61,13 @@ void TextStream::finish() {
 }
 
 void TextStream::settle(std::size_t bytes) {
-  const std::string settled = valid_utf8(std::string_view(pending_).substr(0, bytes));
+  const std::string settled = detail::valid_utf8(std::string_view(pending_).substr(0, bytes));
   pending_.erase(0, bytes);
   text_ += settled;
   show(settled);
 }
 
-// The longest end of what is pending that a stop text begins with.
+// The length of the longest end of the pending text that begins a stop text.
 std::size_t TextStream::possible_stop() const {
   std::size_t longest = 0;
   for (const std::string& stop : stops_) {

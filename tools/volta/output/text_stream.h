@@ -1,5 +1,5 @@
-// Text that arrives in pieces of bytes, shown as soon as it is settled: whole characters, and not
-// what may be the beginning of a stop text.
+// Text that arrives in pieces of bytes and is shown as soon as possible: as whole characters,
+// without the possible beginning of a stop text.
 #pragma once
 
 #include <cstddef>
@@ -8,29 +8,29 @@
 #include <string_view>
 #include <vector>
 
-#include "terminal.h"
+#include "output/terminal.h"
 
 namespace volta::cli {
 
 class TextStream {
  public:
-  // `out` may be null: then the text is only collected.
+  // If `out` is null, the text is only collected.
   TextStream(std::ostream* out, const Terminal& terminal, std::vector<std::string> stops);
 
-  // Shown at once, as valid UTF-8, and no part of text().
+  // Shows text at once as valid UTF-8, without adding it to text().
   void show(std::string_view text);
-  // False once a stop text was met; it is not shown, nor what is behind it.
+  // Returns false once a stop text was found. The stop text and anything after it are not shown.
   bool add(std::string_view bytes);
-  // Shows the rest, and ends the line.
+  // Shows the rest and ends the line.
   void finish();
-  // Whether it can be written no more.
+  // Returns whether writing has failed.
   bool failed() const { return out_ != nullptr && !out_->good(); }
 
   const std::string& text() const { return text_; }  // valid UTF-8
 
  private:
   void put(std::string_view text);
-  void settle(std::size_t bytes);  // of pending_
+  void settle(std::size_t bytes);  // moves this many bytes out of pending_
   std::size_t possible_stop() const;
 
   std::ostream* out_;

@@ -1,5 +1,5 @@
-// Numbers as people read them.
-#include "units.h"
+// Numbers in a readable form.
+#include "output/units.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ std::string human_bytes(std::uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
-  // 1023.95 would be rounded to 1024.0.
+  // Without this, 1023.95 would be rounded to 1024.0.
   while (value >= 1023.95 && unit + 1 < units.size()) {
     value /= 1024;
     ++unit;

@@ -1,4 +1,5 @@
-// Characters of UTF-8.
+// What the command does with UTF-8 beyond volta/detail/utf8.h: hidden characters, texts that come
+// in pieces, bytes in JSON.
 #pragma once
 
 #include <cstddef>
@@ -6,16 +7,6 @@
 #include <string_view>
 
 namespace volta::cli {
-
-// A character of UTF-8; 0 bytes where the text does not begin with one.
-struct Character {
-  std::size_t bytes = 0;
-  char32_t code = 0;
-};
-Character first_character(std::string_view text);
-
-// Control characters, and those that change the direction of text or cannot be seen.
-bool is_hidden(char32_t code);
 
 // A JSON document, in whose strings characters that are hidden are written as \u and a number. Line
 // feeds and the like are outside of strings, or written so already.

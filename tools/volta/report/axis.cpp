@@ -1,4 +1,4 @@
-#include "cli/report/axis.h"
+#include "report/axis.h"
 
 #include <algorithm>
 #include <array>
@@ -9,16 +9,16 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/markup.h"
+#include "report/markup.h"
 
 namespace volta::report {
 namespace {
 
-// Differences of values within these bounds do not overflow, quotients keep their digits.
+// Within these bounds differences of values do not overflow and quotients keep their precision.
 constexpr double kLargest = 1e300;
 constexpr double kSmallest = 1e-300;
 
-// 1, 2 or 5 times a power of ten, so that there are at most that many steps in the span.
+// Returns 1, 2 or 5 times a power of ten that gives at most `most` steps in the span.
 double round_step(double span, int most) {
   const double least = span / most;
   const double decade = std::pow(10.0, std::floor(std::log10(least)));
@@ -41,7 +41,7 @@ std::vector<double> multiples(double step, double low, double high) {
   return ticks;
 }
 
-// The digit 1, 2 or 5 and its decade at or below the value.
+// Rounds down to 1, 2 or 5 times a power of ten.
 double round_down(double value) {
   const double decade = std::pow(10.0, std::floor(std::log10(value)));
   for (const double factor : {10.0, 5.0, 2.0}) {
@@ -136,7 +136,7 @@ std::vector<std::string> tick_labels(const Axis& axis, std::string_view unit) {
       labels.push_back(bytes ? prefixed(tick, "B") : number(tick) + sign);
     return labels;
   }
-  // One prefix for all; thousands are written out unless they get long.
+  // All labels share one prefix; thousands are written out unless they get long.
   constexpr std::array<const char*, 5> kPrefixes = {"", "k", "M", "G", "T"};
   std::size_t prefix = 0;
   double factor = 1;

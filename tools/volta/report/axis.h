@@ -16,13 +16,13 @@ struct Axis {
   double share(double value) const;  // 0 at low, 1 at high
 };
 
-// From a round number at or below `low` to one at or above `high`.
+// An axis from a round number at or below `low` to one at or above `high`.
 Axis round_axis(double low, double high, int most_ticks);
 Axis log_axis(double low, double high);  // 0 < low <= high
-// Exactly from low to high; with `whole`, ticks are whole numbers.
+// An axis exactly from low to high; with `whole`, ticks are whole numbers.
 Axis tight_axis(double low, double high, int most_ticks, bool whole);
 
-// The unit is only part of the labels where it is short: "40%", "1.5 GB".
+// Labels contain the unit only if it is short: "40%", "1.5 GB".
 std::vector<std::string> tick_labels(const Axis& axis, std::string_view unit);
 
 }  // namespace volta::report

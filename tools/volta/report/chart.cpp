@@ -1,8 +1,8 @@
-// A chart is an SVG as large as the plot itself, whose axes' texts stand outside of it. Ticks are
-// placed by percentages and keep their size; lines live in an inner SVG of 1000 by 1000 that is
-// stretched over the plot, with strokes that are not. So a page of any width shows the same chart
-// with readable text.
-#include "cli/report/chart.h"
+// A chart is an SVG of the size of the plot, with the text of its axes outside. Ticks are placed by
+// percentages and keep their size. Lines are in an inner SVG of 1000 x 1000 that is stretched over
+// the plot, with strokes that are not stretched. The chart is thus the same at any page width, with
+// readable text.
+#include "report/chart.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,24 +14,24 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/markup.h"
+#include "report/markup.h"
 
 namespace volta::report {
 namespace {
 
-constexpr int kColors = 8;      // in the page's style
-constexpr int kFewPoints = 60;  // are marked by dots
+constexpr int kColors = 8;      // defined in the page's style
+constexpr int kFewPoints = 60;  // up to this number, points are marked by dots
 constexpr std::size_t kGapNotes = 3;
-constexpr double kHeight = 240;  // pixels
+constexpr double kHeight = 240;  // in pixels
 constexpr double kMinorHeight = 120;
-constexpr double kAboveSmoothed = 2;   // how far a small chart goes above it
-constexpr double kBelowSmoothed = 10;  // how far a log scale goes below the smoothed line
+constexpr double kAboveSmoothed = 2;  // range of a small chart above the smoothed line, as a factor
+constexpr double kBelowSmoothed = 10;  // range of a log scale below the smoothed line, as a factor
 
-// What is drawn of a series.
+// The drawn lines of a series.
 struct Line {
   const Series* series = nullptr;
-  ThinLine faint;   // the values, where there is a smoothed line
-  ThinLine strong;  // the smoothed line or the values
+  ThinLine faint;   // the values, if there is a smoothed line
+  ThinLine strong;  // the smoothed line, or else the values
   double last = std::numeric_limits<double>::quiet_NaN();
   std::size_t not_finite = 0;
   double first_gap = 0;
@@ -65,7 +65,8 @@ Axis x_axis_of(const Chart& chart) {
   return tight_axis(range.low, range.high, chart.minor ? 4 : 6, whole);
 }
 
-// Values that differ by less than that start from zero only where the chart asks for it.
+// If the largest value is less than this multiple of the smallest, the axis starts at zero only on
+// request.
 constexpr double kWideRatio = 1.7;
 
 Axis linear_axis(const Chart& chart, Range range) {
@@ -86,7 +87,8 @@ std::string coordinate(double value) {
   return text == "-0" ? "0" : text;
 }
 
-// Where a value is in the 1000 units of the lines. What lies beyond the axis stays at its edge.
+// Converts a share of the axis to the 1000 units of the lines. Values beyond the axis stay at its
+// edge.
 std::string position(double share) { return coordinate(1000 * std::clamp(share, 0.0, 1.0)); }
 
 std::string percent(double share) { return coordinate(100 * share) + "%"; }
@@ -117,7 +119,7 @@ std::string style_of(std::size_t series) {
                                        : " dotted");
 }
 
-// The numbers a pointer over the chart reads.
+// The numbers that are shown under the pointer.
 std::string point_list(const ThinLine& line) {
   std::string list;
   for (const auto& run : line.runs) {
@@ -133,7 +135,7 @@ struct Label {
   double y = 0;  // pixels from the top
 };
 
-// Names at the ends of the lines, moved apart where they would overlap.
+// Names at the ends of the lines, moved apart if they would overlap.
 std::vector<Label> end_labels(const std::vector<Line>& lines, const Axis& y_axis, double height,
                               double gap) {
   std::vector<Label> labels;
@@ -153,20 +155,9 @@ std::vector<Label> end_labels(const std::vector<Line>& lines, const Axis& y_axis
 
 bool has_end_labels(const Chart& chart) { return !chart.minor && chart.series.size() > 1; }
 
-std::string view_markup(const Chart& chart, const std::vector<Line>& lines, const Axis& x_axis,
-                        const Axis& y_axis) {
-  const double height = chart.minor ? kMinorHeight : kHeight;
-  std::string spoken;
-  for (const Line& line : lines) {
-    spoken += fmt::format("; {}: {} at last", shortened(line.series->name, 40),
-                          quantity(line.last, chart.unit));
-  }
-  std::string out =
-      fmt::format(R"(<svg class="{}" width="100%" height="{}" role="img" aria-label="{} by {}{}">)",
-                  y_axis.log ? "log" : "linear", height, shortened(chart.title, 80),
-                  shortened(chart.x_label, 40), spoken);
-
-  out += R"(<g class="grid">)";
+// The grid, the ticks of both axes and their names.
+std::string axes_markup(const Chart& chart, const Axis& x_axis, const Axis& y_axis, double height) {
+  std::string out = R"(<g class="grid">)";
   for (const double tick : y_axis.ticks) {
     const std::string y = percent(1 - y_axis.share(tick));
     out += fmt::format(R"(<line x1="0" x2="100%" y1="{0}" y2="{0}"/>)", y);
@@ -186,13 +177,18 @@ std::string view_markup(const Chart& chart, const std::vector<Line>& lines, cons
   out += fmt::format(
       R"(</g><text class="axis" x="100%" y="{}" dy="2.9em" text-anchor="end">{}</text>)", height,
       shortened(chart.x_label, 40));
-  // The title says what is drawn; the axis says in which unit, where the ticks do not.
+  // The title names the quantity; the axis names the unit unless the ticks do.
   std::string y_label = in_ticks(chart.unit) ? "" : shortened(chart.unit, 20);
   if (y_axis.log) y_label += y_label.empty() ? "log scale" : ", log scale";
   if (!y_label.empty())
     out += fmt::format(R"(<text class="axis" x="0" y="0" dy="-.9em">{}</text>)", y_label);
+  return out;
+}
 
-  out +=
+// Faint lines below strong ones, with dots where there are few points and marks where some are
+// missing.
+std::string lines_markup(const std::vector<Line>& lines, const Axis& x_axis, const Axis& y_axis) {
+  std::string out =
       R"(<svg class="lines" viewBox="0 0 1000 1000" preserveAspectRatio="none" width="100%" height="100%">)";
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];
@@ -207,7 +203,7 @@ std::string view_markup(const Chart& chart, const std::vector<Line>& lines, cons
     std::string path;
     add_points(path, line.strong, x_axis, y_axis, false);
     std::string data;
-    if (!y_axis.log) {  // once is enough
+    if (!y_axis.log) {  // the linear view only, since once is enough
       data =
           fmt::format(R"( data-name="{}{}" data-points="{}")", shortened(line.series->name, 60),
                       line.series->smoothed.empty() ? "" : " (smoothed)", point_list(line.strong));
@@ -223,24 +219,43 @@ std::string view_markup(const Chart& chart, const std::vector<Line>& lines, cons
     for (const double x : marked.gaps) path += "M" + position(x_axis.share(x)) + ",1000v-40";
     if (!path.empty()) out += fmt::format(R"(<path class="gaps" d="{}"/>)", path);
   }
-  out += "</svg>";
+  return out + "</svg>";
+}
 
-  if (has_end_labels(chart)) {
-    const bool values = lines.size() <= 4;
-    out += R"(<g class="names">)";
-    for (const Label& label : end_labels(lines, y_axis, height, values ? 32 : 15)) {
-      const Line& line = lines[label.series];
-      out += fmt::format(
-          R"(<text class="{}" x="100%" dx="10" y="{}" dy=".34em">{}<title>{}</title></text>)",
-          style_of(label.series), coordinate(label.y), shortened(line.series->name, 14),
-          shortened(line.series->name, 60));
-      if (values) {
-        out += fmt::format(R"(<text class="value" x="100%" dx="10" y="{}" dy="1.5em">{}</text>)",
-                           coordinate(label.y), quantity(line.last, chart.unit));
-      }
+// The names of the lines at their right ends, with the last values where there is room.
+std::string end_label_markup(const Chart& chart, const std::vector<Line>& lines, const Axis& y_axis,
+                             double height) {
+  const bool values = lines.size() <= 4;
+  std::string out = R"(<g class="names">)";
+  for (const Label& label : end_labels(lines, y_axis, height, values ? 32 : 15)) {
+    const Line& line = lines[label.series];
+    out += fmt::format(
+        R"(<text class="{}" x="100%" dx="10" y="{}" dy=".34em">{}<title>{}</title></text>)",
+        style_of(label.series), coordinate(label.y), shortened(line.series->name, 14),
+        shortened(line.series->name, 60));
+    if (values) {
+      out += fmt::format(R"(<text class="value" x="100%" dx="10" y="{}" dy="1.5em">{}</text>)",
+                         coordinate(label.y), quantity(line.last, chart.unit));
     }
-    out += "</g>";
   }
+  return out + "</g>";
+}
+
+std::string view_markup(const Chart& chart, const std::vector<Line>& lines, const Axis& x_axis,
+                        const Axis& y_axis) {
+  const double height = chart.minor ? kMinorHeight : kHeight;
+  std::string spoken;
+  for (const Line& line : lines) {
+    spoken += fmt::format("; {}: {} at last", shortened(line.series->name, 40),
+                          quantity(line.last, chart.unit));
+  }
+  std::string out =
+      fmt::format(R"(<svg class="{}" width="100%" height="{}" role="img" aria-label="{} by {}{}">)",
+                  y_axis.log ? "log" : "linear", height, shortened(chart.title, 80),
+                  shortened(chart.x_label, 40), spoken);
+  out += axes_markup(chart, x_axis, y_axis, height);
+  out += lines_markup(lines, x_axis, y_axis);
+  if (has_end_labels(chart)) out += end_label_markup(chart, lines, y_axis, height);
   return out + "</svg>";
 }
 
@@ -279,7 +294,7 @@ ThinLine thinned(std::span<const double> x, std::span<const double> y, const Axi
   std::size_t i = 0;
   bool broken = true;  // the next point begins a new run
   while (i < x.size()) {
-    // One column: from i to end.
+    // The points of one column are those from i to end.
     const auto column_of = [&](std::size_t at) {
       return std::floor(x_axis.share(x[at]) * columns);
     };
@@ -334,7 +349,7 @@ std::string chart_markup(const Chart& chart, int index, int columns) {
     lines.push_back(std::move(line));
   }
 
-  // A decade is worth the choice; two are hard to see otherwise.
+  // A log scale is offered if the values span at least a decade.
   const bool offer_log = chart.offer_log && !strong_range.empty() && range.low >= 0 &&
                          strong_range.low > 0 && strong_range.high >= 10 * strong_range.low;
   const bool start_log = offer_log && strong_range.high >= 100 * strong_range.low;
@@ -349,7 +364,7 @@ std::string chart_markup(const Chart& chart, int index, int columns) {
   if (offer_log)
     out += fmt::format(R"(<label class="toggle" for="log{}">log scale</label>)", index);
   if (lines.size() == 1 && !range.empty()) {
-    // Small ones have the room for a unit only at the axis.
+    // Small charts have room for a unit only at the axis.
     const bool unit = !chart.minor || in_ticks(chart.unit);
     out += fmt::format(R"(<span class="last">{}</span>)",
                        quantity(lines[0].last, unit ? chart.unit : ""));
@@ -368,7 +383,7 @@ std::string chart_markup(const Chart& chart, int index, int columns) {
                            : " " + shortened(chart.unit, 20));
   Range shown = range;
   if (chart.minor && range.low >= 0 && strong_range.high > 0) {
-    // In a small chart single values must not flatten the line: they end at the edge.
+    // In a small chart outliers are cut off at the edge, so that they do not flatten the line.
     shown.high = std::min(shown.high, kAboveSmoothed * strong_range.high);
   }
   out += view_markup(chart, lines, x_axis, linear_axis(chart, shown));

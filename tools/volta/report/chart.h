@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/axis.h"
-#include "cli/report/report_data.h"
+#include "report/axis.h"
+#include "report/report_data.h"
 
 namespace volta::report {
 
@@ -14,16 +14,16 @@ struct Point {
   double x = 0;
   double y = 0;
 };
-// A line that looks the same when drawn that many columns wide: of each column the smallest and the
-// largest value, in their order.
+// A line that looks the same when it is drawn `columns` wide: each column keeps its smallest and
+// largest value, in order.
 struct ThinLine {
-  std::vector<std::vector<Point>> runs;  // between gaps
+  std::vector<std::vector<Point>> runs;  // separated by gaps
   std::vector<double> gaps;              // x of values that are not finite, one per column
 };
 ThinLine thinned(std::span<const double> x, std::span<const double> y, const Axis& x_axis,
                  int columns);
 
-// `index` makes names in the page unique; `columns` bounds how finely lines are drawn.
+// `index` makes names in the page unique; `columns` limits the detail of lines.
 std::string chart_markup(const Chart& chart, int index, int columns);
 
 }  // namespace volta::report

@@ -1,4 +1,4 @@
-// Details to unfold: the model's layers, a step's kernels, settings, files.
+// Collapsible details: the model's layers, the kernels of a step, settings, files.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -6,14 +6,14 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/markup.h"
-#include "cli/report/sections.h"
+#include "report/markup.h"
+#include "report/sections.h"
 #include "volta/shape.h"
 
 namespace volta::report {
 namespace {
 
-constexpr std::size_t kMostRows = 250;  // of a table
+constexpr std::size_t kMostRows = 250;  // limit for each table
 constexpr std::size_t kCellCharacters = 300;
 
 std::string folded(const std::string& name, const std::string& note, const std::string& inside) {

@@ -1,4 +1,4 @@
-#include "cli/report/markup.h"
+#include "report/markup.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ bool may_stand_in_page(char32_t c) {
   return (c & 0xFFFE) != 0xFFFE;            // not a character in any plane
 }
 
-// Takes one character off the front.
+// Removes and returns the first character.
 char32_t next(std::string_view& text) {
   const auto first = static_cast<unsigned char>(text.front());
   const std::size_t size = first < 0x80   ? 1
@@ -33,7 +33,7 @@ char32_t next(std::string_view& text) {
     good = (byte & 0xC0) == 0x80;
     c = (c << 6) | (byte & 0x3Fu);
   }
-  // Longer than need be, half of a surrogate pair, beyond Unicode.
+  // Rejects overlong forms, surrogates, and code points beyond Unicode.
   constexpr std::array<char32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
   if (good) good = c >= kSmallest[size] && (c < 0xD800 || c > 0xDFFF) && c <= 0x10FFFF;
   text.remove_prefix(good ? size : 1);
@@ -82,7 +82,7 @@ void append(std::string& out, char32_t c) {
   }
 }
 
-// printf writes 1e-05 where people write 1e-5.
+// printf writes 1e-05; this makes it 1e-5.
 std::string tidy_exponent(std::string text) {
   const std::size_t e = text.find('e');
   if (e == std::string::npos) return text;

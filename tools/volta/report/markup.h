@@ -1,4 +1,4 @@
-// Text of the report: escaping, and numbers as people read them.
+// Text of the report: escaping, and readable numbers.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,18 @@
 
 namespace volta::report {
 
-// Safe as an element's text and inside a quoted attribute. Bytes that are not UTF-8, and characters
-// that no page may contain, become U+FFFD.
+// Escapes text for an element or a quoted attribute. Invalid UTF-8, and characters that no page may
+// contain, become U+FFFD.
 std::string escaped(std::string_view text);
-// At most this many characters, escaped; the last one is an ellipsis if some were left out.
+// Escapes at most this many characters; an ellipsis replaces the last one if some were dropped.
 std::string shortened(std::string_view text, std::size_t most);
 std::size_t length(std::string_view text);  // in characters
 
 std::string grouped(std::int64_t number);                    // 12,345
 std::string count_of(std::size_t n, std::string_view what);  // 1 file, 2 files
-// Four digits: 0.01234, 12.34, 12,340, 1.234e-5.
+// Four significant digits: 0.01234, 12.34, 12,340, 1.234e-5.
 std::string number(double value);
-// A number with its unit; bytes with a prefix: 12.34%, 1.234 GB, 870 samples/s.
+// A number with its unit, bytes with a prefix: 12.34%, 1.234 GB, 870 samples/s.
 std::string quantity(double value, std::string_view unit);
 // 1,234,567 -> 1.235 M
 std::string prefixed(double value, std::string_view unit);

@@ -1,9 +1,9 @@
-#include "cli/report/page_assets.h"
+#include "report/page_assets.h"
 
 namespace volta::report {
 
-// Colours of lines: Okabe and Ito's, which people with any colour vision tell apart, made lighter
-// on dark.
+// Lines have the colours of Okabe and Ito, which can be told apart with any colour vision; they are
+// lighter on dark pages.
 const char* const kStyle = R"css(
 :root {
   color-scheme: light dark;

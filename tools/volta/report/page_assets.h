@@ -4,7 +4,8 @@
 namespace volta::report {
 
 extern const char* const kStyle;
-// Only adds to the page: values under the pointer, buttons that copy, sections open when printed.
+// The script only adds to the page: values under the pointer, copy buttons, and open sections in
+// print.
 extern const char* const kScript;
 
 }  // namespace volta::report

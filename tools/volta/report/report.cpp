@@ -1,6 +1,6 @@
-// The page: a headline, key figures, charts, what the model gets wrong, and details to unfold. It
-// is written so that an XML parser takes it as well: every tag is closed, every attribute quoted.
-#include "cli/report/report.h"
+// The page: a headline, key figures, charts, the model's mistakes, and collapsible details. It is
+// also valid XML: every tag is closed and every attribute quoted.
+#include "report/report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,21 +10,21 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/chart.h"
-#include "cli/report/markup.h"
-#include "cli/report/page_assets.h"
-#include "cli/report/sections.h"
+#include "report/chart.h"
+#include "report/markup.h"
+#include "report/page_assets.h"
+#include "report/sections.h"
 #include "volta/error.h"
 
 namespace volta::report {
 namespace {
 
-// What bounds the page's size, whatever the run.
-constexpr int kPoints = 16'000;  // of all lines together
+// Limits that bound the page's size for any run.
+constexpr int kPoints = 16'000;  // over all lines together
 constexpr int kMostColumns = 400;
 constexpr int kFewestColumns = 50;
 constexpr std::size_t kMostCharts = 48;
-constexpr std::size_t kMostSeries = 24;  // of a chart
+constexpr std::size_t kMostSeries = 24;  // limit for each chart
 constexpr std::size_t kReasonCharacters = 6'000;
 constexpr std::size_t kNameCharacters = 100;
 
@@ -161,7 +161,7 @@ std::string charts_markup(const ReportData& data) {
   std::size_t drawn = 0, lines = 0;
   for (const Chart& chart : data.charts) {
     for (const Series& s : chart.series) {
-      // A log scale draws everything again.
+      // A log scale draws all lines a second time.
       lines += (s.smoothed.empty() ? 1u : 2u) * (chart.offer_log ? 2u : 1u);
     }
   }
@@ -202,7 +202,7 @@ std::string commands_markup(const ReportData& data) {
   return out.empty() ? "" : "<section><h2>Commands</h2>\n" + out + "</section>\n";
 }
 
-// For programs: that a run wrote the page, and what became of it.
+// For programs: marks the page as that of a run, with the run's status.
 std::string run_markup(const ReportData& data) {
   const char* state = "running";
   if (data.status.state == State::finished) state = "finished";
@@ -219,7 +219,7 @@ std::string render(const ReportData& data) {
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      // The page asks nobody for anything, whatever is written in it.
+      // The page makes no requests, whatever text it contains.
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
       "style-src 'unsafe-inline'; script-src 'unsafe-inline'\"/>\n" +
       run_markup(data) + "<title>" + shortened(title_of(data), 120) + " · Volta</title>\n<style>";

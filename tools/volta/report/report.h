@@ -1,20 +1,20 @@
-// The report of a training run: one HTML page that needs nothing else.
+// The report of a training run: one self-contained HTML page.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "cli/report/report_data.h"
+#include "report/report_data.h"
 
 namespace volta::report {
 
-// The page, UTF-8. Throws ArgumentError where sizes contradict each other: a series with more
-// values than steps, an image with missing pixels, a confusion matrix that is not square.
+// Returns the page as UTF-8. Throws ArgumentError for inconsistent sizes: a series with more values
+// than steps, an image with missing pixels, a confusion matrix that is not square.
 std::string render(const ReportData& data);
 
-// Exponential moving average that keeps the share `keep` of the past, unbiased from the first value
-// on. Values that are not finite stay as they are and do not count.
+// Exponential moving average with weight `keep` on the past, unbiased from the first value on.
+// Values that are not finite are kept and not averaged.
 std::vector<double> smooth(std::span<const double> values, double keep = 0.95);
 
 }  // namespace volta::report

@@ -1,4 +1,4 @@
-// What a report of a training run tells. Every piece is optional: what is empty is left out.
+// The content of a training run's report. Every part is optional, and empty parts are left out.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,31 @@
 
 namespace volta::report {
 
-// One line of a chart. Values that are not finite are gaps, which the chart marks.
+// A line of a chart. Values that are not finite are gaps, which the chart marks.
 struct Series {
   std::string name = {};
-  std::vector<double> x = {};  // steps, ascending
-  std::vector<double> y = {};  // as many
-  // As many as y, or none. Drawn over y, which becomes a faint line; smooth() in report.h makes it.
+  std::vector<double> x = {};  // ascending steps
+  std::vector<double> y = {};  // one value per step
+  // Empty, or as long as y. It is drawn over y, which becomes a faint line; see smooth() in
+  // report.h.
   std::vector<double> smoothed = {};
 };
 
 struct Chart {
   std::string title = {};
-  std::string unit = {};  // of y: "%" for 0 to 100, "B" for bytes; "" for a plain number
+  std::string unit = {};  // unit of y: "%" for 0 to 100, "B" for bytes, "" for a plain number
   std::string x_label = "step";
   std::vector<Series> series = {};
-  bool offer_log = false;  // where the values span a decade, the reader may choose a log scale
-  bool from_zero = true;   // otherwise the axis may begin near the smallest value
-  bool minor = false;      // a small one, shown after the others
+  bool offer_log = false;  // offers a log scale if the values span a decade
+  bool from_zero = true;   // if false, the axis may begin near the smallest value
+  bool minor = false;      // a small chart, shown after the others
 };
 
 struct Metric {
   std::string name = {};  // "test accuracy"
   double value = 0;
   std::string unit = {};
-  std::optional<std::int64_t> step = std::nullopt;  // when it was reached
+  std::optional<std::int64_t> step = std::nullopt;  // step at which it was reached
 };
 
 struct Totals {
@@ -48,11 +49,12 @@ struct Totals {
 enum class State : std::uint8_t { running, finished, interrupted, failed };
 struct Status {
   State state = State::finished;
-  std::optional<std::int64_t> step = std::nullopt;  // where it ended, unless it finished
-  std::string reason = {};                          // of a failure: the error's message
+  std::optional<std::int64_t> step = std::nullopt;  // where the run ended, unless it finished
+  std::string reason = {};                          // error message of a failure
 };
 
-// counts[i * labels.size() + j] examples of class i were taken for class j.
+// counts[i * labels.size() + j] is the number of examples of class i that were predicted as class
+// j.
 struct Confusion {
   std::vector<std::string> labels = {};
   std::vector<std::uint64_t> counts = {};
@@ -60,11 +62,11 @@ struct Confusion {
 
 struct TextSample {
   std::string prompt = {};
-  std::string text = {};  // what followed
+  std::string text = {};  // the generated continuation
   std::optional<std::int64_t> step = std::nullopt;
 };
 
-// Pixels row by row, channels together: 1 (grey), 3 (RGB) or 4 (RGBA).
+// Pixels are in row order with interleaved channels: 1 (grey), 3 (RGB) or 4 (RGBA).
 struct ImageSample {
   std::uint32_t width = 0;
   std::uint32_t height = 0;
@@ -90,11 +92,11 @@ struct Command {
 };
 
 struct ReportData {
-  std::string title = {};  // without one: the recipe
+  std::string title = {};  // default: the recipe
   std::string recipe = {};
   std::string command_line = {};
   std::string device = {};
-  std::string version = {};  // Volta's
+  std::string version = {};  // version of Volta
   std::string date = {};
   Status status = {};
   Totals totals = {};
@@ -104,9 +106,9 @@ struct ReportData {
   std::vector<TextSample> texts = {};
   std::vector<ImageSample> images = {};
   nn::Summary model = {};
-  Explanation plan = {};  // of a training step
+  Explanation plan = {};  // plan of a training step
   std::vector<File> files = {};
-  std::vector<Command> commands = {};  // what can be done with the run: resume, evaluate, generate
+  std::vector<Command> commands = {};  // commands to resume, evaluate or generate
 };
 
 }  // namespace volta::report

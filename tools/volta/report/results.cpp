@@ -1,4 +1,4 @@
-// What the model does with examples: confused classes, images, generated text.
+// The model's results on examples: confused classes, images, generated text.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -8,18 +8,18 @@
 
 #include <fmt/format.h>
 
-#include "cli/report/markup.h"
-#include "cli/report/sections.h"
-#include "io/png_write.h"
+#include "report/markup.h"
+#include "report/sections.h"
+#include "volta/detail/png_write.h"
 
 namespace volta::report {
 namespace {
 
-// What bounds the page's size, whatever the run.
+// Limits that bound the page's size for any run.
 constexpr std::size_t kMatrixClasses = 20;
 constexpr std::size_t kPairs = 15;
 constexpr std::size_t kMostImages = 60;
-constexpr double kImageBytes = 240e3;  // of all together, before they are written as text
+constexpr double kImageBytes = 240e3;  // for all images together, before text encoding
 constexpr std::uint32_t kLargestSide = 128;
 constexpr std::size_t kTextCharacters = 6'000;
 constexpr std::size_t kMostTexts = 8;
@@ -46,7 +46,7 @@ std::string matrix_markup(const Confusion& confusion, const std::vector<std::uin
       const std::uint64_t count = confusion.counts[i * n + j];
       const double share =
           row_sums[i] == 0 ? 0 : static_cast<double>(count) / static_cast<double>(row_sums[i]);
-      // Few mistakes among many examples should be seen: their colour grows faster.
+      // The colour of mistakes grows faster, so that a few among many examples are visible.
       const double strength = i == j       ? 0.12 + 0.75 * share
                               : count == 0 ? 0
                                            : std::min(0.9, 0.12 + 2.2 * std::sqrt(share) * 0.6);
@@ -63,7 +63,7 @@ std::string matrix_markup(const Confusion& confusion, const std::vector<std::uin
   return out + "</table></div>\n";
 }
 
-// The mistakes made most often, where there are too many classes for a matrix.
+// The most frequent mistakes, for too many classes to show a matrix.
 std::string pairs_markup(const Confusion& confusion, const std::vector<std::uint64_t>& row_sums) {
   const std::size_t n = confusion.labels.size();
   std::vector<std::size_t> cells;
@@ -94,7 +94,7 @@ std::string pairs_markup(const Confusion& confusion, const std::vector<std::uint
   return out + "</table></div>\n";
 }
 
-// Averages of whole blocks of pixels, so that neither side is longer than that.
+// Averages blocks of pixels so that neither side is longer than `side`.
 ImageSample reduced(const ImageSample& image, std::uint32_t side) {
   const std::uint32_t longest = std::max(image.width, image.height);
   if (longest <= side) return image;
@@ -199,7 +199,7 @@ std::string images_markup(const std::vector<ImageSample>& images) {
 std::string texts_markup(const std::vector<TextSample>& texts) {
   if (texts.empty()) return "";
   std::string out = "<section><h2>Generated text</h2>\n";
-  // The last ones are the best trained.
+  // The last texts are those of the best-trained model.
   const std::size_t first = texts.size() - std::min(texts.size(), kMostTexts);
   for (std::size_t i = texts.size(); i-- > first;) {
     const TextSample& sample = texts[i];

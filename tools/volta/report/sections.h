@@ -1,10 +1,10 @@
-// Parts of the page, each "" where there is nothing to tell.
+// Sections of the page. Each function returns "" if its section is empty.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "cli/report/report_data.h"
+#include "report/report_data.h"
 
 namespace volta::report {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "command.h"
-#include "nearest.h"
+#include "output/nearest.h"
 #include "train/recipe.h"
 
 namespace volta::cli {
@@ -25,17 +25,19 @@ Settings Recipe::all_settings() const {
   using enum Setting::Kind;
   std::vector<Setting> all = {
       {"data", text, "", "a folder or file; without one what Volta has built in"},
-      {"epochs", integer, "5", "passes over the data, unless steps says how many", 1},
-      {"steps", integer, "0", "updates; 0: as many as the epochs have", 0},
+      {"epochs", integer, "5", "passes over the data, unless steps says how many", 1, kMaxUpdates},
+      {"steps", integer, "0", "updates; 0: as many as the epochs have", 0, kMaxUpdates},
       {"batch", integer, "64", "examples of an update", 1, kMaxBatch},
       {"lr", number, "0.001", "the highest learning rate", 0},
       {"weight_decay", number, "0.01", "AdamW's", 0},
-      {"warmup", integer, "100", "updates until the learning rate is at its highest", 0},
+      {"warmup", integer, "100", "updates until the learning rate is at its highest", 0,
+       kMaxUpdates},
       {"clip", number, "1", "the largest norm of all gradients; 0: any", 0},
       {"seed", integer, "1", "of weights, order and dropout", 0},
       {"amp", flag, "false", "products and convolutions in bf16"},
-      {"workers", integer, "1", "threads that prepare batches", 0, 1024},
-      {"evaluate_every", integer, "0", "updates between evaluations; 0: after every epoch", 0},
+      {"workers", integer, "1", "threads that prepare batches", 0, 256},
+      {"evaluate_every", integer, "0", "updates between evaluations; 0: after every epoch", 0,
+       kMaxUpdates},
   };
   merge(all, settings);
   return Settings(std::move(all));

@@ -1,4 +1,4 @@
-// Recipes that tell what is in images.
+// Recipes for image classification.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace {
 struct Images {
   data::ImageDataset train, test;
   std::vector<std::string> labels;
-  data::Transform augment = {};  // of training batches
+  data::Transform augment = {};  // applied to training batches
 };
 
-// A network that gives a logit for every class.
+// A network with one logit per class.
 class Classification : public Task {
  public:
   Classification(nn::Sequential network, Images images, const Settings& settings, Device device)
@@ -123,7 +123,7 @@ std::vector<std::string> digit_names() {
   return names;
 }
 
-// Drawn digits, or MNIST's files.
+// Generated digits, or MNIST's files.
 Images digits(const Settings& settings) {
   const std::string& folder = settings.text("data");
   if (!folder.empty()) {
@@ -201,7 +201,8 @@ std::vector<Recipe> image_recipes() {
        }},
       {"resnet18-cifar",
        "ResNet-18 on CIFAR-10's binary files",
-       {{"epochs", integer, "30", "passes over the data, unless steps says how many", 1},
+       {{"epochs", integer, "30", "passes over the data, unless steps says how many", 1,
+         kMaxUpdates},
         {"batch", integer, "128", "examples of an update", 1, kMaxBatch},
         {"width", integer, "64", "channels of the first layer", 1, 4096}},
        [](const Settings& settings, const Json& /*config*/,

@@ -1,4 +1,4 @@
-// Recipes that go on with text.
+// Recipes for language models.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "command.h"
+#include "output/utf8.h"
 #include "train/recipe.h"
-#include "utf8.h"
+#include "volta/detail/utf8.h"
 #include "volta/error.h"
 #include "volta/models.h"
 #include "volta/text/tokenizer.h"
@@ -25,7 +26,7 @@ data::CharCorpus corpus_of(const Settings& settings) {
                       : data::CharCorpus::from_file(path);
 }
 
-// The alphabet alone, as a run's configuration has it, is a corpus to encode with.
+// The alphabet in a run's configuration is a corpus that can encode text.
 data::CharCorpus alphabet_of(const Settings& settings, const Json& config) {
   const auto found = config.find("alphabet");
   if (found == config.end() || !found->is_string()) return corpus_of(settings);
@@ -41,7 +42,7 @@ std::string whole_text(const data::CharCorpus& corpus) {
 
 struct Characters {
   data::CharCorpus alphabet;
-  data::Tokens tokens;  // the text in it
+  data::Tokens tokens;  // the encoded text
 };
 
 [[noreturn]] void refuse_others(const std::string& known, const std::string& text,
@@ -50,7 +51,7 @@ struct Characters {
   std::vector<std::string> others;
   bool more = false;
   for (std::string_view rest = text; !rest.empty() && !more;) {
-    const std::size_t bytes = std::max<std::size_t>(first_character(rest).bytes, 1);
+    const std::size_t bytes = std::max<std::size_t>(detail::first_character(rest).bytes, 1);
     const std::string_view character = rest.substr(0, bytes);
     const bool is_other = character.find_first_not_of(known) != std::string_view::npos;
     std::string quoted = fmt::format("'{}'", character);
@@ -66,7 +67,7 @@ struct Characters {
                   more ? " and more" : "", others.size() == 1 && !more ? "it" : "them"));
 }
 
-// A model that there is has its alphabet, whatever the text of now has of it.
+// An existing model keeps its alphabet, even if the current text lacks some characters.
 Characters characters_of(const Settings& settings, const Json& config) {
   data::CharCorpus corpus = corpus_of(settings);
   data::CharCorpus alphabet = config.contains("alphabet") ? alphabet_of(settings, config) : corpus;
@@ -78,7 +79,7 @@ Characters characters_of(const Settings& settings, const Json& config) {
   return {std::move(alphabet), std::move(tokens)};
 }
 
-// What of the prompt can be encoded, and is shorter than a window; never nothing.
+// The part of the prompt that can be encoded and is shorter than a window; never empty.
 template <class Codec>
 std::string usable_prompt(const Codec& codec, std::string prompt, std::int64_t length) {
   if constexpr (requires { codec.characters(); }) {
@@ -93,7 +94,7 @@ std::string usable_prompt(const Codec& codec, std::string prompt, std::int64_t l
   return prompt;
 }
 
-// A model of the next token, on windows of a text whose last tenth is held out.
+// A model of the next token, trained on windows of a text whose last tenth is held out.
 template <class Model, class Codec>
 class Language : public Task {
  public:
@@ -139,7 +140,7 @@ class Language : public Task {
     result.larger_is_better = false;
     result.metrics = {{"validation loss", loss}, {"perplexity", std::exp(loss)}};
     if (options.samples) {
-      // Models with positions have as many as a window.
+      // Models with positions have as many positions as a window has tokens.
       const auto begun = static_cast<std::int64_t>(codec_.encode(prompt_).size());
       const std::string text = generate(model_, codec_,
                                         {.prompt = prompt_,
@@ -200,7 +201,7 @@ models::CharLSTM char_lstm(std::int64_t vocab, const Settings& settings) {
                                   .dropout = settings.number("dropout")});
 }
 
-// Of a recipe whose model is made for an alphabet: its task, and the model alone.
+// For a recipe whose model depends on an alphabet: makes its task, or the model alone.
 template <auto kMake>
 std::unique_ptr<Task> char_task(const Settings& settings, const Json& config, Device device) {
   const Characters text = characters_of(settings, config);
@@ -226,9 +227,10 @@ const std::string& pretrained_folder(const Settings& settings) {
 std::vector<Setting> text_settings(const std::vector<Setting>& more) {
   using enum Setting::Kind;
   std::vector<Setting> settings = {
-      {"steps", integer, "2000", "updates; 0: as many as the epochs have", 0},
+      {"steps", integer, "2000", "updates; 0: as many as the epochs have", 0, kMaxUpdates},
       {"batch", integer, "32", "windows of an update", 1, kMaxBatch},
-      {"evaluate_every", integer, "250", "updates between evaluations; 0: after every epoch", 0},
+      {"evaluate_every", integer, "250", "updates between evaluations; 0: after every epoch", 0,
+       kMaxUpdates},
       {"length", integer, "128", "tokens of a window", 2, kMaxLength},
       {"prompt", text, "The ", "what the sample in the report begins with"},
       {"dropout", number, "0.1", "the share of values that are left out in training", 0, 1}};
@@ -255,11 +257,12 @@ std::vector<Recipe> text_recipes() {
                       {"layers", integer, "2", "LSTMs on top of each other", 1, kMaxLayers}}),
        char_task<char_lstm>, char_model<char_lstm>},
       {"gpt2", "GPT-2 from a folder in Hugging Face's layout, trained on: --data names a text file",
-       text_settings({{"model", text, "", "the folder with config.json, weights and tokenizer"},
-                      {"steps", integer, "200", "updates; 0: as many as the epochs have", 0},
-                      {"batch", integer, "4", "windows of an update", 1, kMaxBatch},
-                      {"lr", number, "0.00005", "the highest learning rate", 0},
-                      {"evaluate_every", integer, "50", "updates between evaluations", 0}}),
+       text_settings(
+           {{"model", text, "", "the folder with config.json, weights and tokenizer"},
+            {"steps", integer, "200", "updates; 0: as many as the epochs have", 0, kMaxUpdates},
+            {"batch", integer, "4", "windows of an update", 1, kMaxBatch},
+            {"lr", number, "0.00005", "the highest learning rate", 0},
+            {"evaluate_every", integer, "50", "updates between evaluations", 0, kMaxUpdates}}),
        [](const Settings& settings, const Json& /*config*/,
           Device device) -> std::unique_ptr<Task> {
          const std::string& folder = pretrained_folder(settings);

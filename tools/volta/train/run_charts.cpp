@@ -2,50 +2,49 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <utility>
 
 namespace volta::cli {
 namespace {
 
-std::map<std::string, report::Series> series_of(const std::vector<Json>& measurements) {
-  std::map<std::string, report::Series> series;
-  for (const Json& line : measurements) {
-    for (const auto& [key, value] : line.items()) {
-      if (key == "step") continue;
-      report::Series& one = series[key];
-      one.name = key;
-      one.x.push_back(line["step"].get<double>());
-      one.y.push_back(value.is_number() ? value.get<double>()
-                                        : std::numeric_limits<double>::quiet_NaN());
-    }
-  }
-  return series;
-}
+// Other names are ignored, because a file may have any number of them.
+constexpr const char* kDrawn[] = {"loss",       "test loss", "validation loss",
+                                  "perplexity", "waiting",   "test accuracy",
+                                  "lr",         "memory",    "units_per_second"};
 
 }  // namespace
 
-std::vector<report::Chart> charts_of(const std::vector<Json>& measurements,
-                                     const std::string& unit) {
-  std::map<std::string, report::Series> series = series_of(measurements);
-  const auto take = [&](const std::string& key, const std::string& name) {
-    report::Series one = series[key];
-    one.name = name;
-    series.erase(key);
-    return one;
-  };
+void ChartSeries::add(const Json& metric) {
+  for (const char* key : kDrawn) {
+    const auto found = metric.find(key);
+    if (found == metric.end()) continue;
+    report::Series& one = series_[key];
+    one.x.push_back(metric["step"].get<double>());
+    one.y.push_back(found->is_number() ? found->get<double>()
+                                       : std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+report::Series ChartSeries::take(const std::string& key, const std::string& name) {
+  report::Series one = std::move(series_[key]);
+  one.name = name;
+  series_.erase(key);
+  return one;
+}
+
+std::vector<report::Chart> ChartSeries::charts(const std::string& unit) {
   std::vector<report::Chart> charts;
   report::Series loss = take("loss", "training");
-  // Over about a tenth of the run, or fifty measurements.
+  // Smooths over about a tenth of the run, or fifty measurements.
   const double count = static_cast<double>(loss.y.size());
   loss.smoothed = report::smooth(loss.y, std::clamp(1 - 10 / std::max(count, 1.0), 0.0, 0.98));
   std::vector<report::Series> losses = {std::move(loss)};
   for (const char* name : {"test loss", "validation loss"})
-    if (series.contains(name)) losses.push_back(take(name, name));
+    if (series_.contains(name)) losses.push_back(take(name, name));
   charts.push_back(
       {.title = "Loss", .series = std::move(losses), .offer_log = true, .from_zero = false});
   for (const char* name : {"test accuracy", "perplexity"}) {
-    if (!series.contains(name)) continue;
+    if (!series_.contains(name)) continue;
     charts.push_back({.title = name,
                       .unit = std::string(name) == "test accuracy" ? "%" : "",
                       .series = {take(name, name)},

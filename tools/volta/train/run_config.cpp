@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model_file.h"
-#include "units.h"
+#include "output/units.h"
 #include "volta/error.h"
 
 namespace volta::cli {
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "2 missing (fc1.weight [16, 784], ...)": enough to see what is meant.
+// Appends "2 missing (fc1.weight [16, 784], ...)" with the first few names.
 void describe(std::string& text, const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return;
   text += fmt::format("{}{} {} ({}{})", text.empty() ? "" : ", ", human_count(names.size()), what,
@@ -38,7 +38,7 @@ std::optional<std::int64_t> step_of(const std::map<std::string, std::string>& me
   return std::nullopt;
 }
 
-// Of a training checkpoint, those of its model.
+// Returns the model's tensors; a training checkpoint has others as well.
 StateDict weights_of(const ModelFile& file, bool checkpoint) {
   if (!checkpoint) return file.state;
   constexpr std::string_view kPrefix = "model.";

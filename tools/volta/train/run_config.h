@@ -1,4 +1,4 @@
-// What a run was made with, read back from its folder; and the weights of a file put into a model.
+// The configuration of a run, read from its folder, and loading of weights into a model.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ struct RunConfig {
   Settings settings;
   Json json;  // the whole of config.json
 };
-// Throws UsageError where config.json is none of a run.
+// Throws UsageError if config.json does not belong to a run.
 RunConfig read_run(const RunFolder& folder);
 
-// The one that is named or else the run's own. Throws DeviceError where the run's is absent.
+// Returns the named device or else the run's own. Throws DeviceError if the run's device is absent.
 Device device_of(const RunConfig& run, const std::optional<std::string>& named);
 
-// The file that --checkpoint names: "best", "last" or a path.
+// Returns the file that --checkpoint names: "best", "last" or a path.
 std::string checkpoint_file(const RunFolder& folder, const std::string& name);
 
-// Loads a training checkpoint or a plain file of weights of any format that Volta reads. Strict:
-// throws ArgumentError, in one sentence, where the file is of another model. Gives the step at
-// which it was written, where the file says.
+// Loads a training checkpoint or a file of weights in any format that Volta reads. Throws
+// ArgumentError with one sentence if the file belongs to another model. Returns the step at which
+// it was written, if the file has it.
 std::optional<std::int64_t> load_weights(nn::Module& model, const std::string& path,
                                          const std::string& recipe);
 

@@ -4,12 +4,12 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "command.h"
+#include "json_file.h"
 #include "volta/error.h"
 #include "volta/io/durable_file.h"
 #include "volta/safetensors.h"
@@ -22,9 +22,25 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 6> kFiles = {"config.json", "metrics.jsonl", "report.html",
                                                     kLastFile,     kBestFile,       kNextBestFile};
 
-// As SummaryWriter names them; other programs write into the same folders.
+bool take(std::string_view& text, std::string_view front) {
+  if (!text.starts_with(front)) return false;
+  text.remove_prefix(front.size());
+  return true;
+}
+
+// Removes the digits at the front of `text` and returns their number.
+std::size_t take_digits(std::string_view& text) {
+  const std::size_t count = std::min(text.find_first_not_of("0123456789"), text.size());
+  text.remove_prefix(count);
+  return count;
+}
+
+// SummaryWriter's names are "events.out.tfevents.<seconds>.volta.<number>". Other programs that
+// write into the same folders use the name of the machine and further parts.
 bool is_events_name(std::string_view name) {
-  return name.starts_with("events.out.tfevents.") && name.find(".volta.") != std::string_view::npos;
+  constexpr std::size_t kLeastSeconds = 10;
+  return take(name, "events.out.tfevents.") && take_digits(name) >= kLeastSeconds &&
+         take(name, ".volta.") && take_digits(name) > 0 && name.empty();
 }
 
 bool is_regular(const fs::path& file) {
@@ -50,39 +66,55 @@ std::optional<std::int64_t> number(const SafetensorsMetadata& metadata, const ch
   return value;
 }
 
+// Returns the first bytes of a regular file, or nothing if it cannot be read.
+std::optional<std::string> beginning_of(const fs::path& file, std::size_t bytes) {
+  try {
+    return read_beginning_of_file(file.string(), bytes);
+  } catch (const IoError&) {
+    return std::nullopt;
+  }
+}
+
 bool is_metrics(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string line;
-  if (!std::getline(in, line)) return in.eof();  // an empty one
-  const Json metric = Json::parse(line, nullptr, false);
-  return metric.is_object() && metric.contains("step");
+  const std::optional<std::string> start = beginning_of(file, kMaxMetricBytes + 1);
+  if (!start || start->empty()) return start.has_value();
+  const std::string_view line = std::string_view(*start).substr(0, start->find('\n'));
+  if (line.size() > kMaxMetricBytes) return false;
+  const std::optional<Json> metric = parse_json_text(line);
+  return metric && metric->is_object() && metric->contains("step");
 }
 
 bool is_report(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string start(2048, '\0');
-  in.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return start.find("<meta name=\"volta-run\"") != std::string::npos;
+  const std::optional<std::string> start = beginning_of(file, kReportStart);
+  return start && start->find("<meta name=\"volta-run\"") != std::string::npos;
 }
 
 }  // namespace
+
+bool is_run_lock(const fs::path& file) {
+  std::error_code error;
+  return fs::is_regular_file(fs::symlink_status(file, error)) && fs::file_size(file, error) == 0 &&
+         !error;
+}
 
 bool is_run_file_name(const std::string& name) {
   return std::ranges::find(kFiles, name) != kFiles.end() || is_events_name(name);
 }
 
 bool is_run_config(const fs::path& file) {
-  if (!is_regular(file)) return false;
-  std::ifstream in(file, std::ios::binary);
-  const Json config = Json::parse(in, nullptr, false);
-  return config.is_object() && config.contains("recipe") && config["recipe"].is_string() &&
-         config.contains("settings") && config["settings"].is_object();
+  try {
+    const Json config = read_json_file(file.string());
+    return config.is_object() && config.contains("recipe") && config["recipe"].is_string() &&
+           config.contains("settings") && config["settings"].is_object();
+  } catch (const IoError&) {
+    return false;
+  }
 }
 
 bool is_run_file(const fs::path& file) {
   const std::string name = file.filename().string();
-  if (is_events_name(name)) return true;
   if (!is_regular(file)) return false;
+  if (is_events_name(name)) return true;
   if (name == "config.json") return is_run_config(file);
   if (name == "metrics.jsonl") return is_metrics(file);
   if (name == "report.html") return is_report(file);

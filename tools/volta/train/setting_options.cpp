@@ -56,7 +56,7 @@ void SettingOptions::apply(Settings& settings) const {
       steps = steps || name == "steps";
     }
   }
-  // A recipe, or the run that goes on, may have steps of its own, which would come before epochs.
+  // The recipe or a resumed run may set steps, which would take precedence over epochs.
   if (epochs && !steps) settings.set("steps", "0");
   if (epochs && steps && settings.integer("steps") > 0) {
     throw UsageError(fmt::format("epochs={} and steps={} both say how long to train: give one",

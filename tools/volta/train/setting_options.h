@@ -1,5 +1,5 @@
-// Options of a command line that change a recipe's settings: --set name=value, and the common ones
-// by their names.
+// Command-line options that change a recipe's settings: --set name=value, and the common settings
+// by name.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,13 +16,13 @@ namespace volta::cli {
 
 class SettingOptions {
  public:
-  // Adds the options of these names (data, epochs, steps, batch, lr, amp, seed), and --set. This
+  // Adds options with these names (data, epochs, steps, batch, lr, amp, seed), and --set. This
   // object must outlive the command.
   void add_to(CLI::App& command, const std::vector<std::string_view>& names);
-  // Changes what was given, --set last. Of epochs and steps the one that is given counts. Throws
-  // UsageError, also where both are.
+  // Applies the given options, --set last. Of epochs and steps the given one counts; throws
+  // UsageError if both are given.
   void apply(Settings& settings) const;
-  // What was given, as pairs of option and value; a flag has none.
+  // The given options with their values; a flag has no value.
   std::vector<std::pair<std::string, std::optional<std::string>>> given() const;
 
  private:

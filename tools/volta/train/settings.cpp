@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "command.h"
-#include "nearest.h"
+#include "output/nearest.h"
 
 namespace volta::cli {
 namespace {
@@ -53,7 +53,7 @@ void check(const Setting& setting, const std::string& value) {
   }
 }
 
-// Read as check() does.
+// Parses a value that check() has accepted.
 template <class Number>
 Number value_of(const Setting& setting) {
   Number number = 0;

@@ -1,4 +1,4 @@
-// What of a recipe can be set: names with defaults, kept as text, read as what they are.
+// The settings of a recipe: names with defaults, stored as text and read by type.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ struct Setting {
   enum class Kind : std::uint8_t { integer, number, text, flag };
   std::string name;
   Kind kind = Kind::text;
-  std::string value;  // the default, until it is set
+  std::string value;  // the default until it is set
   std::string what;
-  double least = 0;  // of integers and numbers
-  // What memory is taken in proportion to has an end: a configuration may come from somebody else.
+  double least = 0;  // for integers and numbers
+  // Settings that determine memory have an upper limit, because a configuration may be untrusted.
   double most = std::numeric_limits<double>::infinity();
 };
 
@@ -25,10 +25,10 @@ class Settings {
   Settings() = default;
   explicit Settings(std::vector<Setting> known) : known_(std::move(known)) {}
 
-  // Throws UsageError for a name that is not known, suggesting the nearest, and for a value that is
-  // not of its kind.
+  // Throws UsageError for an unknown name, with the nearest known one, and for a value of the wrong
+  // type.
   void set(const std::string& name, const std::string& value);
-  // "name=value", as --set has it.
+  // Takes "name=value", as in --set.
   void set(const std::string& assignment);
 
   bool has(std::string_view name) const;

@@ -1,11 +1,11 @@
-// A word of a command line that is shown to be copied.
+// A word of a command line that users copy.
 #pragma once
 
 #include <string>
 
 namespace volta::cli {
 
-// As a POSIX shell reads it back: in quotes where it needs them.
+// Quotes the word for a POSIX shell if necessary.
 std::string shell_word(const std::string& word);
 
 }  // namespace volta::cli

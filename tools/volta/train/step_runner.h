@@ -1,4 +1,4 @@
-// Some steps of a recipe's training, as `volta train` does them, for commands that look at those.
+// Runs steps of a recipe's training like `volta train`, for commands that examine them.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,14 @@
 
 namespace volta::cli {
 
+inline constexpr std::int64_t kMaxSteps = 1'000'000;  // that a command line may ask for
+
 class StepRunner {
  public:
-  // Throws ArgumentError where there is nothing to train with. The settings must outlive it.
+  // Throws ArgumentError if there is no training data. The settings must outlive the object.
   StepRunner(const Recipe& recipe, const Settings& settings, Device device);
 
-  // So many steps, to their end; the number of units in them.
+  // Trains for `steps` steps, waits for them, and returns the number of units processed.
   std::int64_t train(std::int64_t steps);
   const char* unit() const { return task_->unit(); }
 

@@ -10,21 +10,22 @@
 #include <ctime>
 #include <filesystem>
 #include <initializer_list>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cli/report/report.h"
+#include "output/units.h"
+#include "report/report.h"
 #include "stop_requests.h"
 #include "train/run_charts.h"
 #include "train/run_config.h"
 #include "train/shell_word.h"
 #include "train/training_step.h"
-#include "units.h"
 #include "volta/io/checkpoint.h"
 #include "volta/io/summary_writer.h"
 
@@ -36,8 +37,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-constexpr double kMeasureSeconds = 0.25;  // between two looks at the loss
-constexpr double kSaveSeconds = 60;       // between checkpoints, besides those of evaluations
+constexpr double kMeasureSeconds = 0.25;  // time between two reads of the loss
+constexpr double kSaveSeconds = 60;       // time between checkpoints, besides those at evaluations
 
 class Trainer {
  public:
@@ -54,14 +55,7 @@ class Trainer {
           human_count(as_count(batch)), human_count(as_count(all)), human_count(as_count(all))));
     }
     total_ = settings_.integer("steps");
-    if (total_ == 0) {
-      const std::int64_t epochs = settings_.integer("epochs");
-      if (epochs > std::numeric_limits<std::int64_t>::max() / batches) {
-        throw UsageError(fmt::format("{} epochs of {} batches are more steps than can be counted",
-                                     epochs, batches));
-      }
-      total_ = epochs * batches;
-    }
+    if (total_ == 0) total_ = settings_.integer("epochs") * batches;
     evaluate_every_ = settings_.integer("evaluate_every");
     optimizer_ = std::make_unique<optim::AdamW>(
         task_->model().parameters(),
@@ -72,7 +66,7 @@ class Trainer {
         optim::CosineLROptions{.total_steps = total_,
                                .warmup_steps = std::min(settings_.integer("warmup"), total_ / 2)});
     if (run.resumed_from) resume();
-    // Only now is it known that the run can begin.
+    // From here on it is certain that the run can begin.
     requests_.emplace(std::initializer_list<int>{SIGINT, SIGTERM});
     Json config = run.config;
     config.update(task_->details());
@@ -123,7 +117,7 @@ class Trainer {
 
  private:
   static std::uint64_t as_count(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-  // A command to copy is not broken into lines: it has one of its own.
+  // A command to copy is printed on its own line and not broken.
   void say(const std::string& text, const std::string& command = {}) const {
     if (context_.quiet) return;
     const Terminal& terminal = context_.err_terminal;
@@ -138,13 +132,13 @@ class Trainer {
     if (!context_.quiet) leave_bar();
     context_.warn(text);
   }
-  // What is written takes the place of the bar, which is drawn again below it.
+  // Messages replace the bar, which is drawn again below them.
   void leave_bar() const {
     if (bar_shown_ && context_.err_terminal.interactive) context_.err << "\r\x1b[K";
   }
   double seconds() const { return seconds_before_ + seconds_since(started_); }
 
-  // Why there is nothing to use or to go on from at the end; empty where there is.
+  // Explains why the run leaves nothing to use or resume; empty if it does leave something.
   std::string why_worthless() const {
     std::string problem, kept = "there is no checkpoint";
     if (saved_step_) {
@@ -207,7 +201,7 @@ class Trainer {
       for (const data::Batch& batch : task_->loader()) {
         if (!sample_.x.defined()) sample_ = batch;
         optimizer_->zero_grad();
-        loss_ = {};  // or the step would have to leave its memory alone
+        loss_ = {};  // released, or the step could not reuse its memory
         loss_ = record_gradients(*task_, settings_, parameters, batch);
         optimizer_->step();
         lr_ = optimizer_->lr();
@@ -231,23 +225,23 @@ class Trainer {
     bar_shown_ = false;
   }
 
-  // A run that was killed between its last checkpoint and its report: what the report needs.
+  // Completes a run that was killed between its last checkpoint and its report.
   void complete() {
     for (const data::Batch& batch : task_->loader()) {
       sample_ = batch;
       break;
     }
-    const std::vector<Json> lines = run_.folder.read_metrics().lines;
     evaluation_ = task_->evaluate({.samples = true});
     for (report::Metric& metric : evaluation_.metrics) metric.step = step_;
     const std::string& first = evaluation_.metrics.front().name;
-    const bool known = std::ranges::any_of(lines, [&](const Json& line) {
-      return line["step"].get<std::int64_t>() == step_ && line.contains(first);
+    bool known = false;
+    run_.folder.read_metrics([&](const Json& metric, std::string_view /*line*/) {
+      known = known || (metric["step"].get<std::int64_t>() == step_ && metric.contains(first));
     });
     if (!known) {
-      evaluate(true);  // the checkpoint was not that of an evaluation
+      evaluate(true);  // the checkpoint did not belong to an evaluation
     } else if (keep_if_best()) {
-      save();  // the disk was full when the best weights were to be written
+      save();  // the disk was full when the best weights were written
     }
   }
 
@@ -277,7 +271,7 @@ class Trainer {
     look_at_loss(value);
   }
 
-  // Weights are worthless as long as the latest loss or evaluation is not finite.
+  // Weights are unusable while the latest loss or evaluation is not finite.
   void look_at_loss(double value) {
     loss_is_none_ = !std::isfinite(value);
     if (loss_is_none_) warn_of_nan("the loss", value, "at or before");
@@ -305,7 +299,7 @@ class Trainer {
       warn(fmt::format("there will be nothing for TensorBoard: {}", error.what()));
     }
   }
-  // A full disk loses measurements, not the training.
+  // If the disk is full, measurements are lost, but training continues.
   void record(const Json& line, const std::map<std::string, double>& scalars) {
     try {
       run_.folder.append_metric(line);
@@ -329,7 +323,7 @@ class Trainer {
       scalars[metric.name] = metric.value;
     }
     record(line, scalars);
-    // A network of NaNs guesses some classes right.
+    // A network of NaNs still predicts some classes correctly, so every metric is checked.
     metric_that_is_none_.clear();
     for (const report::Metric& metric : evaluation_.metrics) {
       if (std::isfinite(metric.value)) continue;
@@ -343,10 +337,10 @@ class Trainer {
     for (const report::Metric& metric : evaluation_.metrics)
       text += fmt::format("  {} {}{}", metric.name, human_number(metric.value), metric.unit);
     say(fmt::format("step {}:{}", step_, text));
-    measured_ += Clock::now() - start;  // is no training
+    measured_ += Clock::now() - start;  // evaluation does not count as training time
   }
 
-  // Whether the latest evaluation is better than those before; then its weights are kept.
+  // Returns whether the latest evaluation is the best so far, and saves its weights if so.
   bool keep_if_best() {
     const report::Metric& first = evaluation_.metrics.front();
     const bool better =
@@ -358,12 +352,12 @@ class Trainer {
     return true;
   }
 
-  // What the checkpoint says holds from the moment that it has its name. So measurements are on the
-  // disk before it, and so are the best weights, which it makes the run's.
+  // A checkpoint is valid from the moment it has its name. Measurements and the best weights that
+  // it refers to are therefore on the disk before.
   void save() {
     saved_ = Clock::now();
     if (loss_.defined()) look_at_loss(loss_.item());
-    if (spoilt()) return;  // does not take the place of good weights
+    if (spoilt()) return;  // bad weights never replace good ones
     CheckpointValues values{{{"step", static_cast<double>(step_)}, {"seconds", seconds()}},
                             {{"recipe", run_.recipe.name}}};
     if (kept_best_) {
@@ -382,13 +376,13 @@ class Trainer {
     best_error_ = written([&] { run_.folder.publish_best(); });
     best_waits_ = !best_error_.empty();
   }
-  // Beside the best ones so far, until a checkpoint knows of them.
+  // Writes the weights beside the best ones so far, until a checkpoint refers to them.
   void save_weights() {
     best_error_ = written([&] {
       volta::save(task_->model().state_dict(), run_.folder.next_best(),
                   {.metadata = {{"recipe", run_.recipe.name},
                                 {"step", std::to_string(step_)},
-                                {"volta.crc32", ""}}});  // asks for checksums
+                                {"volta.crc32", ""}}});  // requests checksums
     });
     if (!best_error_.empty()) return;
     kept_best_ = best_;
@@ -400,7 +394,7 @@ class Trainer {
             .scheduler = *schedule_,
             .loader = task_->loader()};
   }
-  // A full disk costs checkpoints, not the training. Gives why nothing was written, if so.
+  // If the disk is full, checkpoints are lost, but training continues. Returns the error, if any.
   template <class Save>
   std::string written(const Save& save) {
     try {
@@ -418,7 +412,7 @@ class Trainer {
     std::error_code error;
     if (!std::filesystem::exists(run_.folder.last(), error) &&
         !std::filesystem::exists(run_.folder.file("best.safetensors"), error)) {
-      begins_again_ = true;  // it was stopped before its first checkpoint
+      begins_again_ = true;  // the run was stopped before its first checkpoint
       return;
     }
     const CheckpointValues values = checkpoint();
@@ -428,7 +422,7 @@ class Trainer {
     };
     // Other programs may have written the file.
     const auto count = [&](const char* name) {
-      constexpr double kMost = 9007199254740992;  // up to there doubles are exact
+      constexpr double kMost = 9007199254740992;  // doubles are exact up to this number
       const double value = number(name);
       if (!(value >= 0 && value <= kMost) || value != std::floor(value))
         throw IoError(fmt::format("{}: {} is {}, which is no number of steps", run_.folder.last(),
@@ -445,11 +439,11 @@ class Trainer {
     }
     seconds_before_ = std::max(0.0, number("seconds"));
     if (!std::isfinite(seconds_before_)) seconds_before_ = 0;
-    // The checkpoint's numbers are those of its settings, which may have been changed since.
+    // The checkpoint has the options of its time, but settings may have changed since.
     optim::ParamGroup& group = optimizer_->groups()[0];
     group.set("weight_decay", settings_.number("weight_decay"));
     group.set_initial_lr(settings_.number("lr"));
-    for (std::int64_t i = 0; i < std::min(step_, total_); ++i) schedule_->step();
+    if (step_ > 0) place_schedule(step_);
     const auto text = [&](const char* name) {
       const auto found = values.texts.find(name);
       return found == values.texts.end() ? std::string() : found->second;
@@ -461,7 +455,20 @@ class Trainer {
     }
   }
 
-  // What the folder has to have before the first step. Where the disk is full it stays as it was.
+  // Sets the schedule as if it had made `steps` steps. The rate depends on the number of the step
+  // alone, and a file may state a large number, so only the last step is made.
+  void place_schedule(std::int64_t steps) {
+    StateDict state;
+    for (const auto& [name, value] : schedule_->state_dict()) {
+      const bool counts = name == "last_epoch";
+      state.add(name,
+                counts ? scalar(static_cast<double>(steps - 1), {.dtype = DType::f64}) : value);
+    }
+    schedule_->load_state_dict(state);
+    schedule_->step();
+  }
+
+  // Prepares the folder before the first step. If the disk is full, the folder is unchanged.
   void go_on(const Json& config) {
     if (begins_again_)
       say("there is no checkpoint yet: the run begins again");
@@ -469,20 +476,27 @@ class Trainer {
       say(fmt::format("it was stopped at its end, step {}: what is missing is written",
                       human_count(as_count(step_))));
     run_.folder.settle();
-    RunFolder::Metrics metrics = run_.folder.read_metrics();
-    const auto count = metrics.lines.size();
-    // Those after the checkpoint are taken again.
-    std::erase_if(metrics.lines,
-                  [&](const Json& line) { return line["step"].get<std::int64_t>() > step_; });
-    if (metrics.unreadable > 0) {
+    std::string kept;
+    bool later = false;  // measurements after the checkpoint are repeated
+    const std::int64_t unreadable =
+        run_.folder.read_metrics([&](const Json& metric, std::string_view line) {
+          if (metric["step"].get<std::int64_t>() > step_) {
+            later = true;
+          } else {
+            kept.append(line).push_back('\n');
+          }
+        });
+    if (unreadable > 0) {
       warn(fmt::format("{}: {} measurements and left out", run_.folder.file("metrics.jsonl"),
-                       metrics.unreadable == 1
-                           ? std::string("a line is no")
-                           : fmt::format("{} lines are no", metrics.unreadable)));
+                       unreadable == 1 ? std::string("a line is no")
+                                       : fmt::format("{} lines are no", unreadable)));
     }
     try {
-      if (metrics.lines.size() < count || metrics.unreadable > 0)
-        run_.folder.write_metrics(metrics.lines);
+      // An incomplete last line would be merged with the next measurement.
+      const std::string file = run_.folder.file("metrics.jsonl");
+      std::error_code error;
+      const bool whole = kept.empty() || kept.size() == std::filesystem::file_size(file, error);
+      if (later || unreadable > 0 || !whole) run_.folder.write_metrics(kept);
       run_.folder.write_config(config);
     } catch (const IoError& error) {
       warn(fmt::format("the run goes on, but what it goes on with is not written: {}",
@@ -490,18 +504,18 @@ class Trainer {
     }
   }
 
-  // The last one, or one sentence with the first of what does not fit: there may be hundreds.
+  // Loads the last checkpoint. An error has only the first mismatch, because there may be hundreds.
   CheckpointValues checkpoint() {
     const std::string file = checkpoint_file(run_.folder, "last");
     try {
       CheckpointParts loaded = parts();
-      loaded.scheduler = {};  // is where its steps have brought it
+      loaded.scheduler = {};  // set by place_schedule() instead
       return load_checkpoint(file, loaded);
     } catch (const ArgumentError& error) {
       std::istringstream lines(error.what());
       std::string line, differences;
       int left_out = 0;
-      std::getline(lines, line);  // says that it does not fit
+      std::getline(lines, line);  // the first line only states that it does not fit
       while (std::getline(lines, line)) {
         line.erase(0, line.find_first_not_of(' '));
         if (line.ends_with(':') || line.empty()) continue;
@@ -517,7 +531,7 @@ class Trainer {
     }
   }
 
-  // Where it is; empty if it could not be written.
+  // Returns the path of the report, or an empty string if it could not be written.
   std::string write_report(report::Status status) {
     try {
       run_.folder.write("report.html", report::render(report_data(std::move(status))));
@@ -542,7 +556,10 @@ class Trainer {
     data.totals.best = best_;
     for (const Setting& setting : settings_.all())
       data.config.push_back({setting.name, setting.value});
-    data.charts = charts_of(run_.folder.read_metrics().lines, task_->unit());
+    ChartSeries series;
+    run_.folder.read_metrics(
+        [&](const Json& metric, std::string_view /*line*/) { series.add(metric); });
+    data.charts = series.charts(task_->unit());
     data.confusion = evaluation_.confusion;
     data.images = evaluation_.images;
     data.texts = evaluation_.texts;
@@ -561,7 +578,7 @@ class Trainer {
     return data;
   }
 
-  // A whole step, recorded and never run: the weights are of no use afterwards.
+  // Records a whole step without running it; the weights cannot be used afterwards.
   void add_plan(report::ReportData& data) {
     if (!sample_.x.defined()) return;
     try {
@@ -569,7 +586,7 @@ class Trainer {
       TrainingStep step(*task_, settings_);
       submit(run_.device);
       data.plan = explain(step.record(sample_));
-    } catch (const Error&) {  // no memory for it, or the device that ended the run
+    } catch (const Error&) {  // out of memory, or a device that failed
       data.plan = {};
     }
   }
@@ -584,21 +601,21 @@ class Trainer {
   std::optional<StopRequests> requests_;
   std::int64_t total_ = 0, step_ = 0, evaluate_every_ = 0;
   std::int64_t units_ = 0;                  // since the last measurement
-  Tensor loss_;                             // of the latest step
-  double lr_ = 0;                           // that it was made with
-  std::optional<std::int64_t> saved_step_;  // of last.safetensors
-  std::string save_error_, best_error_;     // of the latest attempts, if they failed
-  bool loss_is_none_ = false;               // infinite or NaN
-  std::string metric_that_is_none_;         // of the latest evaluation
-  double seconds_before_ = 0;               // of a run that goes on
+  Tensor loss_;                             // loss of the latest step
+  double lr_ = 0;                           // learning rate of the latest step
+  std::optional<std::int64_t> saved_step_;  // step of last.safetensors
+  std::string save_error_, best_error_;     // errors of the latest attempts
+  bool loss_is_none_ = false;               // the loss is infinite or NaN
+  std::string metric_that_is_none_;         // metric of the latest evaluation that is not finite
+  double seconds_before_ = 0;               // duration before the run was resumed
   double waited_ = 0;
   Clock::time_point started_, measured_, saved_;
   data::Batch sample_;
   Evaluation evaluation_;
   std::optional<report::Metric> best_;
-  std::optional<report::Metric> kept_best_;  // whose weights are in the folder
-  bool best_waits_ = false;                  // its weights do, for a checkpoint that knows of them
-  bool begins_again_ = false;                // there was no checkpoint to go on from
+  std::optional<report::Metric> kept_best_;  // metric of the best weights in the folder
+  bool best_waits_ = false;    // the best weights wait for a checkpoint that refers to them
+  bool begins_again_ = false;  // there was no checkpoint to resume from
   bool bar_shown_ = false;
   bool warned_of_nan_ = false, warned_of_metrics_ = false, warned_of_checkpoint_ = false;
 };

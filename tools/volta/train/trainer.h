@@ -1,4 +1,4 @@
-// Trains a task: steps, evaluations, checkpoints, what is measured and shown meanwhile.
+// Trains a task: steps, evaluations, checkpoints, measurements and progress.
 #pragma once
 
 #include <optional>
@@ -16,12 +16,13 @@ struct TrainRun {
   Device device;
   RunFolder folder;
   std::string command_line;
-  Json config;  // written into the folder when the run begins
-  std::optional<std::string> resumed_from = std::nullopt;  // a run that goes on: its device before
+  Json config;  // written to the folder when the run begins
+  std::optional<std::string> resumed_from = std::nullopt;  // for a resumed run, its former device
 };
 
-// Returns the exit code: a run that Ctrl-C ended is one that can be resumed, and 130; 143 after
-// SIGTERM. Throws where the run comes to nothing: its weights are NaN at the end, or not saved.
+// Returns the exit code: 130 after Ctrl-C and 143 after SIGTERM, which leave a run that can be
+// resumed. Throws if the run has no usable result: its weights are NaN at the end, or could not be
+// saved.
 int train(Context& context, TrainRun run);
 
 }  // namespace volta::cli

@@ -1,8 +1,8 @@
 #include "train/training_step.h"
 
 #include "volta/autocast.h"
+#include "volta/detail/optimizer_ops.h"
 #include "volta/nn/clip_grad.h"
-#include "volta/optimizer_ops.h"
 
 namespace volta::cli {
 

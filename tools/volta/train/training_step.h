@@ -1,5 +1,5 @@
-// One update of a task, recorded as a whole and left to whoever runs it: to be explained, or timed.
-// The same operations as the trainer's, whose optimizer submits each step.
+// One update of a task, recorded as a whole for explanation or timing. It has the same operations
+// as the trainer's step, which the optimizer submits.
 #pragma once
 
 #include <vector>
@@ -8,19 +8,19 @@
 
 namespace volta::cli {
 
-// Records forward and backward pass for a batch, and clips where the settings say so: what every
-// step is before its update. Gives the loss.
+// Records forward and backward pass for a batch, with clipping if the settings ask for it, and
+// returns the loss. Every step begins this way.
 Tensor record_gradients(Task& task, const Settings& settings, const std::vector<Tensor>& parameters,
                         const data::Batch& batch);
 
 class TrainingStep {
  public:
-  // Puts the model into training mode; its weights and the optimizer's state are in memory then.
-  // The task and the settings must outlive this.
+  // Puts the model into training mode and its weights and the optimizer's state into memory. The
+  // task and the settings must outlive this object.
   TrainingStep(Task& task, const Settings& settings);
 
-  // Records forward, backward, clipping and AdamW's update, and submits nothing. Gives what the
-  // step computes: the loss first.
+  // Records forward pass, backward pass, clipping and AdamW's update without submitting them.
+  // Returns the values that the step computes, the loss first.
   std::vector<Tensor> record(const data::Batch& batch);
 
  private:

@@ -1,5 +1,6 @@
-// Finding chains: instructions in order, each extending the chain of one of its operands.
-#include "backend/cpu/block_chains.h"
+// Finds chains: instructions are visited in order, and each extends the chain of one of its
+// operands.
+#include "backend/cpu/executor/block_chains.h"
 
 #include <optional>
 #include <utility>
@@ -13,10 +14,11 @@ using kernel::InstrKind;
 using kernel::ScalarOp;
 
 constexpr std::size_t at(int n) { return static_cast<std::size_t>(n); }
-// Longer ones gain nothing and would hide their operands' last uses from the register assignment.
+// Longer chains gain nothing and would hide the last uses of their operands from register
+// assignment.
 constexpr std::size_t kMostSteps = 24;
 
-// The step of an operation whose first or second operand is the chain.
+// The chain step for an operation whose first or second operand is the chain's value.
 std::optional<ChainOp> step_of(ScalarOp op, bool second) {
   switch (op) {
     case ScalarOp::neg:
@@ -50,7 +52,7 @@ std::optional<ChainOp> step_of(ScalarOp op, bool second) {
   }
 }
 
-// A product and the sum or difference that takes it, as one step.
+// The fused step for a product followed by a sum or difference.
 std::optional<ChainOp> after_product(ChainOp op) {
   switch (op) {
     case ChainOp::Add:
@@ -64,7 +66,7 @@ std::optional<ChainOp> after_product(ChainOp op) {
   }
 }
 
-// A sum or difference whose other operand is a product, as one step.
+// The fused step for a sum or difference whose other operand is a product.
 std::optional<ChainOp> with_product(ChainOp op) {
   switch (op) {
     case ChainOp::Add:
@@ -116,7 +118,7 @@ class Finder {
            simd().chain[type_index(self.dtype)] != nullptr;
   }
 
-  // A choice by a comparison that nobody else asks for.
+  // Whether n is a `where` whose comparison has no other reader.
   bool chooses(int n) const {
     const Instr& self = instr(n);
     if (self.kind != InstrKind::Op || self.op != ScalarOp::where ||
@@ -154,8 +156,8 @@ class Finder {
     return steps;
   }
 
-  // Whether instruction n may go on with the chain of its operand: one it has to itself, or one
-  // that costs no more than loading its result would.
+  // Whether instruction n may continue the chain of its operand: n is the only reader, or computing
+  // the chain again costs no more than loading its result.
   bool extends(int operand, int n) const {
     if (operand < 0 || chains_[at(operand)].empty() || domain(operand) != domain(n) ||
         repeats(operand, n))
@@ -165,8 +167,8 @@ class Finder {
             analysis_.instrs[at(operand)].phase == analysis_.instrs[at(n)].phase) ||
            is_trivial(operand);
   }
-  // Whether the operand varies along the rows of a Map, but over fewer axes than n: it may be
-  // computed once for many rows.
+  // Whether the operand varies along the rows of a Map, but over fewer axes than n, so that it may
+  // be computed once for many rows.
   bool repeats(int operand, int n) const {
     return domain(n) == Domain::Par && last_par_ >= 0 &&
            dependence_[at(operand)] != dependence_[at(n)] &&
@@ -207,12 +209,12 @@ class Finder {
     const Instr& self = instr(n);
     const bool square = self.op == ScalarOp::mul && self.a == self.b;
     const bool first = extends(self.a, n), second = self.a != self.b && extends(self.b, n);
-    // The longer chain goes on; a lone product is better off inside the other's step.
+    // The longer chain continues; a lone product is better fused into the other operand's step.
     const bool from_second =
         second && (!first || chains_[at(self.b)].size() > chains_[at(self.a)].size());
     const int main = from_second ? self.b : self.a, other = from_second ? self.a : self.b;
     std::vector<ChainStep> steps;
-    // Of v op v only the square needs no second look at v.
+    // An operation of a value with itself cannot continue the value's chain, except for the square.
     if ((from_second || first) && (square || self.a != self.b)) {
       steps = chains_[at(main)];
     } else {
@@ -239,7 +241,7 @@ class Finder {
     return steps;
   }
 
-  // Chains that went into others and are needed nowhere else.
+  // Drops chains that were merged into others and have no other reader.
   void drop_unused() {
     std::vector<bool> used(chains_.size(), false);
     for (std::size_t n = chains_.size(); n-- > 0;) {
@@ -267,7 +269,7 @@ class Finder {
   std::vector<bool>& live_;
   std::vector<int> uses_;
   std::vector<std::vector<ChainStep>> chains_;
-  std::vector<bool> absorbed_;  // comparisons that are part of a choice
+  std::vector<bool> absorbed_;  // comparisons that belong to a chain's `where`
   int last_par_ = -1;
 };
 

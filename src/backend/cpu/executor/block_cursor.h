@@ -1,5 +1,6 @@
-// Where a launch stands: the current outer point and block, and from them every index and the lanes
-// its masks leave. All inline: indices are taken for every instruction of every block.
+// The position of a launch: the current outer point and block, and from them every index and the
+// lanes that its masks admit. Everything is inline because indices are computed for every
+// instruction of every block.
 #pragma once
 
 #include <algorithm>
@@ -7,33 +8,34 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cpu/block_launch.h"
+#include "backend/cpu/executor/block_launch.h"
 
 namespace volta::cpu {
 
 constexpr std::size_t at(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-// The elements a section works on: lanes [0, n) at `position` of the flattened vector axes.
+// The elements that a section works on: lanes [0, n) from `position` of the flattened vector axes.
 struct Block {
   std::int64_t n = 1;
   std::int64_t position = 0;
   int runs = 1;  // pieces within which every index is affine
-  // Turned launches: the band's column, this block's row in the band, and the rows if they are
-  // neighbours (0: they are not). Lanes: the block, the current row of all.
+  // In turned (transposed) launches: the band and column, this block's row in the band, and the
+  // number of rows if they are adjacent (0 if not). In mode Lanes: the block's number, and the
+  // current and the total number of Red points.
   std::int64_t band = 0, band_row = 0, band_rows = 0;
-  bool first = false;  // holds the first iteration point, in lane 0
+  bool first = false;  // contains the first iteration point, in lane 0
 };
 
 struct Interval {
   std::int64_t begin, end;
 };
 
-// Lanes i < n with 0 <= start + i * step < high, met with `lanes`.
+// The part of `lanes` in which 0 <= start + i * step < high.
 inline Interval valid_lanes(std::int64_t start, std::int64_t step, std::int64_t high,
                             Interval lanes) {
   if (step == 0) return start >= 0 && start < high ? lanes : Interval{0, 0};
   if (step < 0) {
-    // Mirrored: high - 1 - value runs upwards over the same range.
+    // A negative step is reflected: high - 1 - value increases over the same range.
     start = high - 1 - start;
     step = -step;
   }
@@ -45,10 +47,11 @@ inline Interval valid_lanes(std::int64_t start, std::int64_t step, std::int64_t 
   return {std::max(lanes.begin, begin), std::min(lanes.end, end)};
 }
 
-// The numbers it keeps per affine lie in memory it is given.
+// The numbers that the cursor keeps for each affine index are stored in memory that the caller
+// provides.
 class BlockCursor {
  public:
-  // How many there have to be room for.
+  // How many numbers that memory must hold.
   static std::size_t numbers(const Launch& launch) {
     const std::size_t affines = launch.affines.size();
     return 2 * affines + (launch.flat ? (affines + 1) * at(kBlock + 1) : 0);
@@ -110,7 +113,7 @@ class BlockCursor {
     return block;
   }
 
-  // The lane where a run of a flat block starts; past the last run the block's end.
+  // The lane at which a run of a flat block starts; after the last run, the block's end.
   std::int64_t run_lane(int run) const { return run_lane_[run]; }
 
   std::int64_t index_at(int affine, int run, std::int64_t lane) const {
@@ -120,8 +123,8 @@ class BlockCursor {
     return outer_at_[affine] + start;
   }
 
-  // Calls fn(lane, n, index) for each piece of the block within which the site's index is affine
-  // and its masks hold, and skipped(lane, n) for the lanes between.
+  // Calls fn(lane, n, index) for each piece of the block in which the site's index is affine and
+  // its masks hold, and skipped(lane, n) for the lanes between the pieces.
   template <class Fn, class Skipped>
   void each_run(const BoundSite& site, const Block& block, Fn&& fn, Skipped&& skipped) const {
     const int runs = site.linear ? 1 : block.runs;
@@ -149,7 +152,7 @@ class BlockCursor {
     return site.masks == 0 && (site.linear || block.runs == 1);
   }
 
-  // One piece of which no mask excludes anything.
+  // Whether the block is a single piece in which no mask excludes a lane.
   bool unmasked(const BoundSite& site, const Block& block) const {
     if (!site.linear && block.runs != 1) return false;
     Interval valid{0, block.n};
@@ -176,7 +179,7 @@ class BlockCursor {
     return sum;
   }
 
-  // Block b in the order of bands: all rows of a band, then the next column.
+  // Finds block b in band order: all rows of a band, then the next column.
   void turn(std::int64_t b, std::int64_t& row, std::int64_t& column, Block& block) const {
     const std::int64_t rows = launch_.vec_points / launch_.vec_extents.back();
     const std::int64_t band = b / (kBand * launch_.row_blocks);
@@ -189,7 +192,7 @@ class BlockCursor {
     row = band * kBand + block.band_row;
   }
 
-  // A block of several rows that follow each other. What varies along the row only is at its start.
+  // A block of several consecutive rows. Indices that vary only along the row stay at its start.
   Block set_rows(std::int64_t b) {
     Block block;
     const std::int64_t length = launch_.together * launch_.vec_extents.back();
@@ -202,8 +205,7 @@ class BlockCursor {
     return block;
   }
 
-  // A block over several short rows: where each row's piece starts, and every index at those
-  // places.
+  // A block over several short rows: the start of each row's piece, and every index there.
   Block set_flat_block(std::int64_t b) {
     Block block;
     const std::size_t dims = launch_.vec_extents.size();
@@ -243,8 +245,8 @@ class BlockCursor {
   const Launch& launch_;
   std::int64_t* const outer_at_;
   std::int64_t* const vec_at_;
-  // Flat launches.
-  std::int64_t* const run_lane_;  // lane where each run starts, and the end
+  // For flat launches.
+  std::int64_t* const run_lane_;  // the lane at which each run starts, then the end
   std::int64_t* const run_at_;    // per affine and run: position along the vector axes
 };
 

@@ -1,10 +1,10 @@
-// Execution of a bound launch: for each unit, its sections block by block over registers in scratch
+// Executes a bound launch: for each unit, its sections run block by block over registers in scratch
 // memory.
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cpu/block_instructions.h"
-#include "backend/cpu/reduction.h"
+#include "backend/cpu/executor/block_instructions.h"
+#include "backend/cpu/executor/reduction.h"
 #include "hwy/base.h"
 #include "hwy/cache_control.h"
 
@@ -54,7 +54,7 @@ class Runner : private BlockState {
     }
   }
 
-  // What is the same for every row, once, and as often as blocks have rows.
+  // Computes the values that are equal in all rows once, and repeats them for every row of a block.
   void run_of_row() {
     Block row = cursor.set_block(0);
     row.n = launch.vec_extents.back();
@@ -62,7 +62,7 @@ class Runner : private BlockState {
     for (const Code& code : launch.of_row) {
       run_code(code, row);
       if (next == launch.repeated.end() || next->value != code.out) continue;
-      // At once: its register may be the next one's as well.
+      // Copied now, because a later instruction may reuse the register.
       const std::size_t bytes = at(row.n) * size_of(program.program.instrs[at(code.out)].dtype);
       std::byte* to = scratch + next->at;
       std::memcpy(to, values[code.out], bytes);
@@ -78,7 +78,7 @@ class Runner : private BlockState {
              at(lanes) * size_of(program.program.instrs[at(value)].dtype));
     }
   }
-  // The first of the rows that share a block, for the others.
+  // Copies the first row of a block to the other rows that share it.
   void repeat(std::byte* row, std::size_t bytes) const {
     for (std::int64_t done = 1; done < launch.together; done *= 2)
       std::memcpy(row + at(done) * bytes, row, at(done) * bytes);
@@ -120,7 +120,7 @@ class Runner : private BlockState {
     }
   }
 
-  // Several Red points at a time, each with accumulators of its own.
+  // Processes several Red points at a time, each with its own accumulators.
   void run_together(const Phase& phase, const std::vector<Code>& body, Block block) {
     const std::int64_t lanes = block.n, points = launch.outer_points;
     const bool first = block.first;
@@ -141,7 +141,7 @@ class Runner : private BlockState {
     }
   }
 
-  // Red points some lane of the block needs.
+  // The number of Red points that the longest lane of the block needs.
   std::int64_t points_of(const Block& block) const {
     if (program.bound < 0) return launch.outer_points;
     const DType dtype = program.program.instrs[at(program.bound)].dtype;
@@ -151,7 +151,7 @@ class Runner : private BlockState {
     return std::min(longest, launch.outer_points);
   }
 
-  // Reduces rows straight from memory, several at a time.
+  // Reduces rows directly from memory, several at a time.
   bool run_fold(const Phase& phase, const Block& block) {
     if (phase.folded < 0 || launch.outer_extents.size() != 1) return false;
     const BoundSite& site = launch.sites[at(phase.folded)];
@@ -206,7 +206,7 @@ class Runner : private BlockState {
             std::max<std::int64_t>(1, kRowRun / launch.block)};
   }
 
-  // Kept values of the current block start at element `position` of their rows.
+  // Sets the addresses of the kept values for the block at `position` of their rows.
   void place_kept(std::int64_t position) {
     if (!launch.keep) return;
     for (std::size_t k = 0; k < program.kept.size(); ++k) {
@@ -289,7 +289,7 @@ class Runner : private BlockState {
     run.stream = site.stream && reinterpret_cast<std::uintptr_t>(place) % 64 == 0;
     code.chain(run);
     if (whole == n) return;
-    // The rest does not fill whole vectors: through the register.
+    // The remainder does not fill whole vectors and goes through the register.
     run.begin = whole;
     run.end = n;
     run.out = home(code.out);
@@ -300,7 +300,8 @@ class Runner : private BlockState {
                 (n - whole) * size);
   }
 
-  // Whole groups are folded as they come, the rest of the row from its register.
+  // Whole groups of vectors are folded directly; the remainder of the row is folded from its
+  // register.
   void fold_chain(const Code& code, const Block& block, ChainRun run) {
     const Reduction target = reduction(code.folds);
     const std::size_t whole = at(block.n / kPad * kPad), n = at(block.n);
@@ -322,14 +323,15 @@ class Runner : private BlockState {
                    block.position, static_cast<std::int64_t>(n - whole));
   }
 
-  // Where in memory a block of results may be computed; null where it is not one piece.
+  // The memory into which a block of results may be computed; null if it is not contiguous.
   void* direct_memory(const Code& code, const BoundSite& site, const Block& block) const {
     if (site.tile != 0) return tile_row(site, block, code.dtype);
     if (launch.affines[at(site.affine)].step != 1 || !cursor.simple(site, block)) return nullptr;
     return memory_at(site, cursor.index_at(site.affine, 0, 0), code.dtype);
   }
 
-  // The result goes to its register, or to the memory of its Store where whole vectors fit.
+  // The result goes to its register, or directly to the memory of its Store if it consists of whole
+  // vectors.
   void place_direct(const Code& code, const Block& block) {
     const BoundSite& site = launch.sites[at(code.direct)];
     const bool whole = block.n % kPad == 0 && !site.stream;
@@ -371,7 +373,8 @@ class Runner : private BlockState {
            at(block.band_row * launch.tile_stride) * size_of(dtype);
   }
 
-  // The tile of a band; the first to get here reads the whole of it. `from`: its first row.
+  // The transposed tile of a band, read as a whole by the first block that needs it. `from` is its
+  // first row.
   const std::byte* turn_tile(const BoundSite& site, const Block& block, DType dtype,
                              const void* from) {
     std::int64_t* holds = reinterpret_cast<std::int64_t*>(scratch + site.tile);
@@ -390,7 +393,7 @@ class Runner : private BlockState {
     values[code.out] = tile_row(site, block, code.dtype);
   }
 
-  // Lanes: results wait in a tile until the last row is there.
+  // Lanes: results are collected in a tile, which is transposed into memory after the last row.
   void store_turned(const Code& code, const BoundSite& site, const Block& block) {
     std::byte* row = tile_row(site, block, code.dtype);
     if (values[code.a] != row) std::memcpy(row, values[code.a], at(block.n) * size_of(code.dtype));
@@ -442,8 +445,8 @@ class Runner : private BlockState {
     }
   }
 
-  std::int64_t step_ = 0;  // Lanes: the current Red point, or block of them
-  bool partial_ = false;   // that block has not as many as the others
+  std::int64_t step_ = 0;  // Lanes: the number of the current Red point, or group of points
+  bool partial_ = false;   // the current group has fewer points than the others
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Registers of a launch, and its instructions that go over lanes one by one or straight to memory.
-#include "backend/cpu/block_instructions.h"
+// The registers of a launch, and the instructions that process single lanes or access memory
+// directly.
+#include "backend/cpu/executor/block_instructions.h"
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +14,7 @@ using kernel::Instr;
 
 namespace {
 
-// One converted number, to lane 0; like every kernel this may touch a whole vector.
+// Writes one converted number to lane 0; like every kernel, this may write a whole vector.
 template <class T>
 void put_number(void* out, DType dtype, T value) {
   if (std::is_same_v<T, double> && dtype == DType::f32) {
@@ -41,7 +42,7 @@ void ramp(const BlockState& state, const Code& code, const Block& block) {
       [](std::int64_t, std::int64_t) {});
 }
 
-// The first report wins.
+// Records an index out of range; the first report wins.
 void report(const BlockState& state, std::int32_t site, std::int64_t value, std::int64_t high) {
   std::int32_t free = 0;
   if (!std::atomic_ref(state.memory.error->claimed).compare_exchange_strong(free, 1)) return;
@@ -56,8 +57,8 @@ void clamp(const BlockState& state, const Code& code, std::int64_t lanes) {
   const std::int64_t high = instr.high.in(state.launch.ints);
   const T* from = static_cast<const T*>(state.values[code.a]);
   T* to = static_cast<T*>(state.values[code.out]);
-  // Nearly always all are inside. Of one that is not, itself or what is left above it has the sign
-  // of negative numbers; such a loop has vectors on every machine.
+  // Nearly always all indices are in range. If one is not, the sign bit of either the index or high
+  // - 1 - index is set. This loop vectorizes on every machine.
   std::uint64_t signs = 0;
   for (std::int64_t i = 0; i < lanes; ++i) {
     const std::uint64_t value = static_cast<std::uint64_t>(static_cast<std::int64_t>(from[i]));
@@ -99,13 +100,13 @@ void search_keys(const BlockState& state, const Code& code, const Block& block) 
       [](std::int64_t, std::int64_t) {});
 }
 
-// The sum so far of a Scan, per lane (Rows: of the one row).
+// The running sum of a Scan: one per lane, or for Rows one for the row.
 std::byte* scan_sum(const BlockState& state, std::size_t k) {
   return state.scratch + state.launch.scan_sums + k * state.launch.scan_bytes;
 }
 
-// Groups of lanes are added up on their own: their sums overlap, and an element goes through fewer
-// additions.
+// Groups of lanes are summed separately: their additions overlap, and each element passes through
+// fewer of them.
 template <class T>
 void scan_block(const BlockState& state, const Code& code, const Block& block) {
   constexpr std::int64_t kGroup = 16;
@@ -128,7 +129,7 @@ void scan_block(const BlockState& state, const Code& code, const Block& block) {
 
 }  // namespace
 
-// Hands out a thread's scratch memory.
+// Hands out parts of a thread's scratch memory.
 class BlockState::Pieces {
  public:
   explicit Pieces(std::byte* scratch) : next_(scratch) {}
@@ -151,7 +152,7 @@ BlockState::BlockState(const Launch& bound, const LaunchMemory& of_run, std::byt
   }
 }
 
-// Registers first: scratch memory starts a page.
+// Registers come first, because scratch memory starts on a page boundary.
 BlockState::BlockState(const Launch& bound, const LaunchMemory& of_run, std::byte* of_thread,
                        Pieces pieces)
     : launch(bound),
@@ -241,7 +242,8 @@ void run_gather(const BlockState& state, const Code& code, const Block& block) {
   state.cursor.each_run(
       site, block,
       [&](std::int64_t lane, std::int64_t n, std::int64_t start) {
-        // With one index for the run this is a row copy. Linear sites do not see where runs end.
+        // If the run has a single index, this copies a row. Sites with a linear index do not see
+        // where runs end.
         if (site.fixed_index && (block.runs == 1 || !site.linear)) {
           start += read_integer(indices, lane, index_dtype) * site.value_stride;
           state.table.load_strided[size](to + lane * bytes,

@@ -1,19 +1,19 @@
-// One launch on one thread: its registers, where it stands, and the instructions that are more than
-// a call of a Highway kernel and need not be inlined.
+// The state of one launch on one thread: its registers and its position. Also declares the
+// instructions that do more than call a Highway kernel and need not be inlined.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/block_cursor.h"
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/executor/block_cursor.h"
+#include "backend/cpu/vector/simd_table.h"
 
 namespace volta::cpu {
 
 struct BlockState {
   BlockState(const Launch& bound, const LaunchMemory& of_run, std::byte* of_thread);
 
-  // A value's own register; values[value] is where it lies now.
+  // The register of a value; values[value] points to where the value is now.
   std::byte* home(int value) const {
     const std::size_t offset = program.registers[at(value)];
     return program.narrow[at(value)] ? narrow + offset : registers + offset * widening;
@@ -28,7 +28,7 @@ struct BlockState {
   const SimdTable& table;
   const LaunchMemory& memory;
   std::byte* const scratch;
-  const std::size_t widening;  // blocks are this many times kBlock wide
+  const std::size_t widening;  // the width of a block divided by kBlock
   std::byte* registers;
   std::byte* narrow;
   void** values;
@@ -57,13 +57,13 @@ void run_bounded(const BlockState& state, const Code& code, const Block& block);
 void run_search(const BlockState& state, const Code& code, const Block& block);
 void run_philox(const BlockState& state, const Code& code, const Block& block);
 void run_gather(const BlockState& state, const Code& code, const Block& block);
-// Lanes a mask excludes take the fill value.
+// Writes the fill value to lanes that a mask excludes.
 void fill_lanes(const BlockState& state, const Code& code, std::byte* to, std::int64_t n);
 
 void begin_scan(const BlockState& state, std::size_t k, std::int64_t lanes);
 void run_scan(const BlockState& state, const Code& code, const Block& block);
 
-// Adds up products of two loads without going through registers, where the strides allow it.
+// Adds up products of two loads directly from memory, without registers, if the strides allow it.
 bool run_product(BlockState& state, const Phase& phase, const Block& block);
 
 }  // namespace volta::cpu

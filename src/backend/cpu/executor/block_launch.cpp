@@ -1,40 +1,42 @@
-// Binding of block programs: merges axes, turns indices into strides, lays out scratch memory.
-#include "backend/cpu/block_launch.h"
+// Binds block programs: merges axes, turns indices into strides, lays out scratch memory.
+#include "backend/cpu/executor/block_launch.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "backend/cpu/reduction.h"
+#include "backend/cpu/executor/reduction.h"
+#include "core/heap_bytes.h"
 #include "platform/parallel.h"
 
 namespace volta::cpu {
 namespace {
 
 constexpr std::size_t at(int n) { return static_cast<std::size_t>(n); }
-// Rows of a last dimension at least this long get blocks of their own; shorter ones share blocks.
+// Rows of at least this length get their own blocks; shorter ones share blocks.
 constexpr std::int64_t kShortRow = 32;
-// Row values are kept between phases up to this many bytes per thread: half of a second-level
-// cache.
+// Row values are kept between phases if they need at most this many bytes per thread: half of a
+// second-level cache.
 constexpr std::size_t kKeptBytes = 512 * 1024;
 
-// Stores beyond this go around the caches.
+// Stores larger than this bypass the caches.
 constexpr std::int64_t kStreamBytes = 16 * 1024 * 1024;
-// Registers of a wide block stay within this; blocks grow up to kWidest times kBlock, lanes more.
+// Blocks are widened while their registers fit in kWideRegisters bytes, up to kWidest times kBlock,
+// for lanes up to kWidestLanes times.
 constexpr std::size_t kWideRegisters = 24 * 1024;
 constexpr std::int64_t kWidest = 8;
 constexpr std::int64_t kWidestLanes = 16;
-// Blocks of joined Red points that a lane's sum has at least.
+// The least number of steps in a lane's sum when Red points are processed together.
 constexpr std::int64_t kJoinedSteps = 4;
 constexpr std::size_t kPage = 4096;
-// Elements of a tile of lanes.
+// The most elements in a transposed tile in mode Lanes.
 constexpr std::int64_t kTurnedLanes = 8 * 1024;
 
-// Red points a row with a bound is taken to have.
+// The assumed number of Red points in a row whose length is known only at run time.
 constexpr std::int64_t kBoundedWork = 4;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// An affine over all axes, before merging.
+// An affine index over all axes, before merging.
 struct Dense {
   std::int64_t base = 0, high = 0;
   std::vector<std::int64_t> coefficients;
@@ -96,8 +98,9 @@ class Binder {
     return product;
   }
 
-  // Dimensions of a range of axes: unit axes dropped, neighbours joined where every index allows
-  // it. Returns the axis whose coefficient stands for each dimension (its innermost).
+  // Merges a range of axes into dimensions: unit axes are dropped, and neighbours are joined if
+  // every index allows it. Returns for each dimension its innermost axis, whose coefficient is the
+  // dimension's.
   std::vector<int> merge(int begin, int end, std::vector<std::int64_t>& extents) const {
     std::vector<int> axes;
     for (int axis = begin; axis < end; ++axis) {
@@ -138,7 +141,7 @@ class Binder {
   }
 
   void finish_sites(const std::vector<int>& vec) {
-    // Axes that advance within a run of the last vector dimension.
+    // The axes that advance within a run of the last vector dimension.
     std::uint64_t running = 0;
     if (!vec.empty()) {
       const int previous = vec.size() > 1 ? vec[vec.size() - 2] : program_.vec_begin - 1;
@@ -167,8 +170,8 @@ class Binder {
                        out_.vec_points * out_.outer_points * size >= kStreamBytes);
         out_.streams |= site.stream;
       }
-      // Reading past a block is harmless inside what the launch reads anyway, unless somebody
-      // writes there.
+      // Reading past the end of a block is harmless within the memory that the launch reads anyway,
+      // unless the launch writes there.
       if (instr.kind == kernel::InstrKind::Load && instr.a < 0 && instr.mask.empty() &&
           !program_.program.slots[at(instr.slot)].written) {
         const Dense& index = dense_[at(site.affine)];
@@ -195,8 +198,8 @@ class Binder {
       out_.blocks = (out_.vec_points + kBlock - 1) / kBlock;
       out_.widest = std::min(out_.vec_points, kBlock);
     } else {
-      // A strided index walks a cache line per element: visit the rows that share those lines
-      // together.
+      // A strided index touches one cache line per element, so rows that share those lines are
+      // visited together.
       out_.turned = program_.mode == Mode::Map && out_.vec_extents.size() > 1 && last > kBlock &&
                     std::any_of(out_.sites.begin(), out_.sites.end(), [&](const BoundSite& site) {
                       const std::int64_t step = out_.affines[at(site.affine)].step;
@@ -212,14 +215,13 @@ class Binder {
     const bool points = program_.mode == Mode::Lanes && out_.together > 1;
     const std::int64_t width = points ? last : out_.widest;
     out_.unit_work = std::max<std::int64_t>(1, rows ? out_.vec_points : width * out_.outer_points);
-    // How long the rows are shows when they run; the product may not even fit.
+    // The length of the rows is known only at run time; the product of the sizes may even overflow.
     if (program_.bound >= 0) out_.unit_work = out_.widest * kBoundedWork;
   }
 
-  // Rows too short to be worth a block of their own share one, where memory goes on from one to the
-  // next as it does within them.
+  // Lets several rows share a block if they are too short for their own and consecutive in memory.
   void join_rows(std::int64_t last) {
-    std::int64_t most = 0;  // rows there are to be joined
+    std::int64_t most = 0;  // the number of rows that could be joined
     if (program_.mode == Mode::Map && out_.vec_extents.size() > 1 && split_by_row()) {
       most = out_.vec_points / last;
     } else if (program_.mode == Mode::Lanes && points_adjoin(last)) {
@@ -236,7 +238,7 @@ class Binder {
     out_.block = width;
   }
 
-  // Lanes: neighbouring Red points lie side by side wherever they are read or written.
+  // Lanes: whether the elements of consecutive Red points are adjacent in memory at every site.
   bool points_adjoin(std::int64_t last) const {
     if (!program_.pointwise || out_.outer_extents.size() != 1) return false;
     for (std::size_t k = 0; k < out_.sites.size(); ++k) {
@@ -248,8 +250,8 @@ class Binder {
     return true;
   }
 
-  // Map: whether everything varies either along the row only or along all rows as one. Fills
-  // of_row, of_block and repeated if so.
+  // Map: whether every value either varies along the row only or treats all rows as one long row.
+  // Fills of_row, of_block and repeated if so.
   bool split_by_row() {
     std::vector<Code> of_row, of_block;
     std::vector<bool> along_row(program_.program.instrs.size(), false);
@@ -285,8 +287,8 @@ class Binder {
     return true;
   }
 
-  // Wide blocks spread the cost of starting a kernel, and memory likes them better. Only lanes,
-  // which do not depend on each other, may be cut by the number of threads.
+  // Wide blocks amortize the start of a kernel and suit memory better. Only in mode Lanes, whose
+  // lanes are independent, may the width depend on the number of threads.
   void widen_blocks(std::int64_t rows, std::int64_t last) {
     const bool lanes = program_.mode == Mode::Lanes;
     const bool turned = lanes && any_turns();
@@ -301,8 +303,9 @@ class Binder {
     out_.block = kBlock * factor;
   }
 
-  // A load whose fast axis is the row: a band of rows is read together, by cache lines. Lanes: a
-  // load or store whose fast axis is the reduced one; all of it is turned at once.
+  // Whether a site is transposed in a tile. In turned launches: a load that is contiguous across
+  // rows, so a band of rows is read together by cache lines. In mode Lanes: a load or store that is
+  // contiguous along the reduced axis, which is transposed as a whole.
   bool turns(const BoundSite& site, const kernel::Instr& instr) const {
     const BoundAffine& index = out_.affines[at(site.affine)];
     const bool load = instr.kind == kernel::InstrKind::Load && instr.a < 0;
@@ -324,8 +327,8 @@ class Binder {
   }
 
   void lay_out_scratch() {
-    // Pointers of values, offsets of affines (outer, vector), offsets per run, registers,
-    // accumulators, rows.
+    // Scratch holds the registers, pointers to values, offsets of affine indices (outer, vector,
+    // per run), accumulators and rows.
     std::size_t bytes = aligned(program_.registers.size() * sizeof(void*));
     bytes += aligned(program_.register_bytes * at(out_.block / kBlock));
     bytes += aligned(program_.narrow_bytes);
@@ -346,13 +349,14 @@ class Binder {
     out_.scan_sums = bytes;
     out_.scan_bytes = aligned(at(out_.block) * sizeof(double));
     bytes += program_.scans.size() * out_.scan_bytes;
-    // Machines take a load for a reader of any store under way at the same place of another page.
-    // Tensors' rows tend to start pages, so what is written and read along with them does too.
+    // Processors treat a load as dependent on a pending store at the same offset in another page.
+    // Rows of tensors tend to start on page boundaries, so row memory that is accessed along with
+    // them starts on one too.
     if (!program_.kept.empty()) bytes = (bytes + kPage - 1) / kPage * kPage;
-    // A power of two would put all rows of a tile into a few sets of the cache.
+    // The padding avoids a power of two, which would map all rows of a tile to a few cache sets.
     out_.tile_stride = out_.block + kPad;
     std::size_t kept = 0;
-    // One row of a value: the whole row, or a block per outer point.
+    // The elements kept for a value: the whole row, or a block for each outer point.
     const std::int64_t elements =
         program_.mode == Mode::Rows
             ? out_.vec_points
@@ -377,13 +381,13 @@ class Binder {
       bytes += kTileHeader +
                at(rows * out_.tile_stride) * size_of(program_.program.slots[at(instr.slot)].dtype);
     }
-    out_.scratch_bytes = bytes + 1024;  // whole vectors past the last register
+    out_.scratch_bytes = bytes + 1024;  // kernels may write whole vectors past the last register
   }
 
   const BlockProgram& program_;
   Launch out_;
   std::vector<std::int64_t> extents_;
-  std::uint64_t row_axes_ = 0;  // those of the last dimension, and those of extent 1
+  std::uint64_t row_axes_ = 0;  // the axes of the last dimension, and those of extent 1
   std::vector<Dense> dense_;
 };
 
@@ -391,6 +395,13 @@ class Binder {
 
 Launch bind(std::shared_ptr<const BlockProgram> program, const std::vector<std::int64_t>& ints) {
   return Binder(std::move(program), ints).run();
+}
+
+std::uint64_t host_bytes(const Launch& launch) {
+  return sizeof(Launch) + heap_bytes(launch.ints) + heap_bytes(launch.vec_extents) +
+         heap_bytes(launch.outer_extents) + heap_bytes(launch.affines) + heap_bytes(launch.sites) +
+         heap_bytes(launch.coefficients) + heap_bytes(launch.row_at) + heap_bytes(launch.of_row) +
+         heap_bytes(launch.of_block) + heap_bytes(launch.repeated);
 }
 
 }  // namespace volta::cpu

@@ -1,45 +1,48 @@
-// One use of a block program: sizes known, axes merged, addresses reduced to strides. Bound once
-// when a plan is prepared; running it allocates nothing.
+// One use of a block program, with known sizes, merged axes and indices reduced to strides. It is
+// bound once, when a plan is prepared; running it allocates nothing.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "backend/cpu/block_program.h"
+#include "backend/cpu/executor/block_program.h"
 
 namespace volta::cpu {
 
-// An affine index after merging: base + outer coefficients . outer point + position along the
+// An affine index after merging: base + (outer coefficients . outer point) + the offset along the
 // vector axes.
 struct BoundAffine {
   std::int64_t base = 0;
   std::int64_t step = 0;    // along the last vector dimension
   bool linear = true;       // position * step holds over all vector dimensions
-  std::uint32_t outer = 0;  // where its coefficients start in Launch::coefficients
+  std::uint32_t outer = 0;  // its first coefficient in Launch::coefficients
   std::uint32_t vec = 0;
-  std::int64_t high = 0;  // of a mask: valid while 0 <= value < high
+  std::int64_t high = 0;  // for a mask: valid while 0 <= value < high
 };
 
 struct BoundSite {
-  int affine = 0;  // in Launch::affines; masks follow it
+  int affine = 0;  // in Launch::affines; its masks follow it
   int masks = 0;
   int slot = -1;
   bool once = false;              // Store: only at the first iteration point
   bool linear = true;             // the index and all masks are linear
-  bool fixed_index = false;       // Gather: one index for a whole run of the last vector dimension
+  bool fixed_index = false;       // Gather: one index for a whole run of the last dimension
   std::int64_t value_stride = 0;  // Gather
-  bool stream = false;            // Store: larger than the caches, and nobody reads it here
-  std::size_t tile = 0;           // Load, Store: where in scratch it is turned over; 0: nowhere
-  std::int64_t end = 0;  // elements that may be read: one past the largest index; 0: unknown
+  bool stream = false;            // Store: larger than the caches and not read by this launch
+  // Load, Store: offset in scratch of the tile in which it is transposed; 0 if it is not.
+  std::size_t tile = 0;
+  // The end of the readable elements, one past the largest index; 0 if unknown.
+  std::int64_t end = 0;
 };
 
-// Rows of a band: four cache lines of f32, which memory delivers much faster than one or two.
+// The number of rows in a band: four cache lines of f32, which memory delivers much faster than one
+// or two.
 inline constexpr std::int64_t kBand = 64;
-// Before the elements of a turned tile: the number of the band and column it holds.
+// A transposed tile is preceded by a header that says which band and column it holds.
 inline constexpr std::size_t kTileHeader = 64;
 
-// A value that varies along a row only, repeated for all rows of a block; where in scratch.
+// A value that varies only along a row, repeated in scratch for all rows of a block.
 struct RepeatedValue {
   int value;
   std::size_t at;
@@ -53,28 +56,29 @@ struct Launch {
   std::vector<BoundSite> sites;
   std::vector<std::int64_t> coefficients;
   std::int64_t vec_points = 0, outer_points = 0;
-  std::int64_t block = kBlock;  // elements per block: more than kBlock for long columns
+  std::int64_t block = kBlock;  // elements per block: more than kBlock for long rows
   bool flat = false;            // blocks cross the ends of the (short) last dimension
-  bool turned = false;          // neighbouring blocks lie below each other, in bands of kBand rows
-  // Rows of the last dimension that share a block where they are short. Map: those that follow each
-  // other; Lanes: the same one at as many Red points.
+  bool turned = false;          // blocks are visited down the rows, in bands of kBand rows
+  // The number of short rows that share a block. Map: consecutive rows; Lanes: the same row at
+  // consecutive Red points.
   std::int64_t together = 1;
   std::int64_t row_blocks = 1;   // blocks along the last dimension, when not flat
   std::int64_t blocks = 0;       // along the vector axes
   std::int64_t widest = 0;       // elements of the largest block
-  std::int64_t tile_stride = 0;  // elements between rows of tiles, and of values kept by lanes
-  std::int64_t units = 0;        // what is spread over threads: blocks, or outer points for Rows
+  std::int64_t tile_stride = 0;  // elements between rows of a tile, and of values kept by lanes
+  std::int64_t units = 0;        // the units spread over threads: blocks, or outer points for Rows
   std::int64_t unit_work = 1;    // elements per unit
-  bool keep = false;             // row values are kept between phases
-  // Scratch of one thread, in bytes from its start.
-  std::size_t accumulators = 0;  // first accumulator; one every accumulator_bytes
+  bool keep = false;             // row values are kept from phase to phase
+  // The layout of a thread's scratch memory, as byte offsets.
+  std::size_t accumulators = 0;  // the first accumulator; the next follow at accumulator_bytes
   std::size_t accumulator_bytes = 0;
-  std::size_t scan_sums = 0;  // the running sums of Scans; one every scan_bytes
+  std::size_t scan_sums = 0;  // the running sums of Scans, scan_bytes apart
   std::size_t scan_bytes = 0;
-  bool streams = false;             // some site streams
+  bool streams = false;             // some site has `stream` set
   int sum_levels = 0;               // Lanes: levels of the pairwise sum
   std::vector<std::size_t> row_at;  // per kept value
-  // Map with rows together: what varies along the row only, and the rest, once per block.
+  // Map with rows together: the code for values that vary only along the row, and the rest, run
+  // once per block.
   std::vector<Code> of_row, of_block;
   std::vector<RepeatedValue> repeated;  // in the order of of_row
   std::size_t scratch_bytes = 0;
@@ -82,7 +86,10 @@ struct Launch {
 
 Launch bind(std::shared_ptr<const BlockProgram> program, const std::vector<std::int64_t>& ints);
 
-// What differs from run to run.
+// An estimate of the host memory that the launch takes, without its program.
+std::uint64_t host_bytes(const Launch& launch);
+
+// The addresses and arguments of one run.
 struct LaunchMemory {
   void* const* slots = nullptr;
   const std::uint64_t* args = nullptr;  // the binding's first argument
@@ -92,7 +99,7 @@ struct LaunchMemory {
 // Runs units [begin, end) on the calling thread. `scratch` has scratch_bytes, aligned to 64.
 void run_units(const Launch& launch, const LaunchMemory& memory, std::byte* scratch,
                std::int64_t begin, std::int64_t end);
-// Runs what happens once, after all units.
+// Runs the stores that happen once, after all units.
 void run_uniform_stores(const Launch& launch, const LaunchMemory& memory, std::byte* scratch);
 
 }  // namespace volta::cpu

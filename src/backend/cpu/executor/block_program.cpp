@@ -1,12 +1,13 @@
-// Preparation of kernel programs for the CPU executor.
-#include "backend/cpu/block_program.h"
+// Compiles kernel programs for the CPU executor.
+#include "backend/cpu/executor/block_program.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "backend/cpu/block_chains.h"
-#include "backend/cpu/reduction.h"
+#include "backend/cpu/executor/block_chains.h"
+#include "backend/cpu/executor/reduction.h"
+#include "core/heap_bytes.h"
 #include "kernel/dependence.h"
 #include "volta/error.h"
 
@@ -67,7 +68,7 @@ class Compiler {
     out_.outer_end = rows ? par : all;
   }
 
-  // Operands as executed: those of the whole chain.
+  // The operands of the whole chain that computes n.
   std::vector<int> operands(int n) const {
     std::vector<int> result;
     for (const ChainStep& step : chains_[at(n)]) {
@@ -170,7 +171,7 @@ class Compiler {
         break;
     }
     if (code.kind == CodeKind::Compute) {
-      // Every kernel gets three addresses; those it does not look at are any.
+      // Every kernel gets three operand addresses; unused ones may be anything.
       if (code.b < 0) code.b = code.a;
       if (code.c < 0) code.c = code.a;
     }
@@ -178,7 +179,7 @@ class Compiler {
                            self.kind == InstrKind::Index || self.kind == InstrKind::Philox ||
                            self.kind == InstrKind::Search;
     if (addressed && live_[at(n)]) code.site = site_of(n);
-    // A value that is stored as it was loaded must survive the other stores of its block.
+    // A value that is stored unchanged must survive the other stores of its block, so it is copied.
     code.may_alias = code.kind == CodeKind::Load && !(stored_[at(n)] && stores_ > 1);
     return code;
   }
@@ -195,11 +196,12 @@ class Compiler {
       if (domain(n) == Domain::Uniform) out_.uniform.push_back(codes_[at(n)]);
       if (domain(n) == Domain::Par) {
         out_.phases[at(phase(n))].par.push_back(codes_[at(n)]);
-        // Across phases memory may change under a value that was left in place.
+        // A value must not stay in place across phases: the memory may change.
         if (body != Domain::Par) out_.phases[at(phase(n))].par.back().may_alias = false;
       }
     }
-    // Stores come after everything their section computes: a store may overwrite what was loaded.
+    // Stores come after all computations of their section, because a store may overwrite what was
+    // loaded.
     for (int n = 0; n < count_; ++n) {
       if (!live_[at(n)] || !is(n, InstrKind::Store)) continue;
       if (domain(n) == Domain::Uniform) out_.uniform_stores.push_back(codes_[at(n)]);
@@ -214,8 +216,8 @@ class Compiler {
     if (out_.bound >= 0) find_inner();
   }
 
-  // Row values by phase. Row stores all go to the last phase that has any: a row may be read again
-  // by a later phase, and the store may overwrite it.
+  // Sorts row values by phase. All row stores go to the last phase that has any, because a later
+  // phase may read the row again after a store would have overwritten it.
   void sort_row_values() {
     int last = 0;
     for (int n = 0; n < count_; ++n) {
@@ -272,7 +274,8 @@ class Compiler {
     }
   }
 
-  // Most segments of a large table are empty: what only their elements look at is left out there.
+  // Most segments of a large table are empty; code that only their elements need is skipped for
+  // these.
   void find_inner() {
     std::vector<bool> outside(at(count_), false);
     outside[at(out_.bound)] = true;
@@ -306,7 +309,7 @@ class Compiler {
       const bool loads =
           codes_[at(mul.a)].kind == CodeKind::Load && codes_[at(mul.b)].kind == CodeKind::Load;
       if (!loads || domain(mul.a) != Domain::Full || domain(mul.b) != Domain::Full) continue;
-      // The product would be added up without being kept.
+      // The fused sum of products does not keep the product.
       if (std::count(out_.kept.begin(), out_.kept.end(), reduce.value) > 0) continue;
       target.product_a = codes_[at(mul.a)].site;
       target.product_b = codes_[at(mul.b)].site;
@@ -327,12 +330,12 @@ class Compiler {
     }
   }
 
-  // Whether a value is one number to the blocks that use it.
+  // Whether all lanes of a block see one number.
   bool is_lone(int n) const {
     return domain(n) == Domain::Uniform || (out_.mode == Mode::Rows && domain(n) == Domain::Par);
   }
 
-  // Lone values that some kernel reads in every lane; chains take them from lane 0.
+  // Finds lone values that some kernel reads in every lane; chains read them from lane 0.
   void find_spread() {
     spread_.assign(at(count_), false);
     for (int m = 0; m < count_; ++m) {
@@ -355,8 +358,8 @@ class Compiler {
     }
   }
 
-  // A result may be computed straight into the memory its Store names when nothing later in the
-  // section reads memory that the Store might overwrite.
+  // A result may be computed directly into the memory of its Store if no later instruction of the
+  // section reads memory that the Store may overwrite.
   void choose_direct_stores() {
     for (Phase& target : out_.phases) {
       std::vector<std::vector<Code>*> sections = {&target.kept, &target.again};
@@ -388,7 +391,7 @@ class Compiler {
     }
   }
 
-  // Rows: a Reduce takes its operand straight from the chain that computes it.
+  // Rows: a Reduce consumes its operand directly from the chain that computes it.
   void choose_folds() {
     if (out_.mode != Mode::Rows || !simd().chains_fold) return;
     for (Phase& target : out_.phases) {
@@ -402,7 +405,7 @@ class Compiler {
     }
   }
 
-  // Whether one of the chains before it takes over the Reduce: each serves one.
+  // Whether one of the preceding chains can take over the Reduce; each chain takes at most one.
   bool fold_into(std::vector<Code>& before, const Code& reduce) const {
     if (reduce.kind != CodeKind::Accumulate || !folds(out_.reduces[at(reduce.site)].op))
       return false;
@@ -416,8 +419,8 @@ class Compiler {
     return true;
   }
 
-  // Registers by linear scan over the program's order, which every section keeps. Only arithmetic
-  // may write over an operand. What is stored lives to the end, where the stores are.
+  // Assigns registers by a linear scan in program order, which every section keeps. Only arithmetic
+  // may overwrite an operand. Stored values live to the end, where the stores are.
   void assign_registers() {
     out_.registers.assign(at(count_), 0);
     out_.narrow.assign(at(count_), false);
@@ -465,5 +468,20 @@ class Compiler {
 }  // namespace
 
 BlockProgram compile(const kernel::Program& program) { return Compiler(program).run(); }
+
+std::uint64_t host_bytes(const BlockProgram& program) {
+  std::uint64_t bytes =
+      sizeof(BlockProgram) + kernel::host_bytes(program.program) + heap_bytes(program.uniform) +
+      heap_bytes(program.uniform_stores) + heap_bytes(program.phases) + heap_bytes(program.steps) +
+      heap_bytes(program.sites) + heap_bytes(program.reduces) + heap_bytes(program.scans) +
+      heap_bytes(program.kept) + heap_bytes(program.dependence) + heap_bytes(program.registers) +
+      heap_bytes(program.narrow);
+  for (const Phase& phase : program.phases) {
+    for (const auto* code : {&phase.par, &phase.inner, &phase.kept, &phase.again})
+      bytes += heap_bytes(*code);
+    bytes += heap_bytes(phase.spread) + heap_bytes(phase.reduces);
+  }
+  return bytes;
+}
 
 }  // namespace volta::cpu

@@ -1,8 +1,8 @@
-// A kernel program prepared for execution block by block: instructions sorted into sections by what
-// they vary over and by phase, kernels chosen, registers assigned. Sizes are not known yet; see
-// block_launch.h.
+// A kernel program prepared for block-wise execution: instructions are sorted into sections by the
+// axes they vary over and by phase, kernels are chosen, registers are assigned. Sizes are not known
+// yet; see block_launch.h.
 //
-// The vector axes are those a block runs along, the outer axes are looped over one point at a time:
+// A block runs along the vector axes; the outer axes are looped over one point at a time.
 //   Map    vector: Par                 one section per block
 //   Lanes  vector: Par, outer: Red     short rows and columns: each lane is a Par point
 //   Rows   vector: Red, outer: Par     one Par point at a time, its row in blocks
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 #include "kernel/program.h"
 
 namespace volta::cpu {
@@ -37,32 +37,32 @@ enum class CodeKind : std::uint8_t {
 // One step of a section. Operands are value numbers (instructions of the program).
 struct Code {
   CodeKind kind;
-  DType dtype;             // of the result; Store, Accumulate: of the value
-  bool may_alias = false;  // Load: the value may stay where it is in memory
-  bool spread = false;     // uniform: blocks need it in every lane
+  DType dtype;             // of the result; for Store and Accumulate, of the value
+  bool may_alias = false;  // Load: the value may be used in place, without a copy
+  bool spread = false;     // a uniform value that blocks need in every lane
   int out = -1, a = -1, b = -1, c = -1;
-  int site =
-      -1;  // Load, Gather, Index, Philox, Store: its entry in `sites`; Accumulate: in `reduces`
-  int direct = -1;  // Compute, Chain: the site of a Store whose memory may take the result at once
+  // Load, Gather, Index, Philox, Store: the entry in `sites`; Accumulate: the entry in `reduces`.
+  int site = -1;
+  int direct = -1;  // Compute, Chain: the site of a Store into which the result may go directly
   ComputeFn fn = nullptr;   // Compute
   ChainFn chain = nullptr;  // Chain
-  int folds = -1;           // Chain: the entry of `reduces` that takes the result as it comes
-  bool only = false;        // Chain with `direct` or `folds`: nobody else reads the result
+  int folds = -1;           // Chain: the entry of `reduces` that consumes the result directly
+  bool only = false;        // Chain with `direct` or `folds`: the result has no other reader
   std::uint32_t first_step = 0, step_count = 0;  // Chain: in BlockProgram::steps
 };
 
 struct Phase {
   std::vector<Code> par;    // once per Par point (Rows), per block (Map, Lanes)
-  std::vector<Code> inner;  // of `par`, what only rows with a bound need: not where they are empty
-  // Results of `par` and of Reduces that blocks need. Rows: in every lane; Lanes: in every row,
-  // where several are together.
+  std::vector<Code> inner;  // the part of `par` that only rows with elements need
+  // Results of `par` and of Reduces that have to be repeated for blocks. Rows: in every lane;
+  // Lanes: in every row, if several share a block.
   std::vector<int> spread;
-  std::vector<Code> kept;    // per block; row values computed once and kept for later phases
-  std::vector<Code> again;   // per block; row values computed again in each phase
-  std::vector<int> reduces;  // entries of `reduces` this phase fills
-  // Lanes: the blocks do nothing but add up the product of two Loads; their sites. Else -1.
+  std::vector<Code> kept;    // per block, if row values are kept between phases
+  std::vector<Code> again;   // per block, if each phase computes row values again
+  std::vector<int> reduces;  // entries of `reduces` that this phase computes
+  // Lanes: the sites of two Loads if the blocks only add up their product, otherwise -1.
   int product_a = -1, product_b = -1;
-  int folded = -1;  // Lanes: the blocks do nothing but reduce this Load; its site. Else -1.
+  int folded = -1;  // Lanes: the site of a Load if the blocks only reduce it, otherwise -1
 };
 
 struct ReduceSite {
@@ -80,19 +80,21 @@ struct BlockProgram {
   std::vector<Code> uniform_stores;                                // once, after everything else
   std::vector<Phase> phases;
   std::vector<ChainStep> steps;
-  int bound = -1;          // Lanes: the instruction that ends the loop over the Red axis
-  bool pointwise = false;  // Lanes: no step of a block asks which Red point it stands for
+  int bound = -1;          // Lanes: the instruction that limits the loop over the Red axis
+  bool pointwise = false;  // Lanes: no instruction of a block depends on the Red point's number
   std::vector<int> sites;  // instructions with an address
   std::vector<ReduceSite> reduces;
   std::vector<int> scans;                 // instructions; Code::site is the entry
-  bool scans_back = false;                // Scans start at the end of the row
-  std::vector<int> kept;                  // values of `Phase::kept` that live in row memory
-  std::vector<std::uint64_t> dependence;  // per instruction: set of axes
+  bool scans_back = false;                // Scans run from the end of the row
+  std::vector<int> kept;                  // values of `Phase::kept` that are stored for a whole row
+  std::vector<std::uint64_t> dependence;  // per instruction: the axes it varies over, as bits
   std::vector<std::uint32_t> registers;   // per instruction: byte offset of its register
   std::vector<bool> narrow;               // per instruction: only lane 0 is used
-  std::size_t register_bytes = 0, narrow_bytes = 0;  // the former for blocks of kBlock
+  std::size_t register_bytes = 0, narrow_bytes = 0;  // register_bytes is for blocks of kBlock
 };
 
 BlockProgram compile(const kernel::Program& program);
+// An estimate of the host memory that the program takes.
+std::uint64_t host_bytes(const BlockProgram& program);
 
 }  // namespace volta::cpu

@@ -1,6 +1,6 @@
-// Execution of plans on the CPU. Everything is bound when the plan is prepared; a run resolves
-// addresses by table and walks the steps.
-#include "backend/cpu/cpu_executable.h"
+// Executes plans on the CPU. Everything is bound when the plan is prepared; a run only looks up
+// addresses and walks the steps.
+#include "backend/cpu/executor/cpu_executable.h"
 
 #include <algorithm>
 #include <memory>
@@ -9,13 +9,14 @@
 #include <variant>
 #include <vector>
 
-#include "backend/cpu/block_launch.h"
-#include "backend/cpu/conv.h"
-#include "backend/cpu/matmul.h"
-#include "backend/cpu/scratch.h"
-#include "backend/cpu/sort.h"
-#include "backend/matmul_program.h"
+#include "backend/common/matmul_program.h"
+#include "backend/cpu/executor/block_launch.h"
+#include "backend/cpu/library/conv.h"
+#include "backend/cpu/library/matmul.h"
+#include "backend/cpu/library/scratch.h"
+#include "backend/cpu/library/sort.h"
 #include "core/counting.h"
+#include "core/heap_bytes.h"
 #include "core/profiling.h"
 #include "core/thread_owned.h"
 #include "platform/parallel.h"
@@ -23,10 +24,11 @@
 namespace volta::cpu {
 namespace {
 
-// Elements below which a second thread costs more than it brings.
+// Below this number of elements a second thread costs more than it gains.
 constexpr std::int64_t kSerialWork = 16 * 1024;
 
-// Where the slots of a launch lie. Workers read the table while the calling thread waits for them.
+// The addresses of a launch's slots. Workers read the table while the calling thread waits for
+// them.
 struct SlotTable {
   std::vector<void*> slots;
 };
@@ -34,16 +36,16 @@ struct SlotTable {
 // A kernel step: one launch, or the segments of a horizontal one.
 struct KernelLaunch {
   std::vector<Launch> segments;
-  std::vector<std::int64_t> first_unit;    // of each segment, and the total
+  std::vector<std::int64_t> first_unit;    // of each segment, then the total
   std::vector<std::uint32_t> first_args;   // of each segment
-  std::vector<plan::BufferRef> buffers;    // of all segments
-  std::vector<std::uint32_t> first_slots;  // of each segment, in `buffers`
+  std::vector<plan::BufferRef> buffers;    // the slots of all segments
+  std::vector<std::uint32_t> first_slots;  // of each segment: an index into `buffers`
   std::size_t scratch_bytes = 0;
   std::int64_t grain = 1;
   bool uniform_stores = false;
 };
 
-// A product or a convolution.
+// A library call for a product or a convolution.
 template <class Call>
 struct CallLaunch {
   std::unique_ptr<Call> call;
@@ -53,7 +55,7 @@ struct CallLaunch {
 using MatmulLaunch = CallLaunch<Matmul>;
 using ConvLaunch = CallLaunch<Conv>;
 
-// Addresses of one run.
+// The addresses of one run.
 struct Addresses {
   std::span<const volta::Address> leaves, outputs;
   volta::Address arena;
@@ -90,6 +92,10 @@ class CpuExecutable final : public Executable {
         ++launches_;
       }
       numbers_.resize(steps_.size(), static_cast<std::uint32_t>(number));
+    }
+    held.host = sizeof(*this) + heap_bytes(numbers_) + heap_bytes(steps_);
+    for (const auto& step : steps_) {
+      std::visit([this](const auto& one) { held.host += bytes_of(one); }, step);
     }
   }
 
@@ -128,7 +134,20 @@ class CpuExecutable final : public Executable {
   }
 
  private:
-  // When the steps of a run began and ended, where a profiler wants to know.
+  static std::uint64_t bytes_of(const KernelLaunch& launch) {
+    std::uint64_t bytes = heap_bytes(launch.segments) + heap_bytes(launch.first_unit) +
+                          heap_bytes(launch.first_args) + heap_bytes(launch.buffers) +
+                          heap_bytes(launch.first_slots);
+    for (const Launch& segment : launch.segments) bytes += host_bytes(segment);
+    return bytes;
+  }
+  template <class Call>
+  static std::uint64_t bytes_of(const CallLaunch<Call>& launch) {
+    return launch.call->host_bytes();
+  }
+  static std::uint64_t bytes_of(const plan::SortStep& step) { return heap_bytes(step.label); }
+
+  // Records when the steps of a run begin and end if a profiler is active.
   class StepTimes {
    public:
     explicit StepTimes(const CpuExecutable& executable) {
@@ -235,7 +254,7 @@ class CpuExecutable final : public Executable {
 
   const std::uint32_t plan_;
   kernel::ErrorRecord error_;
-  std::vector<std::uint32_t> numbers_;  // of each of the steps in the plan
+  std::vector<std::uint32_t> numbers_;  // the number in the plan of each entry in steps_
   std::vector<std::variant<KernelLaunch, MatmulLaunch, ConvLaunch, plan::SortStep>> steps_;
   std::size_t most_slots_ = 0;
   std::uint64_t launches_ = 0, library_calls_ = 0;

@@ -1,15 +1,15 @@
-// A plan prepared for the CPU: launches and products in order.
+// A plan prepared for the CPU: kernel launches and library calls in order.
 #pragma once
 
 #include <memory>
 
 #include "backend/backend.h"
-#include "backend/cpu/block_program.h"
-#include "plan/plan_steps.h"
+#include "backend/cpu/executor/block_program.h"
+#include "backend/steps.h"
 
 namespace volta::cpu {
 
-// Where executables get their programs from.
+// Provides executables with prepared programs.
 class ProgramSource {
  public:
   virtual std::shared_ptr<const BlockProgram> compiled(const kernel::Program& program) = 0;

@@ -1,5 +1,5 @@
 // Reductions over lanes and over rows.
-#include "backend/cpu/reduction.h"
+#include "backend/cpu/executor/reduction.h"
 
 #include <algorithm>
 #include <bit>
@@ -45,7 +45,7 @@ T identity_value(ReduceOp op) {
   }
 }
 
-// Fills n elements with what changes nothing.
+// Fills n elements with the identity of the operation.
 void fill_identity(const Reduction& r, void* to, std::int64_t n) {
   alignas(8) std::byte value[8] = {};
   const auto put = [&value](auto v) { std::memcpy(value, &v, sizeof v); };
@@ -72,8 +72,8 @@ void fill_identity(const Reduction& r, void* to, std::int64_t n) {
   simd().splat[size_index(r.dtype)](to, value, nullptr, nullptr, at(n));
 }
 
-// Adds partial sum number `count` (from 0) to a tree whose levels lie `bytes` apart: as in binary
-// counting, full levels are carried upwards.
+// Adds partial sum number `count` (from 0) to a tree whose levels are `bytes` apart; full levels
+// carry upwards as in binary counting.
 void push(const Reduction& r, std::byte* levels, std::size_t bytes, const void* partial,
           std::int64_t count, std::int64_t n) {
   const ComputeFn add = combine(r);
@@ -96,7 +96,7 @@ void collect(const Reduction& r, const std::byte* levels, std::size_t bytes, voi
   }
 }
 
-// The lanes of a fold by halves, as the kernels would; in registers of the processor.
+// Folds the lanes by halves in the order of the vector kernels, but in processor registers.
 template <class T, class F>
 void join_halves(const Reduction& r, F combine) {
   constexpr std::size_t width = kFoldBytes / sizeof(T);
@@ -121,7 +121,8 @@ void join_lanes(const Reduction& r) {
   }
 }
 
-// A row's state: [running fold][levels ...][counter]; arg-reductions: [best value][position].
+// A row's state is [running fold][levels ...][counter], or [best value][position] for
+// arg-reductions.
 std::int64_t& counter(const Reduction& r) {
   return *reinterpret_cast<std::int64_t*>(r.state + kRowReductionBytes - kFoldBytes);
 }
@@ -172,7 +173,7 @@ void accumulate_lane_rows(const Reduction& r, const void* values, std::int64_t s
 }
 
 void accumulate_first_lanes(const Reduction& r, const void* values, std::int64_t lanes) {
-  // Kernels go on to the end of a vector, where other lanes have their sums.
+  // Kernels process whole vectors; the sums of the lanes beyond the end are saved and restored.
   std::byte beyond[at(kPad) * sizeof(double)];
   std::byte* end = static_cast<std::byte*>(r.result) + at(lanes) * size_of(r.dtype);
   const std::size_t bytes = at(padded(lanes) - lanes) * size_of(r.dtype);

@@ -1,7 +1,8 @@
-// Convolutions through oneDNN. Its own threads would cut sums by their number; here the work is cut
-// into parts by shape alone (some images, or some rows of one), each part is one single-threaded
-// call, and Volta spreads them. Weights are brought into the library's order once a run.
-#include "backend/cpu/conv.h"
+// Convolutions through oneDNN. Its own threads would split sums by their number. Here the work is
+// split into parts by shape alone (some images, or some rows of one), each part is one
+// single-threaded call, and Volta spreads the parts over threads. Weights are converted to the
+// library's layout once per run.
+#include "backend/cpu/library/conv.h"
 
 #ifdef VOLTA_HAS_ONEDNN
 #include <fmt/format.h>
@@ -13,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/matmul.h"
-#include "backend/cpu/onednn.h"
-#include "backend/cpu/scratch.h"
+#include "backend/cpu/library/matmul.h"
+#include "backend/cpu/library/onednn.h"
+#include "backend/cpu/library/scratch.h"
 #include "platform/parallel.h"
 #include "volta/error.h"
 
@@ -29,14 +30,14 @@ using Tag = dnnl::memory::format_tag;
 constexpr auto kF32 = dnnl::memory::data_type::f32;
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
-// Parts there should be at least, as far as they keep that many multiply-adds each.
+// The number of parts to aim for, as long as each part has at least kLeastWork multiply-adds.
 constexpr std::int64_t kParts = 16;
 constexpr std::int64_t kLeastWork = std::int64_t{1} << 21;
-// Sums of weight gradients that parts keep for themselves, bytes.
+// The most bytes for the partial weight gradients of all parts.
 constexpr std::int64_t kMostSums = std::int64_t{64} << 20;
 
-// Rows of images: the first one and how many, of the input and of the result; and the padding above
-// and below that gives these from those.
+// A range of image rows: the first row and the number of rows in the input and in the result, and
+// the padding above and below that relates the two.
 struct Rows {
   std::int64_t in_first, in_count, out_first, out_count, above, below;
 };
@@ -51,7 +52,8 @@ std::int64_t reach(const ConvStep& s, int axis) {
          1;
 }
 
-// Padding at the end: what the sizes leave. Negative where the last pixels are not looked at.
+// The padding after the last row or column, which follows from the sizes. Negative if the last
+// pixels are not read.
 std::int64_t padding_after(std::int64_t in, std::int64_t out, std::int64_t stride,
                            std::int64_t before, std::int64_t reach) {
   return (out - 1) * stride + reach - in - before;
@@ -66,8 +68,8 @@ Rows all_rows(const ConvStep& s) {
           padding_after(s.in[0], s.out[0], s.stride[0], s.padding[0], reach(s, 0))};
 }
 
-// The rows that are needed for rows [first, end) of the result, or of the input for its gradient;
-// nothing if they are no convolution by themselves.
+// The rows needed to compute rows [first, end) of the result, or of the input for its gradient;
+// nothing if they do not form a convolution by themselves.
 std::optional<Rows> some_rows(const ConvStep& s, std::int64_t first, std::int64_t end) {
   const std::int64_t stride = s.stride[0], padding = s.padding[0], extent = reach(s, 0);
   Rows r{};
@@ -118,9 +120,10 @@ std::vector<Part> parts_of(const ConvStep& s) {
   return parts;
 }
 
-// A part of the convolution as a primitive with its memory.
+// One part of the convolution: a primitive with its memory objects.
 struct Call {
   dnnl::primitive primitive;
+  OneDnnCode code;
   Bound input, weights, result, bias, scratchpad;
   std::unordered_map<int, dnnl::memory> arguments;
   dnnl::stream stream{onednn_engine()};
@@ -151,7 +154,7 @@ class OneDnnConv final : public Conv {
   }
 
   void run(const void* a, const void* b, void* c, const void* bias) override {
-    // Addresses live in the memory objects: one run at a time.
+    // The memory objects hold the addresses of a run, so only one run is possible at a time.
     const std::lock_guard<std::mutex> lock(mutex_);
     if (step_.has_bias) {
       for (Call& call : calls_) call.bias.set(bias);
@@ -169,6 +172,10 @@ class OneDnnConv final : public Conv {
     }
   }
 
+  std::uint64_t host_bytes() const override {
+    return sizeof(*this) + calls_.size() * (sizeof(Call) + kPrimitiveUseBytes);
+  }
+
  private:
   Dims weight_dims() const {
     const ConvStep& s = step_;
@@ -176,7 +183,7 @@ class OneDnnConv final : public Conv {
     return {s.groups, s.group_out(), s.group_in(), s.kernel[0], s.kernel[1]};
   }
 
-  // Fewer parts where their sums would take too much memory.
+  // Uses fewer parts if their partial sums would take too much memory.
   void limit_sums(std::vector<Part>& parts) const {
     const std::int64_t most =
         std::max<std::int64_t>(1, kMostSums / std::max<std::int64_t>(1, 4 * step_.weight_size()));
@@ -193,8 +200,8 @@ class OneDnnConv final : public Conv {
     const auto type = onednn_type(s.dtype);
     const Desc input({part.images, s.c_in, r.in_count, s.in[1]}, type, Tag::nhwc);
     const Desc result({part.images, s.c_out, r.out_count, s.out[1]}, type, Tag::nhwc);
-    // All parts take their weights in the order that the first one asks for. Gradients of weights
-    // are sums, f32 until the last part is added.
+    // All parts use the weight layout that the first part asks for. Weight gradients are
+    // accumulated in f32 until the last part has been added.
     const Desc any(weight_dims(), type, Tag::any), sums(weight_dims(), kF32, Tag::any);
     const Desc weights = weights_ ? *weights_ : s.kind == ConvStep::Kind::WeightGrad ? sums : any;
     const Dims strides{s.stride[0], s.stride[1]}, dilates{s.dilation[0] - 1, s.dilation[1] - 1},
@@ -239,6 +246,8 @@ class OneDnnConv final : public Conv {
     call.result = Bound(result);
     call.scratchpad = Bound(scratchpad);
     call.scratch_bytes = scratchpad.get_size();
+    call.code = OneDnnCode(onednn_key(1 + static_cast<std::int64_t>(s.kind),
+                                      {&input, &*weights_, &result, &scratchpad}));
     const bool to_input = s.kind == ConvStep::Kind::InputGrad,
                to_weight = s.kind == ConvStep::Kind::WeightGrad,
                forwards = s.kind == ConvStep::Kind::Forward;
@@ -259,7 +268,7 @@ class OneDnnConv final : public Conv {
     if (!weights_) weights_ = weights;
   }
 
-  // The weights in the library's order.
+  // Converts the weights to the library's layout.
   void* turned(const void* weights) {
     if (packed_ == nullptr) return const_cast<void*>(weights);
     const dnnl::memory from(user_weights_, onednn_engine(), const_cast<void*>(weights)),
@@ -269,7 +278,7 @@ class OneDnnConv final : public Conv {
     return packed_;
   }
 
-  // The parts' sums, added up in order, in the caller's order.
+  // Adds up the parts' sums in order and converts them to the caller's layout.
   void collect(void* weights) {
     const std::size_t elements = weights_->get_size() / sizeof(float),
                       stride = packed_bytes_ / sizeof(float);
@@ -311,18 +320,19 @@ class OneDnnConv final : public Conv {
   ConvStep step_;
   std::mutex mutex_;
   std::vector<Call> calls_;
-  std::optional<Desc> weights_;  // as the library wants them
+  std::optional<Desc> weights_;  // in the library's layout
   Desc user_weights_;
   dnnl::reorder turn_;
-  std::size_t packed_bytes_ = 0;     // of one set of weights
-  std::size_t workspace_bytes_ = 0;  // 0: the library takes the caller's weights
-  float* packed_ = nullptr;  // of this run: weights in the library's order, or sums of parts
+  std::size_t packed_bytes_ = 0;     // the size of one set of weights
+  std::size_t workspace_bytes_ = 0;  // 0 if the library uses the caller's weights directly
+  // The weights of this run in the library's layout, or the sums of its parts.
+  float* packed_ = nullptr;
 };
 
 }  // namespace
 
 bool takes_conv(const plan::ConvStep& step) {
-  // oneDNN's ReLU makes 0 of NaN.
+  // oneDNN's ReLU turns NaN into 0, so activations are not fused.
   return onednn_multiplies(step.dtype) && step.activation == plan::Activation::None;
 }
 

@@ -1,16 +1,16 @@
-// Versions of what the CPU backend computes with.
-#include "backend/cpu/libraries.h"
+// Versions of the libraries that the CPU backend computes with.
+#include "backend/cpu/library/libraries.h"
 
 #include <fmt/format.h>
 #include <hwy/highway.h>
 
 #include <string>
 
-#include "backend/cpu/processor.h"
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/processor.h"
+#include "backend/cpu/vector/simd_table.h"
 
 #ifdef VOLTA_HAS_ONEDNN
-#include "backend/cpu/onednn.h"
+#include "backend/cpu/library/onednn.h"
 #endif
 
 namespace volta::cpu {
@@ -35,7 +35,7 @@ LibraryInfo vector_library() {
 
 LibraryInfo thread_library() {
 #ifdef VOLTA_HAS_OPENMP
-  return {.name = "OpenMP", .version = std::to_string(_OPENMP)};  // its date: 201511 is 4.5
+  return {.name = "OpenMP", .version = std::to_string(_OPENMP)};  // a date: 201511 means 4.5
 #else
   return {.name = "OpenMP", .version = {}, .note = "built without it"};
 #endif

@@ -1,4 +1,4 @@
-// What the CPU backend computes with.
+// The libraries that the CPU backend computes with.
 #pragma once
 
 #include "volta/system_info.h"

@@ -1,9 +1,9 @@
-// The packed matrix product. C is cut into tasks by shape alone; each task packs panels of A and B
-// and adds up blocks of K in order.
+// The packed matrix product. C is split into tasks by shape alone; each task packs panels of A and
+// B and adds up blocks of K in order.
 #include <algorithm>
 
-#include "backend/cpu/matmul.h"
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/library/matmul.h"
+#include "backend/cpu/vector/simd_table.h"
 #include "core/thread_owned.h"
 #include "platform/parallel.h"
 
@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kTaskRows = 96;
 constexpr std::int64_t kTaskColumns = 256;
 constexpr std::int64_t kDepth = 256;
-constexpr std::int64_t kSerialWork = 1 << 16;  // multiply-adds not worth a second thread
+constexpr std::int64_t kSerialWork = 1 << 16;  // below this many multiply-adds, one thread is used
 
 constexpr std::int64_t blocks(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
@@ -43,7 +43,7 @@ class GenericMatmul final : public Matmul {
  private:
   static constexpr std::int64_t kColumns = kGemmColumns<T>;
 
-  // On the heap: a library with much thread-local memory cannot be loaded while a program runs.
+  // Allocated on the heap: a library with much thread-local memory cannot be loaded at run time.
   struct Packed {
     alignas(64) T a[kTaskRows * kDepth];
     alignas(64) T b[kTaskColumns * kDepth];
@@ -70,7 +70,7 @@ class GenericMatmul final : public Matmul {
     }
   }
 
-  // Panels of kGemmRows rows: [panel][k][row], missing rows zero.
+  // Packs panels of kGemmRows rows as [panel][k][row]; missing rows are zero.
   void pack_a(T* to, const T* a, std::int64_t row, std::int64_t k, std::int64_t m,
               std::int64_t depth) const {
     const std::int64_t row_step = step_.transpose_a ? 1 : step_.lda,
@@ -85,7 +85,7 @@ class GenericMatmul final : public Matmul {
     }
   }
 
-  // Panels of kColumns columns: [panel][k][column], missing columns zero.
+  // Packs panels of kColumns columns as [panel][k][column]; missing columns are zero.
   void pack_b(T* to, const T* b, std::int64_t k, std::int64_t column, std::int64_t depth,
               std::int64_t n) const {
     for (std::int64_t j = 0; j < n; j += kColumns, to += kColumns * depth) {

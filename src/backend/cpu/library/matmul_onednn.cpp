@@ -1,7 +1,7 @@
-// Matrix products through oneDNN. Left to its own threads it cuts sums by their number, so bits
-// would change with it. Here C is cut into tiles by shape alone, each tile is one single-threaded
-// product, and Volta spreads them. Sums are f32, of bf16 operands too.
-#include "backend/cpu/matmul.h"
+// Matrix products through oneDNN. Its own threads would split sums by their number, and results
+// would change with it. Here C is split into tiles by shape alone, each tile is one single-threaded
+// product, and Volta spreads the tiles over threads. Sums are f32, also for bf16 operands.
+#include "backend/cpu/library/matmul.h"
 
 #ifdef VOLTA_HAS_ONEDNN
 #include <fmt/format.h>
@@ -12,27 +12,27 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/onednn.h"
-#include "backend/cpu/scratch.h"
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/library/onednn.h"
+#include "backend/cpu/library/scratch.h"
+#include "backend/cpu/vector/simd_table.h"
 #include "platform/parallel.h"
 #include "volta/error.h"
 
 namespace volta::cpu {
 namespace {
 
-// Tiles are halved until there are about kTiles, while they have more multiply-adds than the least
-// and a side longer than kShortSide; and further while they have more than the most.
+// Tiles are halved until there are about kTiles of them, but not below kLeastTileWork multiply-adds
+// or a longer side of kShortSide; tiles above kMostTileWork are halved further.
 constexpr std::int64_t kTiles = 16;
 constexpr std::int64_t kLeastTileWork = std::int64_t{1} << 21;
 constexpr std::int64_t kMostTileWork = std::int64_t{1} << 27;
 constexpr std::int64_t kShortSide = 192;
 constexpr std::int64_t kThinRows = 4;
-// Products with at most this many columns and more rows are computed the other way round.
+// Products with at most this many columns and many more rows are computed transposed.
 constexpr std::int64_t kThinColumns = 16;
-// Sums are cut where that makes more tiles, into pieces of at least this many products.
+// Sums are split into pieces of at least this length if there are too few tiles.
 constexpr std::int64_t kLeastDepth = 2048;
-// Small products of a batch are joined up to this many multiply-adds.
+// Small products of a batch are grouped into one call up to this many multiply-adds.
 constexpr std::int64_t kGroupWork = std::int64_t{1} << 20;
 
 struct TileShape {
@@ -40,7 +40,7 @@ struct TileShape {
 };
 TileShape tile_of(const plan::MatmulStep& step) {
   TileShape tile{step.m, step.n};
-  // A few rows take as long as kThinRows: the other operand has to come from memory.
+  // A few rows take as long as kThinRows, because reading the other operand from memory dominates.
   const auto work = [&] { return std::max(tile.rows, kThinRows) * tile.columns * step.k; };
   const std::int64_t limit = std::clamp(work() / kTiles, kLeastTileWork, kMostTileWork);
   while (work() > limit && std::max(tile.rows, tile.columns) > kShortSide) {
@@ -52,7 +52,7 @@ TileShape tile_of(const plan::MatmulStep& step) {
 
 std::int64_t bytes_of(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
 
-// A part of C: rows, columns and batch entries from its origin.
+// A part of C that starts at this batch entry, row and column.
 struct Tile {
   std::int64_t batch, row, column;
   ProductCall call;
@@ -77,7 +77,7 @@ class OneDnnMatmul final : public Matmul {
   }
 
   void run(const void* a, const void* b, void* c, const void* bias) override {
-    // Addresses live in the memory objects: one run at a time.
+    // The memory objects hold the addresses of a run, so only one run is possible at a time.
     const std::lock_guard<std::mutex> lock(mutex_);
     [[maybe_unused]] const OneThread alone;
     platform::parallel_for(static_cast<std::int64_t>(tiles_.size()), grain_,
@@ -87,10 +87,14 @@ class OneDnnMatmul final : public Matmul {
                            });
   }
 
+  std::uint64_t host_bytes() const override {
+    return sizeof(*this) + tiles_.size() * (sizeof(Tile) + kPrimitiveUseBytes);
+  }
+
  private:
   using Desc = dnnl::memory::desc;
   using Dims = dnnl::memory::dims;
-  static constexpr std::int64_t kSerialWork = 1 << 18;  // multiply-adds not worth a second thread
+  static constexpr std::int64_t kSerialWork = 1 << 18;  // below this, one thread is used
 
   std::int64_t row_step_a() const { return step_.transpose_a ? 1 : step_.lda; }
   std::int64_t depth_step_a() const { return step_.transpose_a ? step_.lda : 1; }
@@ -114,8 +118,8 @@ class OneDnnMatmul final : public Matmul {
         matrix(s.dtype, count, s.k, columns, s.stride_b, depth_step_b(), column_step_b());
     const Desc c = matrix(s.result_dtype(), count, rows, columns, s.stride_c, s.ldc, 1);
     const Desc bias({1, columns}, onednn_type(s.result_dtype()), Dims{columns, 1});
-    // oneDNN caches primitives: tiles of one shape share the code. A thread's tiles share its
-    // memory, which stays in its caches.
+    // oneDNN caches primitives, so tiles of the same shape share code. The tiles of a thread share
+    // its scratch memory, which stays in its caches.
     const auto product = ProductCall::described(a, b, bias, c, s.has_bias);
     tiles_.push_back({batch, row, column, ProductCall(product, s.has_bias)});
   }
@@ -142,15 +146,14 @@ class OneDnnMatmul final : public Matmul {
   std::int64_t grain_ = 1;
 };
 
-// C^T = B^T A^T through memory of its own: vectors run along rows, of which thin products have too
-// short ones.
+// Computes C^T = B^T A^T into the thread's workspace: vectors run along rows, and the rows of thin
+// products are too short for them.
 class SwappedMatmul final : public Matmul {
  public:
   explicit SwappedMatmul(const plan::MatmulStep& step) : step_(step), product_(swapped(step)) {
     const std::int64_t operand = bytes_of(step.dtype), result = bytes_of(step.result_dtype());
-    result_.resize(static_cast<std::size_t>(step.batch * step.m * step.n * result));
-    if (packs(step))
-      packed_.resize(static_cast<std::size_t>(step.batch * step.n * step.k * operand));
+    result_bytes_ = (step.batch * step.m * step.n * result + 63) / 64 * 64;
+    if (packs(step)) packed_bytes_ = step.batch * step.n * step.k * operand;
   }
 
   static bool suits(const plan::MatmulStep& step) {
@@ -160,26 +163,31 @@ class SwappedMatmul final : public Matmul {
   void run(const void* a, const void* b, void* c, const void*) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const plan::MatmulStep& s = step_;
+    std::byte* const turned =
+        thread_workspace(static_cast<std::size_t>(result_bytes_ + packed_bytes_));
     if (packs(s)) {
+      std::byte* const packed = turned + result_bytes_;
       const std::int64_t size = bytes_of(s.dtype);
       const std::byte* from = static_cast<const std::byte*>(b) + s.offset_b * size;
       for (std::int64_t n = 0; n < (s.stride_b == 0 ? 1 : s.batch); ++n) {
-        simd().turn[size_index(s.dtype)](packed_.data() + n * s.n * s.k * size, s.k,
+        simd().turn[size_index(s.dtype)](packed + n * s.n * s.k * size, s.k,
                                          from + n * s.stride_b * size, s.ldb, s.k, s.n, true);
       }
-      b = packed_.data();
+      b = packed;
     }
-    product_.run(b, a, result_.data(), nullptr);
+    product_.run(b, a, turned, nullptr);
     const DType result = s.result_dtype();
     for (std::int64_t n = 0; n < s.batch; ++n) {
       simd().turn[size_index(result)](
           static_cast<std::byte*>(c) + n * s.stride_c * bytes_of(result), s.ldc,
-          result_.data() + n * s.m * s.n * bytes_of(result), s.m, s.n, s.m, false);
+          turned + n * s.m * s.n * bytes_of(result), s.m, s.n, s.m, false);
     }
   }
 
+  std::uint64_t host_bytes() const override { return sizeof(*this) + product_.host_bytes(); }
+
  private:
-  // oneDNN is slow where both operands are turned; the thin one is turned here.
+  // oneDNN is slow if both operands are transposed, so the thin one is transposed here.
   static bool packs(const plan::MatmulStep& step) { return !step.transpose_a && !step.transpose_b; }
 
   static plan::MatmulStep swapped(const plan::MatmulStep& step) {
@@ -204,10 +212,10 @@ class SwappedMatmul final : public Matmul {
   plan::MatmulStep step_;
   std::mutex mutex_;
   OneDnnMatmul product_;
-  std::vector<std::byte> packed_, result_;
+  std::int64_t result_bytes_ = 0, packed_bytes_ = 0;  // in the workspace, one after the other
 };
 
-// A long sum for few results, in pieces of fixed length that are added up in order.
+// A long sum for few results, split into pieces of fixed length that are added up in order.
 class LongMatmul final : public Matmul {
  public:
   LongMatmul(const plan::MatmulStep& step, std::int64_t pieces) : step_(step) {
@@ -229,11 +237,11 @@ class LongMatmul final : public Matmul {
       piece.batch = 1;
       rest_ = std::make_unique<OneDnnMatmul>(piece);
     }
-    sums_.resize(static_cast<std::size_t>((pieces_ + 1) * step.m * step.n + kPad));
-    if (rounds()) rounded_.resize(static_cast<std::size_t>(padded(step.m * step.n)));
+    sums_ = (pieces_ + 1) * step.m * step.n + kPad;
+    if (rounds()) rounded_ = padded(step.m * step.n);
   }
 
-  // How many pieces; 1: leave it whole.
+  // The number of pieces; 1 if the product is not split.
   static std::int64_t pieces(const plan::MatmulStep& step) {
     const auto [rows, columns] = tile_of(step);
     const std::int64_t tiles = ((step.m + rows - 1) / rows) * ((step.n + columns - 1) / columns);
@@ -244,17 +252,25 @@ class LongMatmul final : public Matmul {
   void run(const void* a, const void* b, void* c, const void*) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const std::size_t cells = static_cast<std::size_t>(step_.m * step_.n);
-    product_->run(a, b, sums_.data(), nullptr);
+    auto* const sums = reinterpret_cast<float*>(
+        thread_workspace(static_cast<std::size_t>(sums_) * sizeof(float) +
+                         static_cast<std::size_t>(rounded_) * sizeof(std::uint16_t)));
+    product_->run(a, b, sums, nullptr);
     std::size_t count = static_cast<std::size_t>(pieces_);
-    if (rest_ != nullptr) rest_->run(a, b, sums_.data() + count++ * cells, nullptr);
+    if (rest_ != nullptr) rest_->run(a, b, sums + count++ * cells, nullptr);
     for (std::size_t piece = 1; piece < count; ++piece) {
-      const float* next = sums_.data() + piece * cells;
-      for (std::size_t i = 0; i < cells; ++i) sums_[i] += next[i];
+      const float* next = sums + piece * cells;
+      for (std::size_t i = 0; i < cells; ++i) sums[i] += next[i];
     }
-    if (!rounds()) return copy_rows(sums_.data(), static_cast<float*>(c));
-    simd().cast[type_index(DType::f32)][type_index(step_.dtype)](rounded_.data(), sums_.data(),
-                                                                 nullptr, nullptr, cells);
-    copy_rows(rounded_.data(), static_cast<std::uint16_t*>(c));
+    if (!rounds()) return copy_rows(sums, static_cast<float*>(c));
+    auto* const rounded = reinterpret_cast<std::uint16_t*>(sums + sums_);
+    simd().cast[type_index(DType::f32)][type_index(step_.dtype)](rounded, sums, nullptr, nullptr,
+                                                                 cells);
+    copy_rows(rounded, static_cast<std::uint16_t*>(c));
+  }
+
+  std::uint64_t host_bytes() const override {
+    return sizeof(*this) + product_->host_bytes() + (rest_ == nullptr ? 0 : rest_->host_bytes());
   }
 
  private:
@@ -270,8 +286,7 @@ class LongMatmul final : public Matmul {
   std::mutex mutex_;
   std::int64_t pieces_ = 1;
   std::unique_ptr<OneDnnMatmul> product_, rest_;
-  std::vector<float> sums_;
-  std::vector<std::uint16_t> rounded_;
+  std::int64_t sums_ = 0, rounded_ = 0;  // elements in the workspace, one after the other
 };
 
 }  // namespace
@@ -281,9 +296,15 @@ bool onednn_multiplies(DType dtype) {
 }
 
 bool fuses_epilogue(const plan::MatmulStep& step) {
-  // oneDNN's ReLU makes 0 of NaN.
+  // oneDNN's ReLU turns NaN into 0, so activations are not fused.
   return onednn_multiplies(step.dtype) && step.k > 0 && step.activation == plan::Activation::None &&
          !SwappedMatmul::suits(step) && LongMatmul::pieces(step) == 1;
+}
+
+void drop_unused_primitives() {
+  if (!onednn_is_on()) return;
+  dnnl::set_primitive_cache_capacity(0);
+  dnnl::set_primitive_cache_capacity(kUnusedPrimitives);
 }
 
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
@@ -312,6 +333,7 @@ namespace volta::cpu {
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep&) { return nullptr; }
 bool onednn_multiplies(DType) { return false; }
 bool fuses_epilogue(const plan::MatmulStep&) { return false; }
+void drop_unused_primitives() {}
 
 }  // namespace volta::cpu
 

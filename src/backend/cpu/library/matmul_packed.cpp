@@ -1,8 +1,8 @@
-// Tall products through oneDNN. Its fastest kernels take operands without gaps only, so C is cut
-// into bands of whole rows, by shape alone, each one single-threaded product. The right operand is
-// brought into the library's order once for all bands; a transposed left one is turned band by
-// band.
-#include "backend/cpu/matmul.h"
+// Tall products through oneDNN. Its fastest kernels need contiguous operands, so C is split into
+// bands of whole rows, by shape alone, and each band is one single-threaded product. The right
+// operand is converted to the library's layout once for all bands; a transposed left operand is
+// transposed band by band.
+#include "backend/cpu/library/matmul.h"
 
 #ifdef VOLTA_HAS_ONEDNN
 #include <algorithm>
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/onednn.h"
-#include "backend/cpu/scratch.h"
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/library/onednn.h"
+#include "backend/cpu/library/scratch.h"
+#include "backend/cpu/vector/simd_table.h"
 #include "platform/parallel.h"
 
 namespace volta::cpu {
@@ -25,17 +25,18 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 using Tag = dnnl::memory::format_tag;
 
-// Rows of C: with fewer, packing takes too large a part of the time.
+// With fewer rows of C, packing takes too large a part of the time.
 constexpr std::int64_t kFewestRows = 256;
-constexpr std::int64_t kLeastSide = 64;                       // of the right operand
-constexpr std::int64_t kMostPacked = std::int64_t{64} << 20;  // bytes
-// Turning deeper f32 operands takes longer than the library loses by gaps.
+constexpr std::int64_t kLeastSide = 64;                       // the least k and n
+constexpr std::int64_t kMostPacked = std::int64_t{64} << 20;  // bytes of the packed right operand
+// Transposing deeper f32 operands takes longer than the library loses with strided ones.
 constexpr std::int64_t kDeepest = 256;
-// Rows of a band: so many, and twice as many while that is not yet so much work and bands are left.
+// A band has kBandRows rows; the number is doubled while a band has less than kBandWork
+// multiply-adds and enough bands remain.
 constexpr std::int64_t kBandRows = 64;
 constexpr std::int64_t kBandWork = std::int64_t{1} << 21;
 constexpr std::int64_t kFewestBands = 8;
-// Columns that are packed together, a multiple of the library's blocks.
+// The number of columns packed together, a multiple of the library's blocks.
 constexpr std::int64_t kPanel = 64;
 
 std::int64_t band_rows(const plan::MatmulStep& s) {
@@ -63,11 +64,11 @@ class PackedMatmul final : public Matmul {
            s.n * s.k <= kMostPacked / static_cast<std::int64_t>(size_of(s.dtype));
   }
 
-  // Whether the library has kernels for operands in its own order.
+  // Whether the library has kernels for operands in its own layout.
   bool found() const { return found_; }
 
   void run(const void* a, const void* b, void* c, const void* bias) override {
-    // Addresses live in the memory objects: one run at a time.
+    // The memory objects hold the addresses of a run, so only one run is possible at a time.
     const std::lock_guard<std::mutex> lock(mutex_);
     [[maybe_unused]] const OneThread alone;
     const auto* right = static_cast<const std::byte*>(b) + step_.offset_b * operand();
@@ -82,6 +83,11 @@ class PackedMatmul final : public Matmul {
                              for (std::int64_t n = begin; n < end; ++n)
                                run_band(n, left, packed, static_cast<std::byte*>(c), bias);
                            });
+  }
+
+  std::uint64_t host_bytes() const override {
+    return sizeof(*this) + bands_.size() * (sizeof(Band) + kPrimitiveUseBytes) +
+           panels_.size() * (sizeof(Panel) + kPrimitiveUseBytes);
   }
 
  private:
@@ -108,7 +114,7 @@ class PackedMatmul final : public Matmul {
     bands_.push_back({rows, ProductCall(product, s.has_bias)});
   }
 
-  // Some columns of the right operand, and where they go.
+  // Adds a panel: some columns of the right operand and their place in the packed one.
   void add_panel(std::int64_t column, std::int64_t columns) {
     const plan::MatmulStep& s = step_;
     const Desc whole({s.k, s.n}, onednn_type(s.dtype),
@@ -123,8 +129,8 @@ class PackedMatmul final : public Matmul {
     panels_.push_back(std::move(panel));
   }
 
-  // Whether the panels are the rows of a transposed operand turned over, 4 bytes at a time: the
-  // library's own reorder waits for memory there.
+  // Whether a panel is a block of a transposed operand's rows, transposed in units of 4 bytes. Our
+  // kernel does this faster than the library's reorder, which waits for memory.
   bool turns_b() const {
     const plan::MatmulStep& s = step_;
     const bool halves = s.dtype == DType::bf16;
@@ -173,9 +179,9 @@ class PackedMatmul final : public Matmul {
 
   plan::MatmulStep step_;
   std::mutex mutex_;
-  std::int64_t rows_;  // of a band
+  std::int64_t rows_;  // the number of rows in a band
   bool found_ = true;
-  std::optional<Desc> packed_;  // the right operand as the library wants it
+  std::optional<Desc> packed_;  // the right operand in the library's layout
   bool turns_b_ = false;
   std::vector<Band> bands_;
   std::vector<Panel> panels_;

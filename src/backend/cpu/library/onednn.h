@@ -1,4 +1,4 @@
-// What calls of oneDNN share. Included by files that have the library only.
+// Shared by the files that call oneDNN; included only in builds that have the library.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,14 +8,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #ifdef VOLTA_HAS_OPENMP
 #include <omp.h>
 #endif
 
-#include "backend/cpu/processor.h"
+#include "backend/cpu/library/onednn_memory.h"
+#include "backend/cpu/vector/processor.h"
 #include "platform/env.h"
 #include "platform/parallel.h"
 #include "volta/dtype.h"
@@ -23,8 +26,8 @@
 
 namespace volta::cpu {
 
-// VOLTA_ONEDNN=off: everything by our own kernels. Asked before every other call of the library, so
-// that its instructions are limited before it chooses them.
+// False under VOLTA_ONEDNN=off, which leaves everything to our own kernels. This is asked before
+// any other call of the library, so that its instruction set is limited before it chooses one.
 inline bool onednn_is_on() {
   static const bool on = [] {
     limit_onednn_instructions();
@@ -34,7 +37,7 @@ inline bool onednn_is_on() {
 }
 
 // Whether the processor multiplies bf16. Without such instructions oneDNN converts operands in its
-// inner loops, which takes longer than converting them before.
+// inner loops, which is slower than converting them beforehand.
 inline bool onednn_has_bf16() {
   static const bool has = [] {
     const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
@@ -43,27 +46,47 @@ inline bool onednn_has_bf16() {
   return has;
 }
 
-// Of f32 or bf16.
+// The oneDNN type of f32 or bf16.
 inline dnnl::memory::data_type onednn_type(DType dtype) {
   using Type = dnnl::memory::data_type;
   return dtype == DType::bf16 ? Type::bf16 : Type::f32;
 }
 
 inline dnnl::engine& onednn_engine() {
-  // Outlives objects with static storage.
-  static auto* cpu = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  // Never destroyed: it must outlive static objects that use it.
+  static auto* cpu = [] {
+    // The library keeps primitives that nobody uses any more, 1024 unless told otherwise.
+    dnnl::set_primitive_cache_capacity(kUnusedPrimitives);
+    return new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return *cpu;
 }
 
-// What oneDNN says as ours.
+// Identifies a primitive for OneDnnCode by the layouts of its operands.
+inline std::vector<std::int64_t> onednn_key(
+    std::int64_t kind, std::initializer_list<const dnnl::memory::desc*> operands) {
+  std::vector<std::int64_t> key{kind};
+  for (const dnnl::memory::desc* operand : operands) {
+    const dnnl_memory_desc_t& desc = operand->data;
+    key.push_back(desc.data_type);
+    key.push_back(desc.format_desc.blocking.inner_nblks);
+    for (int axis = 0; axis < desc.ndims; ++axis) {
+      key.push_back(desc.dims[axis]);
+      key.push_back(desc.format_desc.blocking.strides[axis]);
+    }
+  }
+  return key;
+}
+
+// Rethrows an error of oneDNN as one of Volta's.
 [[noreturn]] inline void throw_onednn(const std::string& what, const dnnl::error& error) {
   const std::string message = what + ": " + error.what();
   if (error.status == dnnl_out_of_memory) throw OutOfMemory(message);
   throw BackendError(message);
 }
 
-// Before oneDNN prepares anything: it writes code into memory that it does not check, and crashes
-// where there is none. What it takes for one operation is far less than is asked for here.
+// To be called before oneDNN prepares anything: it generates code without checking that it got
+// memory, and crashes if there was none. An operation needs far less than is tested for here.
 inline void require_room_for_onednn() {
   constexpr std::size_t kRoom = std::size_t{32} << 20;
   void* const room = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE,
@@ -73,8 +96,8 @@ inline void require_room_for_onednn() {
   ::munmap(room, kRoom);
 }
 
-// Some operations write their code when they first run. Which have run is remembered for the latest
-// few hundred; one that was forgotten is asked for once more.
+// Some operations generate their code when they first run. A table remembers a few hundred that
+// have run; for one that was forgotten, the test is merely repeated.
 inline void require_room_for_first_run(const dnnl::primitive& primitive) {
   static std::array<std::atomic<const void*>, 256> ran{};
   const void* const handle = primitive.get();
@@ -96,8 +119,8 @@ inline void run_onednn(const dnnl::primitive& primitive, const dnnl::stream& str
   }
 }
 
-// Memory of others. Telling the library an address takes it a moment, and most addresses are those
-// of the run before.
+// A oneDNN memory object for a caller's buffer. Setting an address takes the library some time, and
+// most addresses are the same as in the previous run.
 class Bound {
  public:
   Bound() = default;
@@ -115,10 +138,12 @@ class Bound {
   const void* address_ = nullptr;
 };
 
-// A product of two matrices, or batches of them, with its memory; the scratchpad is the caller's.
+// A product of two matrices, or of batches of them, with its memory objects; the caller provides
+// the scratchpad.
 struct ProductCall {
   ProductCall(const dnnl::matmul::primitive_desc& product, bool has_bias)
       : primitive(product),
+        code(key_of(product)),
         a(product.src_desc()),
         b(product.weights_desc()),
         c(product.dst_desc()),
@@ -133,7 +158,7 @@ struct ProductCall {
     arguments.emplace(DNNL_ARG_BIAS, bias.memory());
   }
 
-  // `bias` is looked at only if there is one.
+  // `bias` is used only if has_bias is set.
   static dnnl::matmul::primitive_desc described(const dnnl::memory::desc& a,
                                                 const dnnl::memory::desc& b,
                                                 const dnnl::memory::desc& bias,
@@ -146,14 +171,21 @@ struct ProductCall {
 
   void execute() const { run_onednn(primitive, stream, arguments); }
 
+  static std::vector<std::int64_t> key_of(const dnnl::matmul::primitive_desc& product) {
+    const dnnl::memory::desc a = product.src_desc(), b = product.weights_desc(),
+                             c = product.dst_desc(), bias = product.bias_desc();
+    return onednn_key(0, {&a, &b, &c, &bias});
+  }
+
   dnnl::matmul primitive;
+  OneDnnCode code;
   Bound a, b, c, bias, scratchpad;
   std::size_t scratch_bytes;  // a multiple of a cache line
   std::unordered_map<int, dnnl::memory> arguments;
   dnnl::stream stream{onednn_engine()};
 };
 
-// While it lives, oneDNN plans and runs on the calling thread alone.
+// While this object lives, oneDNN plans and runs on the calling thread alone.
 class OneThread {
  public:
 #ifdef VOLTA_HAS_OPENMP

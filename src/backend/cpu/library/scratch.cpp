@@ -1,5 +1,5 @@
-// Memory of the calling thread, grown when a launch needs more.
-#include "backend/cpu/scratch.h"
+// Scratch memory of the calling thread, grown when a launch needs more.
+#include "backend/cpu/library/scratch.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -26,12 +26,12 @@ std::byte* grown(std::size_t bytes) {
   auto& [memory, size] = ThreadOwned<Scratch<number>>::get();
   if (size < bytes) {
     const std::size_t rounded = std::max<std::size_t>((bytes + 4095) / 4096 * 4096, 64 * 1024);
-    size = 0;  // should there be no memory
+    size = 0;  // in case the allocation fails
     memory.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
     if (memory == nullptr)
       throw OutOfMemory("cpu: there is no memory for " + std::to_string(rounded) +
                         " bytes of a thread's scratch memory");
-    // Registers may be read before they are written, where a block ends inside a vector.
+    // Registers may be read before they are written, if a block ends inside a vector.
     std::fill_n(memory.get(), rounded, std::byte{0});
     size = rounded;
   }

@@ -1,14 +1,14 @@
-// Memory of the calling thread.
+// Scratch memory of the calling thread.
 #pragma once
 
 #include <cstddef>
 
 namespace volta::cpu {
 
-// At least that many bytes, at a multiple of 4096, until the thread asks again. What is in it is
-// what the thread left there, zeros at first.
+// At least `bytes`, aligned to 4096, valid until the thread asks again. The memory keeps what the
+// thread last wrote there and starts as zeros.
 std::byte* thread_scratch(std::size_t bytes);
-// Another piece, for what a call keeps while its parts use the first.
+// A second area, for data that a call keeps while its parts use the first one.
 std::byte* thread_workspace(std::size_t bytes);
 
 }  // namespace volta::cpu

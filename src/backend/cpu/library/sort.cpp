@@ -1,6 +1,6 @@
-// Keys become unsigned integers in their order and are sorted together with their positions: every
-// pair is different, so that the result is the same however the work is divided.
-#include "backend/cpu/sort.h"
+// Keys become unsigned integers of the same order and are sorted together with their positions. All
+// pairs are distinct, so the result does not depend on how the work is divided.
+#include "backend/cpu/library/sort.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kShortRow = 192;
 // A single row at least this long is sorted in pieces.
 constexpr std::int64_t kLongRow = 1 << 16;
-// Elements worth a thread.
+// The number of elements that is worth a thread.
 constexpr std::int64_t kGrain = 1 << 13;
 
 template <class Key>
@@ -31,7 +31,7 @@ struct Entry {
 
 enum class Numbers : std::uint8_t { Unsigned, Signed, Float };
 
-// How the bits of a dtype are ordered: as in kernel/sort_templates.cpp.
+// Maps the bits of a dtype to ordered keys, as in kernel/emit/sort_templates.cpp.
 template <class Bits, class Key>
 struct Order {
   Numbers numbers;
@@ -52,8 +52,8 @@ struct Order {
   }
 };
 
-// Least significant byte first; bytes that are the same everywhere are passed over. Returns where
-// the result is: `data` or `other`.
+// Sorts by the least significant byte first and skips bytes that are equal in all keys. Returns the
+// buffer that holds the result, `data` or `other`.
 template <class Key>
 Entry<Key>* radix_sort(Entry<Key>* data, Entry<Key>* other, std::int64_t n) {
   constexpr std::size_t kBytes = sizeof(Key);
@@ -76,7 +76,7 @@ Entry<Key>* radix_sort(Entry<Key>* data, Entry<Key>* other, std::int64_t n) {
   return data;
 }
 
-// The first `count` of n entries in order; returns where they are.
+// Sorts the first `count` of n entries; returns the buffer that holds them.
 template <class Key>
 Entry<Key>* sort_entries(Entry<Key>* data, Entry<Key>* other, std::int64_t n, std::int64_t count) {
   if (count < n / 8) {
@@ -132,7 +132,7 @@ class Sorter {
     }
   }
 
-  // Pieces side by side, then merged in pairs.
+  // Sorts pieces in parallel, then merges them in pairs.
   void sort_long_row() const {
     const std::int64_t n = step_.length;
     std::vector<Entry<Key>> data(static_cast<std::size_t>(n)), other(data.size());
@@ -154,7 +154,7 @@ class Sorter {
         for (std::int64_t p = begin; p < end; ++p) {
           const std::int64_t left = start(2 * p, now), right = start(2 * p + 1, now),
                              stop = start(2 * p + 2, now);
-          // Of a piece only as many as are asked for are in order.
+          // Only the first `count` entries of a piece are sorted.
           std::merge(from + left, from + std::min(right, left + step_.count), from + right,
                      from + std::min(stop, right + step_.count), to + left);
         }

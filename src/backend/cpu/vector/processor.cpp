@@ -1,5 +1,5 @@
-// VOLTA_CPU_ISA, and how Highway and oneDNN are told of it.
-#include "backend/cpu/processor.h"
+// VOLTA_CPU_ISA, and how it is passed to Highway and oneDNN.
+#include "backend/cpu/vector/processor.h"
 
 #include <fmt/format.h>
 #include <hwy/highway.h>
@@ -27,7 +27,7 @@ constexpr std::array<std::pair<std::string_view, InstructionSet>, 4> kNames = {{
     {"avx512", InstructionSet::Avx512},
 }};
 
-// Highway's targets that need more than the set has. Better targets have lower bits.
+// Highway's targets that need more than the instruction set. Better targets have lower bits.
 std::int64_t targets_beyond(InstructionSet set) {
 #if HWY_ARCH_X86
   constexpr std::int64_t kTargets[] = {HWY_SSSE3, HWY_SSE4, HWY_AVX2, HWY_AVX3_DL};
@@ -70,7 +70,7 @@ void limit_onednn_instructions() {
   static const bool once = [] {
     const auto limit = instruction_limit();
     if (!limit) return true;
-    // oneDNN has no code for less than SSE4.1.
+    // oneDNN has no code below SSE4.1.
     constexpr dnnl::cpu_isa kSets[] = {dnnl::cpu_isa::sse41, dnnl::cpu_isa::sse41,
                                        dnnl::cpu_isa::avx2, dnnl::cpu_isa::avx512_core};
     const auto set = kSets[static_cast<std::size_t>(*limit)];

@@ -1,17 +1,17 @@
 // Trigonometric and hyperbolic functions over blocks, computed in double, within 4 ulp of f64. Huge
-// angles call libm lane by lane.
+// angles call libm for each lane.
 #include <cmath>
 #include <cstddef>
 #include <numbers>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/simd_angles.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/vector/simd_angles.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-#include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/vector/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace volta::cpu::HWY_NAMESPACE {
@@ -19,8 +19,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using kernel::ScalarOp;
 
-// sin (shift 0) or cos (shift 1) of moderate angles: x = q pi/2 + r + tail, pi/2 in three parts of
-// 33 bits so that every product with q is exact.
+// sin (shift 0) or cos (shift 1) of moderate angles. x = q pi/2 + r + tail, with pi/2 in three
+// parts of 33 bits so that every product with q is exact.
 inline constexpr double kLargestAngle = 1e5;
 template <class D, class V>
 HWY_INLINE V sine(D d, V x, double shift) {
@@ -42,7 +42,7 @@ HWY_INLINE V sine(D d, V x, double shift) {
   const V w = hn::Sub(one, half_z);
   const V rest = hn::Sub(hn::Sub(one, w), half_z);
   const V cos_r = hn::Add(w, hn::Add(rest, hn::NegMulAdd(r, tail, hn::Mul(hn::Mul(z, z), c))));
-  // Quadrant modulo 4, still as a float.
+  // The quadrant modulo 4, still as a float.
   const V quadrant = hn::Add(q, hn::Set(d, shift));
   const V turn =
       hn::NegMulAdd(hn::Floor(hn::Mul(quadrant, hn::Set(d, 0.25))), hn::Set(d, 4.0), quadrant);
@@ -116,14 +116,14 @@ struct Atan {
   }
 };
 
-// The last stretch before the range ends: (e^(m/2) / 2) e^(m/2).
+// e^m / 2 near the end of the range, computed as (e^(m/2) / 2) e^(m/2) to avoid overflow.
 inline constexpr double kLargeHyperbolic = 700;
 template <class D, class V>
 HWY_INLINE V half_exponential(D d, V m) {
   const V root = exponential(d, hn::Mul(m, hn::Set(d, 0.5)));
   return hn::Mul(hn::Mul(root, hn::Set(d, 0.5)), root);
 }
-// (t + t / (t + 1)) / 2 with t = e^|x| - 1.
+// sinh|x| = (t + t / (t + 1)) / 2 with t = e^|x| - 1.
 struct Sinh {
   template <class D, class V>
   static HWY_INLINE V apply(D d, V x) {
@@ -145,7 +145,8 @@ struct Cosh {
   }
 };
 
-// The angle of the point (x, y): of the octant's slope, then turned.
+// The angle of the point (x, y): the arctangent of the slope within an octant, then reflected into
+// the right octant.
 template <class T>
 void atan2_loop(void* out, const void* a, const void* b, const void*, std::size_t n) {
   const hn::ScalableTag<double> d;
@@ -159,7 +160,7 @@ void atan2_loop(void* out, const void* a, const void* b, const void*, std::size_
     const auto steep = hn::Gt(height, width);
     const auto low = hn::IfThenElse(steep, width, height);
     const auto high = hn::IfThenElse(steep, height, width);
-    // 0 / 0 is 0 here, and both infinite is a diagonal.
+    // 0 / 0 counts as 0, and two infinities as a diagonal.
     auto slope = hn::IfThenElse(hn::Eq(low, high), one, hn::Div(low, high));
     slope = hn::IfThenElse(hn::Eq(high, zero), zero, slope);
     auto angle = hn::Atan(d, slope);

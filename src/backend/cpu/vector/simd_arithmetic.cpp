@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "backend/cpu/processor.h"
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/processor.h"
+#include "backend/cpu/vector/simd_table.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/simd_arithmetic.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/vector/simd_arithmetic.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -20,7 +20,7 @@ using kernel::ScalarOp;
 template <class T>
 using Tag = hn::ScalableTag<T>;
 
-// Plain loops, for types and operations that have no vector form everywhere.
+// Plain loops for types and operations without a vector form on every target.
 template <class T, class F>
 void scalar_loop(void* out, const void* a, const void* b, const void*, std::size_t n) {
   const T* x = static_cast<const T*>(a);
@@ -49,13 +49,13 @@ void binary_loop(void* out, const void* a, const void* b, const void*, std::size
   }
 }
 
-// Highway's != is false for NaN on some targets; this one is IEEE's everywhere.
+// Highway's != is false for NaN on some targets; this comparison follows IEEE everywhere.
 template <class V>
 HWY_INLINE auto differ(V a, V b) {
   return hn::Not(hn::Eq(a, b));
 }
 
-// Lanes of 0 or 1 from a mask, as bytes.
+// Stores a mask as bytes of 0 or 1.
 template <class D, class M>
 HWY_INLINE void store_mask(D, M mask, std::uint8_t* out) {
   using T = hn::TFromD<D>;
@@ -70,7 +70,7 @@ HWY_INLINE void store_mask(D, M mask, std::uint8_t* out) {
   }
 }
 
-// A mask from bytes that are zero or not.
+// Loads a mask from bytes; nonzero means true.
 template <class D>
 HWY_INLINE auto load_mask(D d, const std::uint8_t* in) {
   using T = hn::TFromD<D>;
@@ -121,7 +121,7 @@ void where_scalar(void* out, const void* a, const void* b, const void* c, std::s
   for (std::size_t i = 0; i < n; ++i) z[i] = condition[i] != 0 ? x[i] : y[i];
 }
 
-// Integer arithmetic wraps.
+// Integer arithmetic wraps around.
 template <class T>
 using Wrap = std::make_unsigned_t<T>;
 
@@ -224,7 +224,7 @@ struct Div {
     return hn::Div(a, b);
   }
 };
-// Of integers: by zero it is zero, and nothing traps.
+// Integer division: dividing by zero gives zero, and nothing traps.
 struct Quotient {
   template <class T>
   static T scalar(T a, T b) {
@@ -240,7 +240,8 @@ struct Remainder {
     return static_cast<T>(a % b);
   }
 };
-// Wraps as multiplication does; a negative exponent leaves 0 of all bases but 1 and -1.
+// Integer power wraps like multiplication; with a negative exponent the result is 0 unless the base
+// is 1 or -1.
 struct Power {
   template <class T>
   static T scalar(T base, T exponent) {
@@ -340,7 +341,7 @@ struct LogicalXor {
     return hn::Xor(differ(a, zero), differ(b, zero));
   }
 };
-// Arithmetic on bool is arithmetic of 0 and 1 converted back: a + b is "or", a - b is "differ".
+// Arithmetic on bool is done on 0 and 1 and converted back: a + b is "or", a - b is "differ".
 struct BoolOr {
   template <class T>
   static T scalar(T a, T b) {
@@ -429,7 +430,7 @@ void fill(SimdTable& table) {
       scalar_loop<std::uint8_t, BoolDiffer>;
   table.op[static_cast<int>(ScalarOp::neg)][type_index(DType::boolean)] =
       scalar_loop<std::uint8_t, Identity>;
-  // Selecting between storage types needs no arithmetic.
+  // Selecting between values of storage types needs no arithmetic.
   for (const DType half : {DType::f16, DType::bf16}) {
     table.op[static_cast<int>(ScalarOp::where)][type_index(half)] = where_scalar<std::uint16_t>;
   }

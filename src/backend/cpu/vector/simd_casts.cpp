@@ -1,14 +1,14 @@
-// Conversions between element types over blocks. Halves round to nearest even everywhere; floats
-// become integers by truncation, with the machine's "indefinite" value where the result does not
-// fit.
+// Conversions between element types over blocks. Conversions to f16 and bf16 round to nearest even
+// everywhere. Floats are truncated to integers; results that do not fit take the machine's
+// "indefinite" value.
 #include <bit>
 #include <cstdint>
 #include <type_traits>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/simd_casts.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/vector/simd_casts.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -17,7 +17,7 @@ namespace volta::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Storage types as C++ types; bool is a byte that holds 0 or 1.
+// Storage types as C++ types; bool is a byte of 0 or 1.
 struct Half {
   std::uint16_t bits;
 };
@@ -77,7 +77,7 @@ HWY_INLINE auto number(T x) {
   }
 }
 
-// Out-of-range values take the result of the machine's conversion instead of being undefined.
+// Out-of-range values get the result of the machine's instruction instead of being undefined.
 template <class F>
 HWY_INLINE std::int64_t truncate(F x) {
   return x >= F(-0x1p63) && x < F(0x1p63) ? static_cast<std::int64_t>(x) : INT64_MIN;
@@ -202,7 +202,7 @@ void fill(SimdTable& table) {
     table.cast[type_index(from)][type_index(to)] = fn;
   };
   set(DType::f32, DType::f64, promote_loop<float, double>);
-#if HWY_TARGET != HWY_SCALAR  // whose conversion saturates infinities
+#if HWY_TARGET != HWY_SCALAR  // the scalar conversion saturates infinities
   set(DType::f64, DType::f32, demote_loop<double, float>);
 #endif
   set(DType::i32, DType::i64, promote_loop<std::int32_t, std::int64_t>);

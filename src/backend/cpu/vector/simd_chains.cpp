@@ -1,20 +1,22 @@
-// Chains: a run of operations over a block in which each takes the result of the one before. Four
-// vectors go through all steps before the next four, so results between steps stay in registers.
+// Chains: a sequence of operations over a block in which each takes the result of the previous one.
+// Four vectors go through all steps before the next four, so intermediate results stay in
+// registers.
 #include <cstdint>
 #include <type_traits>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 
-// Vectors are members of a struct here, which those whose size is not known cannot be.
+// Vectors are members of a struct here, which is impossible for targets whose vector size is
+// unknown at compile time.
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #endif
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/simd_chains.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/vector/simd_chains.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-#include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/vector/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace volta::cpu::HWY_NAMESPACE {
@@ -26,7 +28,7 @@ using Tag = hn::ScalableTag<T>;
 template <class T>
 using Vector = hn::Vec<Tag<T>>;
 
-// The vectors in work: all four, or only the first where a block has no more.
+// The vectors being processed: four, or only the first at the end of a block.
 template <class T, int kVectors>
 struct Group {
   Vector<T> v0, v1, v2, v3;
@@ -174,7 +176,7 @@ VOLTA_CHAIN_CHOICE(ChooseGe, hn::Le(c, v))
 #undef VOLTA_CHAIN_TERNARY
 #undef VOLTA_CHAIN_CHOICE
 
-// The results at element i.
+// Runs the chain on the group of vectors at element i.
 template <class T, int kVectors>
 HWY_INLINE Group<T, kVectors> run_group(const ChainStep* step, const ChainStep* end,
                                         void* const* values, std::size_t i) {
@@ -280,7 +282,7 @@ HWY_INLINE Group<T, kVectors> run_group(const ChainStep* step, const ChainStep* 
   return v;
 }
 
-// acc combined with a group, two by two, as `fold` does it.
+// Combines acc with a group pairwise, in the same order as `fold`.
 template <class F, class D, class V, class G>
 HWY_INLINE V fold_group(D d, V acc, const G& v) {
   return F::vector(d, acc, F::vector(d, F::vector(d, v.v0, v.v1), F::vector(d, v.v2, v.v3)));

@@ -1,17 +1,17 @@
-// Transcendental functions over blocks, within 2 ulp, and remainders, which are exact. What has no
-// vector form (erf, pow and fmod of f64, huge quotients) calls libm lane by lane.
+// Transcendental functions over blocks, within 2 ulp, and remainders, which are exact. Functions
+// without a vector form (erf, pow and fmod of f64, huge quotients) call libm for each lane.
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/simd_functions.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/vector/simd_functions.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-#include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/vector/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace volta::cpu::HWY_NAMESPACE {
@@ -90,8 +90,8 @@ void pow_f64(void* out, const void* a, const void* b, const void*, std::size_t n
   for (std::size_t i = 0; i < n; ++i) z[i] = std::pow(x[i], y[i]);
 }
 
-// Gives lanes for which the vector formula does not hold their values one by one: mend(a, b,
-// value).
+// Calls mend(a, b, value) for each lane, to correct lanes for which the vector formula does not
+// hold.
 template <class DF, class V, class Mend>
 V mend_lanes(DF df, V a, V b, V value, const Mend& mend) {
   HWY_ALIGN float left[HWY_MAX_BYTES / sizeof(float)];
@@ -104,7 +104,7 @@ V mend_lanes(DF df, V a, V b, V value, const Mend& mend) {
   return hn::LoadU(df, values);
 }
 
-// e^(y log x) in double where x is positive and finite; the rest through libm.
+// e^(y log x) in double if x is positive and finite; other lanes use libm.
 void pow_f32(void* out, const void* a, const void* b, const void*, std::size_t n) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> df;
@@ -135,7 +135,7 @@ void fmod_f64(void* out, const void* a, const void* b, const void*, std::size_t 
   for (std::size_t i = 0; i < n; ++i) z[i] = std::fmod(x[i], y[i]);
 }
 
-// a - q b in double, where the product has no more digits than a double holds.
+// a - q b in double, exact while the product fits in the mantissa of a double.
 void fmod_f32(void* out, const void* a, const void* b, const void*, std::size_t n) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> df;
@@ -148,7 +148,7 @@ void fmod_f32(void* out, const void* a, const void* b, const void*, std::size_t 
     const auto dividend = hn::PromoteTo(d, narrow_a), divisor = hn::PromoteTo(d, narrow_b);
     const auto quotient = hn::Trunc(hn::Div(dividend, divisor));
     auto rest = hn::CopySign(hn::NegMulAdd(quotient, divisor, dividend), dividend);
-    // A quotient rounded up leaves what is missing to the divisor, with the other sign.
+    // If the quotient was rounded up, the remainder has the wrong sign and lacks one divisor.
     const auto beyond = hn::Lt(hn::Mul(hn::NegMulAdd(quotient, divisor, dividend),
                                        hn::CopySign(hn::Set(d, 1.0), dividend)),
                                hn::Zero(d));

@@ -1,6 +1,6 @@
-// Transcendental functions of vectors, within 2 ulp; compiled once per instruction set by the files
+// Transcendental functions of vectors, within 2 ulp. Compiled once per instruction set by the files
 // that include this between HWY_BEFORE_NAMESPACE and their own code. exp and log of f64 are
-// Highway's with the ends of the range put right; the others are written here.
+// Highway's with corrections at the ends of the range; the others are written here.
 #if defined(VOLTA_CPU_SIMD_MATH_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VOLTA_CPU_SIMD_MATH_H
 #undef VOLTA_CPU_SIMD_MATH_H
@@ -37,13 +37,13 @@ HWY_INLINE V constant(D d, V, double value) {
   return hn::Set(d, static_cast<hn::TFromD<D>>(value));
 }
 
-// Highway's != is false for NaN on some targets; this one is IEEE's everywhere.
+// Highway's != is false for NaN on some targets; this comparison follows IEEE everywhere.
 template <class V>
 HWY_INLINE auto is_nan(V x) {
   return hn::Not(hn::Eq(x, x));
 }
 
-// Where 2^n lies in the low bits of `shifted`, x = n ln 2 + r: r. For |x| well below 2^22.
+// Splits x = n ln 2 + r and returns r; the low bits of `shifted` hold n. For |x| well below 2^22.
 template <class D, class V>
 HWY_INLINE V reduce_exponent(D d, V x, V& shifted, V& n) {
   const V magic = hn::Set(d, 0x1.8p23f);
@@ -60,7 +60,7 @@ HWY_INLINE V exponential_rest(D d, V r) {
                     0.5);
 }
 
-// e^x of f32 for -87.3 <= x <= 88.7: the power of two is added to the exponent of e^r.
+// e^x in f32 for -87.3 <= x <= 88.7: n is added to the exponent of e^r.
 template <class D, class V>
 HWY_INLINE V exponential_inside(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -71,7 +71,7 @@ HWY_INLINE V exponential_inside(D d, V x) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
 }
 
-// 2^q of an integral q within the exponent range.
+// 2^q for an integral q within the exponent range.
 HWY_INLINE auto power_of_two(hn::ScalableTag<float> d, hn::Vec<hn::ScalableTag<float>> q) {
   const hn::RebindToSigned<decltype(d)> di;
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, q), hn::Set(di, 127))));
@@ -83,7 +83,7 @@ HWY_INLINE auto power_of_two(hn::ScalableTag<double> d, hn::Vec<hn::ScalableTag<
   return hn::BitCast(d, hn::ShiftLeft<52>(hn::Add(shifted, hn::Set(di, std::int64_t{1023}))));
 }
 
-// e^x; +inf above the range, NaN for NaN.
+// e^x: +inf above the range, NaN for NaN.
 template <class D, class V>
 HWY_INLINE V exponential(D d, V x) {
   using T = hn::TFromD<D>;
@@ -94,7 +94,7 @@ HWY_INLINE V exponential(D d, V x) {
     V result = exponential_inside(d, x);
     const auto inside = hn::Le(hn::Abs(x), hn::Set(d, 87.3f));
     if (HWY_UNLIKELY(!hn::AllTrue(d, inside))) {
-      // The power of two in two factors, for results that are not normal numbers.
+      // The power of two is applied in two factors, because the result may be subnormal.
       V shifted = x, n = x;
       const V bounded = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), top);
       const V r = reduce_exponent(d, bounded, shifted, n);
@@ -127,7 +127,7 @@ HWY_INLINE V logarithm(D d, V x) {
   return result;
 }
 
-// log(1 + x) = log(u) + (x - (u - 1)) / u with u = 1 + x rounded; the last term repairs the
+// log(1 + x) = log(u) + (x - (u - 1)) / u with u = 1 + x rounded; the last term corrects the
 // rounding.
 template <class D, class V>
 HWY_INLINE V logarithm_1p(D d, V x) {
@@ -136,7 +136,8 @@ HWY_INLINE V logarithm_1p(D d, V x) {
   const V u = hn::Add(x, one);
   const V lost = hn::Sub(x, hn::Sub(u, one));
   const V result = hn::Add(logarithm(d, u), hn::Div(lost, u));
-  // u == 1: x itself, the sign of zero too. u = 0 or infinite: the logarithm alone.
+  // If u is 1, the result is x itself, with the sign of zero. If u is 0 or infinite, it is the
+  // logarithm alone.
   const V ends = hn::IfThenElse(hn::Eq(u, one), x, result);
   const auto special = hn::Or(hn::Eq(u, hn::Zero(d)), hn::Eq(u, infinity));
   return hn::IfThenElse(special, logarithm(d, u), ends);
@@ -169,12 +170,12 @@ HWY_INLINE V exponential_m1(D d, V x) {
   V result = hn::MulAdd(scale, p, hn::Sub(scale, hn::Set(d, T{1})));
   const auto large = hn::Gt(x, high);
   if (!hn::AllFalse(d, large)) result = hn::IfThenElse(large, exponential(d, x), result);
-  // Keeps the sign of zero and passes NaN.
+  // Keeps the sign of zero and propagates NaN.
   return hn::IfThenElse(hn::Or(is_nan(x), hn::Eq(x, hn::Zero(d))), x, result);
 }
 
-// y / (y + 2) with y = e^2x - 1. Of f32 the quotient is repaired for the rounding of y + 2; of f64
-// small x take x + x^3 P(x^2).
+// y / (y + 2) with y = e^2x - 1. For f32 the quotient is corrected for the rounding of y + 2; for
+// f64, small x use x + x^3 P(x^2).
 template <class D, class V>
 HWY_INLINE V tangent_quotient(D d, V magnitude, hwy::SizeTag<4>) {
   const hn::RebindToSigned<D> di;
@@ -213,7 +214,7 @@ HWY_INLINE V hyperbolic_tangent(D d, V x) {
   return hn::IfThenElse(is_nan(x), x, hn::CopySign(result, x));
 }
 
-// erf of f32: x + x P(x^2) below 1, 1 - exp(-Q(|x|)) up to 4, 1 beyond. P and Q interpolate at
+// erf in f32: x + x P(x^2) below 1, 1 - exp(-Q(|x|)) up to 4, 1 beyond. P and Q interpolate at
 // Chebyshev nodes.
 template <class D, class V>
 HWY_INLINE V error_function(D d, V x) {
@@ -230,7 +231,7 @@ HWY_INLINE V error_function(D d, V x) {
   return hn::IfThenElse(is_nan(x), x, hn::CopySign(result, x));
 }
 
-// 2^x of f64 = 2^n e^(r ln 2), where x = n + r; the power of two in two factors.
+// 2^x in f64 is 2^n e^(r ln 2), where x = n + r; the power of two is applied in two factors.
 template <class D, class V>
 HWY_INLINE V exponential_of_two(D d, V x) {
   const V bounded = hn::Min(hn::Max(x, hn::Set(d, -1080.0)), hn::Set(d, 1030.0));
@@ -241,7 +242,7 @@ HWY_INLINE V exponential_of_two(D d, V x) {
   return hn::IfThenElse(is_nan(x), x, result);
 }
 
-// log2 of f64 = e + log2(m), where x = 2^e m and m is between the square roots of 1/2 and 2.
+// log2 in f64 is e + log2(m), where x = 2^e m and m is between the square roots of 1/2 and 2.
 template <class D, class V>
 HWY_INLINE V logarithm_of_two(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -274,8 +275,8 @@ HWY_INLINE hn::Vec<D> narrow(D d, V x) {
 #endif
 }
 
-// Functions written for f64. f32 goes through them too: its results come out correctly rounded
-// nearly always.
+// Loads and stores for functions written for f64. f32 uses them too, and its results are then
+// nearly always correctly rounded.
 template <class T, class D>
 HWY_INLINE auto load_wide(D d, const T* x) {
   if constexpr (sizeof(T) == 4) {

@@ -1,14 +1,14 @@
-// Strided and indexed loads and stores, turned tiles, splats, and blocks of Philox words.
+// Strided and indexed loads and stores, transposed tiles, splats, and blocks of Philox words.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 #include "hwy/cache_control.h"
 #include "kernel/philox.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/simd_movement.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/vector/simd_movement.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -44,12 +44,13 @@ void load_strided(void* out, const void* base, std::int64_t stride, std::size_t 
   for (; i < n; ++i, x += stride) z[i] = *x;
 }
 
-// kTurn<U> rows of as many elements in one 128-bit vector each; 1: no vector form.
+// The side of the square that turn_square transposes: one row per 128-bit vector; 1 if there is no
+// vector form.
 template <class U>
 inline constexpr std::int64_t kTurn =
     HWY_TARGET == HWY_SCALAR || sizeof(U) < 2 ? 1 : 16 / static_cast<std::int64_t>(sizeof(U));
 
-// A square of kTurn<U> elements each way, turned over in registers.
+// Transposes a square of kTurn<U> x kTurn<U> elements in registers.
 HWY_INLINE void turn_square(std::uint32_t* out, std::int64_t out_stride, const std::uint32_t* in,
                             std::int64_t in_stride) {
 #if HWY_TARGET != HWY_SCALAR
@@ -97,7 +98,7 @@ HWY_INLINE void turn_square(std::uint16_t* out, std::int64_t out_stride, const s
   const auto high = [&](std::int64_t k) HWY_ATTR {
     return hn::BitCast(d32, hn::InterleaveUpper(d, row(k), row(k + 1)));
   };
-  // Two columns of four rows each, then four columns of all eight.
+  // First two columns of four rows each are interleaved, then columns of all eight rows are stored.
   const auto put = [&](std::int64_t column, auto v01, auto v23, auto v45, auto v67) HWY_ATTR {
     const auto low03 = hn::BitCast(d64, hn::InterleaveLower(d32, v01, v23));
     const auto high03 = hn::BitCast(d64, hn::InterleaveUpper(d32, v01, v23));
@@ -122,13 +123,13 @@ HWY_INLINE void turn_square(U* out, std::int64_t, const U* in, std::int64_t) {
   *out = *in;
 }
 
-// Rows and columns of the pieces that are turned over at once.
+// The size of the pieces that are transposed at once.
 struct Piece {
   std::int64_t rows, columns;
 };
 
 #if HWY_MAX_BYTES == 64
-// The four vectors of a square, in each block of 128 bits.
+// Transposes the 4x4 squares that the four vectors hold in each 128-bit block.
 template <class D, class V>
 HWY_INLINE void turn_blocks(D d, V& v0, V& v1, V& v2, V& v3) {
   const hn::RepartitionToWide<D> wide;
@@ -142,7 +143,7 @@ HWY_INLINE void turn_blocks(D d, V& v0, V& v1, V& v2, V& v3) {
   v3 = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
 }
 
-// 16 rows of 4 columns: four squares, one per block of a vector.
+// Transposes 16 rows of 4 columns: four squares, one per block of a vector.
 HWY_INLINE void turn_tall(std::uint32_t* out, std::int64_t out_stride, const std::uint32_t* in,
                           std::int64_t in_stride) {
   const hn::FixedTag<std::uint32_t, 4> quarter;
@@ -164,7 +165,7 @@ HWY_INLINE void turn_tall(std::uint32_t* out, std::int64_t out_stride, const std
   hn::StoreU(v3, d, out + 3 * out_stride);
 }
 
-// 4 rows of 16 columns.
+// Transposes 4 rows of 16 columns.
 HWY_INLINE void turn_broad(std::uint32_t* out, std::int64_t out_stride, const std::uint32_t* in,
                            std::int64_t in_stride) {
   const hn::FixedTag<std::uint32_t, 4> quarter;
@@ -190,7 +191,7 @@ HWY_INLINE void turn_broad(std::uint32_t* out, std::int64_t out_stride, const st
 template <class U>
 HWY_INLINE Piece piece_of(std::int64_t rows, std::int64_t columns, bool apart) {
   constexpr std::int64_t side = kTurn<U>;
-  if (apart) return {side, side};  // fewer rows at a time leave memory more time
+  if (apart) return {side, side};  // fewer rows at a time give the prefetches more time
   if (sizeof(U) == 4 && rows >= 16) return {16, side};
   if (sizeof(U) == 4 && columns >= 16) return {side, 16};
   return {side, side};
@@ -227,19 +228,20 @@ void turn(void* out, std::int64_t out_stride, const void* in, std::int64_t in_st
     }
     return;
   }
-  // Rows are asked for early: no prefetcher follows those far apart, or short ones past a page.
+  // Rows are prefetched explicitly: hardware prefetchers do not follow distant rows, or short ones
+  // across a page boundary.
   constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(U));
   const bool apart = cold && (in_stride >= 16 * line || in_stride <= -16 * line);
   const Piece piece = piece_of<U>(rows, columns, apart);
   const std::int64_t early = apart ? 2 * piece.rows : 32 * line / columns;
-  // The last pieces overlap those before.
+  // The last pieces overlap the previous ones.
   const auto turn_at = [&](std::int64_t r, std::int64_t c) HWY_ATTR {
     const std::int64_t row = std::min(r, rows - piece.rows);
     const std::int64_t column = std::min(c, columns - piece.columns);
     turn_piece(piece, z + column * out_stride + row, out_stride, x + row * in_stride + column,
                in_stride);
   };
-  if (!cold && columns > rows) {  // finish the rows of `out` one after the other
+  if (!cold && columns > rows) {  // completes the rows of `out` one after the other
     for (std::int64_t c = 0; c < columns; c += piece.columns) {
       for (std::int64_t r = 0; r < rows; r += piece.rows) turn_at(r, c);
     }
@@ -285,7 +287,7 @@ void gather(void* out, const void* base, std::int64_t stride, const void* index,
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// High and low halves of 32 x 32 bit products.
+// The high and low halves of 32 x 32 bit products.
 template <class D, class V>
 HWY_INLINE void multiply_wide(D d, V a, V b, V& high, V& low) {
   const hn::RepartitionToWide<D> wide;
@@ -297,8 +299,8 @@ HWY_INLINE void multiply_wide(D d, V a, V b, V& high, V& low) {
   low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(hn::BitCast(wide, odd))), even);
 }
 
-// As many vectors of Philox blocks as fit and carry nothing inside a vector; returns the blocks
-// done.
+// Computes whole vectors of Philox blocks until the rest is too short or a counter would carry
+// within a vector; returns the number of blocks done.
 std::size_t philox_vectors(std::uint32_t* out, std::uint64_t seed, std::uint64_t counter,
                            std::size_t blocks) {
   using D = hn::ScalableTag<std::uint32_t>;
@@ -308,7 +310,7 @@ std::size_t philox_vectors(std::uint32_t* out, std::uint64_t seed, std::uint64_t
   for (; i + lanes <= blocks; i += lanes) {
     const std::uint64_t first = counter + i;
     const std::uint32_t low = static_cast<std::uint32_t>(first);
-    if (low > 0xffffffffu - static_cast<std::uint32_t>(lanes)) break;  // a carry inside the vector
+    if (low > 0xffffffffu - static_cast<std::uint32_t>(lanes)) break;  // a carry within the vector
     auto c0 = hn::Add(hn::Set(d, low), hn::Iota(d, 0));
     auto c1 = hn::Set(d, static_cast<std::uint32_t>(first >> 32));
     auto c2 = hn::Zero(d), c3 = hn::Zero(d);
@@ -334,7 +336,7 @@ std::size_t philox_vectors(std::uint32_t* out, std::uint64_t seed, std::uint64_t
 std::size_t philox_vectors(std::uint32_t*, std::uint64_t, std::uint64_t, std::size_t) { return 0; }
 #endif
 
-// Words of `blocks` consecutive Philox blocks, four per block, in order.
+// The words of `blocks` consecutive Philox blocks, four per block, in order.
 void philox_words(std::uint32_t* out, std::uint64_t seed, std::uint64_t counter,
                   std::size_t blocks) {
   std::size_t i = philox_vectors(out, seed, counter, blocks);
@@ -366,7 +368,7 @@ void philox_block(void* out, std::uint64_t seed, std::uint64_t offset, std::uint
                   std::size_t n) {
   alignas(64) std::uint32_t words[kBlock + 4 + kPad];
   const std::size_t skip = first % 4;
-  // Signed: a padded view may begin before element 0.
+  // Signed, because a padded view may begin before element 0.
   const std::int64_t block = static_cast<std::int64_t>(first) >> 2;
   philox_words(words, seed, offset + static_cast<std::uint64_t>(block), (skip + n + 3) / 4);
   convert_words(static_cast<T*>(out), words + skip, n);

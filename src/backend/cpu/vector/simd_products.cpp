@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/simd_products.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/vector/simd_products.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -15,7 +15,7 @@ namespace volta::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of the tile against one pair of vectors of columns, from column j of the packed panel.
+// Computes the tile's rows for two vectors of columns, starting at column j of the packed panel.
 template <class T>
 HWY_INLINE void tile_columns(T* out, const T* a, const T* b, std::int64_t depth, std::int64_t j) {
   const hn::ScalableTag<T> d;
@@ -73,10 +73,10 @@ void gemm_tile(void* c, std::int64_t ldc, const void* a, const void* b, std::int
   }
 }
 
-// Sums longer than this are cut, so that rounding errors do not pile up.
+// Longer sums are split, so that rounding errors do not accumulate.
 constexpr std::int64_t kRun = 256;
 
-// kVectors vectors of the row from column i.
+// Computes kVectors vectors of the result's row.
 template <int kVectors, class D, class T>
 HWY_INLINE void product_columns(D d, T* out, const T* a, std::int64_t a_step, const T* b,
                                 std::int64_t b_step, std::int64_t depth) {

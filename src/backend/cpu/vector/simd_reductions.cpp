@@ -1,12 +1,12 @@
-// Reductions of blocks. The lanes of a fold are fixed by the element size, so that sums do not
-// depend on the vector width of the machine.
+// Reductions of blocks. The number of lanes in a fold is fixed by the element size, so that sums do
+// not depend on the vector width of the machine.
 #include <cstdint>
 #include <type_traits>
 
-#include "backend/cpu/simd_table.h"
+#include "backend/cpu/vector/simd_table.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/simd_reductions.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/vector/simd_reductions.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -58,8 +58,8 @@ struct Min {
   }
 };
 
-// Rows of `width` elements into four vectors of accumulators, four rows at a time: memory is read
-// in order.
+// Folds rows of `width` elements into four vectors of accumulators, four rows at a time, so that
+// memory is read in order.
 template <class F, class D, class T>
 HWY_INLINE void fold_four(D d, T* acc, const T* x, std::size_t rows, std::size_t width) {
   const std::size_t n = hn::Lanes(d);
@@ -91,7 +91,7 @@ HWY_INLINE void fold_four(D d, T* acc, const T* x, std::size_t rows, std::size_t
   hn::StoreU(t3, d, acc + 3 * n);
 }
 
-// Rows into one vector of accumulators.
+// Folds rows into one vector of accumulators.
 template <class F, class D, class T>
 HWY_INLINE void fold_one(D d, T* acc, const T* x, std::size_t rows, std::size_t width) {
   auto total = hn::LoadU(d, acc);
@@ -106,9 +106,9 @@ HWY_INLINE void fold_one(D d, T* acc, const T* x, std::size_t rows, std::size_t 
   hn::StoreU(total, d, acc);
 }
 
-// `kStreamed`: sums of what comes from memory are half as fast again with several narrow vectors as
-// with one wide one, which is the faster from a cache and where there is more to do than to add
-// (measured: 28 against 18 GB/s). Lanes are added up in the same order by either.
+// `kStreamed`: sums of values from memory are 1.5 times as fast with several narrow vectors as with
+// one wide vector (measured: 28 against 18 GB/s). The wide vector is faster for cached values and
+// for more expensive operations. Both add up the lanes in the same order.
 template <class T, class F, bool kStreamed>
 void fold_float(void* lanes, const void* values, std::size_t n) {
   constexpr std::size_t width = kFoldBytes / sizeof(T);
@@ -124,7 +124,7 @@ void fold_float(void* lanes, const void* values, std::size_t n) {
     for (std::size_t j = 0; j < width; j += hn::Lanes(d))
       fold_one<F>(d, acc + j, x + j, rows, width);
   }
-  // The tail keeps the lanes it does not reach.
+  // The tail leaves the lanes that it does not reach unchanged.
   for (std::size_t j = 0; j < rest; j += hn::Lanes(d)) {
     const auto total = hn::LoadU(d, acc + j);
     const auto reached = hn::FirstN(d, rest - j);
@@ -133,8 +133,7 @@ void fold_float(void* lanes, const void* values, std::size_t n) {
   }
 }
 
-// Columns [first, n) of rows, a vector at a time while whole ones are left; returns where it
-// stopped.
+// Folds columns [first, n) in whole vectors; returns the first column that is left.
 template <class F, class D, class T>
 HWY_INLINE std::size_t fold_columns(D d, T* acc, const T* x, std::int64_t stride, bool four,
                                     std::size_t first, std::size_t n) {
@@ -151,8 +150,8 @@ HWY_INLINE std::size_t fold_columns(D d, T* acc, const T* x, std::int64_t stride
   return i;
 }
 
-// Four rows at a time: as many streams as the prefetchers follow, and a quarter of the traffic of
-// the lanes.
+// Folds four rows at a time: the prefetchers follow that many streams, and the accumulators are
+// accessed a quarter as often.
 template <class T, class F>
 void fold_rows(void* lanes, const void* values, std::int64_t stride, std::int64_t rows,
                std::size_t n) {
@@ -178,8 +177,7 @@ void fold_integer(void* lanes, const void* values, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) acc[i % width] = F::scalar(acc[i % width], x[i]);
 }
 
-// Whether a challenger takes the place of the best so far. NaN beats everything; the first one
-// stays.
+// Whether a challenger replaces the best so far. NaN beats everything, and the first NaN stays.
 template <class T, bool kMax>
 HWY_INLINE bool beats(T challenger, T best) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -10,12 +10,13 @@
 
 namespace volta::cpu {
 
-// Elements per block. Measured: 128 keeps the registers of an eight-op chain in the first-level
-// cache.
+// The number of elements in a block. As measured, 128 keeps the registers of an eight-op chain in
+// the first-level cache.
 inline constexpr std::int64_t kBlock = 128;
 // Kernels read and write whole vectors: up to the next multiple of kPad elements past n.
 inline constexpr std::int64_t kPad = 64;
-// Bytes of the partial result of a block reduction: kFoldBytes / size_of(dtype) independent lanes.
+// The bytes of a block reduction's partial result, which has kFoldBytes / size_of(dtype)
+// independent lanes.
 inline constexpr std::size_t kFoldBytes = 64;
 
 constexpr std::int64_t padded(std::int64_t n) { return (n + kPad - 1) / kPad * kPad; }
@@ -32,18 +33,18 @@ using FoldRowsFn = void (*)(void* lanes, const void* values, std::int64_t stride
 using StridedLoadFn = void (*)(void* out, const void* base, std::int64_t stride, std::size_t n);
 using StridedStoreFn = void (*)(void* base, const void* values, std::int64_t stride, std::size_t n);
 // out[c * out_stride + r] = in[r * in_stride + c] for r < rows and c < columns; nothing else is
-// touched. `cold`: `in` is probably in no cache.
+// touched. `cold` says that `in` is probably in no cache.
 using TurnFn = void (*)(void* out, std::int64_t out_stride, const void* in, std::int64_t in_stride,
                         std::int64_t rows, std::int64_t columns, bool cold);
 // out[i] = base[i * stride + index[i] * value_stride]
 using GatherFn = void (*)(void* out, const void* base, std::int64_t stride, const void* index,
                           std::int64_t value_stride, std::size_t n);
-// Position of the first element that is best (NaN beats all).
+// The position of the first element that is best (NaN beats all).
 using FindBestFn = std::size_t (*)(const void* values, std::size_t n);
-// best[i], position[i] = values[i], at where values[i] beats best[i].
+// best[i], position[i] = values[i], at if values[i] beats best[i].
 using TrackBestFn = void (*)(void* best, std::int64_t* position, const void* values,
                              std::int64_t at, std::size_t n);
-// out[i] = word of element first + i, converted to the dtype of the entry.
+// out[i] = the word of element first + i, converted to the entry's dtype.
 using PhiloxFn = void (*)(void* out, std::uint64_t seed, std::uint64_t offset, std::uint64_t first,
                           std::size_t n);
 // out[i] = sum over k of a[k * a_step] * b[k * b_step + i]
@@ -52,7 +53,7 @@ using ProductFn = void (*)(void* out, const void* a, std::int64_t a_step, const 
 // out[i] = sum over k of a[k] * b[i * b_stride + k]
 using DotsFn = void (*)(void* out, const void* a, const void* b, std::int64_t b_stride,
                         std::int64_t depth, std::size_t n);
-// Copies around the cache; `to` is aligned to 64 bytes and n_bytes is a multiple of 64.
+// Copies around the cache; `to` is 64-byte aligned and n_bytes is a multiple of 64.
 using StreamFn = void (*)(void* to, const void* from, std::size_t n_bytes);
 // c[rows, columns] (row stride ldc) (+)= packed a (depth x kGemmRows) * packed b (depth x
 // kGemmColumns).
@@ -60,11 +61,11 @@ using GemmTileFn = void (*)(void* c, std::int64_t ldc, const void* a, const void
                             std::int64_t depth, std::int64_t rows, std::int64_t columns,
                             bool accumulate);
 inline constexpr std::int64_t kGemmRows = 6;
-// Columns of a tile: two vectors of 64 bytes.
+// The columns of a tile fill two vectors of 64 bytes.
 template <class T>
 inline constexpr std::int64_t kGemmColumns = 128 / static_cast<std::int64_t>(sizeof(T));
 
-// Steps of a chain. v is the value so far; a, b and c are other values.
+// The steps of a chain. v is the value so far; a, b and c are other values.
 enum class ChainOp : std::uint8_t {
   Load,  // the first step: v = a
   Neg,
@@ -98,35 +99,36 @@ enum class ChainOp : std::uint8_t {
 };
 struct ChainStep {
   ChainOp op = ChainOp::Load;
-  // The same number for every element, in lane 0.
+  // The operand is one number for all elements, in lane 0.
   bool a_uniform = false, b_uniform = false, c_uniform = false;
   int a = 0, b = 0, c = -1;  // value numbers; -1: none
 };
-// A chain over elements [begin, end) of a block, begin a multiple of kPad. Each group of elements
-// is read before it is written.
+// Runs a chain over elements [begin, end) of a block; begin is a multiple of kPad. Each group of
+// elements is read before it is written.
 struct ChainRun {
   const ChainStep* steps = nullptr;
   std::size_t count = 0;
   void* const* values = nullptr;  // values[n]: the block of value n
   std::size_t begin = 0, end = 0;
-  void* out = nullptr;  // out[i] = the result at element i; null: it is only folded
-  bool stream = false;  // around the cache: `out` is aligned to 64 bytes, `end` a multiple of kPad
-  // Combined with the results as by `fold`, where not null; `end` is a multiple of kPad.
+  void* out = nullptr;  // out[i] = the result at element i; null if it is only folded
+  bool stream = false;  // bypass the cache: `out` is 64-byte aligned, `end` a multiple of kPad
+  // If not null, the results are combined into these lanes with `fold`; `end` is a multiple of
+  // kPad.
   void* lanes = nullptr;
   kernel::ReduceOp fold = kernel::ReduceOp::Sum;
 };
 using ChainFn = void (*)(const ChainRun& run);
 
 struct SimdTable {
-  // By dtype of the operands (where: of the second and third).
+  // By dtype of the operands; for `where`, of the second and third.
   ComputeFn op[kernel::kScalarOpCount][kDTypeCount] = {};
-  ChainFn chain[kDTypeCount] = {};                // f32, f64
-  bool chains_fold = false;                       // vectors are as wide as the lanes of a fold
+  ChainFn chain[kDTypeCount] = {};  // f32, f64
+  bool chains_fold = false;         // a vector holds all lanes of a fold, so chains can fold
   ComputeFn cast[kDTypeCount][kDTypeCount] = {};  // from, to
   ComputeFn splat[4] = {};                        // by log2 of the element size: out[i] = a[0]
   FoldFn fold[4][kDTypeCount] = {};               // Sum, Prod, Max, Min
-  FoldFn fold_streamed[4][kDTypeCount] = {};      // the same of values that come from memory
-  FoldRowsFn fold_rows[4][kDTypeCount] = {};      // of f32 and f64
+  FoldFn fold_streamed[4][kDTypeCount] = {};      // for values that come from memory
+  FoldRowsFn fold_rows[4][kDTypeCount] = {};      // f32, f64
   StridedLoadFn load_strided[4] = {};             // by log2 of the element size
   StridedStoreFn store_strided[4] = {};
   TurnFn turn[4] = {};
@@ -145,7 +147,7 @@ struct SimdTable {
   }
 };
 
-// The table of this machine. VOLTA_BACKEND_API so that tests can measure single kernels.
+// The table for this machine. Exported so that tests can measure single kernels.
 VOLTA_BACKEND_API const SimdTable& simd();
 
 // log2 of an element size, the index of tables by size.
@@ -163,7 +165,7 @@ constexpr int size_index(DType t) {
 }
 constexpr int type_index(DType t) { return static_cast<int>(t); }
 
-// Parts of the table, each compiled once per instruction set.
+// Each fills a part of the table and is compiled once per instruction set.
 void fill_arithmetic(SimdTable& table);
 void fill_functions(SimdTable& table);
 void fill_angles(SimdTable& table);

@@ -1,0 +1,36 @@
+// How much memory oneDNN's primitives take. The library does not tell, so the distinct primitives
+// that exist are counted and multiplied with what one was found to take.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "volta/export.h"
+
+namespace volta::cpu {
+
+// Primitives that oneDNN itself may keep although no plan uses them.
+inline constexpr int kUnusedPrimitives = 128;
+// The generated code and the description of a primitive: 53 to 69 KiB were seen for products with
+// oneDNN 2.6 on AVX-512 (bench/memory_growth.cpp).
+inline constexpr std::uint64_t kPrimitiveBytes = std::uint64_t{64} << 10;
+// A use of a primitive: five memory objects, a stream, a table of arguments.
+inline constexpr std::uint64_t kPrimitiveUseBytes = std::uint64_t{6} << 10;
+
+// Counts a primitive as long as it exists. Primitives with equal keys share their code and count
+// once.
+class OneDnnCode {
+ public:
+  OneDnnCode() = default;
+  explicit OneDnnCode(std::vector<std::int64_t> key);
+
+ private:
+  std::shared_ptr<const void> use_;
+};
+
+// The estimated bytes of all primitives that exist.
+VOLTA_BACKEND_API std::uint64_t onednn_bytes();
+
+}  // namespace volta::cpu

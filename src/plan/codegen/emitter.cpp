@@ -1,0 +1,240 @@
+// Axes, roots and loads.
+#include "plan/codegen/emitter.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "plan/group/fusion.h"
+
+namespace volta::plan {
+
+using kernel::InstrKind;
+using kernel::Role;
+
+Emitter::Emitter(const Values& values, const Grouping& grouping, int group)
+    : values_(values),
+      grouping_(grouping),
+      number_(group),
+      group_(grouping.groups[static_cast<std::size_t>(group)]) {
+  for (const Extent extent : group_.space.dims) pieces_.push_back({extent});
+  unit_ = group_.space.dims.empty() &&
+          std::any_of(group_.roots.begin(), group_.roots.end(),
+                      [&](ValueId root) { return at(root).shape.rank() > 0; });
+}
+
+ProgramDraft Emitter::run() {
+  for (;;) {
+    start();
+    try {
+      for (const ValueId root : group_.roots) emit_root(root);
+      for (const ValueId root : group_.once) emit_once(root);
+      // Stores come last: what is updated in place has been read by then.
+      for (InstrDraft& store : stores_) draft_.instrs.push_back(std::move(store));
+      return std::move(draft_);
+    } catch (const AxisSplit& split) {
+      split_axis(split);
+    }
+  }
+}
+
+// Axes: pieces of the kept dims, then pieces of the reduced ones.
+void Emitter::start() {
+  draft_ = ProgramDraft{.unit = unit_};
+  first_axis_.assign(group_.space.dims.size(), 0);
+  stores_.clear();
+  memo_.clear();
+  for (const bool reduced : {false, true}) {
+    for (std::size_t d = 0; d < group_.space.dims.size(); ++d) {
+      if (group_.space.reduced[d] != reduced) continue;
+      first_axis_[d] = axes();
+      for (const Extent extent : pieces_[d]) {
+        draft_.extents.push_back(extent);
+        draft_.roles.push_back(reduced ? Role::Red : Role::Par);
+      }
+    }
+  }
+  if (unit_) {
+    draft_.extents.push_back(1);
+    draft_.roles.push_back(Role::Par);
+  }
+}
+
+void Emitter::split_axis(const AxisSplit& split) {
+  for (std::size_t d = 0; d < pieces_.size(); ++d) {
+    if (split.axis < first_axis_[d] || split.axis >= first_axis_[d] + pieces_[d].size()) continue;
+    const std::size_t piece = split.axis - first_axis_[d];
+    const Extent outer = pieces_[d][piece] / split.inner;
+    pieces_[d][piece] = outer;
+    pieces_[d].insert(pieces_[d].begin() + static_cast<std::ptrdiff_t>(piece) + 1, split.inner);
+    return;
+  }
+}
+
+// The index of a group's dim: its pieces as digits.
+Linear Emitter::dim_index(std::size_t dim) const {
+  Linear index(axes());
+  Extent stride = 1;
+  for (std::size_t k = pieces_[dim].size(); k-- > 0;) {
+    index.coefficient[first_axis_[dim] + k] = stride;
+    stride *= pieces_[dim][k];
+  }
+  return index;
+}
+
+// An index over the group's dims, over the kernel's axes.
+IndexMap Emitter::over_axes(const IndexMap& over_dims) const {
+  IndexMap index;
+  for (const Linear& e : over_dims) {
+    Linear total(axes());
+    for (std::size_t d = 0; d < e.coefficient.size(); ++d)
+      total.add(dim_index(d), e.coefficient[d]);
+    index.push_back(std::move(total));
+  }
+  if (unit_ && !index.empty()) index.back() = Linear::axis(1, 0);
+  return index;
+}
+
+// Where the group computes a root of its own.
+IndexMap Emitter::own_index(ValueId root) const {
+  return over_axes(root_index(values_, root, group_.space).value());
+}
+
+int Emitter::append(InstrDraft draft) {
+  draft.index.coefficient.resize(axes());  // those without an index, too
+  draft_.instrs.push_back(std::move(draft));
+  return static_cast<int>(draft_.instrs.size()) - 1;
+}
+
+int Emitter::slot_of(ValueId value, bool write) {
+  for (std::size_t s = 0; s < draft_.slot_values.size(); ++s) {
+    if (draft_.slot_values[s] == value) {
+      (write ? draft_.slots[s].written : draft_.slots[s].read) = true;
+      return static_cast<int>(s);
+    }
+  }
+  draft_.slots.push_back({at(value).dtype, !write, write});
+  draft_.slot_values.push_back(value);
+  return static_cast<int>(draft_.slots.size()) - 1;
+}
+
+void Emitter::emit_root(ValueId root) {
+  const Value& v = at(root);
+  const IndexMap index = own_index(root);
+  const int value = v.kind == ValueKind::Reduce ? emit_reduce(root)
+                    : v.kind == ValueKind::Scan ? emit_scan(root)
+                                                : emit_value(root, index, {});
+  if (!grouping_.stored[root.index()]) return;
+  InstrDraft store{.instr = {.kind = InstrKind::Store}};
+  store.instr.dtype = v.dtype;
+  store.instr.a = value;
+  store.instr.slot = slot_of(root, true);
+  store.index = address_of(v, index, axes());
+  stores_.push_back(std::move(store));
+}
+
+void Emitter::emit_once(ValueId root) {
+  const Value& v = at(root);
+  const IndexMap index(static_cast<std::size_t>(v.shape.rank()), Linear(axes()));
+  InstrDraft store{.instr = {.kind = InstrKind::Store}};
+  store.instr.a = emit_value(root, index, {});
+  store.instr.dtype = v.dtype;
+  store.instr.once = true;
+  store.instr.slot = slot_of(root, true);
+  store.index = Linear(axes());
+  stores_.push_back(std::move(store));
+}
+
+int Emitter::emit_reduce(ValueId root) {
+  const auto key = memo_key(root, {}, {});
+  if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+  const Value& v = at(root);
+  InstrDraft reduce{.instr = {.kind = InstrKind::Reduce}};
+  reduce.instr.a =
+      emit(v.in[0], over_axes(place_whole(at(v.in[0]).shape, group_.space).value()), {});
+  reduce.instr.dtype = v.dtype;
+  reduce.instr.reduce = v.reduce;
+  if (!v.in[1].is_none()) draft_.bound = emit_kept(v.in[1]);
+  return memo_[key] = append(std::move(reduce));
+}
+
+int Emitter::emit_scan(ValueId root) {
+  const auto key = memo_key(root, {}, {});
+  if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+  const Value& v = at(root);
+  InstrDraft scan{.instr = {.kind = InstrKind::Scan}};
+  scan.instr.a = emit(v.in[0], own_index(root), {});
+  if (!v.in[1].is_none()) scan.instr.b = emit_kept(v.in[1]);
+  scan.instr.dtype = v.dtype;
+  scan.instr.reverse = v.attrs[1] != 0;
+  return memo_[key] = append(std::move(scan));
+}
+
+// A value that each row has one of.
+int Emitter::emit_kept(ValueId id) {
+  return emit(id, over_axes(place_kept(at(id).shape, group_.space).value()), {});
+}
+
+void Emitter::put(Key& key, Extent number) {
+  key.push_back(number.hint());
+  key.push_back(number.expression());
+}
+
+Emitter::Key Emitter::memo_key(ValueId id, const IndexMap& index, const Mask& mask) {
+  Key key{id};
+  const auto put = [&](const Linear& e) {
+    for (const Extent c : e.coefficient) Emitter::put(key, c);
+    Emitter::put(key, e.offset);
+  };
+  for (const Linear& e : index) put(e);
+  for (const LinearBound& b : mask) put(b.expression), Emitter::put(key, b.high);
+  return key;
+}
+
+// The value at an index: loaded if it lies in memory, else computed here.
+int Emitter::emit(ValueId id, const IndexMap& index, const Mask& mask) {
+  const bool again = std::find(group_.again.begin(), group_.again.end(), id) != group_.again.end();
+  if (!again && grouping_.in_memory(values_, id)) {
+    if (!is_own(id)) return emit_load(id, index, mask, 0);
+    if (at(id).kind == ValueKind::Reduce) return emit_reduce(id);
+    if (at(id).kind == ValueKind::Scan) return emit_scan(id);
+  }
+  return emit_value(id, index, mask);
+}
+
+int Emitter::emit_load(ValueId id, const IndexMap& index, const Mask& mask, double fill) {
+  Key key = memo_key(id, index, mask);
+  key.push_back(std::bit_cast<std::int64_t>(fill));
+  if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+  if (is_empty(id)) return memo_[key] = constant(fill, at(id).dtype);
+  InstrDraft load{.instr = {.kind = InstrKind::Load}};
+  load.instr.dtype = at(id).dtype;
+  load.instr.slot = slot_of(id, false);
+  load.instr.constant = fill;
+  load.index = address_of(at(id), index, axes());
+  load.mask = mask;
+  return memo_[key] = append(std::move(load));
+}
+
+int Emitter::emit_load_at(ValueId base, const Linear& address, const Mask& mask) {
+  Key key{base, -7};
+  for (const Extent c : address.coefficient) put(key, c);
+  put(key, address.offset);
+  for (const LinearBound& b : mask) {
+    for (const Extent c : b.expression.coefficient) put(key, c);
+    put(key, b.expression.offset);
+    put(key, b.high);
+  }
+  if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+  if (is_empty(base)) return memo_[key] = constant(0, at(base).dtype);
+  InstrDraft load{.instr = {.kind = InstrKind::Load}};
+  load.instr.dtype = at(base).dtype;
+  load.instr.slot = slot_of(base, false);
+  load.index = address;
+  load.index.offset += at(base).home_offset;
+  load.mask = mask;
+  return memo_[key] = append(std::move(load));
+}
+
+}  // namespace volta::plan

@@ -1,0 +1,425 @@
+// Finds the pairs of parts that are worth joining.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "plan/group/fusion.h"
+#include "plan/lower/visits.h"
+
+namespace volta::plan {
+namespace {
+
+std::int64_t bytes_of(const Value& v) {
+  return v.shape.numel() * static_cast<std::int64_t>(size_of(v.dtype));
+}
+
+// A cheap first test whether two spaces can have a common refinement.
+bool sizes_agree(const Space& a, const Space& b) {
+  const std::int64_t kept_a = product(a, false), kept_b = product(b, false);
+  const std::int64_t all_a = kept_a * product(a, true), all_b = kept_b * product(b, true);
+  if (a.has_reduce() == b.has_reduce()) return kept_a == kept_b && all_a == all_b;
+  return a.has_reduce() ? all_b == all_a || all_b == kept_a : all_a == all_b || all_a == kept_b;
+}
+
+// Whether two sorted lists have no element in common.
+bool are_disjoint(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
+    if (*x == *y) return false;
+    ++(*x < *y ? x : y);
+  }
+  return true;
+}
+
+}  // namespace
+
+// Proposes the pairs of the part with every part that `find` adds, each once.
+template <class Find>
+void Fusion::propose_to(int number, const Find& find) {
+  ++seen_;
+  mark_[static_cast<std::size_t>(number)] = seen_;
+  std::vector<int> others;
+  find([&](int other) {
+    ++visits().paired;
+    if (other >= 0 && std::exchange(mark_[static_cast<std::size_t>(other)], seen_) != seen_)
+      others.push_back(other);
+  });
+  for (const int other : others) propose(number, other);
+}
+
+// Lists the initial parts that read each value, in order; owner_of maps them to the parts that they
+// were joined into.
+void Fusion::index_readers() {
+  first_reader_.assign(values_.size() + 1, 0);
+  for (const Part& each : parts_) {
+    for (const int value : each.reads) ++first_reader_[static_cast<std::size_t>(value) + 1];
+  }
+  std::partial_sum(first_reader_.begin(), first_reader_.end(), first_reader_.begin());
+  readers_.resize(first_reader_.back());
+  std::vector<std::size_t> next(first_reader_.begin(), first_reader_.end() - 1);
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    for (const int value : parts_[p].reads)
+      readers_[next[static_cast<std::size_t>(value)]++] = static_cast<int>(p);
+  }
+}
+
+int Fusion::owner_of(int number) {
+  int owner = number;
+  while (owner_[static_cast<std::size_t>(owner)] != owner)
+    owner = owner_[static_cast<std::size_t>(owner)];
+  while (owner_[static_cast<std::size_t>(number)] != owner)
+    number = std::exchange(owner_[static_cast<std::size_t>(number)], owner);
+  return owner;
+}
+
+// Calls are never joined, so neither are two parts of which one depends on the other through a
+// call. Steps of a sequence read the same weights, and gradients read the inputs of their layer;
+// without this test all pairs of them would be tried. The trunk of a part is the last of the parts
+// that it needs; dependencies along trunks are found without a search.
+void Fusion::find_trunks() {
+  const std::size_t count = parts_.size();
+  trunks_.assign(count, {});
+  for (std::size_t p = 0; p < count; ++p) {
+    Trunk& trunk = trunks_[p];
+    trunk.first_need = needed_.size();
+    for (const int value : parts_[p].reads) {
+      const int from = part_of_[static_cast<std::size_t>(value)];
+      if (from < 0 || from == static_cast<int>(p)) continue;
+      if (trunk.first_need < needed_.size() && needed_.back() == from) continue;
+      needed_.push_back(from);
+      const bool call = part(from).is_call;
+      trunk.parent = std::max(trunk.parent, from);
+      trunk.most_calls =
+          std::max(trunk.most_calls, trunks_[static_cast<std::size_t>(from)].most_calls + call);
+      // Further results of a call may have greater numbers than readers of its first result.
+      parts_[p].latest = std::max(parts_[p].latest, part(from).latest);
+    }
+    if (trunk.parent < 0) continue;
+    const Trunk& parent = trunks_[static_cast<std::size_t>(trunk.parent)];
+    trunk.calls = parent.calls + part(trunk.parent).is_call;
+  }
+  for (std::size_t p = count; p-- > 0;) {
+    if (trunks_[p].parent >= 0)
+      trunks_[static_cast<std::size_t>(trunks_[p].parent)].size += trunks_[p].size;
+  }
+  std::vector<int> next(count, 0);
+  int first = 0;
+  for (std::size_t p = 0; p < count; ++p) {
+    Trunk& trunk = trunks_[p];
+    int& begin = trunk.parent >= 0 ? next[static_cast<std::size_t>(trunk.parent)] : first;
+    trunk.enter = begin;
+    begin += trunk.size;
+    next[p] = trunk.enter + 1;
+  }
+}
+
+// Indexes the part for finding partners. Two parts over one space are joined for a common operand
+// only if they read some element of it at the same point, so values with many readers are indexed
+// by point. Parts over different spaces are found by the values they read, if their sizes agree.
+void Fusion::enter(int number) {
+  Part& entered = part(number);
+  const auto place = std::find(spaces_.begin(), spaces_.end(), entered.space);
+  entered.space_id = static_cast<int>(place - spaces_.begin());
+  if (place == spaces_.end()) spaces_.push_back(entered.space);
+  for (const std::uint64_t point : entered.points) {
+    Bucket& bucket = by_point_[{point, entered.space_id}];
+    if (bucket.only_searched) continue;
+    if (!bucket.entries.empty() && bucket.entries.back().part > number) bucket.is_ordered = false;
+    bucket.entries.push_back({number, 0});
+    for (const int value : entered.reads) {
+      bucket.least_instructions =
+          std::min(bucket.least_instructions, least_instructions_[static_cast<std::size_t>(value)]);
+    }
+    if (bucket.is_ordered || !bucket.is_large()) continue;
+    bucket.only_searched = true;
+    bucket.roomy = {};
+    std::erase_if(bucket.entries, [&](const Entry& entry) {
+      return !has_searched_[static_cast<std::size_t>(owner_of(entry.part))];
+    });
+  }
+}
+
+// Adds the parts that read a value or a point that few parts read.
+template <class Add>
+void Fusion::add_siblings(int number, const Add& add) {
+  const Part& own = part(number);
+  for (const int value : own.reads) {
+    add(part_of_[static_cast<std::size_t>(value)]);
+    if (at(value).shape.rank() == 0) continue;
+    if (const auto readers = readers_of(value); readers.size() <= kFew) {
+      for (const int reader : readers) add(owner_of(reader));
+    }
+  }
+  for (const std::uint64_t point : own.points) {
+    const Bucket& bucket = by_point_[{point, own.space_id}];
+    if (bucket.is_large()) continue;
+    for (const Entry& entry : bucket.entries) add(owner_of(entry.part));
+  }
+}
+
+// Postpones pairs that share only values with many readers until all pairs that save more have
+// been handled. By then most of these parts have been joined, and each step of a sequence depends
+// on the one before. One queue entry stands for all postponed pairs of the part.
+void Fusion::defer(int number) {
+  const Part& own = part(number);
+  std::int64_t most = 0;
+  for (const int value : own.reads) {
+    if (at(value).shape.rank() > 0 && readers_of(value).size() > kFew) most += bytes_of(at(value));
+  }
+  if (most > 0) pairs_.push({most, number, Pair::kDeferred, own.version, 0});
+}
+
+void Fusion::propose_deferred(int number) {
+  has_searched_[static_cast<std::size_t>(number)] = true;
+  propose_to(number, [&](const auto& add) {
+    for (const std::uint64_t point : part(number).points) {
+      Bucket& bucket = by_point_[{point, part(number).space_id}];
+      if (bucket.is_large()) add_from(bucket, number, add);
+    }
+    add_from_shelves(number, add);
+  });
+}
+
+// The classes of demand: how many more buffers a kernel needs at least to take in a part.
+constexpr std::array<std::size_t, 4> kDemands = {1, 2, 4, 8};
+
+std::size_t Fusion::Bucket::last_roomy(std::size_t demand, std::size_t count) {
+  std::vector<std::size_t>& last = roomy[demand];
+  for (std::size_t n = last.size(); n <= entries.size(); ++n) last.push_back(n);
+  std::size_t found = count;
+  while (last[found] != found) found = last[found];
+  while (last[count] != found) count = std::exchange(last[count], found);
+  return found;
+}
+
+// The class of a part's demand: for each of its roots and of the values that few other parts read.
+// Pairs that share such a value are found by add_siblings().
+std::size_t Fusion::demand_of(int number) const {
+  const Part& own = parts_[static_cast<std::size_t>(number)];
+  const auto rare = std::count_if(own.reads.begin(), own.reads.end(),
+                                  [&](int value) { return readers_of(value).size() <= kFew; });
+  const std::size_t buffers = own.roots.size() + static_cast<std::size_t>(rare);
+  std::size_t demand = 0;
+  while (demand + 1 < kDemands.size() && kDemands[demand + 1] <= buffers) ++demand;
+  return demand;
+}
+
+// Whether the part may take in a part of the bucket with such a demand.
+bool Fusion::has_room(const Bucket& bucket, int number, std::size_t demand) const {
+  const Part& own = parts_[static_cast<std::size_t>(number)];
+  return own.reads.size() + own.roots.size() + kDemands[demand] <= kMaxBuffers &&
+         own.instructions + bucket.least_instructions < kMaxGroupInstructions;
+}
+
+// The last entry before `end` whose part has room for the demand. A search finds each part by one
+// of its entries; the others are dropped.
+std::optional<std::size_t> Fusion::next_with_room(Bucket& bucket, std::size_t demand,
+                                                  std::size_t end) {
+  for (;;) {
+    ++visits().paired;
+    const std::size_t count = bucket.last_roomy(demand, end);
+    if (count == 0) return std::nullopt;
+    const std::size_t entry = count - 1;
+    const int number = owner_of(bucket.entries[entry].part);
+    auto& [search, later] = met_[static_cast<std::size_t>(number)];
+    if (!has_room(bucket, number, demand)) {
+      bucket.drop(demand, entry);
+    } else if (search == search_ && later != entry) {
+      std::size_t& first = bucket.entries[later].first;
+      first = std::max(first, bucket.entries[entry].first);
+      bucket.drop(demand, entry);
+    } else {
+      search = search_;
+      later = entry;
+      return entry;
+    }
+    end = entry;
+  }
+}
+
+// Adds the parts before this one in the bucket that have room for it, from the nearest on. If the
+// part depends on one of them through a call, it depends on all that this one depends on, and the
+// search stops there. Parts after this one search for themselves, unless they have done so already.
+template <class Add>
+void Fusion::add_from(Bucket& bucket, int number, const Add& add) {
+  auto& entries = bucket.entries;
+  const std::size_t demand = demand_of(number);
+  if (!has_room(bucket, number, 0)) return;
+  std::size_t own = entries.size();
+  if (bucket.is_ordered && !bucket.only_searched) {
+    for (const int member : part(number).members) {
+      const auto entry =
+          std::lower_bound(entries.begin(), entries.end(), member,
+                           [](const Entry& each, int wanted) { return each.part < wanted; });
+      if (entry == entries.end() || entry->part != member) continue;
+      const auto place = static_cast<std::size_t>(entry - entries.begin());
+      own = own == entries.size() ? place : std::max(own, place);
+    }
+  }
+  ++search_;
+  if (own == entries.size()) {
+    for (auto e = next_with_room(bucket, demand, own); e; e = next_with_room(bucket, demand, *e))
+      add(owner_of(entries[*e].part));
+    if (bucket.only_searched) entries.push_back({number, 0});
+    return;
+  }
+  std::size_t first = own, stop = 0;
+  for (auto e = next_with_room(bucket, demand, own); e && *e >= stop;
+       e = next_with_room(bucket, demand, *e)) {
+    const int other = owner_of(entries[*e].part);
+    if (other == number) continue;
+    if (waits_for(number, other)) {
+      stop = std::max(stop, entries[*e].first);
+      continue;
+    }
+    first = *e;
+    if (!waits_for(other, number)) add(other);
+  }
+  entries[own].first = first;
+  for (auto e = next_with_room(bucket, demand, bucket.looked); e && *e > own;
+       e = next_with_room(bucket, demand, *e)) {
+    add(owner_of(entries[*e].part));
+  }
+  bucket.looked = std::max(bucket.looked, own + 1);
+}
+
+// Adds the parts of other spaces that read the same values, that have searched before and that have
+// room for this one. Others will find this part when they search.
+template <class Add>
+void Fusion::add_from_shelves(int number, const Add& add) {
+  const Part& own = part(number);
+  const std::size_t demand = demand_of(number);
+  if (own.reads.size() + own.roots.size() >= kMaxBuffers) return;
+  for (const int value : own.reads) {
+    if (at(value).shape.rank() == 0 || readers_of(value).size() <= kFew) continue;
+    auto& shelves = shelves_[static_cast<std::size_t>(value)];
+    Shelf* place = nullptr;
+    for (Shelf& shelf : shelves) {
+      if (shelf.space_id == own.space_id) place = &shelf;
+      const auto space = static_cast<std::size_t>(shelf.space_id);
+      if (shelf.space_id == own.space_id || !sizes_agree(own.space, spaces_[space])) continue;
+      ++search_;
+      Bucket& parts = shelf.parts;
+      for (auto e = next_with_room(parts, demand, parts.entries.size()); e;
+           e = next_with_room(parts, demand, *e)) {
+        add(owner_of(parts.entries[*e].part));
+      }
+    }
+    if (place == nullptr) {
+      place = &shelves.emplace_back(Shelf{own.space_id, {}});
+      place->parts.least_instructions = least_instructions_[static_cast<std::size_t>(value)];
+    }
+    place->parts.entries.push_back({number, 0});
+  }
+}
+
+// Whether an initial part of `a` depends on an initial part of `b` through a call.
+bool Fusion::waits_for(int a, int b) {
+  const auto &from = part(a).members, &to = part(b).members;
+  return std::any_of(from.begin(), from.end(), [&](int x) {
+    return std::any_of(to.begin(), to.end(), [&](int y) { return x > y && are_apart(x, y); });
+  });
+}
+
+// Whether one of two initial parts is known to depend on the other through a call.
+bool Fusion::are_apart(int a, int b) {
+  const int to = std::min(a, b), from = std::max(a, b);
+  const Trunk& goal = trunks_[static_cast<std::size_t>(to)];
+  if (trunks_[static_cast<std::size_t>(from)].most_calls <= goal.most_calls) return false;
+  // A short search, because the path to the goal may start beside the trunk.
+  constexpr std::size_t kMost = 32;
+  std::vector<std::pair<int, bool>> stack{{from, false}};
+  for (std::size_t looked = 0; looked < kMost && !stack.empty(); ++looked) {
+    ++visits().searched;
+    const auto [number, through] = stack.back();
+    stack.pop_back();
+    const Trunk& trunk = trunks_[static_cast<std::size_t>(number)];
+    if (is_along_trunk(number, to) && (through || trunk.calls > goal.calls)) return true;
+    const bool last = static_cast<std::size_t>(number) + 1 == trunks_.size();
+    const std::size_t end = last ? needed_.size() : (&trunk + 1)->first_need;
+    for (std::size_t n = trunk.first_need; n < end; ++n) {
+      if (needed_[n] >= to) stack.push_back({needed_[n], through || is_call(needed_[n])});
+    }
+  }
+  return false;
+}
+
+// Queues the pair with the bytes that one kernel instead of two saves. Parts that read different
+// slices of a common buffer, as the steps of a sequence do, share no point; such pairs over the
+// same space are dropped.
+void Fusion::propose(int a, int b) {
+  ++visits().paired;
+  if (a == b) return;
+  const Part &x = part(std::min(a, b)), &y = part(std::max(a, b));
+  if (x.is_call || y.is_call || !sizes_agree(x.space, y.space) || are_apart(a, b)) return;
+  // One kernel would be too large; joined() would reject the pair.
+  if (x.instructions + y.instructions >= kMaxGroupInstructions ||
+      std::max(x.reads.size(), y.reads.size()) + x.roots.size() + y.roots.size() > kMaxBuffers) {
+    return;
+  }
+  if (x.phase != y.phase && x.phase != 0 && y.phase != 0) return;
+  const auto reads_root = [](const Part& to, const Part& from) {
+    return std::any_of(from.roots.begin(), from.roots.end(), [&](int root) {
+      return std::binary_search(to.reads.begin(), to.reads.end(), root);
+    });
+  };
+  if (x.space == y.space && !reads_root(x, y) && !reads_root(y, x) &&
+      are_disjoint(x.points, y.points)) {
+    return;
+  }
+  std::int64_t saved = 0;
+  std::vector<int> both;
+  std::set_intersection(x.reads.begin(), x.reads.end(), y.reads.begin(), y.reads.end(),
+                        std::back_inserter(both));
+  for (const int value : both) {
+    if (at(value).shape.rank() > 0) saved += bytes_of(at(value));
+  }
+  for (const auto& [from, to] : {std::pair(&x, &y), std::pair(&y, &x)}) {
+    for (const int root : from->roots) {
+      if (std::binary_search(to->reads.begin(), to->reads.end(), root)) saved += bytes_of(at(root));
+    }
+  }
+  if (saved == 0) return;
+  pairs_.push({saved, std::min(a, b), std::max(a, b), x.version, y.version});
+}
+
+// Proposes all pairs of the initial parts.
+void Fusion::propose_all() {
+  index_readers();
+  find_trunks();
+  mark_.assign(parts_.size(), 0);
+  met_.assign(parts_.size(), {0, 0});
+  has_searched_.assign(parts_.size(), false);
+  owner_.resize(parts_.size());
+  std::iota(owner_.begin(), owner_.end(), 0);
+  shelves_.assign(values_.size(), {});
+  least_instructions_.assign(values_.size(), kMaxGroupInstructions);
+  for (const Part& each : parts_) {
+    for (const int value : each.reads) {
+      int& least = least_instructions_[static_cast<std::size_t>(value)];
+      least = std::min(least, each.instructions);
+    }
+  }
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (!parts_[p].is_call) enter(static_cast<int>(p));
+  }
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (parts_[p].is_call) continue;
+    const int number = static_cast<int>(p);
+    propose_to(number, [&](const auto& add) {
+      add_siblings(number, [&](int other) { add(other < number ? other : -1); });
+    });
+    defer(number);
+  }
+}
+
+void Fusion::propose_neighbours(int number) {
+  propose_to(number, [&](const auto& add) {
+    add_siblings(number, add);
+    for (const int root : part(number).roots) {
+      for (const int start : readers_of(root)) add(owner_of(start));
+    }
+  });
+  defer(number);
+}
+
+}  // namespace volta::plan

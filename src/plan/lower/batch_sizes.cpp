@@ -1,0 +1,237 @@
+// Collecting the sizes of a batch, comparing those of several, and finding what follows from what.
+#include "plan/lower/batch_sizes.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <utility>
+
+namespace volta::plan {
+
+using graph::Batch;
+using graph::Node;
+using graph::NodeState;
+
+namespace {
+
+bool is_constant(const Node& node) {
+  return node.state.load(std::memory_order_relaxed) == NodeState::Constant;
+}
+
+// Calls `visit` with the sizes of every leaf, then of every node: its attributes, its shape, and
+// the shapes of its inputs that are numbers.
+template <class Begin, class Sizes>
+void visit_sizes(const Batch& batch, Begin begin, Sizes sizes) {
+  for (const graph::Leaf& leaf : batch.leaves) {
+    begin();
+    sizes(leaf.node->shape.sizes());
+  }
+  for (const Node* node : batch.nodes) {
+    begin();
+    sizes(node->attr_span());
+    sizes(node->shape.sizes());
+    for (const Node* input : node->input_span()) {
+      if (is_constant(*input)) sizes(input->shape.sizes());
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> sizes_of(const Batch& batch) {
+  std::vector<std::int64_t> all;
+  all.reserve(batch.nodes.size() * 6 + batch.leaves.size() * 2);
+  visit_sizes(
+      batch, [] {},
+      [&](std::span<const std::int64_t> some) { all.insert(all.end(), some.begin(), some.end()); });
+  return all;
+}
+
+graph::Hash structure_of(const Batch& batch, const std::vector<bool>& donatable) {
+  graph::Hash hash;
+  for (std::size_t i = 0; i < batch.leaves.size(); ++i) {
+    const Node& leaf = *batch.leaves[i].node;
+    hash.mix(static_cast<std::uint64_t>(leaf.dtype) |
+             static_cast<std::uint64_t>(leaf.shape.rank()) << 8 |
+             static_cast<std::uint64_t>(donatable[i]) << 16);
+  }
+  for (const Node* node : batch.nodes) {
+    hash.mix(static_cast<std::uint64_t>(node->op) | static_cast<std::uint64_t>(node->dtype) << 16 |
+             static_cast<std::uint64_t>(node->attrs_count) << 24 |
+             static_cast<std::uint64_t>(node->shape.rank()) << 32 |
+             static_cast<std::uint64_t>(node->live) << 40);
+    hash.mix(node->epoch | static_cast<std::uint64_t>(node->inputs_count) << 32);
+    for (const Node* input : node->input_span()) {
+      if (is_constant(*input)) {
+        const bool literal = graph::is_key_literal(input->value);
+        hash.mix(1 | static_cast<std::uint64_t>(literal) << 2 |
+                 static_cast<std::uint64_t>(input->dtype) << 8 |
+                 static_cast<std::uint64_t>(input->shape.rank()) << 16);
+        if (literal) hash.mix(std::bit_cast<std::uint64_t>(input->value));
+      } else if (const std::uint32_t leaf = batch.find_leaf(input); leaf != Batch::kNoLeaf) {
+        hash.mix(2 | std::uint64_t{leaf} << 8);
+      } else {
+        hash.mix(3 | std::uint64_t{input->index} << 8);
+      }
+    }
+  }
+  for (const graph::JournalEntry& entry : batch.journal)
+    hash.mix(std::uint64_t{entry.assigned->index} << 32 | entry.leaf);
+  return hash;
+}
+
+SizePattern SizePattern::of(std::span<const std::vector<std::int64_t>> batches) {
+  // Sizes of 0 and 1 mean something of their own, and numbers beyond these are no sizes.
+  constexpr std::int64_t kLeast = 2, kMost = std::int64_t{1} << 40;
+  constexpr std::int64_t kNear = 4;
+  const std::vector<std::int64_t>& planned = batches.back();
+  SizePattern pattern;
+  pattern.places_.resize(planned.size());
+  const auto varies = [&](std::size_t at) {
+    return std::any_of(batches.begin(), batches.end(),
+                       [&](const auto& batch) { return batch[at] != planned[at]; });
+  };
+  using Numbers = std::vector<std::int64_t>;  // one size in every batch
+  const auto numbers_at = [&](std::size_t at) {
+    Numbers numbers;
+    for (const auto& batch : batches) numbers.push_back(batch[at]);
+    return numbers;
+  };
+  std::map<Numbers, Place> known;
+  std::vector<std::pair<Numbers, std::size_t>> varying;  // and a place where it stands
+  for (std::size_t at = 0; at < planned.size(); ++at) {
+    pattern.places_[at].offset = planned[at];
+    if (!varies(at)) continue;
+    Numbers numbers = numbers_at(at);
+    const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
+    if (*least < kLeast || *most > kMost) continue;
+    if (known.try_emplace(numbers).second) varying.emplace_back(std::move(numbers), at);
+  }
+  // The smallest first, so that others are multiples of them.
+  std::sort(varying.begin(), varying.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.back(), a.second) < std::pair(b.first.back(), b.second);
+  });
+  std::vector<Numbers> symbols;
+  const auto all = [&](auto holds) {
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+      if (!holds(b)) return false;
+    }
+    return true;
+  };
+  const auto follows = [&](const Numbers& x) -> std::optional<Place> {
+    for (std::size_t s = 0; s < symbols.size(); ++s) {
+      const Numbers& a = symbols[s];
+      const auto symbol = static_cast<std::int32_t>(s);
+      const std::int64_t factor = x[0] / a[0], offset = x[0] - a[0];
+      if (all([&](std::size_t b) { return x[b] == factor * a[b]; }))
+        return Place{symbol, -1, factor, 0};
+      if (std::abs(offset) <= kNear && all([&](std::size_t b) { return x[b] == a[b] + offset; }))
+        return Place{symbol, -1, 1, offset};
+      for (std::size_t t = 0; t <= s; ++t) {
+        const Numbers& c = symbols[t];
+        const std::int64_t of_both = x[0] / (a[0] * c[0]);
+        if (of_both > 0 && all([&](std::size_t b) { return x[b] == of_both * a[b] * c[b]; }))
+          return Place{symbol, static_cast<std::int32_t>(t), of_both, 0};
+      }
+    }
+    return std::nullopt;
+  };
+  for (const auto& [numbers, at] : varying) {
+    Place& place = known[numbers];
+    if (const auto found = follows(numbers)) {
+      place = *found;
+      continue;
+    }
+    place = {static_cast<std::int32_t>(symbols.size()), -1, 1, 0};
+    symbols.push_back(numbers);
+    pattern.defined_.push_back(at);
+  }
+  pattern.symbols_ = symbols.size();
+  if (symbols.empty()) return pattern;
+  for (std::size_t at = 0; at < planned.size(); ++at) {
+    if (!varies(at)) continue;
+    if (const auto found = known.find(numbers_at(at)); found != known.end())
+      pattern.places_[at] = found->second;
+  }
+  return pattern;
+}
+
+bool SizePattern::symbols_of(std::span<const std::int64_t> sizes,
+                             std::vector<std::int64_t>& symbols) const {
+  if (sizes.size() != places_.size()) return false;
+  symbols.clear();
+  for (const std::size_t at : defined_) symbols.push_back(sizes[at]);
+  for (std::size_t at = 0; at < sizes.size(); ++at) {
+    const Place& place = places_[at];
+    std::int64_t number = place.offset;
+    if (place.symbol >= 0) {
+      std::int64_t product = place.factor * symbols[static_cast<std::size_t>(place.symbol)];
+      if (place.second >= 0) product *= symbols[static_cast<std::size_t>(place.second)];
+      number += product;
+    }
+    if (number != sizes[at]) return false;
+  }
+  return true;
+}
+
+std::vector<Extent> SizePattern::extents(std::span<const std::int64_t> sizes,
+                                         OpenSizes& open) const {
+  std::vector<Extent> symbols, result;
+  for (const std::size_t at : defined_) symbols.push_back(open.symbol(sizes[at]));
+  result.reserve(places_.size());
+  for (const Place& place : places_) {
+    Extent extent = place.offset;
+    if (place.symbol >= 0) {
+      Extent product = place.factor * symbols[static_cast<std::size_t>(place.symbol)];
+      if (place.second >= 0) product *= symbols[static_cast<std::size_t>(place.second)];
+      extent += product;
+    }
+    result.push_back(extent);
+  }
+  return result;
+}
+
+BatchSizes::BatchSizes(const Batch& batch, std::vector<Extent> extents)
+    : batch_(batch), extents_(std::move(extents)) {
+  if (extents_.empty()) {
+    const std::vector<std::int64_t> numbers = sizes_of(batch);
+    extents_.assign(numbers.begin(), numbers.end());
+  }
+  first_.reserve(batch.leaves.size() + batch.nodes.size());
+  std::size_t next = 0;
+  visit_sizes(
+      batch, [&] { first_.push_back(next); },
+      [&](std::span<const std::int64_t> some) { next += some.size(); });
+}
+
+bool BatchSizes::is_of_batch(const Node& node) const {
+  return node.index < batch_.nodes.size() && batch_.nodes[node.index] == &node;
+}
+
+Shape BatchSizes::shape_at(std::size_t first, int rank) const {
+  return Shape(std::span(extents_).subspan(first, static_cast<std::size_t>(rank)));
+}
+
+Shape BatchSizes::shape(const Node& node) const {
+  if (is_of_batch(node)) {
+    const std::size_t first = first_[batch_.leaves.size() + node.index];
+    return shape_at(first + node.attrs_count, node.shape.rank());
+  }
+  return shape_at(first_[batch_.find_leaf(&node)], node.shape.rank());
+}
+
+std::span<const Extent> BatchSizes::attrs(const Node& node) const {
+  return std::span(extents_).subspan(first_[batch_.leaves.size() + node.index], node.attrs_count);
+}
+
+Shape BatchSizes::constant_shape(const Node& node, std::size_t input) const {
+  std::size_t first = first_[batch_.leaves.size() + node.index] + node.attrs_count +
+                      static_cast<std::size_t>(node.shape.rank());
+  for (std::size_t i = 0; i < input; ++i) {
+    if (is_constant(*node.inputs[i]))
+      first += static_cast<std::size_t>(node.inputs[i]->shape.rank());
+  }
+  return shape_at(first, node.inputs[input]->shape.rank());
+}
+
+}  // namespace volta::plan

@@ -1,0 +1,61 @@
+// Shapes with sizes that may be open.
+#include "plan/lower/shape.h"
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace volta::plan {
+
+Shape::Shape(std::span<const Extent> sizes) : rank_(static_cast<int>(sizes.size())) {
+  if (rank_ > kMaxRank) throw std::logic_error("planner: a shape of too many axes");
+  for (int i = 0; i < rank_; ++i) {
+    sizes_[i] = sizes[static_cast<std::size_t>(i)];
+    numel_ *= sizes_[i];
+  }
+}
+
+Shape::Shape(const volta::Shape& shape) : numel_(shape.numel()), rank_(shape.rank()) {
+  std::copy(shape.begin(), shape.end(), sizes_);
+}
+
+Shape Shape::with(int axis, Extent size) const {
+  std::vector<Extent> sizes(begin(), end());
+  sizes[static_cast<std::size_t>(axis)] = size;
+  return Shape(sizes);
+}
+
+Shape Shape::inserted(int axis, Extent size) const {
+  std::vector<Extent> sizes(begin(), end());
+  sizes.insert(sizes.begin() + axis, size);
+  return Shape(sizes);
+}
+
+Shape Shape::removed(int axis) const {
+  std::vector<Extent> sizes(begin(), end());
+  sizes.erase(sizes.begin() + axis);
+  return Shape(sizes);
+}
+
+volta::Shape Shape::fixed() const { return volta::Shape(plan::fixed(sizes())); }
+volta::Shape Shape::hint() const { return volta::Shape(hints(sizes())); }
+
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
+  const Shape& longer = a.rank() >= b.rank() ? a : b;
+  const Shape& shorter = a.rank() >= b.rank() ? b : a;
+  std::vector<Extent> sizes(longer.begin(), longer.end());
+  const auto missing = static_cast<std::size_t>(longer.rank() - shorter.rank());
+  for (int i = 0; i < shorter.rank(); ++i) {
+    Extent& size = sizes[missing + static_cast<std::size_t>(i)];
+    const Extent other = shorter[i];
+    if (is_same(size, other) || other == 1) continue;
+    if (size == 1) {
+      size = other;
+    } else if (!(size == other)) {
+      throw std::logic_error(std::string("planner: shapes of ") + op + " do not broadcast");
+    }
+  }
+  return Shape(sizes);
+}
+
+}  // namespace volta::plan

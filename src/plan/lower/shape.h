@@ -1,0 +1,50 @@
+// Shapes of the planner's values: as volta::Shape, with sizes that may be open.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+
+#include "plan/lower/extent.h"
+#include "volta/shape.h"
+
+namespace volta::plan {
+
+class VOLTA_BACKEND_API Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<Extent> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const Extent> sizes);
+  // Explicit, because the sizes of recorded nodes may be open (Lowering::shape_of).
+  explicit Shape(const volta::Shape& shape);
+
+  int rank() const { return rank_; }
+  Extent numel() const { return numel_; }
+  Extent operator[](int axis) const { return sizes_[axis]; }
+  const Extent* begin() const { return sizes_; }
+  const Extent* end() const { return sizes_ + rank_; }
+  std::span<const Extent> sizes() const { return {sizes_, static_cast<std::size_t>(rank_)}; }
+
+  // A copy with one axis replaced, inserted or removed.
+  Shape with(int axis, Extent size) const;
+  Shape inserted(int axis, Extent size) const;
+  Shape removed(int axis) const;
+
+  // The shape at the sizes of planning, for messages and estimates.
+  volta::Shape hint() const;
+  // The shape; the plan then holds for these sizes only.
+  volta::Shape fixed() const;
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.rank_ == b.rank_ && std::equal(a.begin(), a.end(), b.begin());
+  }
+
+ private:
+  Extent sizes_[kMaxRank] = {};
+  Extent numel_ = 1;
+  int rank_ = 0;
+};
+
+// As volta::broadcast_shapes; the shapes are known to broadcast.
+VOLTA_BACKEND_API Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
+
+}  // namespace volta::plan

@@ -1,0 +1,22 @@
+// The passes: rewrites of all values of a batch, between lowering and grouping.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/lower/ir.h"
+
+namespace volta::plan {
+
+// Runs the passes in the order of the table in passes.cpp. `plan`: the number by which files of
+// VOLTA_DUMP_PASSES name the plan.
+void run_passes(Graph& graph, std::uint32_t plan);
+
+// The passes, each in the file named.
+void lay_out_images(Graph& graph);   // layout.cpp
+void round_products(Graph& graph);   // products.cpp
+void turn_products(Graph& graph);    // products.cpp
+void turn_attentions(Graph& graph);  // attentions.cpp
+void fuse_epilogues(Graph& graph);   // epilogues.cpp
+void place_parts(Graph& graph);      // joins.cpp
+
+}  // namespace volta::plan
