@@ -14,6 +14,7 @@
 
 #include "io/io_files.h"
 #include "io/safetensors/shards.h"
+#include "support/resident_memory.h"
 #include "support/test_device.h"
 #include "volta/io/checkpoint.h"
 #include "volta/io/npy.h"
@@ -26,14 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using Files = TemporaryFolder;
-
-// Bytes of this process in memory, those of mapped files included.
-std::uint64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::uint64_t total = 0, resident = 0;
-  statm >> total >> resident;
-  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 TEST_F(Files, HalfAGigabyteMapsWithoutACopyUntilItIsUsed) {
   constexpr std::int64_t kRows = 128, kColumns = 1 << 20;  // 512 MiB of f32
