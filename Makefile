@@ -77,8 +77,8 @@ docs:
 lint:
 	@$(SETUP) lint
 	clang-format-19 --dry-run -Werror $(LINT_FILES)
-	cmake --preset release
-	run-clang-tidy-19 -quiet -p build/release '$(CURDIR)/(src|tools)/'
+	cmake --preset lint
+	run-clang-tidy-19 -quiet -p build/lint '$(CURDIR)/(src|tools)/'
 
 # Rewrites the sources as `make lint` wants them; twice, because reflowed comments settle on the second pass.
 format:

@@ -28,6 +28,7 @@ endfunction()
 
 function(volta_add_backend name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/${name}/*.cpp)
+  volta_united(sources ${PROJECT_SOURCE_DIR}/src SOURCES ${sources} APART ^backend/cuda/cudnn)
   add_library(volta_${name} MODULE ${sources})
   set_target_properties(volta_${name} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH $ORIGIN)
   target_include_directories(volta_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)

@@ -21,6 +21,8 @@ file(GLOB cli_sources CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/tools/volta/*.cpp ${PROJECT_SOURCE_DIR}/tools/volta/commands/*.cpp
      ${PROJECT_SOURCE_DIR}/tools/volta/output/*.cpp ${PROJECT_SOURCE_DIR}/tools/volta/train/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
+volta_united(cli_sources ${PROJECT_SOURCE_DIR}/tools/volta SOURCES ${cli_sources} APART
+  ^commands/doctor_steps ^commands/inspect)
 # Everything but main(), for the program and its tests.
 add_library(volta_cli_parts STATIC ${cli_sources})
 target_include_directories(volta_cli_parts PUBLIC ${PROJECT_SOURCE_DIR}/tools/volta)

@@ -1,9 +1,15 @@
 # libvolta: everything but the backends that need a driver.
 file(GLOB_RECURSE library_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cpp)
 list(FILTER library_sources EXCLUDE REGEX "/src/backend/(cuda|opencl)/")
-file(GLOB_RECURSE cpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*.cpp)
-
 include(VoltaCodecs)
+volta_united(library_sources ${PROJECT_SOURCE_DIR}/src SOURCES ${library_sources} APART
+  ^backend/cpu/vector/ ^backend/cpu/library/sort ^backend/cpu/executor/block_ ^backend/cpu/executor/reduction
+  ^backend/system_info ^data/codecs/ ^data/digit_renderer ^io/save_load ^kernel/emit/sort_templates
+  ^optim/[a-z]+.cpp$ ^graph/autograd/vjp_reduce ^plan/expand/windows ^plan/calls/convolution ^plan/group/sharing ^plan/group/recompute
+  ^runtime/placement/placement_figures)
+set(cpu_sources ${library_sources})
+list(FILTER cpu_sources INCLUDE REGEX "/backend/cpu/|/unity/backend_cpu_")
+
 if(VOLTA_STATIC)
   add_library(volta STATIC ${library_sources})
 else()

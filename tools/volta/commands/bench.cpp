@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct BenchOptions {
   std::vector<std::string> devices, only;
   bool quick = false;
   std::string compare;
@@ -60,26 +60,26 @@ struct DeviceResults {
 
 constexpr double kQuickSeconds = 0.2, kSeconds = 0.8;  // time per case, not counting warm-up
 
-std::vector<Device> chosen_devices(const Options& options) {
+std::vector<Device> chosen_devices(const BenchOptions& options) {
   if (options.devices.empty()) return devices();
   std::vector<Device> chosen;
   for (const std::string& name : options.devices) chosen.push_back(Device::parse(name));
   return chosen;
 }
 
-bool is_asked(const Options& options, const std::string& name) {
+bool is_asked(const BenchOptions& options, const std::string& name) {
   return options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& glob) {
            return glob_matches(glob, name);
          });
 }
 
-std::vector<BenchCase> chosen_cases(const Options& options, Device device) {
+std::vector<BenchCase> chosen_cases(const BenchOptions& options, Device device) {
   std::vector<BenchCase> cases = bench_cases(device);
   std::erase_if(cases, [&](const BenchCase& one) { return !is_asked(options, one.name); });
   return cases;
 }
 
-Result measured(const BenchCase& one, Device device, const Options& options) {
+Result measured(const BenchCase& one, Device device, const BenchOptions& options) {
   const BenchStep step = one.make();
   const Timing time = time_step(step.run, device, options.quick ? kQuickSeconds : kSeconds);
   Result result{.name = one.name, .what = one.what, .unit = step.unit, .runs = time.blocks};
@@ -93,7 +93,7 @@ Result measured(const BenchCase& one, Device device, const Options& options) {
   return result;
 }
 
-DeviceResults measured(const Context& context, const Options& options, Device device) {
+DeviceResults measured(const Context& context, const BenchOptions& options, Device device) {
   DeviceResults all{device, {}};
   const std::vector<BenchCase> cases = chosen_cases(options, device);
   ProgressBar bar("bench " + to_string(device), static_cast<std::int64_t>(cases.size()),
@@ -163,7 +163,7 @@ std::string hardware_of(const Earlier& earlier, Device device) {
 
 // Lists cases such as "copy on cuda:0" that have an earlier result and were requested, but failed
 // now.
-std::vector<std::string> missing(const Earlier& earlier, const Options& options,
+std::vector<std::string> missing(const Earlier& earlier, const BenchOptions& options,
                                  const std::vector<DeviceResults>& all) {
   std::vector<std::string> names;
   for (const EarlierDevice& before : earlier) {
@@ -199,7 +199,7 @@ void compare(const Context& context, const Earlier& earlier, const std::string& 
 }
 
 // Returns exit code 1 and prints a line if a case is slower or no longer has a result.
-int judged(const Context& context, const Options& options, const Earlier& earlier,
+int judged(const Context& context, const BenchOptions& options, const Earlier& earlier,
            const std::vector<DeviceResults>& all) {
   if (!options.fail_below) return kSuccess;
   std::vector<std::string> problems;
@@ -285,7 +285,7 @@ void print_text(const Context& context, const DeviceResults& all, bool compared)
   table.print(context.out, context.terminal, 2);
 }
 
-int run(const Context& context, const Options& options) {
+int run_bench(const Context& context, const BenchOptions& options) {
   if (options.fail_below && options.compare.empty())
     throw UsageError("--fail-below needs --compare FILE: what to compare with");
   // The file is read first, before minutes are spent on measurements.
@@ -319,7 +319,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_bench(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<BenchOptions>();
   CLI::App* command = add_command(
       app, "bench", "Measure this machine: bandwidth, products, launches, training steps",
       "volta bench                                  # every device, about 20 s each\n"
@@ -341,7 +341,7 @@ void add_bench(CLI::App& app, Context& context) {
       ->check(at_least(0));
   add_json(*command, context);
   add_quiet(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_bench(context, *options); });
 }
 
 }  // namespace volta::cli

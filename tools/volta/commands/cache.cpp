@@ -30,7 +30,7 @@ std::size_t files_in(const std::string& folder) {
       std::distance(fs::directory_iterator(folder, failure), fs::directory_iterator()));
 }
 
-int run(const Context& context, bool clear) {
+int run_cache(const Context& context, bool clear) {
   const std::string folder = kernel_cache_folder();
   const std::vector<KernelCacheFile> files = clear ? clear_kernel_cache() : kernel_cache_files();
   const std::uint64_t bytes = bytes_of(files);
@@ -79,7 +79,7 @@ void add_cache(CLI::App& app, Context& context) {
                   "VOLTA_CACHE_DIR=/tmp/kernels volta cache");
   command->add_flag("--clear", options->clear, "Remove Volta's files there, and no others");
   add_json(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, options->clear); });
+  on_run(*command, context, [&context, options] { return run_cache(context, options->clear); });
 }
 
 }  // namespace volta::cli

@@ -19,7 +19,7 @@
 namespace volta::cli {
 namespace {
 
-struct Options {
+struct CompareOptions {
   std::string a, b;
   Tolerance tolerance;
   bool any_dtype = false;
@@ -43,7 +43,7 @@ struct Comparison {
   bool differs() const { return !only_a.empty() || !only_b.empty() || equal < pairs.size(); }
 };
 
-Comparison compared(const StateDict& a, const StateDict& b, const Options& options) {
+Comparison compared(const StateDict& a, const StateDict& b, const CompareOptions& options) {
   Comparison result;
   for (const auto& [name, tensor] : a) {
     const Tensor* other = b.find(name);
@@ -78,7 +78,8 @@ Json json_of(const Tensor& tensor) {
           {"shape", std::vector<std::int64_t>(tensor.shape().begin(), tensor.shape().end())}};
 }
 
-void print_json(const Context& context, const Options& options, const Comparison& comparison) {
+void print_json(const Context& context, const CompareOptions& options,
+                const Comparison& comparison) {
   Json pairs = Json::array();
   for (const Pair& pair : comparison.pairs) {
     Json json = {{"name", pair.name},
@@ -102,7 +103,8 @@ void print_json(const Context& context, const Options& options, const Comparison
                  {"tensors", std::move(pairs)}});
 }
 
-void print_text(const Context& context, const Options& options, const Comparison& comparison) {
+void print_text(const Context& context, const CompareOptions& options,
+                const Comparison& comparison) {
   const Terminal& terminal = context.terminal;
   const auto list = [&](const std::vector<std::string>& names, const std::string& file) {
     if (names.empty()) return;
@@ -154,7 +156,7 @@ void print_text(const Context& context, const Options& options, const Comparison
               << '\n';
 }
 
-int run(const Context& context, const Options& options) {
+int run_compare(const Context& context, const CompareOptions& options) {
   const ModelFile a = read_model(options.a), b = read_model(options.b);
   const Comparison comparison = compared(a.state, b.state, options);
   if (context.json) {
@@ -168,7 +170,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_compare(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CompareOptions>();
   CLI::App* command = add_command(
       app, "compare",
       "Compare the tensors of two files, of any formats. Exits with 0 where names, types, shapes "
@@ -191,7 +193,7 @@ void add_compare(CLI::App& app, Context& context) {
   command->add_flag("--any-dtype", options->any_dtype, "Different element types are no difference");
   add_json(*command, context);
   add_quiet(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_compare(context, *options); });
 }
 
 }  // namespace volta::cli

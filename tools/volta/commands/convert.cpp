@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ConvertOptions {
   std::string in, out;
   std::string dtype;
   std::vector<std::string> select, exclude, strip, rename, transpose;
@@ -46,7 +46,7 @@ struct Rule {
 // The rules, in the order that the help states.
 class Rules {
  public:
-  explicit Rules(const Options& options) {
+  explicit Rules(const ConvertOptions& options) {
     for (const std::string& glob : options.exclude) {
       note("--exclude", glob);
       mapper_.exclude(glob_pattern(glob));
@@ -206,7 +206,7 @@ void write_one_file(const StateDict& state, const std::string& path,
   write_safetensors(path, tensors, metadata);
 }
 
-int run(const Context& context, const Options& options) {
+int run_convert(const Context& context, const ConvertOptions& options) {
   const Format format = format_of(options.out);
   if (options.compress && format != Format::npz)
     throw UsageError("--compress: only .npz files are compressed");
@@ -251,7 +251,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_convert(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = add_command(
       app, "convert",
       "Write the tensors of a file to another: other format, element type, names, layout. The new "
@@ -282,7 +282,7 @@ void add_convert(CLI::App& app, Context& context) {
   command->add_flag("--force", options->force, "Replace OUT if it exists");
   add_json(*command, context);
   add_quiet(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_convert(context, *options); });
 }
 
 }  // namespace volta::cli

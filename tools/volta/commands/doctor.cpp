@@ -28,13 +28,13 @@ namespace {
 
 constexpr const char* kStepsCommand = "doctor-steps";
 
-struct Options {
+struct DoctorOptions {
   std::string device;
   double timeout = 120;
 };
 
 enum class Outcome { ok, failed, untried };
-struct Result {
+struct DoctorResult {
   const DoctorStep* step;
   Outcome outcome = Outcome::untried;
   std::string detail, advice;
@@ -95,14 +95,14 @@ int run_steps(const DoctorTarget& target, int reports) {
 
 // ---- The parent.
 
-void fail(Result& result, std::string detail, std::string advice) {
+void fail(DoctorResult& result, std::string detail, std::string advice) {
   result.outcome = Outcome::failed;
   result.detail = std::move(detail);
   result.advice = std::move(advice);
 }
 
 // Waits for the result of the current step. Returns false if no further step can follow.
-bool hear(Child& child, Result& result, const DoctorTarget& target, double timeout) {
+bool hear(Child& child, DoctorResult& result, const DoctorTarget& target, double timeout) {
   constexpr double kLongest = 24 * 3600;
   const Child::Report report = child.next(
       std::chrono::milliseconds(static_cast<std::int64_t>(std::min(timeout, kLongest) * 1000)));
@@ -134,7 +134,7 @@ bool hear(Child& child, Result& result, const DoctorTarget& target, double timeo
   return true;
 }
 
-void print_line(const Context& context, const Result& result) {
+void print_line(const Context& context, const DoctorResult& result) {
   const Terminal& terminal = context.terminal;
   const auto mark = [&] {
     const std::string text = fmt::format("{:<10}", name_of(result.outcome));
@@ -153,26 +153,28 @@ void print_line(const Context& context, const Result& result) {
   context.out.flush();  // the next step may take long
 }
 
-std::vector<Result> examine(const Context& context, const DoctorTarget& target, double timeout) {
+std::vector<DoctorResult> examine(const Context& context, const DoctorTarget& target,
+                                  double timeout) {
   if (!context.json) context.out << context.terminal.bold(name_of(target)) << '\n' << std::flush;
-  std::vector<Result> results;
+  std::vector<DoctorResult> results;
   Child child({kStepsCommand, name_of(target)});
   bool going = true;
   for (const DoctorStep& step : doctor_steps()) {
-    Result& result = results.emplace_back(Result{.step = &step, .detail = {}, .advice = {}});
+    DoctorResult& result =
+        results.emplace_back(DoctorResult{.step = &step, .detail = {}, .advice = {}});
     if (going) going = hear(child, result, target, timeout);
     if (!context.json) print_line(context, result);
   }
   return results;
 }
 
-bool is_well(const std::vector<Result>& results) {
-  for (const Result& result : results)
+bool is_well(const std::vector<DoctorResult>& results) {
+  for (const DoctorResult& result : results)
     if (result.outcome != Outcome::ok) return false;
   return true;
 }
 
-int run(const Context& context, const Options& options) {
+int run_doctor(const Context& context, const DoctorOptions& options) {
   std::vector<DoctorTarget> targets;
   if (!options.device.empty()) {
     targets = {target_of(options.device)};
@@ -182,10 +184,10 @@ int run(const Context& context, const Options& options) {
   Json document = Json::array();
   int well = 0;
   for (const DoctorTarget& target : targets) {
-    const std::vector<Result> results = examine(context, target, options.timeout);
+    const std::vector<DoctorResult> results = examine(context, target, options.timeout);
     if (is_well(results)) ++well;
     Json steps = Json::array();
-    for (const Result& result : results)
+    for (const DoctorResult& result : results)
       steps.push_back({{"step", result.step->name},
                        {"result", name_of(result.outcome)},
                        {"detail", result.detail},
@@ -207,7 +209,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DoctorOptions>();
   CLI::App* command = add_command(
       app, "doctor",
       "Check a GPU set-up step by step, from the driver to a training step, and say what to do. "
@@ -219,7 +221,7 @@ void add_doctor(CLI::App& app, Context& context) {
       ->check(at_least(0.1))
       ->capture_default_str();
   add_json(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_doctor(context, *options); });
 
   struct StepOptions {
     std::string device;

@@ -22,7 +22,7 @@
 namespace volta::cli {
 namespace {
 
-struct Options {
+struct EvalOptions {
   std::string run, recipe, checkpoint = "best";
   std::optional<std::string> device;
   std::int64_t batch = 0;
@@ -37,7 +37,7 @@ struct Chosen {
   Json config;  // configuration of the run
 };
 
-Chosen chosen(const Options& options) {
+Chosen chosen(const EvalOptions& options) {
   if (options.run.empty() == options.recipe.empty()) {
     throw UsageError(
         options.run.empty()
@@ -127,7 +127,7 @@ void print_text(const Context& context, const Evaluation& evaluation) {
   classes.print(context.out, context.terminal);
 }
 
-int run(const Context& context, const Options& options) {
+int run_eval(const Context& context, const EvalOptions& options) {
   Chosen what = chosen(options);
   options.settings.apply(what.settings);
   const Device device = what.device;
@@ -164,7 +164,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_eval(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<EvalOptions>();
   CLI::App* command =
       add_command(app, "eval", "Evaluate a trained model on its held-out data",
                   "volta eval runs/digits-cnn-20261116-091500\n"
@@ -180,7 +180,7 @@ void add_eval(CLI::App& app, Context& context) {
   options->settings.add_to(*command, {"data"});
   add_json(*command, context);
   add_quiet(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_eval(context, *options); });
 }
 
 }  // namespace volta::cli

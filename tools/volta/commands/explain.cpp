@@ -25,7 +25,7 @@
 namespace volta::cli {
 namespace {
 
-struct Options {
+struct ExplainOptions {
   RecipeOptions what;
   bool inference = false, results = false;
 };
@@ -56,7 +56,8 @@ Sums sums_of(const Explanation& plan) {
   return sums;
 }
 
-Explained explained(const Context& context, const Options& options, const ChosenRecipe& chosen) {
+Explained explained(const Context& context, const ExplainOptions& options,
+                    const ChosenRecipe& chosen) {
   const auto& [recipe, settings, device] = chosen;
   manual_seed(static_cast<std::uint64_t>(settings.integer("seed")));
   const std::unique_ptr<Task> task = recipe.make(settings, device);
@@ -196,7 +197,7 @@ void print_results(const Context& context, const Explanation& plan) {
   table.print(context.out, context.terminal);
 }
 
-int run(const Context& context, const Options& options) {
+int run_explain(const Context& context, const ExplainOptions& options) {
   const ChosenRecipe chosen(options.what);
   const Explained all = explained(context, options, chosen);
   if (context.json) {
@@ -218,7 +219,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_explain(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ExplainOptions>();
   CLI::App* command =
       add_command(app, "explain", "Show what a training step becomes: kernels, bytes, memory",
                   "volta explain digits-cnn --device cuda\n"
@@ -232,7 +233,7 @@ void add_explain(CLI::App& app, Context& context) {
   options->what.settings.add_to(*command, {"data", "batch", "amp"});
   add_json(*command, context);
   add_quiet(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_explain(context, *options); });
 }
 
 }  // namespace volta::cli

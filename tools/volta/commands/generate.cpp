@@ -42,7 +42,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMaxTokens = 1'000'000'000;
 using Clock = std::chrono::steady_clock;
 
-struct Options {
+struct GenerateOptions {
   std::string folder, checkpoint = "best", device = "best", dtype = "f32";
   std::optional<std::string> prompt;
   std::vector<std::string> stops;
@@ -67,7 +67,7 @@ bool is_run(const std::string& folder) {
   return json.is_object() && json.contains("recipe");
 }
 
-Loaded loaded(const Options& options, Device device) {
+Loaded loaded(const GenerateOptions& options, Device device) {
   if (is_run(options.folder)) {
     const RunFolder folder = RunFolder::open(options.folder);
     const RunConfig config = read_run(folder);
@@ -89,7 +89,7 @@ Loaded loaded(const Options& options, Device device) {
   return {{make_codec(std::move(codec)), make_decoder(std::move(model))}, ""};
 }
 
-std::string prompt_of(const Options& options, const Loaded& what) {
+std::string prompt_of(const GenerateOptions& options, const Loaded& what) {
   if (!options.prompt) {
     try {
       what.model.codec->encode(what.prompt);
@@ -120,7 +120,7 @@ struct Result {
 
 class Writing {
  public:
-  Writing(TextModel& model, const Options& options, Device device, std::uint64_t seed)
+  Writing(TextModel& model, const GenerateOptions& options, Device device, std::uint64_t seed)
       : model_(model), options_(options), device_(device), seed_(seed) {}
 
   Result write(const Context& context, const std::string& prompt, TextStream& stream) {
@@ -199,7 +199,7 @@ class Writing {
   }
 
   TextModel& model_;
-  const Options& options_;
+  const GenerateOptions& options_;
   Device device_;
   std::uint64_t seed_;
   std::vector<std::int64_t> ids_;
@@ -211,7 +211,7 @@ DType dtype_of(const std::string& name) {
   return name == "f16" ? DType::f16 : DType::f32;
 }
 
-int run(const Context& context, const Options& options) {
+int run_generate(const Context& context, const GenerateOptions& options) {
   if (!(options.top_p > 0 && options.top_p <= 1))
     throw UsageError(fmt::format("--top-p must be above 0 and at most 1, got {}", options.top_p));
   const std::uint64_t seed = options.seed ? *options.seed : std::random_device()();
@@ -252,7 +252,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_generate(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<GenerateOptions>();
   CLI::App* command = add_command(
       app, "generate", "Write text with a trained language model, token by token",
       "volta generate runs/char-gpt-20261116-091500 --prompt 'The '\n"
@@ -291,7 +291,7 @@ void add_generate(CLI::App& app, Context& context) {
       ->check(one_of({"f32", "bf16", "f16"}));
   add_json(*command, context);
   add_quiet(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_generate(context, *options); });
 }
 
 }  // namespace volta::cli

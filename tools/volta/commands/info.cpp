@@ -215,7 +215,7 @@ void print_environment(const Context& context) {
   table.print(context.out, context.terminal);
 }
 
-int run(const Context& context, bool environment) {
+int run_info(const Context& context, bool environment) {
   if (environment) {  // needs no devices, which take time to find
     if (context.json) {
       context.print({{"environment", environment_json()}});
@@ -247,7 +247,8 @@ void add_info(CLI::App& app, Context& context) {
   command->add_flag("--env", options->environment,
                     "Show every environment variable that is read, with its value and meaning");
   add_json(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, options->environment); });
+  on_run(*command, context,
+         [&context, options] { return run_info(context, options->environment); });
 }
 
 }  // namespace volta::cli

@@ -24,7 +24,7 @@
 namespace volta::cli {
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string file;
   std::vector<std::string> filters;
   std::string sort;
@@ -43,7 +43,7 @@ struct Totals {
   std::map<std::string, std::uint64_t> dtypes;  // number of tensors per dtype
 };
 
-std::vector<Row> chosen_rows(const ModelFile& model, const Options& options) {
+std::vector<Row> chosen_rows(const ModelFile& model, const InspectOptions& options) {
   std::vector<Row> rows;
   for (const auto& [name, tensor] : model.state) {
     const auto matches = [&name = name](const std::string& glob) {
@@ -98,7 +98,7 @@ Json json_of(const Row& row) {
   return json;
 }
 
-void print_json(const Context& context, const Options& options, const ModelFile& model,
+void print_json(const Context& context, const InspectOptions& options, const ModelFile& model,
                 const std::vector<Row>& rows, const Totals& totals) {
   Json tensors = Json::array();
   for (const Row& row : rows) tensors.push_back(json_of(row));
@@ -130,7 +130,7 @@ std::vector<std::string> statistics_cells(const Row& row) {
           human_count(all.infinities)};
 }
 
-void print_text(const Context& context, const Options& options, const ModelFile& model,
+void print_text(const Context& context, const InspectOptions& options, const ModelFile& model,
                 const std::vector<Row>& rows, const Totals& totals) {
   const Terminal& terminal = context.terminal;
   std::vector<Column> columns = {{.title = "name", .importance = 10, .shortens = true},
@@ -176,7 +176,7 @@ void print_text(const Context& context, const Options& options, const ModelFile&
   metadata.print(context.out, terminal, 2);
 }
 
-int run(const Context& context, const Options& options) {
+int run_inspect(const Context& context, const InspectOptions& options) {
   const ModelFile model = read_model(options.file, {.allow_unreadable = true});
   const std::vector<Row> rows = chosen_rows(model, options);
   const Totals totals = totals_of(rows);
@@ -187,7 +187,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<InspectOptions>();
   CLI::App* command = add_command(
       app, "inspect", "Show the tensors of a file: names, types, shapes, sizes, statistics",
       "volta inspect model.safetensors\n"
@@ -209,7 +209,7 @@ void add_inspect(CLI::App& app, Context& context) {
   command->add_option("--sort", options->sort, "Instead of the order of the file")
       ->check(one_of({"name", "size"}));
   add_json(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_inspect(context, *options); });
 }
 
 }  // namespace volta::cli

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::int64_t kMaxRows = 1'000'000;
 
-struct Options {
+struct ProfileOptions {
   RecipeOptions what;
   std::string trace;
   std::int64_t steps = 50, warmup = 5, top = 15;
@@ -106,7 +106,7 @@ void print_totals(const Context& context, const Profiled& all, std::int64_t step
   table.print(context.out, context.terminal);
 }
 
-void print_rows(const Context& context, const Profiled& all, const Options& options) {
+void print_rows(const Context& context, const Profiled& all, const ProfileOptions& options) {
   constexpr std::ptrdiff_t kPeak = 5;
   std::vector<Column> columns = {{.title = "time", .align = Align::right, .importance = 6},
                                  {.title = "share", .align = Align::right, .importance = 5},
@@ -169,7 +169,7 @@ void print_host(const Context& context, const Profiled& all, std::int64_t steps)
   table.print(context.out, context.terminal);
 }
 
-int run(const Context& context, const Options& options) {
+int run_profile(const Context& context, const ProfileOptions& options) {
   const ChosenRecipe chosen(options.what);
   if (!options.trace.empty()) check_output(options.trace, options.force);  // before minutes of work
   StepRunner training(chosen.recipe, chosen.settings, chosen.device);
@@ -205,7 +205,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_profile(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ProfileOptions>();
   CLI::App* command =
       add_command(app, "profile", "Show what the time of a recipe's training goes into",
                   "volta profile digits-cnn\n"
@@ -230,7 +230,7 @@ void add_profile(CLI::App& app, Context& context) {
   options->what.settings.add_to(*command, {"data", "batch", "amp", "seed"});
   add_json(*command, context);
   add_quiet(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_profile(context, *options); });
 }
 
 }  // namespace volta::cli

@@ -21,7 +21,7 @@
 namespace volta::cli {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string recipe = "digits-cnn";
   bool recipe_given = false;
   std::optional<std::string> device, out, resume;
@@ -29,7 +29,7 @@ struct Options {
   SettingOptions settings;
 };
 
-std::string command_line(const Options& options) {
+std::string command_line(const TrainOptions& options) {
   std::string line = "volta train";
   const auto add = [&](const std::string& name, const std::string& value) {
     line += " " + name + " " + shell_word(value);
@@ -84,7 +84,7 @@ Json json_of(const Settings& settings) {
   return values;
 }
 
-int resume(Context& context, const Options& options) {
+int resume(Context& context, const TrainOptions& options) {
   if (options.recipe_given)
     throw UsageError("--resume names the run, which has its recipe: leave the recipe out");
   if (options.out) throw UsageError("--resume goes on in its own folder: leave --out out");
@@ -107,7 +107,7 @@ int resume(Context& context, const Options& options) {
                          .resumed_from = before});
 }
 
-int run(Context& context, const Options& options) {
+int run_train(Context& context, const TrainOptions& options) {
   if (options.list) return list_recipes(context);
   for (const auto& [name, folder] :
        {std::pair{"--resume", &options.resume}, {"--out", &options.out}})
@@ -135,7 +135,7 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_train(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TrainOptions>();
   CLI::App* command =
       add_command(app, "train", "Train a recipe; everything about the run goes into one folder",
                   "volta train                                 # digits-cnn on the best device\n"
@@ -158,7 +158,7 @@ void add_train(CLI::App& app, Context& context) {
   add_quiet(*command, context);
   on_run(*command, context, [&context, options, recipe] {
     options->recipe_given = recipe->count() > 0;
-    return run(context, *options);
+    return run_train(context, *options);
   });
 }
 

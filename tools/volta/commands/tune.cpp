@@ -25,7 +25,7 @@
 namespace volta::cli {
 namespace {
 
-struct Options {
+struct TuneOptions {
   std::vector<std::string> recipes;
   std::string device = "best", export_file;
   double seconds = 60;
@@ -90,7 +90,7 @@ void print(const Context& context, const std::vector<TunedChoice>& choices) {
   if (!table.empty()) table.print(context.out, context.terminal);
 }
 
-int run(const Context& context, const Options& options) {
+int run_tune(const Context& context, const TuneOptions& options) {
   const Device device = Device::parse(options.device);
   if (device.is_cpu())
     throw UsageError(
@@ -139,7 +139,7 @@ int run(const Context& context, const Options& options) {
 }  // namespace
 
 void add_tune(CLI::App& app, Context& context) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TuneOptions>();
   CLI::App* command =
       add_command(app, "tune", "Time the schedules of a recipe's kernels, keep the fastest",
                   "volta tune\n"
@@ -161,7 +161,7 @@ void add_tune(CLI::App& app, Context& context) {
   options->settings.add_to(*command, {"data", "batch", "amp", "seed"});
   add_json(*command, context);
   add_quiet(*command, context);
-  on_run(*command, context, [&context, options] { return run(context, *options); });
+  on_run(*command, context, [&context, options] { return run_tune(context, *options); });
 }
 
 }  // namespace volta::cli
