@@ -5,11 +5,12 @@ set -euo pipefail
 
 demo=(
   cmake g++ ninja-build
+  ccache # from the first build on: a launcher that comes later would compile everything again
   libdnnl-dev ocl-icd-opencl-dev # Debian's oneDNN package names the OpenCL loader without requiring it
   libcli11-dev libfmt-dev libhwy-dev nlohmann-json3-dev
   libjpeg-dev libpng-dev zlib1g-dev
 )
-test=(ccache libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd) # ccache: some tests build the library again
+test=(libbenchmark-dev libgtest-dev pkg-config pocl-opencl-icd)
 docs=(mkdocs python3-pygments)
 bench=(libbenchmark-dev)
 lint=(clang-format-19 clang-tidy-19 libomp-19-dev)

@@ -139,7 +139,7 @@ TEST(ScalarFunctions, SayWhereAFormulaGoesWrong) {
   errors::expect<ArgumentError>(
       [] { ScalarFunction({.name = "f", .formula = "x", .gradients = {"g * q"}}); },
       "the gradient of f: 'q' is not a parameter at character 5 of \"g * q\"");
-  const std::string deep = std::string(200, '(') + "x" + std::string(200, ')');
+  const std::string deep = std::string(200, '(').append("x").append(200, ')');
   EXPECT_THROW(ScalarFunction({.formula = deep}), ArgumentError);
 }
 

@@ -1,13 +1,11 @@
 #include "train/trainer.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <ctime>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
@@ -22,8 +20,9 @@
 #include "output/units.h"
 #include "report/report.h"
 #include "stop_requests.h"
-#include "train/run_charts.h"
 #include "train/run_config.h"
+#include "train/run_messages.h"
+#include "train/run_report.h"
 #include "train/shell_word.h"
 #include "train/training_step.h"
 #include "volta/io/checkpoint.h"
@@ -50,7 +49,7 @@ class Trainer {
     if (batches == 0)
       throw ArgumentError("the data set has no examples to train with: give it more data");
     if (batch > all) {
-      warn(fmt::format(
+      messages_.warn(fmt::format(
           "a batch of {} is more than the {} examples that there are: an update has {}",
           human_count(as_count(batch)), human_count(as_count(all)), human_count(as_count(all))));
     }
@@ -78,12 +77,13 @@ class Trainer {
   }
 
   int run() {
-    say(fmt::format("{} on {} ({}): {} steps, {} {} an epoch, into {}", run_.recipe.name,
-                    to_string(run_.device), run_.device.name(), human_count(as_count(total_)),
-                    human_count(as_count(task_->loader().dataset_size())), "examples",
-                    run_.folder.path().string()));
+    messages_.say(fmt::format("{} on {} ({}): {} steps, {} {} an epoch, into {}", run_.recipe.name,
+                              to_string(run_.device), run_.device.name(),
+                              human_count(as_count(total_)),
+                              human_count(as_count(task_->loader().dataset_size())), "examples",
+                              run_.folder.path().string()));
     if (run_.resumed_from && *run_.resumed_from != to_string(run_.device))
-      say(fmt::format("until now it ran on {}", *run_.resumed_from));
+      messages_.say(fmt::format("until now it ran on {}", *run_.resumed_from));
     open_events();
     started_ = measured_ = saved_ = Clock::now();
     try {
@@ -104,38 +104,19 @@ class Trainer {
     if (spoilt()) throw NanError(problem);
     if (!problem.empty()) throw IoError(problem);
     if (!finished) {
-      say(fmt::format("stopped at step {}; go on with:", human_count(as_count(step_))),
-          "volta train --resume " + shell_word(run_.folder.path().string()));
+      messages_.say(fmt::format("stopped at step {}; go on with:", human_count(as_count(step_))),
+                    "volta train --resume " + shell_word(run_.folder.path().string()));
       return StopRequests::exit_code();
     }
     if (best_)
-      say(fmt::format("best {} {}{} at step {}", best_->name, human_number(best_->value),
-                      best_->unit, human_count(as_count(best_->step.value_or(0)))));
-    if (!page.empty()) say("report: " + page);
+      messages_.say(fmt::format("best {} {}{} at step {}", best_->name, human_number(best_->value),
+                                best_->unit, human_count(as_count(best_->step.value_or(0)))));
+    if (!page.empty()) messages_.say("report: " + page);
     return kSuccess;
   }
 
  private:
   static std::uint64_t as_count(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-  // A command to copy is printed on its own line and not broken.
-  void say(const std::string& text, const std::string& command = {}) const {
-    if (context_.quiet) return;
-    const Terminal& terminal = context_.err_terminal;
-    const std::string shown = printable(text, terminal);
-    leave_bar();
-    context_.err << (terminal.wraps ? wrapped(shown, terminal.columns, 2) : shown);
-    if (!command.empty())
-      context_.err << (terminal.wraps ? "\n" : " ") << printable(command, terminal);
-    context_.err << '\n';
-  }
-  void warn(const std::string& text) const {
-    if (!context_.quiet) leave_bar();
-    context_.warn(text);
-  }
-  // Messages replace the bar, which is drawn again below them.
-  void leave_bar() const {
-    if (bar_shown_ && context_.err_terminal.interactive) context_.err << "\r\x1b[K";
-  }
   double seconds() const { return seconds_before_ + seconds_since(started_); }
 
   // Explains why the run leaves nothing to use or resume; empty if it does leave something.
@@ -196,7 +177,7 @@ class Trainer {
     ProgressBar bar(run_.recipe.name, total_,
                     {.terminal = context_.err_terminal.interactive, .enabled = !context_.quiet},
                     step_);
-    bar_shown_ = true;
+    messages_.set_bar_shown(true);
     while (step_ < total_ && !StopRequests::stopped()) {
       for (const data::Batch& batch : task_->loader()) {
         if (!sample_.x.defined()) sample_ = batch;
@@ -222,7 +203,7 @@ class Trainer {
       }
     }
     bar.finish();
-    bar_shown_ = false;
+    messages_.set_bar_shown(false);
   }
 
   // Completes a run that was killed between its last checkpoint and its report.
@@ -278,9 +259,9 @@ class Trainer {
   }
   void warn_of_nan(const std::string& what, double value, const char* when) {
     if (std::exchange(warned_of_nan_, true)) return;
-    warn(fmt::format("{} is {} {} step {}: checkpoints from before are kept; {}", what,
-                     std::isnan(value) ? "nan" : "infinite", when, human_count(as_count(step_)),
-                     advice()));
+    messages_.warn(fmt::format("{} is {} {} step {}: checkpoints from before are kept; {}", what,
+                               std::isnan(value) ? "nan" : "infinite", when,
+                               human_count(as_count(step_)), advice()));
   }
   bool spoilt() const { return loss_is_none_ || !metric_that_is_none_.empty(); }
   std::string advice() const {
@@ -296,7 +277,7 @@ class Trainer {
     try {
       events_ = std::make_unique<SummaryWriter>(run_.folder.path().string());
     } catch (const IoError& error) {
-      warn(fmt::format("there will be nothing for TensorBoard: {}", error.what()));
+      messages_.warn(fmt::format("there will be nothing for TensorBoard: {}", error.what()));
     }
   }
   // If the disk is full, measurements are lost, but training continues.
@@ -307,7 +288,7 @@ class Trainer {
       for (const auto& [tag, value] : scalars) events_->add_scalar(tag, value, step_);
     } catch (const IoError& error) {
       if (!std::exchange(warned_of_metrics_, true))
-        warn(fmt::format("measurements are not written: {}", error.what()));
+        messages_.warn(fmt::format("measurements are not written: {}", error.what()));
     }
   }
 
@@ -336,7 +317,7 @@ class Trainer {
     std::string text;
     for (const report::Metric& metric : evaluation_.metrics)
       text += fmt::format("  {} {}{}", metric.name, human_number(metric.value), metric.unit);
-    say(fmt::format("step {}:{}", step_, text));
+    messages_.say(fmt::format("step {}:{}", step_, text));
     measured_ += Clock::now() - start;  // evaluation does not count as training time
   }
 
@@ -401,7 +382,8 @@ class Trainer {
       save();
     } catch (const IoError& error) {
       if (!std::exchange(warned_of_checkpoint_, true))
-        warn(fmt::format("no checkpoint was written, training goes on: {}", error.what()));
+        messages_.warn(
+            fmt::format("no checkpoint was written, training goes on: {}", error.what()));
       return error.what();
     }
     warned_of_checkpoint_ = false;
@@ -471,10 +453,10 @@ class Trainer {
   // Prepares the folder before the first step. If the disk is full, the folder is unchanged.
   void go_on(const Json& config) {
     if (begins_again_)
-      say("there is no checkpoint yet: the run begins again");
+      messages_.say("there is no checkpoint yet: the run begins again");
     else if (step_ == total_)
-      say(fmt::format("it was stopped at its end, step {}: what is missing is written",
-                      human_count(as_count(step_))));
+      messages_.say(fmt::format("it was stopped at its end, step {}: what is missing is written",
+                                human_count(as_count(step_))));
     run_.folder.settle();
     std::string kept;
     bool later = false;  // measurements after the checkpoint are repeated
@@ -487,9 +469,10 @@ class Trainer {
           }
         });
     if (unreadable > 0) {
-      warn(fmt::format("{}: {} measurements and left out", run_.folder.file("metrics.jsonl"),
-                       unreadable == 1 ? std::string("a line is no")
-                                       : fmt::format("{} lines are no", unreadable)));
+      messages_.warn(fmt::format("{}: {} measurements and left out",
+                                 run_.folder.file("metrics.jsonl"),
+                                 unreadable == 1 ? std::string("a line is no")
+                                                 : fmt::format("{} lines are no", unreadable)));
     }
     try {
       // An incomplete last line would be merged with the next measurement.
@@ -499,8 +482,8 @@ class Trainer {
       if (later || unreadable > 0 || !whole) run_.folder.write_metrics(kept);
       run_.folder.write_config(config);
     } catch (const IoError& error) {
-      warn(fmt::format("the run goes on, but what it goes on with is not written: {}",
-                       error.what()));
+      messages_.warn(fmt::format("the run goes on, but what it goes on with is not written: {}",
+                                 error.what()));
     }
   }
 
@@ -534,48 +517,16 @@ class Trainer {
   // Returns the path of the report, or an empty string if it could not be written.
   std::string write_report(report::Status status) {
     try {
-      run_.folder.write("report.html", report::render(report_data(std::move(status))));
+      report::ReportData data =
+          report_data(run_, *task_, evaluation_, {step_, seconds(), saved_step_.has_value(), best_},
+                      std::move(status));
+      add_plan(data);
+      run_.folder.write("report.html", report::render(data));
     } catch (const std::exception& error) {
-      warn(fmt::format("the report is not written: {}", error.what()));
+      messages_.warn(fmt::format("the report is not written: {}", error.what()));
       return {};
     }
     return run_.folder.file("report.html");
-  }
-
-  report::ReportData report_data(report::Status status) {
-    report::ReportData data;
-    data.recipe = data.title = run_.recipe.name;
-    data.command_line = run_.command_line;
-    data.device = fmt::format("{} ({})", to_string(run_.device), run_.device.name());
-    data.version = version();
-    data.date = fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(std::time(nullptr)));
-    data.status = std::move(status);
-    data.totals.steps = step_;
-    data.totals.epochs = static_cast<double>(step_) / static_cast<double>(task_->loader().size());
-    data.totals.seconds = seconds();
-    data.totals.best = best_;
-    for (const Setting& setting : settings_.all())
-      data.config.push_back({setting.name, setting.value});
-    ChartSeries series;
-    run_.folder.read_metrics(
-        [&](const Json& metric, std::string_view /*line*/) { series.add(metric); });
-    data.charts = series.charts(task_->unit());
-    data.confusion = evaluation_.confusion;
-    data.images = evaluation_.images;
-    data.texts = evaluation_.texts;
-    data.model = task_->summary();
-    add_plan(data);
-    std::error_code error;
-    for (const char* name : {"last.safetensors", "best.safetensors", "metrics.jsonl"}) {
-      const auto bytes = std::filesystem::file_size(run_.folder.path() / name, error);
-      if (!error) data.files.push_back({name, bytes, ""});
-    }
-    const std::string folder = shell_word(run_.folder.path().string());
-    if (saved_step_) data.commands.push_back({"Go on", "volta train --resume " + folder});
-    if (!std::filesystem::exists(run_.folder.best(), error)) return data;
-    data.commands.push_back({"Evaluate", "volta eval " + folder});
-    if (run_.recipe.text) data.commands.push_back({"Write text", "volta generate " + folder});
-    return data;
   }
 
   // Records a whole step without running it; the weights cannot be used afterwards.
@@ -592,6 +543,7 @@ class Trainer {
   }
 
   Context& context_;
+  RunMessages messages_{context_};
   TrainRun& run_;
   const Settings& settings_;
   std::unique_ptr<Task> task_;
@@ -616,7 +568,6 @@ class Trainer {
   std::optional<report::Metric> kept_best_;  // metric of the best weights in the folder
   bool best_waits_ = false;    // the best weights wait for a checkpoint that refers to them
   bool begins_again_ = false;  // there was no checkpoint to resume from
-  bool bar_shown_ = false;
   bool warned_of_nan_ = false, warned_of_metrics_ = false, warned_of_checkpoint_ = false;
 };
 
