@@ -14,8 +14,8 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = "src/graph/record/elementwise.def"
-FIRST = "// Made of src/graph/record/elementwise.def by scripts/make_operations.py, up to the next mark."
-LAST = "// What scripts/make_operations.py makes ends here."
+FIRST = "// Generated from src/graph/record/elementwise.def by scripts/make_operations.py."
+LAST = "// End of the generated declarations."
 WIDTH = 100
 
 UNARY = ("numbers", "floats", "activation", "whole", "test", "truth")
