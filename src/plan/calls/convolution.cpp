@@ -198,7 +198,7 @@ const Call& convolution_call() {
 
 Expr convolution(Lowering& lowering, ConvStep step, Extent images, Expr a, Expr b) {
   const DeviceEntry& device = lowering.device();
-  // What a GPU's library needs and takes depends on all sizes.
+  // Which workspace a GPU's library needs, and whether it supports the step, depends on all sizes.
   if (lowering.massively_parallel()) images = images.fixed();
   step.dtype = a.dtype();
   CallSupport support = device.backend.takes(device.index, step);

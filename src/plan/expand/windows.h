@@ -1,4 +1,4 @@
-// Windows of images, channels last: what they see, and what they add up to where they overlap.
+// Windows of images with channels last: extracting them, and adding them up where they overlap.
 #pragma once
 
 #include "plan/lower/lowering.h"
@@ -8,20 +8,21 @@ namespace volta::graph::expand {
 
 struct Windows {
   Extent2 kernel, stride, padding, dilation;
-  Extent2 count;  // how many there are
+  Extent2 count;  // number of windows
 
   Extent2 reach() const {
     return {dilation.height * (kernel.height - 1) + 1, dilation.width * (kernel.width - 1) + 1};
   }
 };
 
-// Images [n, h, w, c] as [n, oh, ow, c, kh, kw], `fill` where a window reaches beyond them.
+// Extracts the windows of images [n, h, w, c] as [n, oh, ow, c, kh, kw], with `fill` where a window
+// extends beyond the image.
 plan::Expr windows_of(plan::Lowering& l, const Windows& windows, plan::Expr images, double fill);
-// The size of images; the plan then holds for this size only.
+// The size of the images, which the plan then fixes.
 inline Extent2 image_of(const plan::Shape& shape) {
   return {shape[shape.rank() - 2], shape[shape.rank() - 1]};
 }
-// Adds up what windows [n, oh, ow, kh, kw, c] have at every pixel of images [n, h, w, c].
+// Adds up windows [n, oh, ow, kh, kw, c] at every pixel of images [n, h, w, c].
 plan::Expr scattered(plan::Lowering& l, const Windows& windows, plan::Expr seen, Extent2 image);
 
 }  // namespace volta::graph::expand
