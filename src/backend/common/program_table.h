@@ -33,7 +33,7 @@ class ProgramTable {
     return program;
   }
 
-  // If the table already has the program, returns that one. `bytes` is what the program takes.
+  // If the table already has the program, returns that one. `bytes` is the size of the program.
   std::shared_ptr<T> insert(const std::string& text, std::shared_ptr<T> program,
                             std::uint64_t bytes = 0) {
     if (std::shared_ptr<T> known = find(text)) return known;
@@ -45,7 +45,7 @@ class ProgramTable {
     return program;
   }
 
-  // Forgets the programs that no plan uses.
+  // Drops the programs that no plan uses.
   void drop_unused() {
     for (const auto& [program, entry] : recent_) entry->is_recent = false;
     recent_.clear();
