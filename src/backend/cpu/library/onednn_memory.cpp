@@ -25,8 +25,8 @@ void drop_use(Entry* entry) {
   Table& known = table();
   const std::lock_guard lock(known.mutex);
   if (--entry->second > 0) return;
-  known.uses.erase(known.uses.find(
-      entry->first));  // erased by iterator, because the key is destroyed with the entry
+  // Erased by iterator, because the key is destroyed with the entry.
+  known.uses.erase(known.uses.find(entry->first));
 }
 
 }  // namespace
