@@ -135,8 +135,8 @@ Row conv_row(Numbers numbers, ConvShape s, const std::string& group) {
 }
 
 // The eleven different convolutions of ResNet-18 on images of 32 x 32 without the first pooling:
-// the first layer, the blocks of 64 channels, and in each later stage those of the first block, of
-// the other blocks, and of the shortcut.
+// the first layer, the blocks of 64 channels, and in each later stage the convolutions of the first
+// block, of the other blocks, and of the shortcut.
 std::vector<Row> resnet_rows(Numbers numbers) {
   const auto row = [=](std::int64_t c_in, std::int64_t c_out, std::int64_t size,
                        std::int64_t kernel, std::int64_t stride) {
