@@ -36,7 +36,7 @@ struct DocsExample {
   void (*run)();
 };
 
-// What comes next on the standard output is printed by the block at that line of the page.
+// Announces that the following standard output is printed by the block at this line of the page.
 [[maybe_unused]] void docs_at(int line) {
   std::cout << std::flush;
   std::printf("@@ %d\n", line);
