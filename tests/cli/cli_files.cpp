@@ -354,8 +354,7 @@ TEST_F(CliFiles, ConvertReplacesNothingUnlessTold) {
   EXPECT_EQ(std::filesystem::file_size(out), 4U);
   EXPECT_EQ(volta({"convert", path("a"), out, "--force"}).code, 0);
   EXPECT_EQ(volta({"compare", path("a"), out}).code, 0);
-  EXPECT_EQ(volta({"convert", out, out, "--force", "--dtype", "f64"}).code,
-            0);  // replaces its input
+  EXPECT_EQ(volta({"convert", out, out, "--force", "--dtype", "f64"}).code, 0);  // in place
   EXPECT_EQ(load(out).at("conv.bias").dtype(), DType::f64);
   std::filesystem::create_directory(path("d.npz"));
   EXPECT_TRUE(has(complaint({"convert", path("a"), path("d.npz"), "--force"}, 2),
