@@ -274,8 +274,7 @@ void add_new(std::vector<T>& all, const T& one) {
 
 struct Measured {
   std::vector<OpId> ops;  // the recorded operations
-  // The outcome for values and further texts, grouped by outcome, because forms of a call may
-  // differ.
+  // The texts on dtypes for each form of the call; the first text, on values, identifies a form.
   std::vector<std::vector<std::string>> dtypes;
   std::set<std::string> steps;
 };
