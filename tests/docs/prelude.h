@@ -1,6 +1,5 @@
-// What the fragments of the pages are compiled with: the library, variables that they may ask for
-// by
-// `<!-- example: with ... -->`, and the loop that runs them.
+// The code that every fragment of a page is compiled with: the library, the variables that a
+// fragment may request by `<!-- example: with ... -->`, and the loop that runs the fragments.
 #pragma once
 
 #include <volta/io/checkpoint.h>

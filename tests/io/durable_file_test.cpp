@@ -1,5 +1,5 @@
-// What was saved stays: temporary files and their locks, checksums of tensors, shards that are not
-// save()'s to remove.
+// Saved files survive failures: temporary files and their locks, checksums of tensors, and shards
+// that save() must not remove.
 #include "volta/io/durable_file.h"
 
 #include <fcntl.h>

@@ -397,7 +397,7 @@ TEST(Counts, AdamForFiftyParametersIsOneLaunch) {
   }
 }
 
-// Also where some of them are large enough for vectors.
+// One launch also suffices if some of the parameters are large enough for vector loads.
 TEST(Counts, AdamForLargeAndSmallParametersIsOneLaunch) {
   std::vector<Tensor> parameters{randn({10}, on_device(true)), randn({1 << 19}, on_device(true)),
                                  randn({3, 5}, on_device(true))};
@@ -431,8 +431,8 @@ TEST(Counts, ChainsAndRowsAreOneKernel) {
             1u);
 }
 
-// The labels that are not ignored are counted, as every gradient is divided by their number; rows
-// with their gradients; the mean.
+// The first kernel counts the labels that are not ignored, because every gradient is divided by
+// their number. The second computes the rows with their gradients, the third the mean.
 TEST(Counts, CrossEntropyAndItsGradientAreThreeKernels) {
   Tensor x = randn({64, 10}, on_device(true));
   x.eval();

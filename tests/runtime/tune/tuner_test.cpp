@@ -609,7 +609,7 @@ TEST(Tuner, TunesOnADevice) {
     plan::set_tuner_hooks(hooks);
     const std::uint64_t launches = counters().launches;
     const Values values = compute(device_to_tune());
-    // Randn runs on the CPU, and trials do not count.
+    // randn() runs on the CPU, and trials do not count.
     EXPECT_EQ(counters().launches - launches, 3u);
     EXPECT_GE(timings(), 6u);
     const std::vector<TunedChoice> choices = tuned_choices();
