@@ -23,7 +23,7 @@ PLACE = "SourceLocation place = SourceLocation::here()"
 
 
 def rows(text):
-    """The macros' names and arguments; a text is without its quotes."""
+    """Yields the name and the arguments of every macro call. Quotes of strings are removed."""
     for call in re.finditer(r"^VOLTA_(\w+)\(", text, re.MULTILINE):
         arguments, argument, depth, at = [], "", 1, call.end()
         while depth > 0:
@@ -47,7 +47,7 @@ class Function:
 
 
 def with_place(parameters):
-    """The parameters, then the place of the call, which operands know if there are no others."""
+    """The parameters and the source location of the call, unless all parameters are Operands, which have it."""
     operands = all(p.startswith("const Operand&") for p in parameters.split(", "))
     return parameters if operands else parameters + ", " + PLACE
 
