@@ -62,7 +62,7 @@ VOLTA_API Tensor avg_pool2d(const Tensor& x, Extent2 kernel, AvgPool2dOptions op
 // not divide.
 VOLTA_API Tensor adaptive_avg_pool2d(const Tensor& x, Extent2 size,
                                      SourceLocation place = SourceLocation::here());
-// The same for [n, channels, length].
+// Pools x [n, channels, length] in one direction.
 VOLTA_API Tensor max_pool1d(const Tensor& x, std::int64_t kernel, MaxPool1dOptions options = {},
                             SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, AvgPool1dOptions options = {},

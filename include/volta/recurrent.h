@@ -16,7 +16,7 @@ VOLTA_API std::int64_t gates_of(Cell cell);
 
 struct RecurrentOptions {
   bool reverse = false;  // processes the sequence from its last element to its first
-  // For an LSTM, [out, size]: every step multiplies h by its transpose, so that h has size out.
+  // The projection [out, size] of an LSTM: every step multiplies h [batch, size] by its transpose.
   Tensor projection = {};
 };
 struct RecurrentResult {

@@ -344,7 +344,7 @@ class VOLTA_API Tensor {
                 SourceLocation place = SourceLocation::here()) const;
   Tensor repeat(std::span<const std::int64_t> counts,
                 SourceLocation place = SourceLocation::here()) const;
-  // As repeat(), with any number of counts, which apply to the last axes.
+  // Works like repeat(), but with any number of counts, which apply to the last axes.
   Tensor tile(std::initializer_list<std::int64_t> counts,
               SourceLocation place = SourceLocation::here()) const;
   Tensor tile(std::span<const std::int64_t> counts,

@@ -157,7 +157,8 @@ class Executable {
   // needs the device's lock.
   std::uint32_t under_way = 8;
 
-  // What this executable alone holds. A run may change it, for instance by capturing a graph.
+  // The memory that only this executable holds. A run may change it, for instance by capturing a
+  // graph.
   HeldBytes held;
 
   // Enqueues the steps and returns without waiting; on the CPU the steps have finished when it

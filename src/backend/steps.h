@@ -261,7 +261,7 @@ struct AttentionStep {
     return buffers;
   }
 
-  // As ConvStep::numbers.
+  // See ConvStep::numbers.
   using Numbers = std::array<std::int64_t, 12>;
   Numbers numbers() const {
     return {static_cast<std::int64_t>(dtype),

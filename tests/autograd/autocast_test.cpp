@@ -321,7 +321,7 @@ TEST(Autocast, LeavesThatAreGoneAreForgotten) {
   EXPECT_EQ(watcher.casts_to(DType::bf16), 1) << "only of x";
 }
 
-// The same when another thread destroys them.
+// Leaves that another thread destroys are not kept alive either.
 TEST(Autocast, LeavesThatEndElsewhereAreForgotten) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "nothing of it is the device's";
   const Tensor x = ones({1, 2}, on_device()).eval();

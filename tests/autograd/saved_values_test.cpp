@@ -57,7 +57,7 @@ TEST(SavedValues, ArithmeticWithNumbersKeepsNoOperand) {
 
 TEST(SavedValues, AFactorIsKeptForTheOtherOne) {
   const Tensor x = leaf({kRows, kColumns}), constant = numbers({kRows, kColumns});
-  // Of two factors created inside, `a` requires a gradient and `b` does not.
+  // One of the factors created inside requires a gradient, the other does not.
   EXPECT_EQ(kept_by([&] { return (x - 1) * (constant + 1); }), 2 * kBytes);
   EXPECT_EQ(kept_by([&] { return (constant + 1) * (x - 1); }), 2 * kBytes);
   EXPECT_EQ(kept_by([&] { return (x - 1) * (x + 1); }), 3 * kBytes);
@@ -71,7 +71,7 @@ TEST(SavedValues, FrozenLayersKeepNoInput) {
                bias = numbers({kColumns});
   EXPECT_EQ(kept_by([&] { return linear(x - 1, w, bias); }), kBytes);
   EXPECT_EQ(kept_by([&] { return (x - 1).matmul(w); }), kBytes);
-  // The same for a trained bias and frozen weights.
+  // A trained bias with frozen weights does not keep more.
   const Tensor trained = leaf({kColumns});
   EXPECT_EQ(kept_by([&] { return linear(x - 1, w, trained); }), kBytes);
   // A layer whose input needs no gradient keeps the input but no copy of the weights.

@@ -294,7 +294,7 @@ TEST_F(CliGenerate, CtrlCEndsTheLine) {
   EXPECT_TRUE(has(ended.err, " in ")) << ended.err;
 }
 
-// As in `| head -c 100`.
+// The reader of the output ends early, like `| head -c 100`.
 TEST_F(CliGenerate, NobodyReadsOn) {
   ASSERT_EQ(volta(text_run("char-gpt", "run", {"--quiet"})).code, 0);
   for (const bool ignored : {false, true}) {

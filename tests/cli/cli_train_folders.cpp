@@ -272,7 +272,7 @@ TEST_F(CliTrainFolders, AFlippedBitOfAHeaderIsNamed) {
 
 TEST_F(CliTrainFolders, TheWeightsOfTheBestEvaluationAreThoseOfTheCheckpoint) {
   ASSERT_EQ(volta(short_run("run")).code, 0);
-  // As a kill between the two renames leaves it.
+  // A kill between the two renames leaves this state.
   fs::rename(path("run/best.safetensors"), path("run/best.next.safetensors"));
   const auto found = json_of({"eval", path("run"), "--json"});
   EXPECT_EQ(found["checkpoint"], path("run/best.next.safetensors"));

@@ -224,7 +224,8 @@ TEST_F(CliUsage, ResultsThatCannotBeWrittenAreAFailure) {
   for (int i = 0; i < 2000; ++i) many.add("tensor." + std::to_string(i), ones({1}));
   save(many, path("many"));
   EXPECT_EQ(volta({"inspect", path("many"), "--json"}, {.out_file = "/dev/full"}).err, ended.err);
-  // As in `| head -1`, whatever the parent does with SIGPIPE.
+  // The reader of the output ends early, like `| head -1`, whether or not the parent ignores
+  // SIGPIPE.
   for (const bool ignored : {false, true}) {
     const Ended unread =
         volta_during({"inspect", path("many"), "--json"},

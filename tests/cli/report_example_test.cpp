@@ -65,7 +65,7 @@ Judgement judged(nn::Module& model, data::DataLoader& loader) {
   return out;
 }
 
-// At most `wrong` wrong samples, then right ones.
+// Returns at most `wrong` misclassified samples, followed by correct ones.
 std::vector<report::ImageSample> samples_of(nn::Module& model, const data::ImageDataset& images,
                                             std::size_t count, std::size_t wrong) {
   const NoGrad no_grad;

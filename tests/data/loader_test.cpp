@@ -41,7 +41,7 @@ data::TensorDataset numbered(std::int64_t count) {
   return data::TensorDataset(from_vector(x, {count, 2}), from_vector(y));
 }
 
-// The same dataset by single examples, with a random part.
+// A dataset that returns single examples with a random part.
 class Drawn : public data::Dataset {
  public:
   explicit Drawn(std::int64_t count) : count_(count) {}

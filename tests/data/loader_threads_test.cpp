@@ -55,7 +55,7 @@ void expect_all_batches(int threads) {
             1);
 }
 
-// As with ulimit -u.
+// No thread can be started, as if `ulimit -u` forbade it.
 TEST(DataLoaderThreads, WithoutWorkersTheCallerAssemblesTheBatches) {
   testing_child::in_child({}, [] { expect_all_batches(0); });
 }

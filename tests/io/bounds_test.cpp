@@ -216,7 +216,7 @@ TEST_F(Bounds, ASmallPickleDoesNotUnfold) {
   const std::uint64_t peak = peak_bytes([&] { problem = problem_of([&] { load(file); }); });
   EXPECT_NE(problem.find("its values take more than"), std::string::npos) << problem;
   EXPECT_LT(peak, 128 * kMiB);
-  // The same pickle stored: four times the file plus 64 MiB.
+  // An uncompressed archive of the same pickle needs at most four times the file plus 64 MiB.
   const std::string large = archive("stored.pt", {{"m/data.pkl", lists}}, false);
   const std::uint64_t stored = peak_bytes([&] { problem = problem_of([&] { load(large); }); });
   EXPECT_NE(problem.find("its values take more than"), std::string::npos) << problem;

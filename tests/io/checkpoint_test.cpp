@@ -102,7 +102,7 @@ struct Training {
             .loader = loader,
             .generators = {{"shuffling", numbers}}};
   }
-  // Everything that a further step depends on.
+  // All tensors that a further step depends on.
   StateDict whole() {
     StateDict all;
     const auto add = [&](const std::string& name, const StateDict& state) {

@@ -271,7 +271,7 @@ TEST_F(Durable, AFileKeepsItsModeWhenItIsReplaced) {
       fs::remove(path("link"));
     });
   }
-  // Nobody else can read the replacement of a private file while it is written.
+  // No other user can read the replacement of a private file while it is written.
   put("file", "old");
   ASSERT_EQ(::chmod(path("file").c_str(), 0600), 0);
   platform::AtomicFile file(path("file"));
@@ -470,7 +470,7 @@ TEST_F(Durable, ChecksumsThatAreNone) {
 
 StateDict three() { return {{"a", ones({8})}, {"b", full({8}, 2)}, {"c", full({8}, 3)}}; }
 
-// As Hugging Face writes shards, or somebody who wants files to be removed.
+// The shards were written by Hugging Face, or by an attacker who wants files to be removed.
 TEST_F(Durable, ShardsOfOthersStay) {
   save(three(), path("model.safetensors"), {.max_shard_bytes = 32});
   ASSERT_EQ(file_count(), 4U);

@@ -182,7 +182,7 @@ TEST_F(TextBounds, TheShortestTokensAndMerges) {
                                  vocabulary.size);
                      }),
             kTokenizerMultiple);
-  // Without merges, which take less memory than tokens.
+  // There are no merges here, which take less memory than tokens.
   const std::string none = put("merges.txt", "");
   EXPECT_LT(multiple("tokens_alone", vocab.size(), 8 * kMiB,
                      [&] { text::BPETokenizer::from_files(first, none); }),

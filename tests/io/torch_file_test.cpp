@@ -95,7 +95,7 @@ TEST_F(TorchFiles, LoadIntoModules) {
   Net net;
   net.load_state_dict(load(golden_file("state_dict")));
   expect_equal(net.conv.weight, load(golden_file("state_dict")).at("conv.weight"), "conv.weight");
-  // The same weights from a training checkpoint.
+  // A training checkpoint has the same weights.
   Net again;
   again.load_state_dict(StateDictMapper()
                             .select(NamePattern::regex("^model\\."))

@@ -256,8 +256,9 @@ void expect_one_kernel_and_one_product_a_step() {
     const Cost eight = cost_of<M>(8, {}, gradients), nine = cost_of<M>(9, {}, gradients);
     EXPECT_EQ(nine.kernels - eight.kernels, gradients ? 2 : 1);
     EXPECT_EQ(nine.calls - eight.calls, gradients ? 2 : 1);
-    // Without gradients: the inputs' product, and one for each step but the first. With gradients
-    // also one for each step but the last, and three for all steps together: dx, dW_ih, dW_hh.
+    // The forward pass calls a product of the inputs, and one for each step but the first.
+    // Gradients add one for each step but the last, and three for all steps together: dx, dW_ih,
+    // dW_hh.
     EXPECT_EQ(eight.calls, gradients ? 1 + 7 + 7 + 3 : 1 + 7);
   }
 }
@@ -277,8 +278,8 @@ TEST(RecurrentCounts, AProjectionIsOneMoreKernelAndProduct) {
                nine = cost_of<nn::LSTM>(9, {.proj_size = 64}, gradients, 128);
     EXPECT_EQ(nine.kernels - eight.kernels, gradients ? 4 : 2);
     EXPECT_EQ(nine.calls - eight.calls, gradients ? 4 : 2);
-    // In addition to a layer without projection: a projection for each step, its gradient for each
-    // step, and the weight's gradient for all steps together.
+    // A projection adds a product for each step, its gradient for each step, and the weight's
+    // gradient for all steps together.
     EXPECT_EQ(eight.calls, gradients ? 1 + 7 + 7 + 3 + 8 + 8 + 1 : 1 + 7 + 8);
   }
 }

@@ -245,7 +245,7 @@ TEST(Transformer, RotaryProductsDependOnDistance) {
     EXPECT_GT(std::fabs(product(7, 3) - product(7, 4)), 1e-3);
     EXPECT_EQ(rotary(q.to(DType::bf16), 5).dtype(), DType::bf16);
   }
-  // With it attention distinguishes orders, but not where the sequence begins.
+  // With rotary embeddings attention distinguishes orders, but not where the sequence begins.
   nn::TransformerBlock block(8, 2, {.rotary = nn::RotaryOptions{}, .device = test_device()});
   nn::TransformerBlock without(8, 2, {.device = test_device()});
   without.load_state_dict(block.state_dict());

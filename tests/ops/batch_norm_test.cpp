@@ -111,8 +111,8 @@ TEST_P(BatchNormPlan, EvaluationIsOneKernel) {
   EXPECT_NEAR(work.written, 1, kSmall) << plan;
 }
 
-// As in a training step: two sums of the gradient and x, their combination, and the gradient of x.
-// The mask of relu is recomputed from x.
+// A training step has two sums of the gradient and x, their combination, and the gradient of x. The
+// mask of relu is recomputed from x.
 TEST_P(BatchNormPlan, BothWaysReadInputFourTimesAndGradientTwice) {
   const Layer layer({16, 64, 32, 32}, GetParam());
   const Tensor y = layer.lying(layer().relu());

@@ -75,7 +75,7 @@ TEST(DTypes, EveryPairConverts) {
     for (const DType to : all) results.push_back(x.to(to));  // one plan, and one kernel
     for (std::size_t k = 0; k < all.size(); ++k) {
       EXPECT_EQ(results[k].dtype(), all[k]);
-      // In i64 or f64, which represent every value here exactly.
+      // f64 represents every value here exactly.
       const std::vector<double> got = results[k].to(Device::cpu()).to_vector<double>();
       for (std::size_t i = 0; i < got.size(); ++i) {
         if (!specified(source.values[i], from, all[k])) continue;

@@ -41,7 +41,7 @@ TEST(GradScaler, NothingWaitsAndNothingIsBuiltFromTheThirdStepOn) {
   EXPECT_EQ(scaler.get_scale(), 8192);
 }
 
-// The same for the whole recipe: two optimizers, unscaled and clipped.
+// Nothing waits in the whole recipe either: two optimizers, unscaled and clipped.
 TEST(GradScaler, NothingWaitsWithTwoOptimizersAndClipping) {
   if (test_device().type() == DeviceType::opencl)
     GTEST_SKIP() << "compiling its kernels takes longer than they tell";

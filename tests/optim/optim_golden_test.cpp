@@ -249,7 +249,7 @@ TEST(GoldenOptim, FiftyLearningRates) {
   }
 }
 
-// In both orders: the scheduler is made before or after the optimizer is loaded.
+// The scheduler may be made before or after the optimizer is loaded.
 TEST(GoldenOptim, SchedulersResume) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "nothing of it is the device's";
   for (const Schedule& schedule : schedules()) {

@@ -160,7 +160,7 @@ TEST(Epilogues, GradientsGoThrough) {
   for (std::size_t i = 0; i < wide.size(); ++i) expect_near(narrow[i], wide[i], 3e-6);
 }
 
-// What is observed of two layers with GELU between them, besides their gradients.
+// The variants of two layers with GELU between them.
 struct Asked {
   bool with_bias = true;
   bool held = false;      // the operand of GELU is held

@@ -91,7 +91,7 @@ void expect_peak_near_minimum(int layers, std::int64_t width, std::int64_t batch
   EXPECT_LE(static_cast<double>(peak), 1.1 * static_cast<double>(kept));
 }
 
-// With few parameters and many activations, and the other way round.
+// One net has few parameters and many activations, the other many parameters and few activations.
 TEST(PlanMemory, ATwentyLayerStepPeaksWithinATenthOfWhatMustBeKept) {
   expect_peak_near_minimum(20, 60, 512);
   expect_peak_near_minimum(20, 192, 48);

@@ -100,7 +100,7 @@ enum class Op : std::uint8_t {
   dropout,
   mse_loss,
   cross_entropy,
-  // In place.
+  // Operations in place follow.
   add_to,
   sub_from,
   mul_by,

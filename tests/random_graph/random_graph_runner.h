@@ -16,7 +16,7 @@ struct Outcome {
   bool failed() const { return kind == Kind::failed; }
 };
 
-// For `wrong` see Evaluator.
+// Evaluator explains `wrong`.
 Outcome run(const Program& program, Device device, std::optional<Op> wrong = std::nullopt);
 // Runs the reference alone; the outcome is passed or invalid.
 Outcome check(const Program& program);

@@ -312,7 +312,7 @@ TEST(Async, AnUploadToFreshMemoryDoesNotWaitForWork) {
   EXPECT_EQ(next.to_vector<float>(), batch);
 }
 
-// The same according to the profiler, whose trace shows what ran in parallel.
+// The trace of the profiler shows that copies run in parallel to computations.
 TEST(Async, TheProfileShowsCopiesBesideWork) {
   if (test_device().is_cpu()) GTEST_SKIP() << "nothing moves";
   const std::vector<float> batch = numbers(1 << 20, 8);

@@ -44,7 +44,7 @@ Tensor long_work(int products = 16, std::int64_t n = on_cuda() ? 6144 : 512) {
   return x;
 }
 
-// The same value, delayed on the device.
+// Returns the value of x, delayed on the device.
 Tensor late(const Tensor& x) { return x + long_work(3, on_cuda() ? 6144 : 256).mean() * 0; }
 
 // A small network in training.

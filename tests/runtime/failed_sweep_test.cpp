@@ -133,7 +133,7 @@ TEST(FailedSweep, WhatOnlyUnwantedOperationsReadIsFreedBeforeMemoryRunsOut) {
   }
 }
 
-// The same for the batch that is being run.
+// Memory of unwanted operations is also reused within the batch that is being run.
 TEST(FailedSweep, AResultFitsWhereUnwantedOperationsHadTheirInputs) {
   const std::vector<float> values(4 << 20, 1.0f);
   const Tensor x = threes();

@@ -121,7 +121,7 @@ inline std::map<std::string, std::function<Fresh()>> fresh_models() {
   const auto adam = [](std::vector<Tensor> p) -> std::unique_ptr<optim::Optimizer> {
     return std::make_unique<optim::Adam>(std::move(p), optim::AdamOptions{.lr = 0.01});
   };
-  // For matrices only; the other parameters stay unchanged.
+  // Muon gets matrices only; the other parameters stay unchanged.
   const auto muon = [](const std::vector<Tensor>& p) -> std::unique_ptr<optim::Optimizer> {
     std::vector<Tensor> matrices;
     for (const Tensor& tensor : p) {

@@ -15,7 +15,7 @@ namespace {
 
 TensorOptions here(bool grad = false) { return {.device = test_device(), .requires_grad = grad}; }
 
-// In memory, unlike values that are made of constants only.
+// Returns a tensor in memory, unlike values that are made of constants only.
 Tensor fives(std::int64_t n) {
   const std::vector<float> values(static_cast<std::size_t>(n), 5.0f);
   return from_vector(values, here());

@@ -36,8 +36,8 @@ class CudnnLibrary {
   // operands are contiguous if it does not name them. Null if the library is missing
   // (which is logged once) or does not support the step. The context must be current.
   std::shared_ptr<const CudnnCall> call(const plan::Step& step);
-  // The same for a step of a plan, which the library supported when the plan was made. Throws
-  // BackendError if it no longer does, or needs more memory than the step has.
+  // Returns the call for a step of a plan, which the library supported when the plan was made.
+  // Throws BackendError if it no longer does, or needs more memory than the step has.
   std::shared_ptr<const CudnnCall> checked_call(const plan::Step& step);
   static std::uint64_t workspace_bytes(const CudnnCall& call);
   // An estimate of the host memory of the planned calls.

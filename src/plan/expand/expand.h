@@ -17,7 +17,7 @@ inline plan::Expr literal(plan::Lowering& l, double number, plan::Expr x) {
 plan::Expr widened(plan::Lowering& l, plan::Expr x);
 // Concatenates parts along an axis.
 plan::Expr concatenated(plan::Lowering& l, std::span<const plan::Expr> parts, int axis);
-// The same for any number of parts, which are concatenated in steps that each fit into a kernel.
+// Concatenates any number of parts, in steps that each fit into a kernel.
 plan::Expr joined(plan::Lowering& l, std::vector<plan::Expr> parts, int axis);
 plan::Expr mean_over(plan::Lowering& l, plan::Expr x, std::span<const std::int64_t> axes,
                      bool keepdim);

@@ -20,7 +20,8 @@ plan::Expr last_at(plan::Lowering& l, plan::Expr ids, plan::Extent n, int site);
 namespace volta::plan {
 
 // Whether k rows of d elements are added into n results by comparing every result with every id.
-// That is n * k * d operations in a kernel that fuses, as opposed to a sort and a few launches.
+// Comparing takes n * k * d operations in a kernel that fuses; the alternative is a sort and a few
+// launches.
 VOLTA_BACKEND_API bool scatter_compares_all(std::int64_t n, std::int64_t k, std::int64_t d);
 
 }  // namespace volta::plan

@@ -89,7 +89,7 @@ class ValueBuilder {
   // ---- Placement of values in memory (memory.cpp).
   // Stores the value in memory, so that its operands are not needed any longer.
   Expr stored(Expr a);
-  // As stored(), but as a part of one join. It cannot be a result of the operation.
+  // Stores the value as a part of one join. It cannot be a result of the operation.
   Expr placed(Expr a);
   // Concatenates placed values, or joins of them, along an axis without a copy: the kernel that
   // computes a part writes it into the memory of the whole.

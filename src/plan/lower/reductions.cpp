@@ -160,7 +160,7 @@ Expr ValueBuilder::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& re
   return best * size(length, DType::i64) + position;
 }
 
-// The same for axes that are not adjacent, such as those of images around their channels.
+// Splits a reduction whose axes are not adjacent, such as those of images around their channels.
 Expr ValueBuilder::split_apart(ReduceOp op, Expr a, const std::vector<bool>& reduced) {
   if (!massively_parallel() || is_arg(op)) return {};
   const Shape full = a.shape();

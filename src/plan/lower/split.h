@@ -12,7 +12,7 @@ namespace volta::plan {
 // for reductions along rows, false along columns.
 VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results,
                                                 bool innermost, bool massively_parallel);
-// The same for sizes that may be open.
+// The number of chunks of a reduction whose sizes may be open.
 Extent open_reduction_chunks(Extent extent, Extent results, bool innermost,
                              bool massively_parallel);
 // Returns the largest number of chunks in (wanted / 2, wanted] that have equal lengths that are

@@ -47,7 +47,7 @@ class ValueIds {
   explicit constexpr ValueIds(std::size_t count) : last_(static_cast<int>(count)) {}
   constexpr Iterator begin() const { return {first_, step_}; }
   constexpr Iterator end() const { return {last_, step_}; }
-  // The same numbers from the last one to the first.
+  // The numbers in reverse order.
   constexpr ValueIds backwards() const {
     ValueIds ids = *this;
     ids.first_ = last_ - step_;

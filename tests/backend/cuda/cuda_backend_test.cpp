@@ -210,7 +210,7 @@ plan::PlanSteps add_plan(std::int64_t n) {
 
 std::vector<std::uint64_t> arg(double value) { return {float_arg(value)}; }
 
-// The same through an intermediate output: two launches, so that a capture is worthwhile.
+// Two additions with an intermediate output need two launches, so that a capture is worthwhile.
 plan::PlanSteps two_adds_plan(std::int64_t n) {
   plan::PlanSteps steps;
   steps.steps = {plan::KernelStep{add_program(), {{{n}, {leaf(0), output(1)}, 0}}, "add"},

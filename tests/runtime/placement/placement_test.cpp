@@ -42,7 +42,7 @@ TEST(TimeCurves, AreStraightOnLogarithmicScales) {
   }
 }
 
-// The same product of matrices of 256 KiB that are on the host.
+// Different machines run one product of matrices of 256 KiB, which are on the host.
 TEST_F(Placements, DecisionsFollowTheFigures) {
   const auto runs_on = [](const PlacementFigures& figures) {
     set_placement_figures(test_device(), figures);

@@ -38,7 +38,7 @@ inline Sample turned_sample(std::int64_t m, std::int64_t n) {
           .bindings = {{{m, n}, {m * n, m * n, m * n}, {}}}};
 }
 
-// With the schedule that the planner would choose.
+// Gives the sample the schedule that the planner would choose.
 inline Sample planned(Sample sample, std::vector<SampleBinding> bindings, const char* suffix) {
   sample.name += suffix;
   sample.bindings = std::move(bindings);

@@ -530,7 +530,7 @@ TEST(Tuner, OffHoldsForLibrariesToo) {
 
 // ---- On a real device.
 
-// The same value after many more instructions: x + 0 * sin(sin(...)).
+// Returns a program with the same result and many more instructions: x + 0 * sin(sin(...)).
 std::shared_ptr<const kernel::Program> slowed(const kernel::Program& program) {
   kernel::Program slow = program;
   const auto store = std::ranges::find_if(
@@ -631,7 +631,7 @@ TEST(Tuner, TunesOnADevice) {
     ASSERT_EQ(tuned_choices().size(), 2u);
     for (const TunedChoice& choice : tuned_choices())
       EXPECT_EQ(choice.source, TuningSource::Remembered) << choice.what;
-    // The same bits each time.
+    // The bits are the same each time.
     const Values again = compute(device_to_tune());
     EXPECT_EQ(values.map, again.map);
     EXPECT_EQ(values.rows, again.rows);
