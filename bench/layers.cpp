@@ -169,7 +169,7 @@ Row attention_row(bool deterministic) {
     inputs.push_back(normal(shape, device, DType::bf16));
     return inputs;
   };
-  // Two products forward and five backward, of which the causal mask leaves half.
+  // Two products forward and five backward. The causal mask halves their work.
   const DirectProduct product{.m = kBatch * kHeads * kTokens, .k = kHeadSize, .n = kTokens};
   return {.name = std::string("attention bf16 16x12x1024x64 causal") +
                   (deterministic ? ", deterministic" : ""),

@@ -77,7 +77,7 @@ TEST(SavedValues, FrozenLayersKeepNoInput) {
   // A layer whose input needs no gradient keeps the input but no copy of the weights.
   const Tensor data = numbers({kRows, kColumns}), weights = leaf({kColumns, kColumns});
   EXPECT_EQ(kept_by([&] { return linear(data - 1, weights * 2); }), 2 * kBytes);
-  // If both want gradients, both are kept.
+  // If both require gradients, both are kept.
   EXPECT_EQ(kept_by([&] { return linear(x - 1, weights * 2); }),
             2 * kBytes + kColumns * kColumns * 4);
 }

@@ -133,7 +133,7 @@ TEST_F(TorchFiles, TensorsLieInTheMappedFileWhereThatIsAskedFor) {
   EXPECT_EQ(load(path("views.pt")).at("row").to_vector<float>()[0], 20);
 }
 
-// PyTorch stores the CRCs of its entries, unless it was told to leave them out; then they are 0.
+// PyTorch stores the CRCs of its entries, unless an option leaves them out; then they are 0.
 TEST_F(TorchFiles, AFlippedBitIsFound) {
   const std::string bytes = platform::read_file(golden_file("state_dict"));
   int flips = 0;

@@ -110,7 +110,7 @@ bool Generator::draw_take_along() {
   return index >= 0 && emit(s);
 }
 
-// Sometimes with so many rows that they are added up in chunks.
+// Sometimes there are enough rows that they are added up in chunks.
 bool Generator::draw_index_add() {
   Statement s;
   s.op = Op::index_add;

@@ -171,7 +171,7 @@ int Emitter::emit_scan(ValueId root) {
   return memo_[key] = append(std::move(scan));
 }
 
-// Emits a value of which each row has one element.
+// Emits a value that has one element per row.
 int Emitter::emit_kept(ValueId id) {
   return emit(id, over_axes(place_kept(at(id).shape, group_.space).value()), {});
 }

@@ -161,7 +161,7 @@ class Chooser {
   // ---- Rows.
 
   void choose_row(bool massively_parallel) {
-    // Find the axis that accesses walk fastest. Values of which each row has one do not count.
+    // Find the axis that accesses walk fastest. Values with one element per row do not count.
     int along_row = 0, across_rows = 0;
     for (int n = 0; n < instr_count(); ++n) {
       if (instr(n).kind != InstrKind::Load && instr(n).kind != InstrKind::Store) continue;
