@@ -105,7 +105,7 @@ TEST_F(CacheBounds, RandomShapesEndWithTheMemoryOfTheFirstSteps) {
   expect_close(after.in_use, before.in_use, 64 * 1024, "bytes in use");
   EXPECT_EQ(after.reserved, before.reserved);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have heaps of their own
-  EXPECT_LT(heap_bytes_in_use(), heap + (std::uint64_t{8} << 20));  // drivers' compilers keep some
+  EXPECT_LT(heap_bytes_in_use(), heap + (std::uint64_t{8} << 20));   // drivers' compilers keep some
 #else
   (void)heap;
 #endif

@@ -98,8 +98,8 @@ TEST(Leaks, TenThousandStepsHoldWhatAThousandDo) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have heaps of their own
   // One node a step that is not freed would be 2 MiB. CUDA's driver takes memory for itself by
   // steps of 4 MiB.
-  const std::uint64_t kBound = test_device().type() == DeviceType::cuda ? std::uint64_t{8} << 20
-                                                                       : std::uint64_t{256} << 10;
+  const std::uint64_t kBound =
+      test_device().type() == DeviceType::cuda ? std::uint64_t{8} << 20 : std::uint64_t{256} << 10;
   EXPECT_LT(after.heap, before.heap + kBound);
 #endif
   std::printf("heap: %+lld KiB in %d steps\n",

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/library/onednn.h"
+#include "backend/cpu/library/onednn_product.h"
 #include "backend/cpu/library/scratch.h"
 #include "backend/cpu/vector/simd_table.h"
 #include "platform/parallel.h"
@@ -118,10 +118,9 @@ class OneDnnMatmul final : public Matmul {
         matrix(s.dtype, count, s.k, columns, s.stride_b, depth_step_b(), column_step_b());
     const Desc c = matrix(s.result_dtype(), count, rows, columns, s.stride_c, s.ldc, 1);
     const Desc bias({1, columns}, onednn_type(s.result_dtype()), Dims{columns, 1});
-    // oneDNN caches primitives, so tiles of the same shape share code. The tiles of a thread share
-    // its scratch memory, which stays in its caches.
-    const auto product = ProductCall::described(a, b, bias, c, s.has_bias);
-    tiles_.push_back({batch, row, column, ProductCall(product, s.has_bias)});
+    // The tiles of a thread share its scratch memory, which stays in its caches.
+    tiles_.push_back(
+        {batch, row, column, ProductCall(product_of(a, b, bias, c, s.has_bias), s.has_bias)});
   }
 
   void run_tile(Tile& tile, const void* a, const void* b, void* c, const void* bias) const {
@@ -310,7 +309,6 @@ void drop_unused_primitives() {
 std::unique_ptr<Matmul> make_onednn_matmul(const plan::MatmulStep& original) {
   if (!onednn_multiplies(original.dtype) || original.k == 0) return nullptr;
   const plan::MatmulStep step = fold_batch(original);
-  require_room_for_onednn();
   try {
     if (SwappedMatmul::suits(step)) return std::make_unique<SwappedMatmul>(step);
     if (const std::int64_t pieces = LongMatmul::pieces(step); pieces > 1)
