@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 
 #include "plan/lower/visits.h"
 
@@ -18,35 +17,42 @@ struct Interval {
 
 std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 255) & ~255ull; }
 
-// Occupied addresses, as disjoint ranges that do not touch.
+// Occupied addresses, as disjoint ranges in ascending order that do not touch. Neighbours merge, so
+// there are few.
 class Ranges {
  public:
   void add(std::uint64_t begin, std::uint64_t end) {
-    auto next = ends_.upper_bound(begin);
-    if (next != ends_.begin() && std::prev(next)->second >= begin) {
-      --next;
-      begin = next->first;
+    auto first = std::lower_bound(ranges_.begin(), ranges_.end(), begin, ends_before);
+    auto last = first;
+    for (; last != ranges_.end() && last->begin <= end; ++last) {
+      begin = std::min(begin, last->begin);
+      end = std::max(end, last->end);
     }
-    while (next != ends_.end() && next->first <= end) {
-      end = std::max(end, next->second);
-      next = ends_.erase(next);
+    if (first == last) {
+      ranges_.insert(first, {begin, end});
+    } else {
+      *first = {begin, end};
+      ranges_.erase(first + 1, last);
     }
-    ends_.emplace_hint(next, begin, end);
   }
   // The first address from `at` on with room for `bytes`.
   std::uint64_t room(std::uint64_t at, std::uint64_t bytes) const {
     ++visits().placed;
-    auto next = ends_.upper_bound(at);
-    if (next != ends_.begin() && std::prev(next)->second > at) at = std::prev(next)->second;
-    for (; next != ends_.end() && next->first < at + bytes; ++next) {
+    auto next = std::lower_bound(ranges_.begin(), ranges_.end(), at, ends_before);
+    for (; next != ranges_.end() && next->begin < at + bytes; ++next) {
       ++visits().placed;
-      at = next->second;
+      at = std::max(at, next->end);
     }
     return at;
   }
 
  private:
-  std::map<std::uint64_t, std::uint64_t> ends_;  // end of each range, by its begin
+  struct Range {
+    std::uint64_t begin, end;
+  };
+  static bool ends_before(const Range& range, std::uint64_t at) { return range.end < at; }
+
+  std::vector<Range> ranges_;
 };
 
 // A segment tree over the steps that records occupied addresses. A node stores the ranges that are
@@ -60,51 +66,44 @@ class Arena {
   }
 
   std::uint64_t place(const Interval& life) {
-    std::vector<const Ranges*> taken;
-    const std::vector<std::size_t> nodes = nodes_of(life);
-    for (const std::size_t node : nodes) taken.push_back(&any_[node]);
-    for (const std::size_t node : ancestors_of(nodes)) taken.push_back(&whole_[node]);
+    cover(life);
     std::uint64_t at = 0;
     for (bool moved = true; moved;) {
-      moved = false;
-      for (const Ranges* ranges : taken) {
-        const std::uint64_t next = ranges->room(at, life.bytes);
-        moved = moved || next != at;
-        at = next;
-      }
+      const std::uint64_t before = at;
+      for (const std::size_t node : nodes_) at = any_[node].room(at, life.bytes);
+      for (const std::size_t node : ancestors_) at = whole_[node].room(at, life.bytes);
+      moved = at != before;
     }
     if (life.bytes > 0) {
-      for (const std::size_t node : nodes) {
+      for (const std::size_t node : nodes_) {
         whole_[node].add(at, at + life.bytes);
         any_[node].add(at, at + life.bytes);
       }
-      for (const std::size_t node : ancestors_of(nodes)) any_[node].add(at, at + life.bytes);
+      for (const std::size_t node : ancestors_) any_[node].add(at, at + life.bytes);
     }
     return at;
   }
 
  private:
-  std::vector<std::size_t> nodes_of(const Interval& life) const {
-    std::vector<std::size_t> nodes;
+  // Finds the nodes that cover a lifetime, and their ancestors.
+  void cover(const Interval& life) {
+    nodes_.clear();
+    ancestors_.clear();
     std::size_t begin = life.first + leaves_, end = life.last + 1 + leaves_;
     for (; begin < end; begin /= 2, end /= 2) {
-      if (begin % 2 == 1) nodes.push_back(begin++);
-      if (end % 2 == 1) nodes.push_back(--end);
+      if (begin % 2 == 1) nodes_.push_back(begin++);
+      if (end % 2 == 1) nodes_.push_back(--end);
     }
-    return nodes;
-  }
-  static std::vector<std::size_t> ancestors_of(const std::vector<std::size_t>& nodes) {
-    std::vector<std::size_t> ancestors;
-    for (std::size_t node : nodes) {
-      while ((node /= 2) > 0) ancestors.push_back(node);
+    for (std::size_t node : nodes_) {
+      while ((node /= 2) > 0) ancestors_.push_back(node);
     }
-    std::sort(ancestors.begin(), ancestors.end());
-    ancestors.erase(std::unique(ancestors.begin(), ancestors.end()), ancestors.end());
-    return ancestors;
+    std::sort(ancestors_.begin(), ancestors_.end());
+    ancestors_.erase(std::unique(ancestors_.begin(), ancestors_.end()), ancestors_.end());
   }
 
   std::size_t leaves_;
   std::vector<Ranges> whole_, any_;  // for each node; node n has the children 2n and 2n + 1
+  std::vector<std::size_t> nodes_, ancestors_;  // of the lifetime being placed
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 # Checks that the functions named in the tables of a page exist: every name before a parenthesis or after `::` in the
 # `code` of their second column must be a word of the public headers.
-#   awk -f calls.awk HEADER ... page=1 docs/pytorch.md page=1 docs/names.md
+#   awk -f calls.awk HEADER ... page=1 docs/pytorch.md docs/names.md docs/modules.md
 
 BEGIN { own["net"] = own["opt"] = 1 }  # variables of the examples
 

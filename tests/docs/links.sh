@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-pages=(*.md docs/*.md docs/internals/*.md bench/*.md tools/volta/README.md tests/README.md)
+pages=(*.md docs/*.md docs/internals/*.md bench/*.md examples/README.md tools/volta/README.md tests/README.md)
 while read -r page; do pages+=("$page"); done < <(find src -name README.md | sort)
 found=$(awk -f tests/docs/links.awk "${pages[@]}")
 declare -A anchors

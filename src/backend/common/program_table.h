@@ -1,6 +1,7 @@
-// Compiled programs by their text. Plans own the programs they use; the table also keeps the most
-// recent ones, up to a number and to a number of bytes, so that rebuilding a dropped plan compiles
-// nothing. All other programs are freed. Not thread-safe.
+// Compiled programs by their text, and by the program objects that plans share. Plans own the
+// programs they use; the table also keeps the most recent ones, up to a number and to a number of
+// bytes, so that rebuilding a dropped plan compiles nothing. All other programs are freed. Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+
+#include "kernel/program.h"
 
 namespace volta {
 
@@ -31,6 +34,23 @@ class ProgramTable {
     std::shared_ptr<T> program = found->second.program.lock();
     if (program) touch(found->second, program);
     return program;
+  }
+
+  // Finds a program by its object. Plans for several sizes share their program objects, and writing
+  // a program as text takes much longer than looking up the object.
+  std::shared_ptr<T> find(const std::shared_ptr<const kernel::Program>& program) {
+    const auto found = by_object_.find(program.get());
+    // Another object may have had the same address.
+    if (found == by_object_.end() || found->second.object.lock() != program) return nullptr;
+    return found->second.compiled.lock();
+  }
+  void note(const std::shared_ptr<const kernel::Program>& program,
+            const std::shared_ptr<T>& compiled) {
+    if (by_object_.size() >= sweep_objects_at_) {
+      std::erase_if(by_object_, [](const auto& entry) { return entry.second.object.expired(); });
+      sweep_objects_at_ = std::max<std::size_t>(2 * by_object_.size(), 2 * most_recent_);
+    }
+    by_object_[program.get()] = {program, compiled};
   }
 
   // If the table already has the program, returns that one. `bytes` is the size of the program.
@@ -70,6 +90,10 @@ class ProgramTable {
   std::size_t size() const { return entries_.size(); }
 
  private:
+  struct Noted {
+    std::weak_ptr<const kernel::Program> object;
+    std::weak_ptr<T> compiled;
+  };
   struct Entry;
   using Recent = std::list<std::pair<std::shared_ptr<T>, Entry*>>;  // latest first
   struct Entry {
@@ -108,6 +132,8 @@ class ProgramTable {
   std::size_t sweep_at_ = 2 * most_recent_;
   std::unordered_map<std::string, Entry> entries_;  // entries never move
   Recent recent_;
+  std::unordered_map<const kernel::Program*, Noted> by_object_;
+  std::size_t sweep_objects_at_ = 2 * most_recent_;
 };
 
 }  // namespace volta

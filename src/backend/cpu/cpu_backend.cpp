@@ -105,15 +105,21 @@ class CpuBackend final : public Backend, private cpu::ProgramSource {
 
  private:
   // Returns the prepared program; programs with the same canonical text are prepared once.
-  std::shared_ptr<const cpu::BlockProgram> compiled(const kernel::Program& program) override {
+  std::shared_ptr<const cpu::BlockProgram> compiled(
+      const std::shared_ptr<const kernel::Program>& program) override {
     const std::lock_guard lock(mutex_);
-    const std::string text = kernel::to_text(program);
-    if (auto known = programs_.find(text)) return known;
-    kernel::validate(program);
-    count(live_counters().compilations);
-    auto prepared = std::make_shared<const cpu::BlockProgram>(cpu::compile(program));
-    const std::uint64_t bytes = cpu::host_bytes(*prepared);
-    return programs_.insert(text, std::move(prepared), bytes);
+    if (auto known = programs_.find(program)) return known;
+    const std::string text = kernel::to_text(*program);
+    auto result = programs_.find(text);
+    if (!result) {
+      kernel::validate(*program);
+      count(live_counters().compilations);
+      auto prepared = std::make_shared<const cpu::BlockProgram>(cpu::compile(*program));
+      const std::uint64_t bytes = cpu::host_bytes(*prepared);
+      result = programs_.insert(text, std::move(prepared), bytes);
+    }
+    programs_.note(program, result);
+    return result;
   }
 
   mutable platform::ForkMutex mutex_;

@@ -46,6 +46,16 @@ std::vector<Modules::Loaded> Modules::load(const std::vector<kernel::KernelSourc
   return modules;
 }
 
+Modules::Loaded Modules::find(const std::shared_ptr<const kernel::Program>& program) const {
+  const std::lock_guard lock(mutex_);
+  return loaded_.find(program);
+}
+
+void Modules::note(const std::shared_ptr<const kernel::Program>& program, const Loaded& module) {
+  const std::lock_guard lock(mutex_);
+  loaded_.note(program, module);
+}
+
 CUfunction Modules::own_function(const kernel::KernelSource& source) {
   const std::lock_guard lock(mutex_);
   Loaded& own = own_[source.text];

@@ -44,6 +44,9 @@ class Modules {
   // The modules of a plan's kernels, in order. Missing ones are compiled, several at a time, and
   // counted. The context must be current. Throws BackendError with the compiler's message.
   std::vector<Loaded> load(const std::vector<kernel::KernelSource>& sources);
+  // The module of a program object that was noted before; null if there is none.
+  Loaded find(const std::shared_ptr<const kernel::Program>& program) const;
+  void note(const std::shared_ptr<const kernel::Program>& program, const Loaded& module);
   // The function of one of the backend's own kernels, which are not counted and always kept.
   CUfunction own_function(const kernel::KernelSource& source);
 
@@ -63,7 +66,7 @@ class Modules {
   const Context& context_;
   const Compiler compiler_;
   mutable std::mutex mutex_;
-  ProgramTable<const Module> loaded_;  // by source
+  mutable ProgramTable<const Module> loaded_;  // by source and by program object
   std::unordered_map<std::string, Loaded> own_;
 };
 

@@ -56,7 +56,13 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
       cudnn_(cudnn),
       stream_number_(steps.stream),
       last_writers_(steps.output_bytes.size()) {
+  // The kernels that have to be found by their source, and the steps that launch them.
   std::vector<kernel::KernelSource> sources;
+  struct Unknown {
+    std::size_t launch;
+    std::shared_ptr<const kernel::Program> program;
+  };
+  std::vector<Unknown> unknown;
   const bool multiplies = std::ranges::any_of(steps.steps, [](const plan::Step& step) {
     return std::holds_alternative<plan::MatmulStep>(step);
   });
@@ -65,12 +71,18 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
   for (const plan::Step& step : steps.steps) {
     const std::size_t first = steps_.size();
     if (const auto* kernel_step = std::get_if<plan::KernelStep>(&step)) {
-      sources.push_back(kernel::emit(*kernel_step->program, kernel::Dialect::Cuda));
-      steps_.emplace_back(lay_out(*kernel_step));
+      Launch launch = lay_out(*kernel_step);
+      launch.module = modules_.find(kernel_step->program);
+      if (launch.module == nullptr) {
+        unknown.push_back({steps_.size(), kernel_step->program});
+        sources.push_back(kernel::emit(*kernel_step->program, kernel::Dialect::Cuda));
+      }
+      steps_.emplace_back(std::move(launch));
     } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
       steps_.emplace_back(ProductStep{*matmul, nullptr, {}, {}});
     } else if (const auto* sort = std::get_if<plan::SortStep>(&step)) {
       for (SortLaunch& part : sort_launches(*sort, kernel::Dialect::Cuda)) {
+        unknown.push_back({steps_.size(), nullptr});
         steps_.emplace_back(lay_out(part, sort->label));
         sources.push_back(std::move(part.source));
       }
@@ -87,9 +99,9 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
     numbers_.resize(steps_.size(), number++);
   }
   const std::vector<Modules::Loaded> loaded = modules_.load(sources);
-  auto module = loaded.begin();
-  for (auto& step : steps_) {
-    if (auto* launch = std::get_if<Launch>(&step)) launch->module = *module++;
+  for (std::size_t n = 0; n < unknown.size(); ++n) {
+    std::get<Launch>(steps_[unknown[n].launch]).module = loaded[n];
+    if (unknown[n].program != nullptr) modules_.note(unknown[n].program, loaded[n]);
   }
   for (auto& step : steps_) {
     auto* product = std::get_if<ProductStep>(&step);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -66,31 +67,41 @@ Compiler::Compiler(cl_context context, const DeviceInfo& device)
 
 Compiler::Programs Compiler::prepare(std::vector<Wanted> kernels) {
   struct Missing {
-    kernel::KernelSource source;
-    const std::string* label;
+    const Wanted* wanted;
     Built built;
   };
-  Programs programs;
   std::vector<Missing> missing;
+  Programs programs;
   {
     const std::lock_guard lock(mutex_);
-    std::unordered_set<std::string> seen;
-    for (Wanted& wanted : kernels) {
+    std::unordered_set<std::string_view> seen;
+    for (const Wanted& wanted : kernels) {
       if (!seen.insert(wanted.source.text).second) continue;
       if (Program known = programs_.find(wanted.source.text)) {
         programs.push_back(std::move(known));
       } else {
-        missing.push_back({std::move(wanted.source), wanted.label, {}});
+        missing.push_back({&wanted, {}});
       }
     }
   }
   kernel::compile_parallel(missing.size(), [&](std::size_t i) {
-    missing[i].built = build(missing[i].source, *missing[i].label);
+    missing[i].built = build(missing[i].wanted->source, *missing[i].wanted->label);
   });
   const std::lock_guard lock(mutex_);
-  for (Missing& m : missing)
-    programs.push_back(programs_.insert(m.source.text, std::move(m.built.program), m.built.bytes));
+  for (Missing& m : missing) {
+    programs.push_back(
+        programs_.insert(m.wanted->source.text, std::move(m.built.program), m.built.bytes));
+  }
+  for (const Wanted& wanted : kernels) {
+    if (wanted.program != nullptr)
+      programs_.note(wanted.program, programs_.find(wanted.source.text));
+  }
   return programs;
+}
+
+Compiler::Program Compiler::find(const std::shared_ptr<const kernel::Program>& program) {
+  const std::lock_guard lock(mutex_);
+  return programs_.find(program);
 }
 
 std::size_t Compiler::program_count() const {
@@ -108,9 +119,12 @@ void Compiler::drop_unused() {
   programs_.drop_unused();
 }
 
-Kernel Compiler::kernel(const kernel::Program& program, const std::string& label) {
-  Kernel result = kernel(kernel::emit(program, kernel::Dialect::OpenCL), label);
-  const auto threads = static_cast<std::size_t>(kernel::block_threads(program));
+Kernel Compiler::kernel(const std::shared_ptr<const kernel::Program>& program,
+                        const std::string& label) {
+  Program known = find(program);
+  Kernel result = known != nullptr ? made(std::move(known))
+                                   : kernel(kernel::emit(*program, kernel::Dialect::OpenCL), label);
+  const auto threads = static_cast<std::size_t>(kernel::block_threads(*program));
   // The kernel declares its size (reqd_work_group_size), so only the device's limit counts: drivers
   // report a smaller guess for the kernel (NVIDIA: 256) but accept the required size.
   const std::size_t limit = device_.max_work_group;
@@ -129,8 +143,12 @@ Kernel Compiler::kernel(const kernel::KernelSource& source, const std::string& l
     Built built = build(source, label);
     program = programs_.insert(source.text, std::move(built.program), built.bytes);
   }
+  return made(std::move(program));
+}
+
+Kernel Compiler::made(Program program) {
   cl_int status = CL_SUCCESS;
-  KernelHandle handle(clCreateKernel(program->get(), source.name.c_str(), &status));
+  KernelHandle handle(clCreateKernel(program->handle.get(), program->kernel.c_str(), &status));
   check(status, "clCreateKernel");
   return {std::move(program), std::move(handle)};
 }
@@ -165,7 +183,7 @@ Compiler::Built Compiler::build(const kernel::KernelSource& source, const std::s
   count(live_counters().compilations);
   binary = binary_of(program.get());
   if (!binary.empty()) cache.store(key, binary);  // replaces one that did not load
-  return {std::make_shared<const ProgramHandle>(std::move(program)),
+  return {std::make_shared<const BuiltProgram>(std::move(program), source.name),
           source.text.size() + binary.size()};
 }
 
@@ -182,7 +200,7 @@ Compiler::Program Compiler::load(const std::string& binary, const std::string& n
   }
   const KernelHandle found(clCreateKernel(program.get(), name.c_str(), &status));
   if (status != CL_SUCCESS) return nullptr;
-  return std::make_shared<const ProgramHandle>(std::move(program));
+  return std::make_shared<const BuiltProgram>(std::move(program), name);
 }
 
 }  // namespace volta::opencl

@@ -15,9 +15,15 @@
 
 namespace volta::opencl {
 
+// A program with one kernel.
+struct BuiltProgram {
+  ProgramHandle handle;
+  std::string kernel;  // its name
+};
+
 // A kernel object and its program.
 struct Kernel {
-  std::shared_ptr<const ProgramHandle> program;
+  std::shared_ptr<const BuiltProgram> program;
   KernelHandle handle;
   cl_kernel get() const { return handle.get(); }
 };
@@ -26,16 +32,21 @@ class Compiler {
  public:
   Compiler(cl_context context, const DeviceInfo& device);
 
+  using Program = std::shared_ptr<const BuiltProgram>;
+  using Programs = std::vector<Program>;
   struct Wanted {
     kernel::KernelSource source;
     const std::string* label;
+    std::shared_ptr<const kernel::Program> program =
+        {};  // that the source was emitted from, if any
   };
-  using Programs = std::vector<std::shared_ptr<const ProgramHandle>>;
+  // The built form of a program object that was prepared before; null if there is none.
+  Program find(const std::shared_ptr<const kernel::Program>& program);
   // Builds the missing programs in parallel; kernel() finds them as long as the result is kept.
   Programs prepare(std::vector<Wanted> kernels);
 
   // Makes a new kernel object. `label` names it in errors. Thread-safe.
-  Kernel kernel(const kernel::Program& program, const std::string& label);
+  Kernel kernel(const std::shared_ptr<const kernel::Program>& program, const std::string& label);
   Kernel kernel(const kernel::KernelSource& source, const std::string& label);
 
   std::size_t program_count() const;
@@ -44,7 +55,6 @@ class Compiler {
   void drop_unused();
 
  private:
-  using Program = std::shared_ptr<const ProgramHandle>;
   struct Built {
     Program program;
     std::uint64_t bytes = 0;  // of the source and the binary
@@ -52,12 +62,13 @@ class Compiler {
   Built build(const kernel::KernelSource& source, const std::string& label);
   // Null if the driver rejects the binary or does not find the kernel in it.
   Program load(const std::string& binary, const std::string& name);
+  static Kernel made(Program program);  // a new kernel object
 
   cl_context context_;
   const DeviceInfo& device_;
   std::string options_;
   mutable std::mutex mutex_;
-  ProgramTable<const ProgramHandle> programs_;  // by source
+  ProgramTable<const BuiltProgram> programs_;  // by source and by program object
 };
 
 }  // namespace volta::opencl

@@ -34,6 +34,7 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
   };
   std::vector<Prepared> prepared;
   std::vector<Compiler::Wanted> kernels;
+  Compiler::Programs known;
   prepared.reserve(steps.steps.size());
   bool checks = false;
   for (const plan::Step& step : steps.steps) {
@@ -49,7 +50,12 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
     }
     if (const auto* kernel = std::get_if<plan::KernelStep>(&next.step)) {
       checks |= kernel::analyze(*kernel->program).has_bounded;
-      kernels.push_back({kernel::emit(*kernel->program, kernel::Dialect::OpenCL), &kernel->label});
+      if (Compiler::Program built = device_->compiler().find(kernel->program)) {
+        known.push_back(std::move(built));
+      } else {
+        kernels.push_back({kernel::emit(*kernel->program, kernel::Dialect::OpenCL), &kernel->label,
+                           kernel->program});
+      }
     }
   }
   if (checks) {
@@ -86,7 +92,7 @@ void OpenClExecutable::add(const plan::KernelStep& step) {
   for (const plan::Binding& binding : step.segments) {
     if (kernel::block_count(*step.program, binding.ints) == 0) continue;
     launches_.push_back(
-        std::make_unique<KernelLaunch>(*device_, *step.program, binding, blocks(), step.label));
+        std::make_unique<KernelLaunch>(*device_, step.program, binding, blocks(), step.label));
   }
 }
 

@@ -52,7 +52,7 @@ HorizontalLaunch::HorizontalLaunch(DeviceContext& device, const plan::KernelStep
 
 HorizontalLaunch::Part HorizontalLaunch::make_part() {
   Part part;
-  part.kernel = device_.compiler().kernel(*program_, label_);
+  part.kernel = device_.compiler().kernel(program_, label_);
   cl_uint next = 2;  // after the table and the number of segments
   if (!program_->args.empty()) {
     set_arg(part.kernel.get(), next++, blocks_.args);
@@ -64,8 +64,8 @@ HorizontalLaunch::Part HorizontalLaunch::make_part() {
 }
 
 std::unique_ptr<KernelLaunch> HorizontalLaunch::make_alone(const Segment& segment) {
-  kernel::Program single = *program_;
-  single.schedule.horizontal = false;
+  auto single = std::make_shared<kernel::Program>(*program_);
+  single->schedule.horizontal = false;
   return std::make_unique<KernelLaunch>(device_, single, segment.binding, blocks_, label_);
 }
 

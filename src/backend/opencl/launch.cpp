@@ -52,15 +52,17 @@ void enqueue_blocks(DeviceContext& device, cl_kernel kernel, std::size_t blocks,
   count(live_counters().launches);
 }
 
-KernelLaunch::KernelLaunch(DeviceContext& device, const kernel::Program& program,
+KernelLaunch::KernelLaunch(DeviceContext& device,
+                           const std::shared_ptr<const kernel::Program>& shared,
                            const plan::Binding& binding, const PlanBlocks& blocks,
                            const std::string& label)
     : device_(device),
-      kernel_(device.compiler().kernel(program, label)),
-      threads_(static_cast<std::size_t>(kernel::block_threads(program))),
-      blocks_(static_cast<std::size_t>(kernel::block_count(program, binding.ints))),
+      kernel_(device.compiler().kernel(shared, label)),
+      threads_(static_cast<std::size_t>(kernel::block_threads(*shared))),
+      blocks_(static_cast<std::size_t>(kernel::block_count(*shared, binding.ints))),
       refs_(binding.buffers),
       bound_(binding.buffers.size()) {
+  const kernel::Program& program = *shared;
   auto next = static_cast<cl_uint>(2 * refs_.size());
   if (!program.args.empty()) {
     set_arg(kernel_.get(), next++, blocks.args);

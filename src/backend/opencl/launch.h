@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,8 +68,8 @@ void enqueue_blocks(DeviceContext& device, cl_kernel kernel, std::size_t blocks,
 // A kernel program with one binding, or one kernel of a sort.
 class KernelLaunch final : public Launch {
  public:
-  KernelLaunch(DeviceContext& device, const kernel::Program& program, const plan::Binding& binding,
-               const PlanBlocks& blocks, const std::string& label);
+  KernelLaunch(DeviceContext& device, const std::shared_ptr<const kernel::Program>& program,
+               const plan::Binding& binding, const PlanBlocks& blocks, const std::string& label);
   KernelLaunch(DeviceContext& device, const SortLaunch& launch, const std::string& label);
 
   void bind(const RunBuffers& buffers) override;

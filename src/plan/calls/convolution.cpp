@@ -19,19 +19,28 @@ constexpr std::int64_t kToLast[] = {0, 2, 3, 1}, kToSecond[] = {0, 3, 1, 2};
 // size of the library.
 constexpr std::size_t kNumbers = std::tuple_size_v<ConvStep::Numbers>;
 
-constexpr std::size_t kImages = 3;  // the number of images among them; it may be open
+// The numbers of ConvStep::numbers that may be open: n, in and out.
+constexpr std::size_t kOpen[] = {3, 7, 8, 9, 10};
 
-std::vector<Extent> pack(const ConvStep& step, Extent images) {
+std::array<Extent, std::size(kOpen)> open_numbers(const ConvSizes& sizes) {
+  return {sizes.images, sizes.in[0], sizes.in[1], sizes.out[0], sizes.out[1]};
+}
+ConvSizes sizes_of(const Value& value) {
+  const std::vector<Extent>& a = value.attrs;
+  return {a[kOpen[0]], {a[kOpen[1]], a[kOpen[2]]}, {a[kOpen[3]], a[kOpen[4]]}};
+}
+
+std::vector<Extent> pack(const ConvStep& step, const ConvSizes& sizes) {
   const ConvStep::Numbers numbers = step.numbers();
   std::vector<Extent> attrs(numbers.begin(), numbers.end());
-  attrs[kImages] = images;
+  const auto open = open_numbers(sizes);
+  for (std::size_t i = 0; i < open.size(); ++i) attrs[kOpen[i]] = open[i];
   attrs.push_back(step.weight_channels_last);
   attrs.push_back(static_cast<std::int64_t>(step.workspace_bytes));
   return attrs;
 }
 
-// The step that a value stands for at the sizes of planning, without buffers and label. All of its
-// numbers but the number of images are fixed.
+// The step that a value stands for at the sizes of planning, without buffers and label.
 ConvStep step_of(const Value& value) {
   const std::vector<std::int64_t> attrs = hints(value.attrs);
   ConvStep step = ConvStep::of(std::span(attrs).first<kNumbers>());
@@ -40,12 +49,12 @@ ConvStep step_of(const Value& value) {
   return step;
 }
 
-Shape result_shape(const ConvStep& step, Extent images) {
+Shape result_shape(const ConvStep& step, const ConvSizes& sizes) {
   switch (step.kind) {
     case ConvStep::Kind::Forward:
-      return {images, step.out[0], step.out[1], step.c_out};
+      return {sizes.images, sizes.out[0], sizes.out[1], step.c_out};
     case ConvStep::Kind::InputGrad:
-      return {images, step.in[0], step.in[1], step.c_in};
+      return {sizes.images, sizes.in[0], sizes.in[1], step.c_in};
     case ConvStep::Kind::WeightGrad:
       break;
   }
@@ -129,13 +138,17 @@ class ConvolutionKind final : public Call {
       if (!in.is_none()) draft.reads.push_back(reshape_base(plan.values, in));
     }
     draft.scratch_bytes = step.workspace_bytes;
-    draft.sizes = {value.attrs[kImages]};
+    const auto open = open_numbers(sizes_of(value));
+    draft.sizes.assign(open.begin(), open.end());
     draft.step = std::move(step);
     return draft;
   }
 
   bool resize(Step& step, std::span<const std::int64_t> sizes) const override {
-    std::get<ConvStep>(step).n = sizes[0];
+    auto& conv = std::get<ConvStep>(step);
+    conv.n = sizes[0];
+    conv.in = {sizes[1], sizes[2]};
+    conv.out = {sizes[3], sizes[4]};
     return true;
   }
 
@@ -154,7 +167,7 @@ class ConvolutionKind final : public Call {
     if (!support.taken || support.weights_channels_last != step.weight_channels_last)
       return std::nullopt;
     step.workspace_bytes = support.workspace_bytes;
-    return pack(step, value.attrs[kImages]);
+    return pack(step, sizes_of(value));
   }
 
   CallText text(const Step& step) const override {
@@ -196,10 +209,17 @@ const Call& convolution_call() {
   return call;
 }
 
-Expr convolution(Lowering& lowering, ConvStep step, Extent images, Expr a, Expr b) {
+Expr convolution(Lowering& lowering, ConvStep step, ConvSizes sizes, Expr a, Expr b) {
   const DeviceEntry& device = lowering.device();
-  // Which workspace a GPU's library needs, and whether it supports the step, depends on all sizes.
-  if (lowering.massively_parallel()) images = images.fixed();
+  if (lowering.massively_parallel()) {
+    // Which workspace a GPU's library needs, and whether it supports the step, depends on all
+    // sizes.
+    sizes.images = sizes.images.fixed();
+    for (auto* pair : {&sizes.in, &sizes.out}) *pair = {(*pair)[0].fixed(), (*pair)[1].fixed()};
+  }
+  step.n = sizes.images.hint();
+  step.in = {sizes.in[0].hint(), sizes.in[1].hint()};
+  step.out = {sizes.out[0].hint(), sizes.out[1].hint()};
   step.dtype = a.dtype();
   CallSupport support = device.backend.takes(device.index, step);
   if (!support.taken && size_of(step.dtype) == 2) {
@@ -213,10 +233,10 @@ Expr convolution(Lowering& lowering, ConvStep step, Extent images, Expr a, Expr 
   step.weight_channels_last = support.weights_channels_last;
   const bool to_weight = step.kind == ConvStep::Kind::WeightGrad;
   if (step.weight_channels_last && !to_weight) b = lowering.permute(b, kToLast);
-  Value value{.kind = ValueKind::Call, .dtype = step.dtype, .shape = result_shape(step, images)};
+  Value value{.kind = ValueKind::Call, .dtype = step.dtype, .shape = result_shape(step, sizes)};
   value.call = &convolution_call();
   value.in = {a.id, b.id};
-  value.attrs = pack(step, images);
+  value.attrs = pack(step, sizes);
   const Expr result = lowering.insert(std::move(value));
   return to_weight && step.weight_channels_last ? lowering.permute(result, kToSecond) : result;
 }

@@ -25,17 +25,17 @@ struct Sizes {
   Sizes(const ConvSpec& s, const Shape& input, const Shape& weight, const Shape& result)
       : spec(s),
         n(input[0]),
-        c(input[1]),
         h(input[2]),
         w(input[3]),
+        oh(result[2]),
+        ow(result[3]),
+        c(input[1]),
         o(weight[0]),
         kh(weight[2]),
-        kw(weight[3]),
-        oh(result[2]),
-        ow(result[3]) {}
+        kw(weight[3]) {}
   ConvSpec spec;
-  Extent n;
-  std::int64_t c, h, w, o, kh, kw, oh, ow;
+  Extent n, h, w, oh, ow;
+  std::int64_t c, o, kh, kw;
 
   std::int64_t group_in() const { return c / spec.groups; }
   std::int64_t group_out() const { return o / spec.groups; }
@@ -51,18 +51,17 @@ struct Sizes {
     plan::ConvStep result;
     result.kind = kind;
     result.tf32 = spec.tf32;
-    result.n = n.hint();
     result.c_in = c;
     result.c_out = o;
     result.groups = spec.groups;
-    result.in = {h, w};
-    result.out = {oh, ow};
     result.kernel = {kh, kw};
     result.stride = {spec.stride.height, spec.stride.width};
     result.padding = {spec.padding.height, spec.padding.width};
     result.dilation = {spec.dilation.height, spec.dilation.width};
     return result;
   }
+  // The sizes of a step that may be open.
+  plan::ConvSizes sizes() const { return {n, {h, w}, {oh, ow}}; }
   bool is_empty() const { return n * c * h * w * o * oh * ow == 0; }
 };
 
@@ -154,10 +153,8 @@ Expr channel_kernels(Lowering& l, const Sizes& s, Expr weight) {
 // a time, so that the windows stay below this limit.
 constexpr std::int64_t kWindowBytes = std::int64_t{1} << 28;
 Extent images_at_once(const Sizes& s, DType dtype) {
-  const std::int64_t each =
-      s.oh * s.ow * s.taps() * s.c * static_cast<std::int64_t>(size_of(dtype));
-  const std::int64_t most =
-      std::max<std::int64_t>(1, kWindowBytes / std::max<std::int64_t>(each, 1));
+  const Extent each = s.oh * s.ow * s.taps() * s.c * static_cast<std::int64_t>(size_of(dtype));
+  const Extent most = plan::greater(1, kWindowBytes / plan::greater(each, 1));
   const Extent parts = (s.n + most - 1) / most;
   return (s.n + parts - 1) / parts;
 }
@@ -208,7 +205,7 @@ void conv(Lowering& l) {
   const Expr last = channels_last(l, x);
   l.prefer_channels_last(x);
   const Expr library =
-      plan::convolution(l, s.step(plan::ConvStep::Kind::Forward), s.n, last, weight);
+      plan::convolution(l, s.step(plan::ConvStep::Kind::Forward), s.sizes(), last, weight);
   if (!library.is_none()) return finish(l, library);
   const Expr y = by_parts(l, s.n, images_at_once(s, x.dtype()), [&](Extent first, Extent count) {
     const Expr seen = seen_in(l, s, images(l, last, first, count));
@@ -236,7 +233,7 @@ void conv_input_grad(Lowering& l) {
   const Expr last = channels_last(l, g);
   l.prefer_channels_last(g);
   const Expr library =
-      plan::convolution(l, s.step(plan::ConvStep::Kind::InputGrad), s.n, last, weight);
+      plan::convolution(l, s.step(plan::ConvStep::Kind::InputGrad), s.sizes(), last, weight);
   if (!library.is_none()) return finish(l, library);
   const Expr x = by_parts(l, s.n, images_at_once(s, g.dtype()), [&](Extent first, Extent count) {
     const Expr part = images(l, last, first, count);
@@ -265,7 +262,7 @@ void conv_weight_grad(Lowering& l) {
   l.prefer_channels_last(x);
   l.prefer_channels_last(g);
   const Expr library =
-      plan::convolution(l, s.step(plan::ConvStep::Kind::WeightGrad), s.n, inputs, results);
+      plan::convolution(l, s.step(plan::ConvStep::Kind::WeightGrad), s.sizes(), inputs, results);
   if (!library.is_none()) return l.out(library);
   const Extent at_once = images_at_once(s, x.dtype());
   const std::vector<Expr> matrices = each_part(l, s.n, at_once, [&](Extent first, Extent count) {

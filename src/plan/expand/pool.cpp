@@ -28,7 +28,7 @@ struct Pool {
         image(image_of(images)),
         windows(spec_windows(results)),
         channels_last(images.rank() == 4 && l.has_channels_last(like)) {
-    const std::int64_t pixels = image.height * image.width;
+    const Extent pixels = image.height * image.width;
     c = channels_last ? images[1] : Extent(1);
     n = pixels * c == 0 ? Extent(0) : images.numel() / (pixels * c);
   }
@@ -41,7 +41,7 @@ struct Pool {
   }
 
   // Converts an operand of either size to [n, height, width, c], and back.
-  Expr inside(Expr x, Extent2 size) const {
+  Expr inside(Expr x, const ImageSize& size) const {
     constexpr std::int64_t kOrder[] = {0, 2, 3, 1};
     return channels_last ? l.permute(x, kOrder) : l.reshape(x, {n, size.height, size.width, 1});
   }
@@ -58,7 +58,7 @@ struct Pool {
   // Reshapes one number per window to broadcast with the taps: [n, oh, ow, c, 1, 1] or
   // [n, oh, ow, 1, 1, c].
   Expr beside(Expr results, bool last) const {
-    const Extent2 count = windows.count;
+    const ImageSize& count = windows.count;
     const Shape before{n, count.height, count.width, c, 1, 1},
         after{n, count.height, count.width, 1, 1, c};
     return l.reshape(inside(results, count), last ? after : before);
@@ -82,17 +82,17 @@ struct Pool {
 
   // The index of a window along one direction, to broadcast with results [n, oh, ow, c].
   Expr window(int axis) const {
-    const Extent2 count = windows.count;
+    const ImageSize& count = windows.count;
     return l.iota(axis == 1 ? Shape{1, count.height, 1, 1} : Shape{1, 1, count.width, 1}, axis);
   }
-  Expr number(std::int64_t value) const { return l.size(value, DType::i64); }
+  Expr number(Extent value) const { return l.size(value, DType::i64); }
 
   Lowering& l;
   const PoolSpec spec;
-  const Extent2 image;
+  const ImageSize image;
   const Windows windows;
   const bool channels_last;
-  std::int64_t n, c;
+  Extent n, c;
 };
 
 // For each window, its first tap along a direction that is not in the padding.
@@ -106,10 +106,10 @@ Expr first_tap(const Pool& p, int axis, std::int64_t stride, std::int64_t paddin
 
 // For each window, the number of elements along a direction that count.
 Expr counted(const Pool& p, int axis, std::int64_t kernel, std::int64_t stride,
-             std::int64_t padding, std::int64_t size) {
+             std::int64_t padding, Extent size) {
   Lowering& l = p.l;
   const Expr start = p.window(axis) * p.number(stride) - p.number(padding);
-  const std::int64_t end = p.spec.count_padding ? size + padding : size;
+  const Extent end = p.spec.count_padding ? size + padding : size;
   const Expr past = l.binary(ScalarOp::minimum, start + p.number(kernel), p.number(end));
   if (p.spec.count_padding) return past - start;
   return past - l.binary(ScalarOp::maximum, start, l.constant(0, DType::i64));
@@ -118,10 +118,11 @@ Expr counted(const Pool& p, int axis, std::int64_t kernel, std::int64_t stride,
 // For each window, the number of elements in its mean: one number, or [1, oh, ow, 1].
 Expr divisor(const Pool& p, DType dtype) {
   const PoolSpec& s = p.spec;
-  const Extent2 reach = p.windows.reach(), count = p.windows.count;
+  const Extent2 reach = p.windows.reach();
+  const ImageSize& count = p.windows.count;
   const Extent2 padding = s.count_padding ? s.padding : Extent2(0);
-  const auto is_whole = [](std::int64_t count, std::int64_t stride, std::int64_t reach,
-                           std::int64_t padding, std::int64_t counted, std::int64_t size) {
+  const auto is_whole = [](Extent count, std::int64_t stride, std::int64_t reach,
+                           std::int64_t padding, std::int64_t counted, Extent size) {
     return padding == counted && (count - 1) * stride + reach <= size + 2 * padding;
   };
   if (is_whole(count.height, s.stride.height, reach.height, s.padding.height, padding.height,
@@ -187,7 +188,7 @@ void avg_pool(Lowering& l) {
 void avg_pool_grad(Lowering& l) {
   const Expr g = l.in(0);
   const Pool p(l, l.shape(), g.shape(), g);
-  const Extent2 count = p.windows.count;
+  const ImageSize& count = p.windows.count;
   const Expr share = p.inside(g, count) / divisor(p, g.dtype());
   const Expr beside = l.reshape(share, {p.n, count.height, count.width, 1, 1, p.c});
   l.out(p.images_of(l.expand(beside, p.taps())));

@@ -11,14 +11,21 @@ namespace volta::graph::expand {
 using kernel::ReduceOp;
 using kernel::ScalarOp;
 using plan::Expr;
+using plan::Extent;
 using plan::Lowering;
 
 namespace {
 
-std::int64_t elements(Expr x, std::span<const std::int64_t> axes) {
-  std::int64_t count = 1;
+Extent elements(Expr x, std::span<const std::int64_t> axes) {
+  Extent count = 1;
   for (const std::int64_t axis : axes) count *= x.shape()[static_cast<int>(axis)];
   return count;
+}
+
+// Whether a count of elements is at most `number`.
+bool is_at_most(Extent count, double number) {
+  constexpr double kLargest = 0x1p62;  // larger than any count
+  return number >= kLargest || (number >= 0 && count <= static_cast<std::int64_t>(number));
 }
 
 // Attributes: the bits of the correction, axes.
@@ -26,9 +33,9 @@ Expr variance(Lowering& l) {
   const Expr x = l.in(0);
   const auto axes = l.attrs().subspan(1);
   const double correction = std::bit_cast<double>(l.attrs()[0]);
-  const std::int64_t count = elements(x, axes);
+  const Extent count = elements(x, axes);
   const Expr d = x - mean_over(l, x, axes, true);
-  const Expr divisor = static_cast<double>(count) <= correction
+  const Expr divisor = is_at_most(count, correction)
                            ? literal(l, 0, x)
                            : l.size(count, x.dtype()) - literal(l, correction, x);
   return l.reduce(ReduceOp::Sum, d * d, axes) / divisor;

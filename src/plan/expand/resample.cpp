@@ -17,19 +17,19 @@ using plan::Extent;
 using plan::Lowering;
 using plan::Shape;
 
-std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+Extent rounded_up(Extent a, Extent b) { return (a + b - 1) / b; }
 
 // One axis with `from` elements before and `to` after resizing. Indices are i64, weights have
 // `dtype`.
 struct Axis {
   Lowering& l;
   Resampling mode;
-  std::int64_t from, to;
+  Extent from, to;
   Expr ratio;  // from / to; unused for means
   DType dtype;
 
-  Expr number(std::int64_t n) const { return l.size(n, DType::i64); }
-  Expr least(Expr a, std::int64_t n) const { return l.binary(ScalarOp::minimum, a, number(n)); }
+  Expr number(Extent n) const { return l.size(n, DType::i64); }
+  Expr least(Expr a, Extent n) const { return l.binary(ScalarOp::minimum, a, number(n)); }
   Expr not_negative(Expr a) const {
     return l.binary(ScalarOp::maximum, a, l.constant(0, a.dtype()));
   }
@@ -57,19 +57,19 @@ struct Axis {
     return l.binary(ScalarOp::logical_and, l.binary(ScalarOp::le, first(o), i),
                     l.binary(ScalarOp::lt, i, past(o)));
   }
-  std::int64_t most_in_mean() const { return std::min(from, rounded_up(from, to) + 1); }
+  Extent most_in_mean() const { return plan::lesser(from, rounded_up(from, to) + 1); }
 
   // ---- The elements of the result to which an original element contributes: `most_uses` of them
   // from `first_use` on. Some of these may have a share of 0.
 
-  std::int64_t most_uses() const {
-    if (mode == Resampling::mean) return std::min(to, rounded_up(to, from) + 1);
-    if (mode == Resampling::nearest) return std::min(to, rounded_up(to + 1, from) + 3);
-    if (mode == Resampling::bilinear) return std::min(to, rounded_up(2 * (to + 1), from) + 3);
-    return from == 1 ? to : std::min(to, rounded_up(2 * (to - 1), from - 1) + 3);
+  Extent most_uses() const {
+    if (mode == Resampling::mean) return plan::lesser(to, rounded_up(to, from) + 1);
+    if (mode == Resampling::nearest) return plan::lesser(to, rounded_up(to + 1, from) + 3);
+    if (mode == Resampling::bilinear) return plan::lesser(to, rounded_up(2 * (to + 1), from) + 3);
+    return from == 1 ? to : plan::lesser(to, rounded_up(2 * (to - 1), from - 1) + 3);
   }
   Expr first_use(Expr i) const {
-    const std::int64_t most = most_uses();
+    const Extent most = most_uses();
     if (most == to) return l.expand(l.constant(0, DType::i64), i.shape());
     if (mode == Resampling::mean) return least(i * number(to) / number(from), to - most);
     const Expr at = l.cast(i, dtype);
@@ -98,13 +98,13 @@ struct Images {
   }
   // The elements at indices whose first axis is n, converted to f32 if they are halves.
   Expr at(const Shape& shape, Expr row, Expr column) const {
-    const auto size = [&](std::int64_t number) { return l.size(number, DType::i64); };
+    const auto size = [&](Extent number) { return l.size(number, DType::i64); };
     const Expr number = (l.iota(shape, 0) * size(image.height) + row) * size(image.width) + column;
     return widened(l, l.gather(flat, l.bounded(number, flat.shape()[0], site)));
   }
 
   Lowering& l;
-  const Extent2 image;
+  const ImageSize image;
   const int site;
   Extent n;
   Expr flat;
@@ -115,7 +115,7 @@ struct Axes {
       : mode(static_cast<Resampling>(l.attrs()[0])),
         height(axis(l, image_of(from).height, image_of(to).height, 1)),
         width(axis(l, image_of(from).width, image_of(to).width, 2)) {}
-  Axis axis(Lowering& l, std::int64_t from, std::int64_t to, int input) const {
+  Axis axis(Lowering& l, Extent from, Extent to, int input) const {
     const bool wide = l.dtype() == DType::f64 && mode != Resampling::nearest;
     const DType dtype = wide ? DType::f64 : DType::f32;
     return {l,    mode, from, to, mode == Resampling::mean ? Expr{} : l.cast(l.in(input), dtype),
@@ -128,7 +128,7 @@ struct Axes {
 Expr nothing(Lowering& l) { return l.expand(l.constant(0, l.dtype()), l.shape()); }
 
 // Returns [n, oh, ow].
-Expr interpolated(Lowering& l, const Axes& axes, const Images& x, Extent2 size) {
+Expr interpolated(Lowering& l, const Axes& axes, const Images& x, const ImageSize& size) {
   const Shape shape{x.n, size.height, size.width};
   const Expr i = l.iota(shape, 1), j = l.iota(shape, 2);
   const Expr row = axes.height.source(i), column = axes.width.source(j);
@@ -143,7 +143,7 @@ Expr interpolated(Lowering& l, const Axes& axes, const Images& x, Extent2 size) 
 
 // A sum over the neighbours of each element: [n, height, width, rows, columns].
 struct Neighbours {
-  Neighbours(Lowering& l, std::int64_t n, Extent2 size, std::int64_t rows, std::int64_t columns)
+  Neighbours(Lowering& l, Extent n, const ImageSize& size, Extent rows, Extent columns)
       : shape{n, size.height, size.width, rows, columns},
         i(l.iota(shape, 1)),
         j(l.iota(shape, 2)),
@@ -158,7 +158,7 @@ struct Neighbours {
 };
 
 // Returns [n, oh, ow]. Elements outside of a mean must not affect it, even if they are NaN.
-Expr averaged(Lowering& l, const Axes& axes, const Images& x, Extent2 size) {
+Expr averaged(Lowering& l, const Axes& axes, const Images& x, const ImageSize& size) {
   const Axis &h = axes.height, &w = axes.width;
   const Neighbours near(l, x.n, size, h.most_in_mean(), w.most_in_mean());
   const Expr row = h.least(h.first(near.i) + near.row, h.from - 1),
@@ -181,7 +181,7 @@ void resample(Lowering& l) {
   const Expr x = l.stored_in(0);
   const Axes axes(l, x.shape(), l.shape());
   const Images images(l, x, site);
-  const Extent2 size = image_of(l.shape());
+  const ImageSize size = image_of(l.shape());
   const Expr y = axes.mode == Resampling::mean ? averaged(l, axes, images, size)
                                                : interpolated(l, axes, images, size);
   l.out(l.reshape(y, l.shape()));

@@ -17,7 +17,10 @@ std::span<const Extent> nothing(const Shape& shape) {
   return std::span(kNothing).first(static_cast<std::size_t>(shape.rank()));
 }
 
-std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+template <class Number>
+Number rounded_up(Number a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // One direction of the windows. Tap k of window i is at pixel stride i + dilation k - padding. With
 // `shift` zeros before the first tap, the padding is `skipped` whole strides. Tap stride t + r,
@@ -50,7 +53,7 @@ Expr spaced(Lowering& l, const Direction& d, Expr x, int axis) {
 }
 
 // Takes `count` elements along the axis from `start` on, with zeros past its end.
-Expr part(Lowering& l, Expr x, int axis, std::int64_t start, std::int64_t count) {
+Expr part(Lowering& l, Expr x, int axis, std::int64_t start, Extent count) {
   const Shape shape = x.shape();
   x = l.pad(x, nothing(shape), shape.with(axis, plan::greater(shape[axis], start + count)), 0);
   Extent from[kMaxRank] = {};
@@ -64,8 +67,8 @@ Expr part(Lowering& l, Expr x, int axis, std::int64_t start, std::int64_t count)
 Expr windows_of(Lowering& l, const Windows& w, Expr images, double fill) {
   const Shape shape = images.shape();
   const Extent2 reach = w.reach();
-  const std::int64_t rows = (w.count.height - 1) * w.stride.height + reach.height,
-                     columns = (w.count.width - 1) * w.stride.width + reach.width;
+  const Extent rows = (w.count.height - 1) * w.stride.height + reach.height,
+               columns = (w.count.width - 1) * w.stride.width + reach.width;
   const Extent before[] = {0, w.padding.height, w.padding.width, 0};
   const Shape padded{shape[0], plan::greater(shape[1] + w.padding.height, rows),
                      plan::greater(shape[2] + w.padding.width, columns), shape[3]};
@@ -75,7 +78,7 @@ Expr windows_of(Lowering& l, const Windows& w, Expr images, double fill) {
   return l.windows(x, 2, w.kernel.width, w.stride.width, w.dilation.width);
 }
 
-Expr scattered(Lowering& l, const Windows& w, Expr seen, Extent2 image) {
+Expr scattered(Lowering& l, const Windows& w, Expr seen, const ImageSize& image) {
   const Direction v(w.kernel.height, w.stride.height, w.padding.height, w.dilation.height),
       h(w.kernel.width, w.stride.width, w.padding.width, w.dilation.width);
   const Extent n = seen.shape()[0], c = seen.shape()[5];
@@ -83,8 +86,8 @@ Expr scattered(Lowering& l, const Windows& w, Expr seen, Extent2 image) {
   x = l.reshape(x, {n, w.count.height, w.count.width, v.steps, v.stride, h.steps, h.stride * c});
   // The needed part of the diagonals is cut out before they are added up, in whole strides of
   // pixels.
-  const std::int64_t rows = rounded_up(image.height, v.stride),
-                     columns = rounded_up(image.width, h.stride);
+  const Extent rows = rounded_up(image.height, v.stride),
+               columns = rounded_up(image.width, h.stride);
   const std::int64_t order[] = {0, 1, 4, 2, 6, 5, 3};  // n, oh, stride, ow, stride c, steps, steps
   x = part(l, l.shear(l.permute(x, order), 1), 1, v.skipped, rows);
   const std::int64_t turn[] = {0, 1, 2, 3, 4, 6, 5}, sums[] = {5, 6};

@@ -19,10 +19,10 @@ bool same_channels(const Value& a, const Value& b) {
 }
 
 // The sizes other than 1.
-std::vector<std::int64_t> extents(const Shape& shape) {
-  std::vector<std::int64_t> result;
+std::vector<Extent> extents(const Shape& shape) {
+  std::vector<Extent> result;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(result),
-               [](std::int64_t extent) { return extent != 1; });
+               [](Extent extent) { return extent != 1; });
   return result;
 }
 

@@ -178,7 +178,7 @@ class CpuExecutable final : public Executable {
 
   void add(const plan::KernelStep& step, ProgramSource& source) {
     KernelLaunch launch;
-    const std::shared_ptr<const BlockProgram> program = source.compiled(*step.program);
+    const std::shared_ptr<const BlockProgram> program = source.compiled(step.program);
     launch.uniform_stores = !program->uniform_stores.empty();
     std::int64_t units = 0, work = 0;
     for (const plan::Binding& binding : step.segments) {

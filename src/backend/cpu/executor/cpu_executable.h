@@ -12,7 +12,8 @@ namespace volta::cpu {
 // Provides executables with prepared programs.
 class ProgramSource {
  public:
-  virtual std::shared_ptr<const BlockProgram> compiled(const kernel::Program& program) = 0;
+  virtual std::shared_ptr<const BlockProgram> compiled(
+      const std::shared_ptr<const kernel::Program>& program) = 0;
 
  protected:
   ~ProgramSource() = default;

@@ -9,11 +9,10 @@
 #include <cstddef>
 #include <mutex>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/library/onednn.h"
+#include "backend/cpu/library/onednn_product.h"
 #include "backend/cpu/library/scratch.h"
 #include "backend/cpu/vector/simd_table.h"
 #include "platform/parallel.h"
@@ -53,6 +52,7 @@ class PackedMatmul final : public Matmul {
     if (!found()) return;
     turns_b_ = turns_b();
     if (turns_b_) return;
+    require_room_for_onednn();
     for (std::int64_t column = 0; column < step.n; column += kPanel)
       add_panel(column, std::min(kPanel, step.n - column));
   }
@@ -108,10 +108,10 @@ class PackedMatmul final : public Matmul {
     const auto type = onednn_type(s.dtype), result = onednn_type(s.result_dtype());
     const Desc a({rows, s.k}, type, Tag::ab), c({rows, s.n}, result, Tag::ab),
         bias({1, s.n}, result, Tag::ab), b = packed_ ? *packed_ : Desc({s.k, s.n}, type, Tag::any);
-    const auto product = ProductCall::described(a, b, bias, c, s.has_bias);
-    if (!packed_) packed_ = product.weights_desc();
-    found_ = found_ && std::string_view(product.impl_info_str()).starts_with("brg");
-    bands_.push_back({rows, ProductCall(product, s.has_bias)});
+    auto product = product_of(a, b, bias, c, s.has_bias);
+    if (!packed_) packed_ = product->b;
+    found_ = found_ && product->is_blocked;
+    bands_.push_back({rows, ProductCall(std::move(product), s.has_bias)});
   }
 
   // Adds a panel: some columns of the right operand and their place in the packed one.

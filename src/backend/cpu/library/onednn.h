@@ -62,17 +62,23 @@ inline dnnl::engine& onednn_engine() {
   return *cpu;
 }
 
-// Identifies a primitive for OneDnnCode by the layouts of its operands.
+// Identifies a primitive by the layouts of its operands, which may be left to the library.
 inline std::vector<std::int64_t> onednn_key(
     std::int64_t kind, std::initializer_list<const dnnl::memory::desc*> operands) {
   std::vector<std::int64_t> key{kind};
   for (const dnnl::memory::desc* operand : operands) {
     const dnnl_memory_desc_t& desc = operand->data;
+    const dnnl_blocking_desc_t& layout = desc.format_desc.blocking;
+    const bool is_laid_out = desc.format_kind == dnnl_blocked;
     key.push_back(desc.data_type);
-    key.push_back(desc.format_desc.blocking.inner_nblks);
+    key.push_back(desc.format_kind);
     for (int axis = 0; axis < desc.ndims; ++axis) {
       key.push_back(desc.dims[axis]);
-      key.push_back(desc.format_desc.blocking.strides[axis]);
+      if (is_laid_out) key.push_back(layout.strides[axis]);
+    }
+    for (int block = 0; is_laid_out && block < layout.inner_nblks; ++block) {
+      key.push_back(layout.inner_blks[block]);
+      key.push_back(layout.inner_idxs[block]);
     }
   }
   return key;
@@ -136,53 +142,6 @@ class Bound {
  private:
   dnnl::memory memory_;
   const void* address_ = nullptr;
-};
-
-// A product of two matrices, or of batches of them, with its memory objects; the caller provides
-// the scratchpad.
-struct ProductCall {
-  ProductCall(const dnnl::matmul::primitive_desc& product, bool has_bias)
-      : primitive(product),
-        code(key_of(product)),
-        a(product.src_desc()),
-        b(product.weights_desc()),
-        c(product.dst_desc()),
-        scratchpad(product.scratchpad_desc()),
-        scratch_bytes((product.scratchpad_desc().get_size() + 63) / 64 * 64),
-        arguments{{DNNL_ARG_SRC, a.memory()},
-                  {DNNL_ARG_WEIGHTS, b.memory()},
-                  {DNNL_ARG_DST, c.memory()},
-                  {DNNL_ARG_SCRATCHPAD, scratchpad.memory()}} {
-    if (!has_bias) return;
-    bias = Bound(product.bias_desc());
-    arguments.emplace(DNNL_ARG_BIAS, bias.memory());
-  }
-
-  // `bias` is used only if has_bias is set.
-  static dnnl::matmul::primitive_desc described(const dnnl::memory::desc& a,
-                                                const dnnl::memory::desc& b,
-                                                const dnnl::memory::desc& bias,
-                                                const dnnl::memory::desc& c, bool has_bias) {
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    return {has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr,
-            onednn_engine()};
-  }
-
-  void execute() const { run_onednn(primitive, stream, arguments); }
-
-  static std::vector<std::int64_t> key_of(const dnnl::matmul::primitive_desc& product) {
-    const dnnl::memory::desc a = product.src_desc(), b = product.weights_desc(),
-                             c = product.dst_desc(), bias = product.bias_desc();
-    return onednn_key(0, {&a, &b, &c, &bias});
-  }
-
-  dnnl::matmul primitive;
-  OneDnnCode code;
-  Bound a, b, c, bias, scratchpad;
-  std::size_t scratch_bytes;  // a multiple of a cache line
-  std::unordered_map<int, dnnl::memory> arguments;
-  dnnl::stream stream{onednn_engine()};
 };
 
 // While this object lives, oneDNN plans and runs on the calling thread alone.
